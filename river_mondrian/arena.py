@@ -1,0 +1,135 @@
+"""Growable storage for the kernels: rows of 32-bit words in chunks that never move."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels.memory import CHUNK_ROWS
+
+_SMALLEST = 8
+
+
+class Arena:
+    """Rows of 32-bit words, one growing sequence of rows per table.
+
+    Growth adds a chunk, so nothing is copied, no call pays for the whole and at most one chunk
+    per table is slack. Only a table's first chunk starts small and grows by copying.
+
+    Parameters
+    ----------
+    n_tables
+        Number of sequences (one per tree, or one in all).
+    width
+        Words per row.
+
+    Attributes
+    ----------
+    tables
+        Addresses of the chunks, an array per table: what the kernels get.
+
+    """
+
+    def __init__(self, n_tables: int, width: int) -> None:
+        self.width = width
+        self.chunks: list[list[NDArray[np.int32]]] = [[] for _ in range(n_tables)]
+        self.tables: list[NDArray[np.int64]] = [np.zeros(2, np.int64) for _ in range(n_tables)]
+
+    def capacity(self, table: int) -> int:
+        """Return the number of rows that a table can hold without growing."""
+        chunks = self.chunks[table]
+        return len(chunks[0]) + CHUNK_ROWS * (len(chunks) - 1) if chunks else 0
+
+    def reserve(self, table: int, n_rows: int) -> None:
+        """Make room for `n_rows` rows in a table."""
+        chunks = self.chunks[table]
+        if n_rows > self.capacity(table) and len(chunks) <= 1:
+            rows = _SMALLEST
+            while rows < min(n_rows, CHUNK_ROWS):
+                rows *= 2
+            if not chunks or rows > len(chunks[0]):
+                first = np.zeros((rows, self.width), dtype=np.int32)
+                if chunks:
+                    old = chunks.pop()
+                    first[: len(old)] = old
+                self._append(table, first)
+        while n_rows > self.capacity(table):
+            self._append(table, np.zeros((CHUNK_ROWS, self.width), dtype=np.int32))
+
+    def _append(self, table: int, chunk: NDArray[np.int32]) -> None:
+        chunks = self.chunks[table]
+        if len(chunks) == len(self.tables[table]):
+            self.tables[table] = np.concatenate([self.tables[table], self.tables[table]])
+        self.tables[table][len(chunks)] = chunk.ctypes.data
+        chunks.append(chunk)
+
+    def address(self, table: int) -> int:
+        """Return the address of a table's chunk addresses; growth may change it."""
+        return int(self.tables[table].ctypes.data)
+
+    def rows(self, table: int, n_rows: int) -> NDArray[np.int32]:
+        """Copy the first `n_rows` rows of a table into one array, shape (n_rows, width)."""
+        chunks = self.chunks[table]
+        if not chunks:
+            return np.zeros((0, self.width), dtype=np.int32)
+        return np.concatenate(chunks)[:n_rows]
+
+    def trim(self, table: int, n_rows: int) -> None:
+        """Give back the chunks behind the first `n_rows` rows."""
+        chunks = self.chunks[table]
+        while len(chunks) > 1 and self.capacity(table) - CHUNK_ROWS >= n_rows:
+            chunks.pop()
+
+    def relayout(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> None:
+        """Change the width of all rows.
+
+        Parameters
+        ----------
+        width
+            New number of words per row.
+        moves
+            Triples (old start, new start, length) of the words to keep.
+        fill
+            Bits of the words that no move fills.
+
+        """
+        self.width = width
+        for table, chunks in enumerate(self.chunks):
+            for c, old in enumerate(chunks):
+                new = np.full((len(old), width), fill, dtype=np.int32)
+                for source, target, length in moves:
+                    new[:, target : target + length] = old[:, source : source + length]
+                chunks[c] = new
+                self.tables[table][c] = new.ctypes.data
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with the lists and array headers."""
+        size = sys.getsizeof(self.chunks) + sum(sys.getsizeof(table) for table in self.tables)
+        for chunks in self.chunks:
+            size += sys.getsizeof(chunks)
+            size += sum(sys.getsizeof(chunk) for chunk in chunks)
+        return size
+
+    def pack(self, n_rows: list[int]) -> dict[str, Any]:
+        """Return what a pickle needs: the rows in use and nothing else."""
+        return {
+            "width": self.width,
+            "rows": [self.rows(table, n) for table, n in enumerate(n_rows)],
+        }
+
+    @classmethod
+    def unpack(cls, packed: dict[str, Any]) -> Arena:
+        """Rebuild an arena from what `pack` returned."""
+        arena = cls(len(packed["rows"]), packed["width"])
+        for table, rows in enumerate(packed["rows"]):
+            arena.reserve(table, len(rows))
+            start = 0
+            for chunk in arena.chunks[table]:
+                part = rows[start : start + len(chunk)]
+                chunk[: len(part)] = part
+                start += len(chunk)
+        return arena

@@ -1,0 +1,1 @@
+"""Numba kernels: free functions over arrays, no River and no mappings."""
