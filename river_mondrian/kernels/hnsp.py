@@ -46,43 +46,67 @@ from .layout import (
     ROOT,
     SPLIT_PURE,
 )
-from .memory import float32_view, inlined, kernel
+from .memory import float32_view, float64_view, inlined, int64_view, kernel
 from .mondrian import distance_outside, distance_to, scale_into
 
 # Walks in lock-step, and the path length for which room is made at first.
 LANES = 16
 FIRST_DEPTH = 64
 
-# Columns of a path's entries: distance outside the node's box, time since its parent, probability
-# of not having branched off above, weight of all the branches above.
-ETA = 0
-SPAN = 1
-REACH = 2
-ABOVE = 3
+# A path's entry: the reference, the distance outside the node's box, the time since its parent, the
+# probability of not having branched off above, the weight of all the branches above, and the
+# probability of not branching off here. Entry 0 of a lane is the state of its walk instead: the
+# depth, the time of the node's parent, and REACH and ABOVE of the next entry.
+REF = 0
+ETA = 1
+SPAN = 2
+REACH = 3
+ABOVE = 4
+STAYS = 5
+ENTRY_WIDTH = 6
+ENTRY_BYTES = 8 * ENTRY_WIDTH
+DEPTH = 0
+TAU = 1
 
-# Columns of a walk's state: time of the node's parent, and REACH and ABOVE of the next entry.
-TAU = 0
-REACHED = 1
-BRANCHED = 2
+# Weight that no sum in float64 would notice.
+NOTHING = 1e-17
 
 # A branch of a walk with a missing value is followed while its weight is at least this.
 LEAST_WEIGHT = 0.02
 
 
 @inlined
-def step(
-    forest: np.ndarray,
-    tree: np.ndarray,
-    x: np.ndarray,
-    refs: np.ndarray,
-    entries: np.ndarray,
-    states: np.ndarray,
-    lane: int,
-    depth: int,
-) -> bool:
+def entry_ref(entry: int) -> np.ndarray:
+    """View the one integer of a path's entry: its reference, or the depth of the walk."""
+    return int64_view(entry, 1)
+
+
+@inlined
+def entry_reals(entry: int) -> np.ndarray:
+    """View a path's entry as float64."""
+    return float64_view(entry, ENTRY_WIDTH)
+
+
+@inlined
+def start(forest: np.ndarray, tree: np.ndarray, lane: int) -> None:
+    """Put a lane's walk at a tree's root."""
+    entry_ref(lane)[DEPTH] = 1
+    state = entry_reals(lane)
+    state[TAU] = 0.0
+    state[REACH] = 1.0
+    state[ABOVE] = 0.0
+    entry_ref(lane + ENTRY_BYTES)[REF] = tree[ROOT]
+    prefetch_ref(forest, tree, tree[ROOT])
+
+
+@inlined
+def step(forest: np.ndarray, tree: np.ndarray, x: np.ndarray, lane: int) -> bool:
     """Note a path's geometry at the node that it has come to; returns whether that is a leaf."""
-    ref = refs[lane, depth]
-    span = real(forest, LIFETIME) - states[lane, TAU]
+    state = entry_reals(lane)
+    address = lane + ENTRY_BYTES * entry_ref(lane)[DEPTH]
+    entry = entry_reals(address)
+    ref = entry_ref(address)[REF]
+    span = real(forest, LIFETIME) - state[TAU]
     is_leaf = True
     if ref < 0:
         place = values_of(forest, ~ref)
@@ -100,17 +124,27 @@ def step(
             )
             if not is_leaf:
                 span = np.float64(head_reals(forest, node)[DELTA])
-    reach = states[lane, REACHED]
-    entries[lane, depth, ETA] = eta
-    entries[lane, depth, SPAN] = span
-    entries[lane, depth, REACH] = reach
-    entries[lane, depth, ABOVE] = states[lane, BRANCHED]
+    reach = state[REACH]
+    entry[ETA] = eta
+    entry[SPAN] = span
+    entry[REACH] = reach
+    entry[ABOVE] = state[ABOVE]
     if eta > 0.0:
-        branches = -math.expm1(-eta * span)
-        states[lane, BRANCHED] += reach * branches
-        states[lane, REACHED] = reach * (1.0 - branches)
-    states[lane, TAU] += span
+        stays = math.exp(-eta * span)
+        entry[STAYS] = stays
+        state[ABOVE] += reach * (1.0 - stays)
+        state[REACH] = reach * stays
+    state[TAU] += span
     return is_leaf
+
+
+@inlined
+def descend(forest: np.ndarray, tree: np.ndarray, lane: int, ref: int) -> None:
+    """Go on to a child."""
+    depth = entry_ref(lane)[DEPTH] + 1
+    entry_ref(lane)[DEPTH] = depth
+    entry_ref(lane + ENTRY_BYTES * depth)[REF] = ref
+    prefetch_ref(forest, tree, ref)
 
 
 @inlined
@@ -138,36 +172,29 @@ def add_each(word: np.uint32, first: int, weight: float, out: np.ndarray, row: i
 
 
 @inlined
-def collect(
-    forest: np.ndarray,
-    t: int,
-    refs: np.ndarray,
-    entries: np.ndarray,
-    lane: int,
-    depth: int,
-    weight: float,
-    out: np.ndarray,
-    row: int,
-) -> None:
-    """Add a path's prediction to a row of `out`, from the leaf at `depth` up to the base.
-
-    `weight` is the probability of reaching the leaf without branching off (Algorithm 8).
-    """
+def collect(forest: np.ndarray, t: int, lane: int, out: np.ndarray, row: int) -> None:
+    """Add a walk's prediction to a row of `out`, from its leaf up to the base (Algorithm 8)."""
     tree = tree_at(forest, t)
     gamma = real(forest, GAMMA)
     words = forest[N_WORDS]
-    for i in range(depth, -1, -1):
-        ref = refs[lane, i]
-        eta = entries[lane, i, ETA]
-        span = entries[lane, i, SPAN]
-        reach = entries[lane, i, REACH]
+    depth = entry_ref(lane)[DEPTH]
+    # Probability of reaching the leaf without branching off.
+    weight = entry_reals(lane)[REACH]
+    for i in range(depth, 0, -1):
+        address = lane + ENTRY_BYTES * i
+        entry = entry_reals(address)
+        ref = entry_ref(address)[REF]
+        eta = entry[ETA]
+        span = entry[SPAN]
+        reach = entry[REACH]
         discount = math.exp(-gamma * span)
         # Weight of the node's own classes, and of its parent's distribution, on branching off.
         own = 0.0
         passed = 0.0
         if eta > 0.0:
-            passed = -reach * eta / (eta + gamma) * math.expm1(-(eta + gamma) * span)
-            own = -reach * math.expm1(-eta * span) - passed
+            stays = entry[STAYS]
+            passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
+            own = max(reach * (1.0 - stays) - passed, 0.0)
         if ref < 0:
             out[row, label_of(forest, ~ref)] += weight * (1.0 - discount) + own
             weight = weight * discount + passed
@@ -195,7 +222,7 @@ def collect(
                 either = np.uint32(word_at(head, CLASSES + w) | word_at(head, right + w))
                 add_each(either, 32 * w, each, out, row)
             weight = weight * discount * n_classes / total + passed
-        if weight + entries[lane, i, ABOVE] < 1e-18:
+        if weight + entry[ABOVE] < NOTHING:
             return
     weight /= forest[N_CLASSES]
     for k in range(forest[N_CLASSES]):
@@ -203,79 +230,58 @@ def collect(
 
 
 @inlined
-def longer(refs: np.ndarray, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def longer(paths: np.ndarray) -> np.ndarray:
     """Double the room for paths."""
-    lanes, depth = refs.shape
-    more_refs = np.empty((lanes, 2 * depth), np.int64)
-    more_entries = np.empty((lanes, 2 * depth, 4), np.float64)
-    more_refs[:, :depth] = refs
-    more_entries[:, :depth] = entries
-    return more_refs, more_entries
+    lanes, depth, width = paths.shape
+    more = np.empty((lanes, 2 * depth, width), np.float64)
+    more[:, :depth] = paths
+    return more
 
 
 @inlined
-def predict_lanes(
+def walk(
     forest: np.ndarray,
     rows: np.ndarray,
     tree: int,
     tree_step: int,
     row: int,
-    row_step: int,
     lanes: int,
-    refs: np.ndarray,
-    entries: np.ndarray,
-    states: np.ndarray,
-    depths: np.ndarray,
+    paths: np.ndarray,
     active: np.ndarray,
-    out: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Walk `lanes` pairs of tree and row in lock-step, then collect them in order."""
+) -> int:
+    """Walk pairs of tree and row in lock-step, by the next trees or the next rows.
+
+    Returns how many walks have not arrived: paths longer than there is room for stop it.
+    """
     n_dims = forest[N_DIMS]
-    first = rows.ctypes.data
-    stride = 4 * rows.shape[1]
+    x_address = rows.ctypes.data + 4 * rows.shape[1] * row
+    x_stride = 4 * rows.shape[1] * (1 - tree_step)
+    lane_stride = ENTRY_BYTES * paths.shape[1]
+    first = paths.ctypes.data
+    deepest = paths.shape[1] - 1
     for i in range(lanes):
-        states[i, TAU] = 0.0
-        states[i, REACHED] = 1.0
-        states[i, BRANCHED] = 0.0
-        depths[i] = 0
         active[i] = i
-        walked = tree_at(forest, tree + i * tree_step)
-        refs[i, 0] = walked[ROOT]
-        prefetch_ref(forest, walked, walked[ROOT])
+        start(forest, tree_at(forest, tree + i * tree_step), first + i * lane_stride)
     n_active = lanes
-    while n_active > 0:
+    for _ in range(deepest):
         still = 0
         for a in range(n_active):
             i = active[a]
             walked = tree_at(forest, tree + i * tree_step)
-            depth = depths[i]
-            if depth + 1 >= refs.shape[1]:
-                refs, entries = longer(refs, entries)
-            x = float32_view(first + (row + i * row_step) * stride, n_dims)
-            if step(forest, walked, x, refs, entries, states, i, depth):
-                continue
-            node = node_at(forest, walked, refs[i, depth])
-            head = head_of(forest, node)
-            child = head[LEFT] if x[head[DIM]] <= head_reals(forest, node)[CUT] else head[RIGHT]
-            prefetch_ref(forest, walked, child)
-            refs[i, depth + 1] = child
-            depths[i] = depth + 1
-            active[still] = i
-            still += 1
+            lane = first + i * lane_stride
+            x = float32_view(x_address + i * x_stride, n_dims)
+            if not step(forest, walked, x, lane):
+                ref = entry_ref(lane + ENTRY_BYTES * entry_ref(lane)[DEPTH])[REF]
+                node = node_at(forest, walked, ref)
+                head = head_of(forest, node)
+                goes_left = x[head[DIM]] <= head_reals(forest, node)[CUT]
+                descend(forest, walked, lane, head[LEFT] if goes_left else head[RIGHT])
+                active[still] = i
+                still += 1
         n_active = still
-    for i in range(lanes):
-        collect(
-            forest,
-            tree + i * tree_step,
-            refs,
-            entries,
-            i,
-            depths[i],
-            states[i, REACHED],
-            out,
-            row + i * row_step,
-        )
-    return refs, entries
+        if n_active == 0:
+            return 0
+    return n_active
 
 
 @inlined
@@ -290,68 +296,63 @@ def left_share(forest: np.ndarray, tree: np.ndarray, head: np.ndarray, x: np.nda
 
 
 @inlined
-def predict_missing(
-    forest: np.ndarray,
-    rows: np.ndarray,
-    t: int,
-    row: int,
-    refs: np.ndarray,
-    entries: np.ndarray,
-    states: np.ndarray,
-    out: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Predict a row with missing values by one tree.
+def walk_missing(
+    forest: np.ndarray, rows: np.ndarray, t: int, row: int, paths: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Predict a row with missing values by one tree; returns the paths, longer where need be.
 
     At a cut on a missing value both sides are followed, each with its share of the weight; a
     side whose weight falls below `LEAST_WEIGHT` gives it to the other.
     """
     tree = tree_at(forest, t)
     x = float32_view(rows.ctypes.data + row * 4 * rows.shape[1], forest[N_DIMS])
+    lane = paths.ctypes.data
     most = int(1.0 / LEAST_WEIGHT) + 2
     waiting_ref = np.empty(most, np.int64)
     waiting_depth = np.empty(most, np.int64)
     waiting_tau = np.empty(most, np.float64)
     waiting_reach = np.empty(most, np.float64)
-    n_waiting = 1
-    waiting_ref[0] = tree[ROOT]
-    waiting_depth[0] = 0
-    waiting_tau[0] = 0.0
-    waiting_reach[0] = 1.0
-    while n_waiting > 0:
-        n_waiting -= 1
-        depth = waiting_depth[n_waiting]
-        refs[0, depth] = waiting_ref[n_waiting]
-        states[0, TAU] = waiting_tau[n_waiting]
-        states[0, REACHED] = waiting_reach[n_waiting]
-        states[0, BRANCHED] = 0.0
-        # The part of the path that an earlier walk went has had its branches counted.
-        for i in range(depth):
-            entries[0, i, REACH] = 0.0
-            entries[0, i, ABOVE] = 0.0
-        while not step(forest, tree, x, refs, entries, states, 0, depth):
-            if depth + 2 >= refs.shape[1]:
-                refs, entries = longer(refs, entries)
-            node = node_at(forest, tree, refs[0, depth])
+    start(forest, tree, lane)
+    n_waiting = 0
+    while True:
+        while not step(forest, tree, x, lane):
+            depth = entry_ref(lane)[DEPTH]
+            if depth + 2 >= paths.shape[1]:
+                paths = longer(paths)
+                lane = paths.ctypes.data
+            state = entry_reals(lane)
+            node = node_at(forest, tree, entry_ref(lane + ENTRY_BYTES * depth)[REF])
             head = head_of(forest, node)
-            depth += 1
             v = x[head[DIM]]
-            if v == v:
-                refs[0, depth] = head[LEFT] if v <= head_reals(forest, node)[CUT] else head[RIGHT]
-                continue
-            share = left_share(forest, tree, head, x)
+            share = 1.0 if v <= head_reals(forest, node)[CUT] else 0.0
+            if v != v:
+                share = left_share(forest, tree, head, x)
             goes_left = share >= 0.5
-            refs[0, depth] = head[LEFT] if goes_left else head[RIGHT]
             share = min(share, 1.0 - share)
-            reach = states[0, REACHED]
-            if reach * share >= LEAST_WEIGHT and n_waiting < most:
+            if share > 0.0 and state[REACH] * share >= LEAST_WEIGHT and n_waiting < most:
                 waiting_ref[n_waiting] = head[RIGHT] if goes_left else head[LEFT]
                 waiting_depth[n_waiting] = depth
-                waiting_tau[n_waiting] = states[0, TAU]
-                waiting_reach[n_waiting] = reach * share
+                waiting_tau[n_waiting] = state[TAU]
+                waiting_reach[n_waiting] = state[REACH] * share
                 n_waiting += 1
-                states[0, REACHED] = reach * (1.0 - share)
-        collect(forest, t, refs, entries, 0, depth, states[0, REACHED], out, row)
-    return refs, entries
+                state[REACH] *= 1.0 - share
+            descend(forest, tree, lane, head[LEFT] if goes_left else head[RIGHT])
+        collect(forest, t, lane, out, row)
+        if n_waiting == 0:
+            return paths
+        n_waiting -= 1
+        depth = waiting_depth[n_waiting]
+        # The part of the path that has been walked has had its branches counted.
+        for i in range(1, depth + 1):
+            entry = entry_reals(lane + ENTRY_BYTES * i)
+            entry[REACH] = 0.0
+            entry[ABOVE] = 0.0
+        state = entry_reals(lane)
+        state[TAU] = waiting_tau[n_waiting]
+        state[REACH] = waiting_reach[n_waiting]
+        state[ABOVE] = 0.0
+        entry_ref(lane)[DEPTH] = depth
+        descend(forest, tree, lane, waiting_ref[n_waiting])
 
 
 @inlined
@@ -373,36 +374,32 @@ def predict_rows(forest: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
     n = rows.shape[0]
     n_trees = forest[N_TREES]
     n_dims = forest[N_DIMS]
-    refs = np.empty((LANES, FIRST_DEPTH), np.int64)
-    entries = np.empty((LANES, FIRST_DEPTH, 4), np.float64)
-    states = np.empty((LANES, 3), np.float64)
-    depths = np.empty(LANES, np.int64)
+    paths = np.empty((LANES, FIRST_DEPTH, ENTRY_WIDTH), np.float64)
     active = np.empty(LANES, np.int64)
     complete = np.empty(n, np.bool_)
     for r in range(n):
         complete[r] = not has_missing(rows, r, n_dims)
         for k in range(out.shape[1]):
             out[r, k] = 0.0
-    # A pass walks the rows of one tree, or the trees of one row.
-    by_tree = n == 1 and complete[0]
+    # Lanes hold the rows of one tree, or the trees of the only row.
+    by_tree = 1 if n == 1 and complete[0] else 0
     t = 0
     while t < n_trees:
         row = 0
         while row < n:
             if not complete[row]:
-                refs, entries = predict_missing(
-                    forest, rows, t, row, refs, entries, states, out
-                )
+                paths = walk_missing(forest, rows, t, row, paths, out)
                 row += 1
                 continue
             lanes = min(LANES, n_trees - t) if by_tree else 1
             while not by_tree and lanes < LANES and row + lanes < n and complete[row + lanes]:
                 lanes += 1
-            tree_step = 1 if by_tree else 0
-            refs, entries = predict_lanes(
-                forest, rows, t, tree_step, row, 1 - tree_step, lanes,
-                refs, entries, states, depths, active, out,
-            )  # fmt: skip
+            while walk(forest, rows, t, by_tree, row, lanes, paths, active) > 0:
+                paths = longer(paths)
+            lane = paths.ctypes.data
+            for i in range(lanes):
+                collect(forest, t + i * by_tree, lane, out, row + i * (1 - by_tree))
+                lane += ENTRY_BYTES * paths.shape[1]
             row += 1 if by_tree else lanes
         t += LANES if by_tree else 1
     for r in range(n):
