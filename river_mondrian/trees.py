@@ -19,6 +19,18 @@ NAN_BITS = 0x7FC00000
 # The ranges and gamma are fixed after this many samples.
 WARM_UP = 256
 
+_DERIVED = {
+    "values",
+    "vector",
+    "rows",
+    "out",
+    "reals",
+    "point_capacity",
+    "address",
+    "values_address",
+    "row_address",
+    "out_address",
+}
 _NOT_PICKLED = [at.NODES, at.COUNTS, at.ROW_CAPACITY, at.COUNT_CAPACITY, at.NEED_ROWS]
 
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
@@ -118,17 +130,26 @@ class MondrianTrees:
         self.values = np.full((1, capacity), np.nan)
         self.vector = self.values[0]
         self.rows = np.empty((1, capacity), dtype=np.float32)
-        self.out = np.empty((1, max(int(self.shared[at.N_CLASSES]), 1)))
         self.reals = self.shared.view(np.float64)
-        self.shared[at.SELF] = self.shared.ctypes.data
+        # The kernels get addresses: of the forest's integers here, of the rest among them.
+        self.address = int(self.shared.ctypes.data)
         self.shared[at.TREES] = self.trees.ctypes.data
+        self.shared[at.SCALING] = self.scaling.ctypes.data
+        self.values_address = int(self.values.ctypes.data)
+        self.row_address = int(self.rows.ctypes.data)
+        self._make_out()
         self._reserve_points(self.n_points)
         for t in range(len(self.trees)):
             self._reserve_rows(t, 0)
 
+    def _make_out(self) -> None:
+        self.out = np.empty((1, int(self.shared[at.N_CLASSES])))
+        self.out_address = int(self.out.ctypes.data)
+
     def _reserve_points(self, n: int) -> None:
         self.points.reserve(0, n)
         self.point_capacity = self.points.capacity(0)
+        self.shared[at.POINT_CAPACITY] = self.point_capacity
         self.shared[at.POINTS] = self.points.address(0)
 
     def _reserve_rows(self, t: int, n: int) -> None:
@@ -147,13 +168,13 @@ class MondrianTrees:
         state = {
             name: value
             for name, value in self.__dict__.items()
-            if name not in {"values", "vector", "rows", "out", "reals", "point_capacity"}
+            if name not in _DERIVED
         }
         # Addresses and room are no part of what the trees are.
         state["trees"] = self.trees.copy()
         state["trees"][:, _NOT_PICKLED] = 0
         state["shared"] = self.shared.copy()
-        state["shared"][[at.SELF, at.TREES, at.POINTS]] = 0
+        state["shared"][[at.SCALING, at.TREES, at.POINTS, at.POINT_CAPACITY]] = 0
         state["nodes"] = self.nodes.pack(self.trees[:, at.N_ROWS].tolist())
         state["counts"] = self.counts.pack(self.trees[:, at.N_COUNTS].tolist())
         state["points"] = self.points.pack([self.n_points])
@@ -253,7 +274,7 @@ class MondrianTrees:
         if label >= width:
             shared[at.COUNT_WIDTH] = 2 * width
             self.counts.relayout(2 * width, [(0, 0, width)])
-        self.out = np.empty((1, label + 1))
+        self._make_out()
         return label
 
     # Learning.
@@ -269,7 +290,7 @@ class MondrianTrees:
             self._reserve_points(point + 1)
         if self.warm_up is not None and self._warms_up(label):
             return -1
-        said = mondrian.learn(self.shared, self.scaling, self.vector, label, point)
+        said = mondrian.learn(self.address, self.values_address, label, point)
         if said >= 0:
             self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))
             self._extend(0, len(self.trees), mondrian.LANES)
@@ -287,10 +308,10 @@ class MondrianTrees:
                 self.full = bool((splits >= self.shared[at.MAX_SPLITS]).all())
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
-        said = mondrian.extend(self.shared, first, last, lanes)
+        said = mondrian.extend(self.address, first, last, lanes)
         while said >= 0:
             self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))
-            said = mondrian.extend(self.shared, first, last, lanes)
+            said = mondrian.extend(self.address, first, last, lanes)
 
     def _warms_up(self, label: int) -> bool:
         """Keep a sample's raw values; rebuild the trees where their number has doubled.
@@ -312,7 +333,7 @@ class MondrianTrees:
             return False
         self._fit_scaling(self.warm_up[:n, : self.n_dims])
         labels = np.append(self._labels()[: n - 1], label)
-        mondrian.store(self.shared, self.scaling, self.warm_up[:n], labels, 0)
+        mondrian.store(self.address, self.warm_up.ctypes.data, labels.ctypes.data, n, 0)
         self._count(1)
         if n == WARM_UP:
             self.warm_up = None
@@ -340,7 +361,7 @@ class MondrianTrees:
         self.trees[:, at.N_ROWS] = 0
         for t in range(len(self.trees)):
             self._reserve_rows(t, 2 * self.n_points)
-        mondrian.build(self.shared, self.n_points)
+        mondrian.build(self.address, self.n_points)
         for t, tree in enumerate(self.trees):
             self.nodes.trim(t, int(tree[at.N_ROWS]))
             self._reserve_rows(t, 0)
@@ -356,9 +377,13 @@ class MondrianTrees:
             n = len(part)
             self._reserve_points(self.n_points + n)
             mondrian.store(
-                self.shared, self.scaling, part, labels[start : start + n], self.n_points
+                self.address,
+                part.ctypes.data,
+                labels[start : start + n].ctypes.data,
+                n,
+                self.n_points,
             )
-            mondrian.set_walks(self.shared, self.n_points, self.n_points + n)
+            mondrian.set_walks(self.address, self.n_points, self.n_points + n)
             n_trees = len(self.trees)
             if n_jobs == 1 or n_trees == 1:
                 self._extend(0, n_trees, BATCH_LANES)
@@ -379,7 +404,9 @@ class MondrianTrees:
 
     def predict(self) -> int:
         """Predict the sample in `values` into `out`; returns as the kernel `predict` does."""
-        said: int = hnsp.predict(self.shared, self.scaling, self.vector, self.rows, self.out)
+        said: int = hnsp.predict(
+            self.address, self.values_address, self.row_address, self.out_address
+        )
         return said
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
@@ -387,10 +414,12 @@ class MondrianTrees:
         n = len(values)
         out = np.empty((n, self.out.shape[1]))
         rows = np.empty((n, self.rows.shape[1]), dtype=np.float32)
-        mondrian.scale_rows(rows, values, self.scaling)
+        mondrian.scale_rows(self.address, rows.ctypes.data, values.ctypes.data, n)
 
         def part(start: int, stop: int) -> None:
-            hnsp.predict_rows(self.shared, rows[start:stop], out[start:stop])
+            row = rows.ctypes.data + start * rows.strides[0]
+            result = out.ctypes.data + start * out.strides[0]
+            hnsp.predict_rows(self.address, row, stop - start, result)
 
         if n_jobs == 1 or n < 2 * n_jobs:
             part(0, n)

@@ -1,127 +1,104 @@
-"""Views of a forest's parts, by the addresses that its integers hold (see `layout`)."""
+"""Addresses of a forest's parts, and what is read of them often (see `layout`).
+
+With the environment variable `RIVER_MONDRIAN_CHECKS` set, every reference to a node, a point or a
+row of counts is checked before use, at some cost in speed; a wrong one raises an IndexError.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import os
 
 from .layout import (
     BOX,
     COUNT,
+    COUNT_CAPACITY,
     COUNT_WIDTH,
     COUNTS,
     DIM_CAPACITY,
     EMPTY,
-    N_DIMS,
+    N_TREES,
     NODE_WIDTH,
     NODES,
+    POINT_CAPACITY,
     POINT_WIDTH,
     POINTS,
-    SELF,
+    ROW_CAPACITY,
     TREE_WIDTH,
     TREES,
 )
-from .memory import (
-    float32_view,
-    float64_view,
-    inlined,
-    int32_view,
-    int64_view,
-    prefetch,
-    row_address,
-)
+from .memory import i32, i64, inlined, prefetch, row_address
+
+CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
 
 
 @inlined
-def real(forest: np.ndarray, at: int) -> float:
-    """Read a float64 among the forest's integers."""
-    return float64_view(forest[SELF] + 8 * at, 1)[0]
+def tree_at(forest: int, t: int) -> int:
+    """Return the address of a tree's integers."""
+    if CHECKS and not 0 <= t < i64(forest, N_TREES):
+        raise IndexError("tree out of range")
+    return i64(forest, TREES) + 8 * TREE_WIDTH * t
 
 
 @inlined
-def tree_at(forest: np.ndarray, t: int) -> np.ndarray:
-    """View a tree's integers."""
-    return int64_view(forest[TREES] + 8 * TREE_WIDTH * t, TREE_WIDTH)
-
-
-@inlined
-def tree_reals(forest: np.ndarray, t: int) -> np.ndarray:
-    """View a tree's integers as float64."""
-    return float64_view(forest[TREES] + 8 * TREE_WIDTH * t, TREE_WIDTH)
-
-
-@inlined
-def node_at(forest: np.ndarray, tree: np.ndarray, j: int) -> int:
+def node_at(forest: int, tree: int, j: int) -> int:
     """Return the address of a node's row."""
-    return row_address(tree[NODES], j, forest[NODE_WIDTH])
+    if CHECKS and not 0 <= j < i64(tree, ROW_CAPACITY):
+        raise IndexError("node out of range")
+    return row_address(i64(tree, NODES), j, i64(forest, NODE_WIDTH))
 
 
 @inlined
-def head_of(forest: np.ndarray, node: int) -> np.ndarray:
-    """View a node's header and sets of classes."""
-    return int32_view(node, forest[BOX])
+def lower_of(forest: int, node: int) -> int:
+    """Return the address of the lower corner of a node's box."""
+    return node + 4 * i64(forest, BOX)
 
 
 @inlined
-def head_reals(forest: np.ndarray, node: int) -> np.ndarray:
-    """View a node's header as float32."""
-    return float32_view(node, forest[BOX])
+def upper_of(forest: int, node: int) -> int:
+    """Return the address of the upper corner of a node's box."""
+    return node + 4 * (i64(forest, BOX) + i64(forest, DIM_CAPACITY))
 
 
 @inlined
-def lower_of(forest: np.ndarray, node: int) -> np.ndarray:
-    """View the lower corner of a node's box."""
-    return float32_view(node + 4 * forest[BOX], forest[N_DIMS])
+def point_at(forest: int, p: int) -> int:
+    """Return the address of a stored point, which begins with its values."""
+    if CHECKS and not 0 <= p < i64(forest, POINT_CAPACITY):
+        raise IndexError("point out of range")
+    return row_address(i64(forest, POINTS), p, i64(forest, POINT_WIDTH))
 
 
 @inlined
-def upper_of(forest: np.ndarray, node: int) -> np.ndarray:
-    """View the upper corner of a node's box."""
-    return float32_view(node + 4 * (forest[BOX] + forest[DIM_CAPACITY]), forest[N_DIMS])
-
-
-@inlined
-def point_at(forest: np.ndarray, p: int) -> int:
-    """Return the address of a stored point's row."""
-    return row_address(forest[POINTS], p, forest[POINT_WIDTH])
-
-
-@inlined
-def values_of(forest: np.ndarray, p: int) -> np.ndarray:
-    """View a stored point's values."""
-    return float32_view(point_at(forest, p), forest[N_DIMS])
-
-
-@inlined
-def label_of(forest: np.ndarray, p: int) -> int:
+def label_of(forest: int, p: int) -> int:
     """Return the class of a stored point."""
-    return int32_view(point_at(forest, p) + 4 * forest[DIM_CAPACITY], 1)[0]
+    return i32(point_at(forest, p), i64(forest, DIM_CAPACITY))
 
 
 @inlined
-def link_of(forest: np.ndarray, p: int, t: int) -> np.ndarray:
-    """View the one integer that names the next point in a point's leaf of tree `t`."""
-    return int32_view(point_at(forest, p) + 4 * (forest[DIM_CAPACITY] + 1 + t), 1)
+def link_at(forest: int, p: int, t: int) -> int:
+    """Return the address of the word that names the next point in a point's leaf of tree `t`."""
+    return point_at(forest, p) + 4 * (i64(forest, DIM_CAPACITY) + 1 + t)
 
 
 @inlined
-def counts_at(forest: np.ndarray, tree: np.ndarray, row: int) -> np.ndarray:
-    """View a row of class counts."""
-    width = forest[COUNT_WIDTH]
-    return int32_view(row_address(tree[COUNTS], row, width), width)
+def counts_at(forest: int, tree: int, row: int) -> int:
+    """Return the address of a row of class counts."""
+    if CHECKS and not 0 <= row < i64(tree, COUNT_CAPACITY):
+        raise IndexError("row of counts out of range")
+    return row_address(i64(tree, COUNTS), row, i64(forest, COUNT_WIDTH))
 
 
 @inlined
-def count_of(forest: np.ndarray, tree: np.ndarray, ref: int) -> int:
+def count_of(forest: int, tree: int, ref: int) -> int:
     """Return the number of samples below a reference."""
     if ref < 0:
         return 1
-    return head_of(forest, node_at(forest, tree, ref))[COUNT]
+    return i32(node_at(forest, tree, ref), COUNT)
 
 
 @inlined
-def prefetch_ref(forest: np.ndarray, tree: np.ndarray, ref: int) -> None:
+def prefetch_ref(forest: int, tree: int, ref: int) -> None:
     """Bring close what a reference names."""
     if ref >= 0:
-        prefetch(node_at(forest, tree, ref), 4 * forest[NODE_WIDTH])
+        prefetch(node_at(forest, tree, ref), 4 * i64(forest, NODE_WIDTH))
     elif ref != EMPTY:
-        prefetch(point_at(forest, ~ref), 4 * (forest[DIM_CAPACITY] + 1))
+        prefetch(point_at(forest, ~ref), 4 * (i64(forest, DIM_CAPACITY) + 1))

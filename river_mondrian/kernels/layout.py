@@ -53,8 +53,8 @@ WALK_END = 14
 NEED_ROWS = 15
 TREE_WIDTH = 16
 
-# Columns of the integers that all trees share: the forest that every kernel gets. TREES and
-# POINTS are addresses; LIFETIME and GAMMA are float64.
+# Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
+# POINTS and SCALING are addresses; LIFETIME and GAMMA are float64.
 TREES = 0
 N_TREES = 1
 POINTS = 2
@@ -69,10 +69,11 @@ COUNT_WIDTH = 10
 MAX_SPLITS = 11
 SPLIT_PURE = 12
 HAS_MISSING = 13
-SELF = 14
+SCALING = 14
 LIFETIME = 15
 GAMMA = 16
-FOREST_WIDTH = 17
+POINT_CAPACITY = 17
+FOREST_WIDTH = 18
 
 # Past this many points a paused leaf samples one hidden cut an event, so that un-pausing never
 # has to go through more.

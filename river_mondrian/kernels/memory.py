@@ -1,8 +1,9 @@
-"""Raw access to rows of 32-bit words that live in NumPy chunks, and a prefetch hint.
+"""Raw access to words in memory by address, a prefetch hint, and how kernels are compiled.
 
 A kernel that walks a tree visits rows of many chunks. Handing numba one array per chunk is
-slow, and every view that numba makes of an array costs two atomic operations on its reference
-count. So kernels get addresses and make views without a count. `arena.Arena` owns the chunks.
+slow, every view that numba makes of an array costs atomic operations on its reference count, and
+functions over arrays take long to compile. So kernels get addresses, which the owners of the
+arrays keep right (`arena.Arena`, `trees.MondrianTrees`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -58,14 +58,48 @@ def inlined(function: F) -> F:
     return compiled
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typingctx: Any, address: Any) -> Any:
-    """Turn an integer address into a pointer."""
+def _loader(word: types.Type) -> Any:
+    """Make an intrinsic that reads the i-th word behind an address."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(typingctx: Any, address: Any, i: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _word_pointer(context, builder, word, args)
+            return context.cast(builder, builder.load(pointer), word, signature.return_type)
 
-    return types.voidptr(types.int64), codegen
+        wide = types.float64 if word in (types.float32, types.float64) else types.int64
+        return wide(types.int64, types.int64), codegen
+
+    return load
+
+
+def _storer(word: types.Type) -> Any:
+    """Make an intrinsic that writes the i-th word behind an address."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def store(typingctx: Any, address: Any, i: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _word_pointer(context, builder, word, args)
+            builder.store(context.cast(builder, args[2], signature.args[2], word), pointer)
+            return context.get_dummy_value()
+
+        wide = types.float64 if word in (types.float32, types.float64) else types.int64
+        return types.void(types.int64, types.int64, wide), codegen
+
+    return store
+
+
+def _word_pointer(context: Any, builder: Any, word: types.Type, args: Any) -> Any:
+    pointer_type = context.get_data_type(word).as_pointer()
+    return builder.gep(builder.inttoptr(args[0], pointer_type), [args[1]])
+
+
+# Reading and writing the i-th word behind an address. Integers are int64 and reals float64 to the
+# kernels, whatever the width in memory.
+i64, put_i64 = _loader(types.int64), _storer(types.int64)
+i32, put_i32 = _loader(types.int32), _storer(types.int32)
+f64, put_f64 = _loader(types.float64), _storer(types.float64)
+f32, put_f32 = _loader(types.float32), _storer(types.float32)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -86,34 +120,9 @@ def _prefetch_line(typingctx: Any, address: Any) -> Any:
 
 
 @inlined
-def int64_view(address: int, n: int) -> np.ndarray:
-    """View `n` integers of 64 bits."""
-    return carray(_pointer(address), (n,), np.int64)
-
-
-@inlined
-def float64_view(address: int, n: int) -> np.ndarray:
-    """View `n` float64."""
-    return carray(_pointer(address), (n,), np.float64)
-
-
-@inlined
-def int32_view(address: int, n: int) -> np.ndarray:
-    """View `n` integers of 32 bits."""
-    return carray(_pointer(address), (n,), np.int32)
-
-
-@inlined
-def float32_view(address: int, n: int) -> np.ndarray:
-    """View `n` float32."""
-    return carray(_pointer(address), (n,), np.float32)
-
-
-@inlined
 def row_address(table: int, row: int, width: int) -> int:
     """Return the address of a row of `width` words, by the address of its table of chunks."""
-    chunk = int64_view(table + 8 * (row >> CHUNK_BITS), 1)[0]
-    return chunk + (row & CHUNK_MASK) * width * 4
+    return i64(table, row >> CHUNK_BITS) + (row & CHUNK_MASK) * width * 4
 
 
 @inlined

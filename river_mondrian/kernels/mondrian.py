@@ -16,19 +16,14 @@ import numpy as np
 from .access import (
     count_of,
     counts_at,
-    head_of,
-    head_reals,
     label_of,
-    link_of,
+    link_at,
     lower_of,
     node_at,
     point_at,
     prefetch_ref,
-    real,
     tree_at,
-    tree_reals,
     upper_of,
-    values_of,
 )
 from .bits import add_class, first_class, n_classes_in, word_at
 from .layout import (
@@ -58,9 +53,9 @@ from .layout import (
     PAUSE_LIMIT,
     PENDING,
     RIGHT,
-    RNG,
     ROOT,
     ROW_CAPACITY,
+    SCALING,
     SETTLED,
     SPLIT_PURE,
     WALK_END,
@@ -70,7 +65,18 @@ from .layout import (
     WALK_SIDE,
     WALK_TAU,
 )
-from .memory import float32_view, inlined, int32_view, kernel
+from .memory import (
+    f32,
+    f64,
+    i32,
+    i64,
+    inlined,
+    kernel,
+    put_f32,
+    put_f64,
+    put_i32,
+    put_i64,
+)
 from .random import exponential, uniform
 
 # What a visit says.
@@ -83,92 +89,91 @@ LANES = 16
 
 
 @inlined
-def distance_outside(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+def distance_outside(x: int, lower: int, upper: int, n_dims: int) -> float:
     """Sum how far `x` lies outside a box; a missing value or an unknown side adds nothing."""
     total = 0.0
-    for d in range(x.shape[0]):
-        v = np.float64(x[d])
-        below = np.float64(lower[d]) - v
-        above = v - np.float64(upper[d])
+    for d in range(n_dims):
+        v = f32(x, d)
+        below = f32(lower, d) - v
+        above = v - f32(upper, d)
         # Comparisons with NaN are false.
         total += (below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)
     return total
 
 
 @inlined
-def linear_dimension(lower: np.ndarray, upper: np.ndarray) -> float:
+def linear_dimension(lower: int, upper: int, n_dims: int) -> float:
     """Sum the side lengths of a box."""
     total = 0.0
-    for d in range(lower.shape[0]):
-        side = np.float64(upper[d]) - np.float64(lower[d])
+    for d in range(n_dims):
+        side = f32(upper, d) - f32(lower, d)
         total += side if side > 0.0 else 0.0
     return total
 
 
 @inlined
-def extend_box(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+def extend_box(x: int, lower: int, upper: int, n_dims: int) -> None:
     """Grow a box so that it holds `x`."""
-    for d in range(x.shape[0]):
-        v = x[d]
-        lo = lower[d]
-        hi = upper[d]
-        lower[d] = v if (v < lo or lo != lo) else lo
-        upper[d] = v if (v > hi or hi != hi) else hi
+    for d in range(n_dims):
+        v = f32(x, d)
+        lo = f32(lower, d)
+        hi = f32(upper, d)
+        put_f32(lower, d, v if (v < lo or lo != lo) else lo)
+        put_f32(upper, d, v if (v > hi or hi != hi) else hi)
 
 
 @inlined
-def uniform_cut(tree: np.ndarray, low: np.float32, high: np.float32) -> np.float32:
+def uniform_cut(tree: int, low: float, high: float) -> float:
     """Draw a cut from [low, high) that float32 rounding cannot push onto `high`."""
-    cut = np.float32(np.float64(low) + uniform(tree, RNG) * (np.float64(high) - np.float64(low)))
+    cut = np.float64(np.float32(low + uniform(tree) * (high - low)))
     if not cut < high or cut < low:
         cut = low
     return cut
 
 
 @inlined
-def stored_time(time: float) -> float:
-    """Round a time to the float32 in which nodes keep it, so that all readers see the same."""
-    return np.float64(np.float32(time))
-
-
-@inlined
-def new_row(forest: np.ndarray, tree: np.ndarray) -> int:
+def new_row(forest: int, tree: int) -> int:
     """Take the next free row and clear its header; the caller has made sure that there is one."""
-    j = tree[N_ROWS]
-    tree[N_ROWS] = j + 1
-    head = head_of(forest, node_at(forest, tree, j))
-    for i in range(head.shape[0]):
-        head[i] = 0
+    j = i64(tree, N_ROWS)
+    put_i64(tree, N_ROWS, j + 1)
+    clear_head(forest, node_at(forest, tree, j))
     return j
 
 
 @inlined
-def new_leaf(forest: np.ndarray, tree: np.ndarray) -> int:
+def clear_head(forest: int, node: int) -> None:
+    """Zero a node's header and sets of classes."""
+    for i in range(i64(forest, BOX)):
+        put_i32(node, i, 0)
+
+
+@inlined
+def new_leaf(forest: int, tree: int) -> int:
     """Make an empty pending leaf."""
     j = new_row(forest, tree)
     node = node_at(forest, tree, j)
-    head = head_of(forest, node)
-    head[LEFT] = NONE
-    head[RIGHT] = NONE
-    head[DIM] = PENDING
-    sides = float32_view(node + 4 * forest[BOX], 2 * forest[DIM_CAPACITY])
-    for i in range(sides.shape[0]):
-        sides[i] = np.nan
+    put_i32(node, LEFT, NONE)
+    put_i32(node, RIGHT, NONE)
+    put_i32(node, DIM, PENDING)
+    lower = lower_of(forest, node)
+    for i in range(2 * i64(forest, DIM_CAPACITY)):
+        put_f32(lower, i, math.nan)
     return j
 
 
 @inlined
-def distance_to(forest: np.ndarray, tree: np.ndarray, ref: int, x: np.ndarray) -> float:
+def distance_to(forest: int, tree: int, ref: int, x: int) -> float:
     """Return how far `x` lies outside the box of a reference."""
+    n_dims = i64(forest, N_DIMS)
     if ref < 0:
-        place = values_of(forest, ~ref)
-        return distance_outside(x, place, place)
+        place = point_at(forest, ~ref)
+        return distance_outside(x, place, place, n_dims)
     node = node_at(forest, tree, ref)
-    return distance_outside(x, lower_of(forest, node), upper_of(forest, node))
+    return distance_outside(x, lower_of(forest, node), upper_of(forest, node), n_dims)
 
 
 @inlined
-def nearer_side(forest: np.ndarray, tree: np.ndarray, left: int, right: int, x: np.ndarray) -> int:
+def nearer_side(forest: int, tree: int, left: int, right: int, x: int) -> int:
     """Choose a side for a sample whose value in the cut dimension is missing.
 
     The child whose box is nearer in the known dimensions, the larger one where both are as near.
@@ -181,34 +186,35 @@ def nearer_side(forest: np.ndarray, tree: np.ndarray, left: int, right: int, x: 
 
 
 @inlined
-def grow_leaf(forest: np.ndarray, node: int, p: int) -> None:
+def grow_leaf(forest: int, node: int, p: int) -> None:
     """Count a point in a leaf's row without storing it there."""
-    head = head_of(forest, node)
-    extend_box(values_of(forest, p), lower_of(forest, node), upper_of(forest, node))
-    add_class(head, CLASSES, label_of(forest, p))
-    head[COUNT] += 1
+    extend_box(
+        point_at(forest, p), lower_of(forest, node), upper_of(forest, node), i64(forest, N_DIMS)
+    )
+    add_class(node, CLASSES, label_of(forest, p))
+    put_i32(node, COUNT, i32(node, COUNT) + 1)
 
 
 @inlined
-def put_point(forest: np.ndarray, t: int, node: int, p: int) -> None:
+def put_point(forest: int, t: int, node: int, p: int) -> None:
     """Put a stored point into a leaf's row: its chain, box, set of classes and count."""
-    head = head_of(forest, node)
-    link_of(forest, p, t)[0] = head[LEFT]
-    head[LEFT] = p
+    put_i32(link_at(forest, p, t), 0, i32(node, LEFT))
+    put_i32(node, LEFT, p)
     grow_leaf(forest, node, p)
 
 
 @inlined
-def hang(forest: np.ndarray, tree: np.ndarray, ref: int) -> None:
+def hang(forest: int, tree: int, ref: int) -> None:
     """Put a reference where the walk stands."""
-    if tree[WALK_PARENT] == NONE:
-        tree[ROOT] = ref
+    parent = i64(tree, WALK_PARENT)
+    if parent == NONE:
+        put_i64(tree, ROOT, ref)
     else:
-        head_of(forest, node_at(forest, tree, tree[WALK_PARENT]))[tree[WALK_SIDE]] = ref
+        put_i32(node_at(forest, tree, parent), i64(tree, WALK_SIDE), ref)
 
 
-@inlined
-def split_leaf(forest: np.ndarray, t: int, j: int, tau: float) -> float:
+@kernel
+def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
     The leaf's row becomes an internal node whose children are single points or leaves' rows; a
@@ -217,58 +223,58 @@ def split_leaf(forest: np.ndarray, t: int, j: int, tau: float) -> float:
     """
     tree = tree_at(forest, t)
     node = node_at(forest, tree, j)
-    head = head_of(forest, node)
     lower = lower_of(forest, node)
     upper = upper_of(forest, node)
+    n_dims = i64(forest, N_DIMS)
 
-    rate = linear_dimension(lower, upper)
-    if not rate > 0.0 or tree[N_SPLITS] >= forest[MAX_SPLITS]:
-        head[DIM] = SETTLED
+    rate = linear_dimension(lower, upper, n_dims)
+    if not rate > 0.0 or i64(tree, N_SPLITS) >= i64(forest, MAX_SPLITS):
+        put_i32(node, DIM, SETTLED)
         return math.inf
-    time = stored_time(exponential(tree, RNG, rate))
-    if time >= real(forest, LIFETIME) - tau:
-        head[DIM] = SETTLED
+    time = exponential(tree, rate)
+    if time >= f64(forest, LIFETIME) - tau:
+        put_i32(node, DIM, SETTLED)
         return math.inf
 
-    threshold = uniform(tree, RNG) * rate
+    threshold = uniform(tree) * rate
     dim = 0
     passed = 0.0
-    for d in range(lower.shape[0]):
-        side = np.float64(upper[d]) - np.float64(lower[d])
+    for d in range(n_dims):
+        side = f32(upper, d) - f32(lower, d)
         if side > 0.0:
             dim = d
             passed += side
             if passed > threshold:
                 break
-    cut = uniform_cut(tree, lower[dim], upper[dim])
+    cut = uniform_cut(tree, f32(lower, dim), f32(upper, dim))
 
     # Count first: a side with one point gets no row, unless points with a missing value at the
     # cut may still join it.
     n_left = 0
     n_right = 0
     n_missing = 0
-    first = head[LEFT]
+    first = i32(node, LEFT)
     p = first
     while p != NONE:
-        v = values_of(forest, p)[dim]
+        v = f32(point_at(forest, p), dim)
         if v != v:
             n_missing += 1
         elif v <= cut:
             n_left += 1
         else:
             n_right += 1
-        p = link_of(forest, p, t)[0]
+        p = i32(link_at(forest, p, t), 0)
     left = new_leaf(forest, tree) if n_left > 1 or n_missing > 0 else EMPTY
     right = new_leaf(forest, tree) if n_right > 1 or n_missing > 0 else EMPTY
 
     missing = NONE
     p = first
     while p != NONE:
-        link = link_of(forest, p, t)
-        following = link[0]
-        v = values_of(forest, p)[dim]
+        link = link_at(forest, p, t)
+        following = i32(link, 0)
+        v = f32(point_at(forest, p), dim)
         if v != v:
-            link[0] = missing
+            put_i32(link, 0, missing)
             missing = p
         elif v <= cut:
             if left == EMPTY:
@@ -281,43 +287,39 @@ def split_leaf(forest: np.ndarray, t: int, j: int, tau: float) -> float:
             put_point(forest, t, node_at(forest, tree, right), p)
         p = following
     while missing != NONE:
-        following = link_of(forest, missing, t)[0]
-        side = nearer_side(forest, tree, left, right, values_of(forest, missing))
-        put_point(
-            forest, t, node_at(forest, tree, left if side == LEFT else right), missing
-        )
+        following = i32(link_at(forest, missing, t), 0)
+        side = nearer_side(forest, tree, left, right, point_at(forest, missing))
+        put_point(forest, t, node_at(forest, tree, left if side == LEFT else right), missing)
         missing = following
 
-    for i in range(head.shape[0]):
-        head[i] = 0
-    head[LEFT] = left
-    head[RIGHT] = right
-    head[DIM] = dim
-    head[COUNT] = n_left + n_right + n_missing
-    reals = head_reals(forest, node)
-    reals[CUT] = cut
-    reals[DELTA] = time
-    words = forest[N_WORDS]
+    clear_head(forest, node)
+    put_i32(node, LEFT, left)
+    put_i32(node, RIGHT, right)
+    put_i32(node, DIM, dim)
+    put_i32(node, COUNT, n_left + n_right + n_missing)
+    put_f32(node, CUT, cut)
+    put_f32(node, DELTA, time)
+    words = i64(forest, N_WORDS)
     for s in range(2):
-        child = head[LEFT + s]
+        child = i32(node, LEFT + s)
         at = CLASSES + s * words
         if child < 0:
-            add_class(head, at, label_of(forest, ~child))
+            add_class(node, at, label_of(forest, ~child))
         else:
-            child_head = head_of(forest, node_at(forest, tree, child))
+            child_node = node_at(forest, tree, child)
             for w in range(words):
-                head[at + w] = child_head[CLASSES + w]
-            if n_classes_in(child_head, CLASSES, CLASSES, words) > 1:
-                child_head[DIM] = MIXED
-    tree[N_SPLITS] += 1
+                put_i32(node, at + w, i32(child_node, CLASSES + w))
+            if n_classes_in(child_node, CLASSES, CLASSES, words) > 1:
+                put_i32(child_node, DIM, MIXED)
+    put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
     return time
 
 
-@inlined
-def sample_block(forest: np.ndarray, t: int, j: int, tau: float) -> None:
+@kernel
+def sample_block(forest: int, t: int, j: int, tau: float) -> None:
     """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause)."""
     tree = tree_at(forest, t)
-    size = head_of(forest, node_at(forest, tree, j))[COUNT] + 1
+    size = i32(node_at(forest, tree, j), COUNT) + 1
     waiting = np.empty(size, np.int64)
     waiting_tau = np.empty(size, np.float64)
     waiting[0] = j
@@ -330,15 +332,15 @@ def sample_block(forest: np.ndarray, t: int, j: int, tau: float) -> None:
         time = split_leaf(forest, t, j, tau)
         if time == math.inf:
             continue
-        head = head_of(forest, node_at(forest, tree, j))
+        node = node_at(forest, tree, j)
         for s in range(2):
-            child = head[LEFT + s]
+            child = i32(node, LEFT + s)
             if child >= 0:
-                child_head = head_of(forest, node_at(forest, tree, child))
+                child_node = node_at(forest, tree, child)
                 if (
-                    forest[SPLIT_PURE] == 1
-                    or child_head[DIM] == MIXED
-                    or child_head[COUNT] > PAUSE_LIMIT
+                    i64(forest, SPLIT_PURE) == 1
+                    or i32(child_node, DIM) == MIXED
+                    or i32(child_node, COUNT) > PAUSE_LIMIT
                 ):
                     waiting[n_waiting] = child
                     waiting_tau[n_waiting] = tau + time
@@ -346,171 +348,167 @@ def sample_block(forest: np.ndarray, t: int, j: int, tau: float) -> None:
 
 
 @inlined
-def insert_parent(
-    forest: np.ndarray, t: int, ref: int, p: int, time: float, rate: float
-) -> None:
+def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: float) -> None:
     """Cut point `p` off from the box at `ref`, `time` after the parent (Algorithm 4, lines 4-9)."""
     tree = tree_at(forest, t)
-    x = values_of(forest, p)
+    x = point_at(forest, p)
     j = new_row(forest, tree)
     node = node_at(forest, tree, j)
-    head = head_of(forest, node)
     lower = lower_of(forest, node)
     upper = upper_of(forest, node)
-    capacity = forest[DIM_CAPACITY]
-    sides = float32_view(node + 4 * forest[BOX], 2 * capacity)
+    n_dims = i64(forest, N_DIMS)
+    capacity = i64(forest, DIM_CAPACITY)
     if ref < 0:
-        place = float32_view(point_at(forest, ~ref), capacity)
+        place = point_at(forest, ~ref)
         for d in range(capacity):
-            sides[d] = place[d]
-            sides[capacity + d] = place[d]
+            put_f32(lower, d, f32(place, d))
+            put_f32(upper, d, f32(place, d))
     else:
-        old_sides = float32_view(node_at(forest, tree, ref) + 4 * forest[BOX], 2 * capacity)
+        old_lower = lower_of(forest, node_at(forest, tree, ref))
         for i in range(2 * capacity):
-            sides[i] = old_sides[i]
+            put_f32(lower, i, f32(old_lower, i))
 
-    threshold = uniform(tree, RNG) * rate
+    threshold = uniform(tree) * rate
     dim = 0
     passed = 0.0
-    for d in range(x.shape[0]):
-        v = np.float64(x[d])
-        below = np.float64(lower[d]) - v
-        above = v - np.float64(upper[d])
+    for d in range(n_dims):
+        v = f32(x, d)
+        below = f32(lower, d) - v
+        above = v - f32(upper, d)
         outside = (below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)
         if outside > 0.0:
             dim = d
             passed += outside
             if passed > threshold:
                 break
-    if x[dim] > upper[dim]:
-        cut = uniform_cut(tree, upper[dim], x[dim])
+    v = f32(x, dim)
+    if v > f32(upper, dim):
+        cut = uniform_cut(tree, f32(upper, dim), v)
         x_side = RIGHT
     else:
-        cut = uniform_cut(tree, x[dim], lower[dim])
+        cut = uniform_cut(tree, v, f32(lower, dim))
         x_side = LEFT
-    extend_box(x, lower, upper)
+    extend_box(x, lower, upper, n_dims)
 
-    reals = head_reals(forest, node)
-    head[DIM] = dim
-    reals[CUT] = cut
-    reals[DELTA] = time
     other_side = LEFT + RIGHT - x_side
-    head[x_side] = ~p
-    head[other_side] = ref
-    words = forest[N_WORDS]
+    put_i32(node, DIM, dim)
+    put_f32(node, CUT, cut)
+    put_f32(node, DELTA, time)
+    put_i32(node, x_side, ~p)
+    put_i32(node, other_side, ref)
+    put_i32(node, COUNT, count_of(forest, tree, ref) + 1)
+    words = i64(forest, N_WORDS)
     at = CLASSES + other_side * words
     if ref < 0:
-        head[COUNT] = 2
-        add_class(head, at, label_of(forest, ~ref))
+        add_class(node, at, label_of(forest, ~ref))
     else:
         old = node_at(forest, tree, ref)
-        old_head = head_of(forest, old)
-        head[COUNT] = old_head[COUNT] + 1
         for w in range(words):
-            word = word_at(old_head, CLASSES + w) | word_at(old_head, CLASSES + words + w)
-            head[at + w] = np.int32(word)
-        if old_head[DIM] >= 0:
-            old_reals = head_reals(forest, old)
-            old_reals[DELTA] = np.float32(max(np.float64(old_reals[DELTA]) - time, 0.0))
-    add_class(head, CLASSES + x_side * words, label_of(forest, p))
+            word = word_at(old, CLASSES + w) | word_at(old, CLASSES + words + w)
+            put_i32(node, at + w, word)
+        if i32(old, DIM) >= 0:
+            put_f32(old, DELTA, max(f32(old, DELTA) - time, 0.0))
+    add_class(node, CLASSES + x_side * words, label_of(forest, p))
     hang(forest, tree, j)
-    tree[N_SPLITS] += 1
+    put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 
 
 @inlined
-def count_classes(forest: np.ndarray, t: int, head: np.ndarray) -> None:
+def count_classes(forest: int, t: int, node: int) -> None:
     """Give a settled leaf of several classes a row of counts, from its class or its points."""
     tree = tree_at(forest, t)
-    row = tree[N_COUNTS]
-    tree[N_COUNTS] = row + 1
+    row = i64(tree, N_COUNTS)
+    put_i64(tree, N_COUNTS, row + 1)
     table = counts_at(forest, tree, row)
-    for k in range(forest[COUNT_WIDTH]):
-        table[k] = 0
-    words = forest[N_WORDS]
-    if n_classes_in(head, CLASSES, CLASSES, words) == 1:
-        table[first_class(head, CLASSES, CLASSES, words)] = head[COUNT]
+    for k in range(i64(forest, COUNT_WIDTH)):
+        put_i32(table, k, 0)
+    words = i64(forest, N_WORDS)
+    if n_classes_in(node, CLASSES, CLASSES, words) == 1:
+        put_i32(table, first_class(node, CLASSES, words), i32(node, COUNT))
     else:
-        p = head[LEFT]
+        p = i32(node, LEFT)
         while p != NONE:
-            table[label_of(forest, p)] += 1
-            p = link_of(forest, p, t)[0]
-    head[RIGHT] = row
+            add_count(table, label_of(forest, p))
+            p = i32(link_at(forest, p, t), 0)
+    put_i32(node, RIGHT, row)
 
 
 @inlined
-def visit_point(forest: np.ndarray, t: int, q: int, p: int) -> int:
+def add_count(table: int, label: int) -> None:
+    """Count one more sample of a class."""
+    put_i32(table, label, i32(table, label) + 1)
+
+
+@kernel
+def visit_point(forest: int, t: int, q: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf that holds the single point `q`."""
     tree = tree_at(forest, t)
     same_class = label_of(forest, p) == label_of(forest, q)
-    may_split = tree[N_SPLITS] < forest[MAX_SPLITS]
-    paused = same_class and forest[SPLIT_PURE] == 0
+    may_split = i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
+    paused = same_class and i64(forest, SPLIT_PURE) == 0
     if not paused and may_split:
-        place = values_of(forest, q)
-        rate = distance_outside(values_of(forest, p), place, place)
+        rate = distance_to(forest, tree, ~q, point_at(forest, p))
         if rate > 0.0:
-            time = stored_time(exponential(tree, RNG, rate))
-            if time < real(forest, LIFETIME) - tree_reals(forest, t)[WALK_TAU]:
+            time = exponential(tree, rate)
+            if time < f64(forest, LIFETIME) - f64(tree, WALK_TAU):
                 insert_parent(forest, t, ~q, p, time, rate)
                 return DONE
     j = new_leaf(forest, tree)
     node = node_at(forest, tree, j)
-    head = head_of(forest, node)
     put_point(forest, t, node, q)
     if not paused:
-        head[DIM] = SETTLED
+        put_i32(node, DIM, SETTLED)
     if may_split:
         put_point(forest, t, node, p)
     else:
         if not same_class:
-            count_classes(forest, t, head)
-            counts_at(forest, tree, head[RIGHT])[label_of(forest, p)] = 1
+            count_classes(forest, t, node)
+            add_count(counts_at(forest, tree, i32(node, RIGHT)), label_of(forest, p))
         grow_leaf(forest, node, p)
     hang(forest, tree, j)
     return DONE
 
 
-@inlined
-def visit_leaf(forest: np.ndarray, t: int, ref: int, p: int) -> int:
+@kernel
+def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf's row (Algorithm 10 where it is paused, else 4)."""
     tree = tree_at(forest, t)
     node = node_at(forest, tree, ref)
-    head = head_of(forest, node)
-    words = forest[N_WORDS]
+    words = i64(forest, N_WORDS)
     y = label_of(forest, p)
-    tau = tree_reals(forest, t)[WALK_TAU]
-    may_split = tree[N_SPLITS] < forest[MAX_SPLITS]
-    if head[DIM] == PENDING and may_split:
-        unpauses = y != first_class(head, CLASSES, CLASSES, words)
-        if unpauses or head[COUNT] >= PAUSE_LIMIT:
-            need = 2 * (head[COUNT] + 1)
-            if tree[N_ROWS] + need > tree[ROW_CAPACITY]:
-                tree[NEED_ROWS] = need
+    tau = f64(tree, WALK_TAU)
+    count = i32(node, COUNT)
+    may_split = i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
+    if i32(node, DIM) == PENDING and may_split:
+        unpauses = y != first_class(node, CLASSES, words)
+        if unpauses or count >= PAUSE_LIMIT:
+            need = 2 * (count + 1)
+            if i64(tree, N_ROWS) + need > i64(tree, ROW_CAPACITY):
+                put_i64(tree, NEED_ROWS, need)
                 return FULL
         put_point(forest, t, node, p)
         if unpauses:
             sample_block(forest, t, ref, tau)
-        elif head[COUNT] > PAUSE_LIMIT:
+        elif count >= PAUSE_LIMIT:
             split_leaf(forest, t, ref, tau)
         return DONE
 
-    if tree[N_COUNTS] >= tree[COUNT_CAPACITY]:
-        tree[NEED_ROWS] = 0
+    if i64(tree, N_COUNTS) >= i64(tree, COUNT_CAPACITY):
+        put_i64(tree, NEED_ROWS, 0)
         return FULL
     if may_split:
-        rate = distance_outside(
-            values_of(forest, p), lower_of(forest, node), upper_of(forest, node)
-        )
+        rate = distance_to(forest, tree, ref, point_at(forest, p))
         if rate > 0.0:
-            time = stored_time(exponential(tree, RNG, rate))
-            if time < real(forest, LIFETIME) - tau:
+            time = exponential(tree, rate)
+            if time < f64(forest, LIFETIME) - tau:
                 insert_parent(forest, t, ref, p, time, rate)
                 return DONE
-    head[DIM] = SETTLED
-    pure = n_classes_in(head, CLASSES, CLASSES, words) == 1
-    if head[RIGHT] == NONE and not (pure and y == first_class(head, CLASSES, CLASSES, words)):
-        count_classes(forest, t, head)
-    if head[RIGHT] != NONE:
-        counts_at(forest, tree, head[RIGHT])[y] += 1
+    put_i32(node, DIM, SETTLED)
+    pure = n_classes_in(node, CLASSES, CLASSES, words) == 1
+    if i32(node, RIGHT) == NONE and not (pure and y == first_class(node, CLASSES, words)):
+        count_classes(forest, t, node)
+    if i32(node, RIGHT) != NONE:
+        add_count(counts_at(forest, tree, i32(node, RIGHT)), y)
     if may_split:
         put_point(forest, t, node, p)
     else:
@@ -519,70 +517,68 @@ def visit_leaf(forest: np.ndarray, t: int, ref: int, p: int) -> int:
 
 
 @inlined
-def visit(forest: np.ndarray, t: int) -> int:
+def visit(forest: int, t: int) -> int:
     """Extend a tree by the walk's point at the node where the walk stands (Algorithms 4, 10).
 
     Returns DONE, GO_ON after a step down, or FULL where the tree first needs room for
     `NEED_ROWS` more rows; nothing has changed then and the visit can be repeated.
     """
     tree = tree_at(forest, t)
-    ref = tree[WALK_REF]
-    p = tree[WALK_POINT]
+    ref = i64(tree, WALK_REF)
+    p = i64(tree, WALK_POINT)
     if ref == EMPTY:
-        tree[ROOT] = ~p
+        put_i64(tree, ROOT, ~p)
         return DONE
-    if tree[N_ROWS] + 2 > tree[ROW_CAPACITY]:
-        tree[NEED_ROWS] = 2
+    if i64(tree, N_ROWS) + 2 > i64(tree, ROW_CAPACITY):
+        put_i64(tree, NEED_ROWS, 2)
         return FULL
     if ref < 0:
-        if tree[N_COUNTS] >= tree[COUNT_CAPACITY]:
-            tree[NEED_ROWS] = 0
+        if i64(tree, N_COUNTS) >= i64(tree, COUNT_CAPACITY):
+            put_i64(tree, NEED_ROWS, 0)
             return FULL
         return visit_point(forest, t, ~ref, p)
     node = node_at(forest, tree, ref)
-    head = head_of(forest, node)
-    dim = head[DIM]
+    dim = i32(node, DIM)
     if dim < 0:
         return visit_leaf(forest, t, ref, p)
 
-    x = values_of(forest, p)
+    x = point_at(forest, p)
     lower = lower_of(forest, node)
     upper = upper_of(forest, node)
-    reals = head_reals(forest, node)
-    rate = distance_outside(x, lower, upper)
-    if rate > 0.0 and tree[N_SPLITS] < forest[MAX_SPLITS]:
-        time = stored_time(exponential(tree, RNG, rate))
-        if time < reals[DELTA]:
+    n_dims = i64(forest, N_DIMS)
+    rate = distance_outside(x, lower, upper, n_dims)
+    if rate > 0.0 and i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS):
+        time = exponential(tree, rate)
+        if time < f32(node, DELTA):
             insert_parent(forest, t, ref, p, time, rate)
             return DONE
     # A value in a dimension where the node had none is no distance but does open the box.
-    if rate > 0.0 or forest[HAS_MISSING] == 1:
-        extend_box(x, lower, upper)
-    head[COUNT] += 1
-    v = x[dim]
+    if rate > 0.0 or i64(forest, HAS_MISSING) == 1:
+        extend_box(x, lower, upper, n_dims)
+    put_i32(node, COUNT, i32(node, COUNT) + 1)
+    v = f32(x, dim)
     if v != v:
-        side = nearer_side(forest, tree, head[LEFT], head[RIGHT], x)
+        side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
     else:
-        side = LEFT if v <= reals[CUT] else RIGHT
-    add_class(head, CLASSES + side * forest[N_WORDS], label_of(forest, p))
-    tree_reals(forest, t)[WALK_TAU] += reals[DELTA]
-    tree[WALK_PARENT] = ref
-    tree[WALK_SIDE] = side
-    tree[WALK_REF] = head[side]
+        side = LEFT if v <= f32(node, CUT) else RIGHT
+    add_class(node, CLASSES + side * i64(forest, N_WORDS), label_of(forest, p))
+    put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
+    put_i64(tree, WALK_PARENT, ref)
+    put_i64(tree, WALK_SIDE, side)
+    put_i64(tree, WALK_REF, i32(node, side))
     return GO_ON
 
 
 @inlined
-def start_walk(forest: np.ndarray, t: int) -> None:
+def start_walk(tree: int) -> None:
     """Put the walk at the root."""
-    tree = tree_at(forest, t)
-    tree[WALK_REF] = tree[ROOT]
-    tree[WALK_PARENT] = NONE
-    tree_reals(forest, t)[WALK_TAU] = 0.0
+    put_i64(tree, WALK_REF, i64(tree, ROOT))
+    put_i64(tree, WALK_PARENT, NONE)
+    put_f64(tree, WALK_TAU, 0.0)
 
 
 @kernel
-def extend(forest: np.ndarray, first: int, last: int, lanes: int) -> int:
+def extend(forest: int, first: int, last: int, lanes: int) -> int:
     """Run the walks of trees `first` to `last` until each has extended its tree.
 
     A tree takes the points from its `WALK_POINT` to its `WALK_END`, in order; `lanes` trees walk
@@ -592,7 +588,8 @@ def extend(forest: np.ndarray, first: int, last: int, lanes: int) -> int:
     for start in range(first, last, lanes):
         n_active = 0
         for t in range(start, min(start + lanes, last)):
-            if tree_at(forest, t)[WALK_POINT] < tree_at(forest, t)[WALK_END]:
+            tree = tree_at(forest, t)
+            if i64(tree, WALK_POINT) < i64(tree, WALK_END):
                 active[n_active] = t
                 n_active += 1
         while n_active > 0:
@@ -604,11 +601,12 @@ def extend(forest: np.ndarray, first: int, last: int, lanes: int) -> int:
                 if said == FULL:
                     return t
                 if said == GO_ON:
-                    prefetch_ref(forest, tree, tree[WALK_REF])
+                    prefetch_ref(forest, tree, i64(tree, WALK_REF))
                 else:
-                    tree[WALK_POINT] += 1
-                    start_walk(forest, t)
-                    if tree[WALK_POINT] == tree[WALK_END]:
+                    point = i64(tree, WALK_POINT) + 1
+                    put_i64(tree, WALK_POINT, point)
+                    start_walk(tree)
+                    if point == i64(tree, WALK_END):
                         continue
                 active[still] = t
                 still += 1
@@ -617,100 +615,111 @@ def extend(forest: np.ndarray, first: int, last: int, lanes: int) -> int:
 
 
 @kernel
-def set_walks(forest: np.ndarray, first: int, last: int) -> None:
+def set_walks(forest: int, first: int, last: int) -> None:
     """Let every tree take the points `first` to `last` next."""
-    for t in range(forest[N_TREES]):
+    for t in range(i64(forest, N_TREES)):
         tree = tree_at(forest, t)
-        tree[WALK_POINT] = first
-        tree[WALK_END] = last
-        start_walk(forest, t)
+        put_i64(tree, WALK_POINT, first)
+        put_i64(tree, WALK_END, last)
+        start_walk(tree)
 
 
 @kernel
-def learn(
-    forest: np.ndarray, scaling: np.ndarray, values: np.ndarray, label: int, point: int
-) -> int:
+def learn(forest: int, values: int, label: int, point: int) -> int:
     """Store one sample as `point` and extend every tree by it.
 
     Returns as `extend` does, or `-2 - dimension` where a value is not finite; then nothing that
     a tree refers to has changed.
     """
-    bad = store_row(forest, scaling, values, label, point)
+    bad = store_row(forest, values, label, point)
     if bad >= 0:
         return -2 - bad
     set_walks(forest, point, point + 1)
-    return extend(forest, 0, forest[N_TREES], LANES)
+    return extend(forest, 0, i64(forest, N_TREES), LANES)
 
 
 @kernel
-def build(forest: np.ndarray, n_points: int) -> None:
+def build(forest: int, n_points: int) -> None:
     """Sample the trees afresh from the first `n_points` points (Algorithms 1, 2, 9).
 
     Every tree has room for `2 * n_points` rows.
     """
-    for t in range(forest[N_TREES]):
+    for t in range(i64(forest, N_TREES)):
         tree = tree_at(forest, t)
-        tree[N_ROWS] = 0
-        tree[N_COUNTS] = 0
-        tree[N_SPLITS] = 0
+        put_i64(tree, N_ROWS, 0)
+        put_i64(tree, N_COUNTS, 0)
+        put_i64(tree, N_SPLITS, 0)
         if n_points < 2:
-            tree[ROOT] = EMPTY if n_points == 0 else ~0
+            put_i64(tree, ROOT, EMPTY if n_points == 0 else ~0)
             continue
         root = new_leaf(forest, tree)
-        tree[ROOT] = root
+        put_i64(tree, ROOT, root)
         node = node_at(forest, tree, root)
         for p in range(n_points):
             put_point(forest, t, node, p)
         if (
-            forest[SPLIT_PURE] == 1
+            i64(forest, SPLIT_PURE) == 1
             or n_points > PAUSE_LIMIT
-            or n_classes_in(head_of(forest, node), CLASSES, CLASSES, forest[N_WORDS]) > 1
+            or n_classes_in(node, CLASSES, CLASSES, i64(forest, N_WORDS)) > 1
         ):
             sample_block(forest, t, root, 0.0)
 
 
 @inlined
-def scale_into(target: np.ndarray, values: np.ndarray, scaling: np.ndarray) -> int:
-    """Scale a vector to float32; returns -1, or the first dimension that is not finite."""
+def scale_into(forest: int, target: int, values: int) -> int:
+    """Scale float64 values to float32; returns -1, or the first dimension that is not finite.
+
+    Dimensions for which there is only room are missing.
+    """
     bad = -1
-    for d in range(target.shape[0]):
-        v = np.float32((values[d] - scaling[0, d]) * scaling[1, d])
-        target[d] = v
-        if not abs(v) < np.inf and values[d] == values[d] and bad < 0:
+    n_dims = i64(forest, N_DIMS)
+    capacity = i64(forest, DIM_CAPACITY)
+    offsets = i64(forest, SCALING)
+    factors = offsets + 8 * capacity
+    for d in range(n_dims):
+        raw = f64(values, d)
+        v = np.float64(np.float32((raw - f64(offsets, d)) * f64(factors, d)))
+        put_f32(target, d, v)
+        if not abs(v) < math.inf and raw == raw and bad < 0:
             bad = d
+    for d in range(n_dims, capacity):
+        put_f32(target, d, math.nan)
     return bad
 
 
 @inlined
-def store_row(
-    forest: np.ndarray, scaling: np.ndarray, values: np.ndarray, label: int, point: int
-) -> int:
+def has_missing(forest: int, x: int) -> bool:
+    """Tell whether a scaled row has a missing value."""
+    for d in range(i64(forest, N_DIMS)):
+        if f32(x, d) != f32(x, d):
+            return True
+    return False
+
+
+@inlined
+def store_row(forest: int, values: int, label: int, point: int) -> int:
     """Scale values and write them with their class as a point; returns as `scale_into` does."""
-    row = point_at(forest, point)
-    x = float32_view(row, forest[DIM_CAPACITY])
-    bad = scale_into(x[: forest[N_DIMS]], values, scaling)
+    x = point_at(forest, point)
+    bad = scale_into(forest, x, values)
     if bad >= 0:
         return bad
-    for d in range(forest[N_DIMS]):
-        if x[d] != x[d]:
-            forest[HAS_MISSING] = 1
-    for d in range(forest[N_DIMS], forest[DIM_CAPACITY]):
-        x[d] = np.nan
-    int32_view(row + 4 * forest[DIM_CAPACITY], 1)[0] = label
+    if has_missing(forest, x):
+        put_i64(forest, HAS_MISSING, 1)
+    put_i32(x, i64(forest, DIM_CAPACITY), label)
     return -1
 
 
 @kernel
-def store(
-    forest: np.ndarray, scaling: np.ndarray, values: np.ndarray, labels: np.ndarray, first: int
-) -> None:
-    """Write rows of checked values with their classes as points `first`, `first + 1`, ..."""
-    for i in range(values.shape[0]):
-        store_row(forest, scaling, values[i], labels[i], first + i)
+def store(forest: int, values: int, labels: int, n: int, first: int) -> None:
+    """Write `n` rows of checked values with their classes as points `first`, `first + 1`, ..."""
+    for i in range(n):
+        row = values + 8 * i64(forest, DIM_CAPACITY) * i
+        store_row(forest, row, i64(labels, i), first + i)
 
 
 @kernel
-def scale_rows(target: np.ndarray, values: np.ndarray, scaling: np.ndarray) -> None:
-    """Scale rows of checked values."""
-    for i in range(values.shape[0]):
-        scale_into(target[i], values[i], scaling)
+def scale_rows(forest: int, targets: int, values: int, n: int) -> None:
+    """Scale `n` rows of checked values."""
+    capacity = i64(forest, DIM_CAPACITY)
+    for i in range(n):
+        scale_into(forest, targets + 4 * capacity * i, values + 8 * capacity * i)

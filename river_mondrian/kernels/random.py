@@ -1,4 +1,4 @@
-"""Random draws from a 64-bit state that each tree carries in its own row of integers."""
+"""Random draws from a 64-bit state that each tree carries among its integers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 
-from .memory import inlined
+from .layout import RNG
+from .memory import i64, inlined, put_i64
 
 
 @inlined
-def uniform(tree: np.ndarray, slot: int) -> float:
-    """Draw from the open interval (0, 1) by splitmix64, advancing the state at `tree[slot]`."""
-    state = np.uint64(tree[slot]) + np.uint64(0x9E3779B97F4A7C15)
-    tree[slot] = np.int64(state)
+def uniform(tree: int) -> float:
+    """Draw from the open interval (0, 1) by splitmix64, advancing the tree's state."""
+    state = np.uint64(i64(tree, RNG)) + np.uint64(0x9E3779B97F4A7C15)
+    put_i64(tree, RNG, np.int64(state))
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
@@ -21,6 +22,9 @@ def uniform(tree: np.ndarray, slot: int) -> float:
 
 
 @inlined
-def exponential(tree: np.ndarray, slot: int, rate: float) -> float:
-    """Draw from the exponential distribution of a positive rate."""
-    return -math.log(uniform(tree, slot)) / rate
+def exponential(tree: int, rate: float) -> float:
+    """Draw a time from the exponential distribution of a positive rate.
+
+    It is rounded to the float32 in which nodes keep it, so that all readers see the same.
+    """
+    return np.float64(np.float32(-math.log(uniform(tree)) / rate))
