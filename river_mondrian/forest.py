@@ -337,7 +337,8 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
 
         """
         frame, probabilities = self._predict_rows(X)
-        return to_native_frame(probabilities, like=frame, columns=self.classes)
+        columns = dict(zip(self._labels, probabilities.T, strict=False))
+        return to_native_frame(columns, like=frame)
 
     def predict_many(self, X: Any) -> Any:
         """Predict the most probable label for the rows of a frame.

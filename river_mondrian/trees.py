@@ -289,6 +289,7 @@ class MondrianTrees:
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
         if self.warm_up is not None and self._warms_up(label):
+            self._count(0)
             return -1
         said = mondrian.learn(self.address, self.values_address, label, point)
         if said >= 0:
@@ -300,10 +301,14 @@ class MondrianTrees:
         return -1
 
     def _count(self, n: int) -> None:
+        """Count samples, and stop storing them once every tree is full.
+
+        While the ranges may change, the samples are needed for the next rebuild.
+        """
         self.n_samples += n
         if not self.full:
             self.n_points += n
-            if self.bounded:
+            if self.bounded and not (self.scale and self.warm_up is not None):
                 splits = self.trees[:, at.N_SPLITS]
                 self.full = bool((splits >= self.shared[at.MAX_SPLITS]).all())
 

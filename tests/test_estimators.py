@@ -1,0 +1,37 @@
+"""River's own checks, on every public estimator."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from river import checks
+
+from river_mondrian import MondrianForestClassifier
+
+MODELS = {
+    "default": MondrianForestClassifier(),
+    "seeded": MondrianForestClassifier(seed=3),
+    "bounded": MondrianForestClassifier(n_estimators=3, max_nodes=31, seed=3),
+    "unpaused": MondrianForestClassifier(n_estimators=3, split_pure=True, seed=3),
+    "lifetime": MondrianForestClassifier(n_estimators=3, lifetime=2.0, scale=False, seed=3),
+}
+
+
+def cases() -> list:
+    found = []
+    for name, model in MODELS.items():
+        seen: dict[str, int] = {}
+        for check in checks.yield_checks(model):
+            number = seen[check.__name__] = seen.get(check.__name__, -1) + 1
+            found.append(pytest.param(model, check, id=f"{name}-{check.__name__}-{number}"))
+    return found
+
+
+@pytest.mark.parametrize(("model", "check"), cases())
+def test_river_check(model, check):
+    check(copy.deepcopy(model))
+
+
+def test_no_check_is_skipped():
+    assert MondrianForestClassifier()._unit_test_skips() == set()
