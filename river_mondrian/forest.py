@@ -59,6 +59,7 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
         Whether to divide each feature by its range. The ranges are those of the samples so far,
         refreshed by building the forest anew from its stored samples after 1, 2, 4, ... samples,
         and fixed after 256. A feature that has not varied by then is divided by its magnitude.
+        Scaled values end at 1e30.
     n_jobs
         Number of threads of `learn_many`, `predict_many` and `predict_proba_many`. The results do
         not depend on it.
@@ -199,7 +200,7 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
             label = self._add_label(y)
         bad = trees.learn(label)
         if bad >= 0:
-            raise self._not_finite(bad, trees.vector[bad])
+            raise self._too_large(bad, trees.vector[bad])
 
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
         new = {name: value for name, value in values.items() if name not in self._features.places}
@@ -213,7 +214,7 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
             label = self._labels[y] = self._grown().add_class()
         return label
 
-    def _not_finite(self, dim: int, value: float) -> ValueError:
+    def _too_large(self, dim: int, value: float) -> ValueError:
         return ValueError(
             f"feature {self._features.names[dim]!r} must be finite in single precision, "
             f"got {float(value)!r}"
@@ -226,7 +227,7 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
             self._features.write(self._features.read(x), trees.vector)
         best = trees.predict()
         if best < 0:
-            raise self._not_finite(-2 - best, trees.vector[-2 - best])
+            raise self._too_large(-2 - best, trees.vector[-2 - best])
         return best
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:

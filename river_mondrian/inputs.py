@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
-# The kernels keep values as float32.
-LARGEST = float(np.finfo(np.float32).max)
+from .kernels.mondrian import LARGEST
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:

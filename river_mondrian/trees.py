@@ -282,8 +282,7 @@ class MondrianTrees:
     def learn(self, label: int) -> int:
         """Learn the sample in `values` with a class.
 
-        Returns -1, or the dimension whose value is not finite once scaled; then nothing has
-        changed.
+        Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
         point = self.n_points
         if point >= self.point_capacity:

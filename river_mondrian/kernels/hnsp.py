@@ -382,7 +382,7 @@ def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
 def predict(forest: int, values: int, row: int, out: int) -> int:
     """Scale one row of values into `row` and predict it into `out`.
 
-    Returns the most probable class, or `-2 - dimension` where a value is not finite.
+    Returns the most probable class, or `-2 - dimension` where a value is too large.
     """
     bad = scale_into(forest, row, values)
     if bad >= 0:

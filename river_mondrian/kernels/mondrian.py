@@ -84,6 +84,10 @@ DONE = 0
 GO_ON = 1
 FULL = 2
 
+# Largest raw value that is taken, single precision's own, and largest scaled one.
+LARGEST = float(np.finfo(np.float32).max)
+FARTHEST = 1e30
+
 # Trees that a kernel walks in lock-step, so that one tree's cache misses overlap another's.
 LANES = 16
 
@@ -628,7 +632,7 @@ def set_walks(forest: int, first: int, last: int) -> None:
 def learn(forest: int, values: int, label: int, point: int) -> int:
     """Store one sample as `point` and extend every tree by it.
 
-    Returns as `extend` does, or `-2 - dimension` where a value is not finite; then nothing that
+    Returns as `extend` does, or `-2 - dimension` where a value is too large; then nothing that
     a tree refers to has changed.
     """
     bad = store_row(forest, values, label, point)
@@ -667,9 +671,9 @@ def build(forest: int, n_points: int) -> None:
 
 @inlined
 def scale_into(forest: int, target: int, values: int) -> int:
-    """Scale float64 values to float32; returns -1, or the first dimension that is not finite.
+    """Scale float64 values to float32; returns -1, or the first dimension that is too large.
 
-    Dimensions for which there is only room are missing.
+    Scaled values end at `FARTHEST`. Dimensions for which there is only room are missing.
     """
     bad = -1
     n_dims = i64(forest, N_DIMS)
@@ -678,10 +682,12 @@ def scale_into(forest: int, target: int, values: int) -> int:
     factors = offsets + 8 * capacity
     for d in range(n_dims):
         raw = f64(values, d)
-        v = np.float64(np.float32((raw - f64(offsets, d)) * f64(factors, d)))
-        put_f32(target, d, v)
-        if not abs(v) < math.inf and raw == raw and bad < 0:
+        if abs(raw) > LARGEST and bad < 0:
             bad = d
+        v = (raw - f64(offsets, d)) * f64(factors, d)
+        # Comparisons that NaN passes through.
+        v = FARTHEST if v > FARTHEST else v
+        put_f32(target, d, -FARTHEST if v < -FARTHEST else v)
     for d in range(n_dims, capacity):
         put_f32(target, d, math.nan)
     return bad
