@@ -22,7 +22,7 @@ def ordered(names: Iterable[Hashable]) -> list[Any]:
     """Sort names whatever their types, so that the order of a mapping's keys does not matter."""
     names = list(names)
     try:
-        return sorted(names)  # type: ignore[type-var]
+        return sorted(names)
     except TypeError:
         return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
 
@@ -89,7 +89,7 @@ class FeatureIndex:
             self.names.append(name)
         self._refresh()
 
-    def read_known(self, x: Mapping[Any, Any], vector: NDArray[np.float64]) -> bool:
+    def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
         """Write a mapping to a vector the fast way; False where the keys or values forbid it."""
         if self._get is None or len(x) != len(self.names):
             return False

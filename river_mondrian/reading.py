@@ -134,9 +134,7 @@ def draw(model: MondrianForestClassifier, tree: int, ax: Axes | None) -> Axes:
         ax.plot([across[i], across[i]], [top, height(node)], color="0.5", linewidth=0.8)
         if node.is_leaf:
             k = int(node.counts.argmax())
-            ax.plot(
-                across[i], end, marker="o", markersize=4, color=f"C{k % 10}", linestyle="none"
-            )
+            ax.plot(across[i], end, marker="o", markersize=4, color=f"C{k % 10}", linestyle="none")
         else:
             ends = [across[node.left], across[node.right]]
             ax.plot(ends, [node.time, node.time], color="0.5", linewidth=0.8)

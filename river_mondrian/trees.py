@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -165,11 +166,7 @@ class MondrianTrees:
     # Pickling.
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {
-            name: value
-            for name, value in self.__dict__.items()
-            if name not in _DERIVED
-        }
+        state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
         # Addresses and room are no part of what the trees are.
         state["trees"] = self.trees.copy()
         state["trees"][:, _NOT_PICKLED] = 0
@@ -396,7 +393,7 @@ class MondrianTrees:
                 with ThreadPoolExecutor(len(bounds) - 1) as pool:
                     jobs = [
                         pool.submit(self._extend, int(a), int(b), BATCH_LANES)
-                        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+                        for a, b in itertools.pairwise(bounds)
                     ]
                     for job in jobs:
                         job.result()
@@ -430,10 +427,7 @@ class MondrianTrees:
         else:
             bounds = np.linspace(0, n, n_jobs + 1).astype(int)
             with ThreadPoolExecutor(n_jobs) as pool:
-                jobs = [
-                    pool.submit(part, int(a), int(b))
-                    for a, b in zip(bounds[:-1], bounds[1:], strict=True)
-                ]
+                jobs = [pool.submit(part, int(a), int(b)) for a, b in itertools.pairwise(bounds)]
                 for job in jobs:
                     job.result()
         return out
@@ -544,9 +538,7 @@ class MondrianTrees:
             )
             waiting.append((int(head[at.RIGHT]), number, "right", tau + delta, depth + 1))
             waiting.append((int(head[at.LEFT]), number, "left", tau + delta, depth + 1))
-        return [
-            Node(**{**node.__dict__, **link}) for node, link in zip(nodes, links, strict=True)
-        ]
+        return [Node(**{**node.__dict__, **link}) for node, link in zip(nodes, links, strict=True)]
 
 
 def _factors(ranges: NDArray[np.float64], magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:

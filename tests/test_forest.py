@@ -150,7 +150,7 @@ def test_frames_come_back_as_they_went_in(kind):
 
 
 def test_nullable_columns_are_missing_values():
-    model, X, y = learned()
+    model, X, _ = learned()
     frame = pd.DataFrame(X[:50], columns=NAMES).astype("Float64")
     frame.loc[3, "b"] = pd.NA
     direct = frame.astype(float)
@@ -546,5 +546,3 @@ def test_in_a_pipeline_and_an_ensemble():
         stream().take(300), MondrianForestClassifier(seed=1), metrics.LogLoss(), step=100
     )
     assert len(list(steps)) == 3
-
-

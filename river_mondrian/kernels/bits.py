@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from .memory import i32, inlined, put_i32
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def popcount(typingctx: Any, word: Any) -> Any:
     """Count the bits of an integer."""
 
@@ -21,7 +21,7 @@ def popcount(typingctx: Any, word: Any) -> Any:
     return types.int64(types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def lowest_bit(typingctx: Any, word: Any) -> Any:
     """Return the position of the lowest bit of an integer that is not zero."""
 

@@ -274,9 +274,7 @@ def left_share(forest: int, tree: int, node: int, x: int) -> float:
 
 
 @kernel
-def predict_missing(
-    forest: int, x: int, t: int, paths: np.ndarray, out: int
-) -> np.ndarray:
+def predict_missing(forest: int, x: int, t: int, paths: np.ndarray, out: int) -> np.ndarray:
     """Predict a row with missing values by one tree; returns the paths, longer where need be.
 
     At a cut on a missing value both sides are followed, each with its share of the weight; a

@@ -61,7 +61,7 @@ def inlined(function: F) -> F:
 def _loader(word: types.Type) -> Any:
     """Make an intrinsic that reads the i-th word behind an address."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load(typingctx: Any, address: Any, i: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _word_pointer(context, builder, word, args)
@@ -76,7 +76,7 @@ def _loader(word: types.Type) -> Any:
 def _storer(word: types.Type) -> Any:
     """Make an intrinsic that writes the i-th word behind an address."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def store(typingctx: Any, address: Any, i: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _word_pointer(context, builder, word, args)
@@ -102,7 +102,7 @@ f64, put_f64 = _loader(types.float64), _storer(types.float64)
 f32, put_f32 = _loader(types.float32), _storer(types.float32)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _prefetch_line(typingctx: Any, address: Any) -> Any:
     """Ask the processor to bring the cache line at an address close; never faults."""
 
@@ -110,9 +110,7 @@ def _prefetch_line(typingctx: Any, address: Any) -> Any:
         pointer = builder.inttoptr(args[0], cgutils.voidptr_t)
         int32 = ir.IntType(32)
         function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, int32, int32, int32])
-        prefetch = cgutils.get_or_insert_function(
-            builder.module, function_type, "llvm.prefetch.p0"
-        )
+        prefetch = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
         builder.call(prefetch, [pointer, int32(0), int32(3), int32(1)])
         return context.get_dummy_value()
 

@@ -1,0 +1,1 @@
+"""Benchmarks of the estimators: `python -m benchmarks --help`."""

@@ -1,0 +1,82 @@
+"""Data sets of the benchmarks, as arrays and as streams of (mapping, label)."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import datasets
+
+Array = NDArray[Any]
+Stream = list[tuple[dict[Any, float], Any]]
+
+
+class DataFolder:
+    """A folder of .npz files; without one, or where a file is missing, `load` gives None."""
+
+    def __init__(self, folder: Path | None) -> None:
+        if folder is not None and not folder.is_dir():
+            raise SystemExit(f"no such folder: {folder}")
+        self.folder = folder
+
+    def load(self, name: str) -> dict[str, Array] | None:
+        """Return a set's arrays: X_train, y_train, X_test, y_test, or X and y.
+
+        A set without a split gets X_train = X and y_train = y.
+        """
+        path = None if self.folder is None else self.folder / f"{name}.npz"
+        if path is None or not path.exists():
+            print(f"{name}: skipped, it needs {name}.npz in the folder given by --data", flush=True)
+            return None
+        with np.load(path) as file:
+            arrays = {key: file[key] for key in file.files}
+        if "X" in arrays:
+            arrays["X_train"], arrays["y_train"] = arrays["X"], arrays["y"]
+        return arrays
+
+
+def min_max(train: Array, *others: Array) -> list[Array]:
+    """Scale to [0, 1] by the range of the first array's columns."""
+    low = train.min(axis=0).astype(float)
+    reach = train.max(axis=0) - low
+    reach[reach == 0.0] = 1.0
+    return [(rows - low) / reach for rows in (train, *others)]
+
+
+def stream(X: Array, y: Array, n: int | None = None) -> Stream:
+    """Turn rows into mappings from the column's name ("x0", "x1", ...) to a float."""
+    names = [f"x{i}" for i in range(X.shape[1])]
+    labels = y[:n].tolist()
+    rows = X[:n].astype(float).tolist()
+    return [(dict(zip(names, row, strict=True)), k) for row, k in zip(rows, labels, strict=True)]
+
+
+def min_max_stream(samples: Stream) -> Stream:
+    """Scale a stream by its own range."""
+    names = list(samples[0][0])
+    (X,) = min_max(np.array([[x[name] for name in names] for x, _ in samples], dtype=float))
+    return [
+        (dict(zip(names, row, strict=True)), y)
+        for row, (_, y) in zip(X.tolist(), samples, strict=True)
+    ]
+
+
+def pair(folder: DataFolder, name: str, n: int) -> tuple[Stream, Stream] | None:
+    """Return the first n samples of a stream, raw and scaled by the whole training range."""
+    if name == "Bananas":
+        raw = [(dict(x), y) for x, y in datasets.Bananas()]
+        return raw[:n], min_max_stream(raw)[:n]
+    arrays = folder.load(name)
+    if arrays is None:
+        return None
+    X, y = arrays["X_train"], arrays["y_train"]
+    (scaled,) = min_max(X)
+    return stream(X, y, n), stream(scaled, y, n)
+
+
+def take(dataset: Any, n: int) -> Stream:
+    """Return the first n samples of a River data set."""
+    return [(dict(x), y) for x, y in itertools.islice(dataset, n)]

@@ -1,0 +1,110 @@
+"""Tables and plots of the benchmarks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+
+def progress(text: str) -> None:
+    """Show on stderr what is under way, on one line where that is a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def machine() -> str:
+    """Describe what the benchmarks run on."""
+    found = [f"Python {platform.python_version()}"]
+    for package in ("river", "numpy", "numba", "scikit-learn"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{', '.join(found)}; {platform.machine()}, {cores} cores"
+
+
+class Report:
+    """What one part of a suite found: printed, and written to OUT/SUITE_PART.md when it ends."""
+
+    def __init__(self, suite: str, part: str, out: Path, quick: bool) -> None:
+        self.name = f"{suite}_{part}"
+        self.out = out
+        self.lines: list[str] = []
+        self.started = time.perf_counter()
+        self._add(f"# {suite}: {part}\n")
+        self.quick = quick
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if sys.stderr.isatty():
+            progress("")
+        if len(self.lines) == 1:  # skipped
+            return
+        spent = time.perf_counter() - self.started
+        how = "broken off after" if kind else "took"
+        if self.quick:
+            self._add("A quick run: targets and expected figures are meant for the full one.\n")
+        self._add(f"{machine()}; {how} {spent:.0f} s.\n")
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / f"{self.name}.md"
+        path.write_text("\n".join(self.lines), encoding="utf-8")
+        print(f"written to {path}\n", flush=True)
+
+    def _add(self, text: str) -> None:
+        self.lines.append(text)
+        print(text, flush=True)
+
+    def note(self, text: str) -> None:
+        """Add a paragraph."""
+        self._add(f"{text}\n")
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Add a markdown table; no rows, no table."""
+        if not rows:
+            return
+        if sys.stderr.isatty():
+            progress("")
+        cells = [list(headers), *([str(cell) for cell in row] for row in rows)]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
+        padded = [
+            [cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells
+        ]
+        rule = ["-" * width for width in widths]
+        lines = [f"| {' | '.join(row)} |" for row in (padded[0], rule, *padded[1:])]
+        self._add("\n".join(lines) + "\n")
+
+    def figure(self, figure: Any, name: str) -> None:
+        """Save a matplotlib figure as OUT/SUITE_PART_NAME.png."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / f"{self.name}{name and '_' + name}.png"
+        figure.savefig(path, dpi=120, bbox_inches="tight")
+        self._add(f"![{path.stem}]({path.name})\n")
+
+
+def verdict(reached: bool) -> str:
+    """Say whether a target was reached."""
+    return "yes" if reached else "NO"
+
+
+def pyplot() -> Any:
+    """Return matplotlib.pyplot on a backend without windows, or None without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("no plot: matplotlib is not installed", flush=True)
+        return None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt

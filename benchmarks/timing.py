@@ -1,0 +1,87 @@
+"""Timing of peers side by side, so that the machine's load hits all of them."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from .data import Stream
+
+Seconds = dict[str, dict[str, float]]  # by peer, by phase
+
+BLOCK = 100
+TURN = 10  # blocks before peers alternate: fewer would time refilling the caches, mostly
+WARM_START = 3 * BLOCK  # samples that `test_then_learn` tells apart: a model's start
+
+
+@contextmanager
+def no_gc() -> Iterator[None]:
+    """Keep the garbage collector out of what is timed."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def alternate(peers: Mapping[str, Iterator[str]], steps: int) -> Seconds:
+    """Run iterators in turn, some steps each, in an order that is reversed every round.
+
+    Each yields the name of the phase that its step belonged to. Returns the sum of the seconds.
+    """
+    seconds: Seconds = {name: defaultdict(float) for name in peers}
+    running = dict(peers)
+    with no_gc():
+        while running:
+            for name in list(running):
+                for _ in range(steps):
+                    start = time.perf_counter()
+                    phase = next(running[name], None)
+                    spent = time.perf_counter() - start
+                    if phase is None:
+                        del running[name]
+                        break
+                    seconds[name][phase] += spent
+            running = dict(reversed(running.items()))
+    return seconds
+
+
+def test_then_learn(model: Any, samples: Stream) -> Iterator[str]:
+    """Predict a block of samples, then learn it: phases "predict" and "learn, first" or later."""
+    predict, learn = model.predict_proba_one, model.learn_one
+    for start in range(0, len(samples), BLOCK):
+        block = samples[start : start + BLOCK]
+        for x, _ in block:
+            predict(x)
+        yield "predict"
+        for x, y in block:
+            learn(x, y)
+        yield "learn, first" if start < WARM_START else "learn, later"
+
+
+def repeated(
+    repeats: int, peers: Callable[[int], Mapping[str, Iterator[str]]], steps: int = 1
+) -> list[Seconds]:
+    """Run `alternate` on fresh peers, which get the number of the repeat as their seed."""
+    return [alternate(peers(i), steps) for i in range(repeats)]
+
+
+def median(runs: list[Seconds], peer: str, phase: str) -> float:
+    """Return the median time of a phase, or of all that start with its name; "both" are all."""
+    return statistics.median(_spent(run[peer], phase) for run in runs)
+
+
+def ratio(runs: list[Seconds], slow: str, fast: str, phase: str) -> tuple[float, float, float]:
+    """Return the median, least and largest ratio of two peers over the runs."""
+    ratios = [_spent(run[slow], phase) / _spent(run[fast], phase) for run in runs]
+    return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def _spent(phases: Mapping[str, float], phase: str) -> float:
+    return sum(s for name, s in phases.items() if phase == "both" or name.startswith(phase))
