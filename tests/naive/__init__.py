@@ -1,0 +1,1 @@
+"""Slow twins of the kernels: plain Python, written from the papers."""

@@ -1,0 +1,381 @@
+"""The kernels against their twins on the same tree, and the trees' law by distribution."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from naive import mondrian as naive
+from scipy import integrate, stats
+
+from river_mondrian import MondrianForestClassifier
+from river_mondrian.kernels import layout as at
+from river_mondrian.trees import MondrianTrees
+
+# Every test of a law uses this level on each of its seeds, divided by how many it makes.
+LEVEL = 0.01
+
+SETTINGS = [
+    {"lifetime": math.inf, "split_pure": False},
+    {"lifetime": math.inf, "split_pure": True},
+    {"lifetime": 2.0, "split_pure": False},
+    {"lifetime": 2.0, "split_pure": True},
+]
+
+
+def draw(n, seed, dims=3, classes=4, places=0):
+    """Draw float32 points and labels; with `places`, points that coincide and conflict."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, dims))
+    if places:
+        X = rng.random((places, dims))[rng.integers(0, places, n)]
+    y = np.where(rng.random(n) < 0.7, (X[:, 0] * classes).astype(int), rng.integers(0, classes, n))
+    return X.astype(np.float32).astype(float), y.tolist()
+
+
+def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
+    trees = MondrianTrees(
+        n_trees,
+        params.get("lifetime", math.inf),
+        gamma,
+        params.get("split_pure", False),
+        params.get("max_nodes"),
+        False,
+        seed,
+    )
+    trees.add_dims(X[0])
+    for _ in range(max(y) + 1):
+        trees.add_class()
+    for x, label in zip(X, y):
+        trees.vector[: len(x)] = x
+        assert trees.learn(label) == -1
+    return trees
+
+
+def as_twin(trees, t, hidden=False):
+    """Copy a tree into the twin's nodes."""
+    nodes = [
+        naive.Node(
+            list(node.lower),
+            list(node.upper),
+            time=node.time,
+            dim=node.dim,
+            cut=node.cut,
+            count=node.counts.tolist(),
+            tab=np.minimum(node.counts, 1).tolist(),
+        )
+        for node in trees.read(t, hidden)
+    ]
+    for node, read in zip(nodes, trees.read(t, hidden), strict=True):
+        if read.parent >= 0:
+            node.parent = nodes[read.parent]
+        if not read.is_leaf:
+            node.left, node.right = nodes[read.left], nodes[read.right]
+    return nodes[0]
+
+
+def route(root, X):
+    """Put the points into the leaves of a twin."""
+    for n, x in enumerate(X):
+        node = root
+        while not node.is_leaf:
+            node = node.left if x[node.dim] <= node.cut else node.right
+        node.points.append(n)
+    return root
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("places", [0, 12])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_prediction_is_the_twins(params, places, seed):
+    X, y = draw(300, seed, places=places)
+    trees = grow(X, y, n_trees=3, seed=seed, **params)
+    queries = np.vstack([X[:40], draw(40, seed + 9)[0], 3.0 * draw(40, seed + 5)[0] - 1.0])
+    base = [0.25] * 4
+    roots = [as_twin(trees, t) for t in range(3)]
+    got = trees.predict_rows(queries, 1)
+    for x, p in zip(queries.astype(np.float32).astype(float), got):
+        expected = np.mean([naive.predict(root, x, 7.0, base) for root in roots], axis=0)
+        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+
+
+def test_far_away_the_prior_is_mixed_with_the_classes_of_the_root():
+    X, y = draw(200, 0)
+    trees = grow(X, y, lifetime=5.0, gamma=0.3)
+    p = trees.predict_rows(np.full((1, 3), 1e9), 1)[0]
+    np.testing.assert_allclose(p, 0.25, atol=1e-6)
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("places", [0, 12])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_counts_are_those_of_algorithm_5(params, places, seed):
+    X, y = draw(250, seed, places=places)
+    trees = grow(X, y, seed=seed, **params)
+    root = as_twin(trees, 0)
+    stored = {id(node): list(node.count) for node in naive.walk(root)}
+    naive.initialize_counts(route(root, X), y, 4)
+    for node in naive.walk(root):
+        assert node.count == stored[id(node)]
+        points = [n for leaf in naive.leaves(node) for n in leaf.points]
+        np.testing.assert_array_equal(node.lower, X[points].min(axis=0))
+        np.testing.assert_array_equal(node.upper, X[points].max(axis=0))
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_the_twins_algorithm_6_agrees_with_5(paused):
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        X, y = draw(40, int(rng.integers(1000)), places=10)
+        tree = naive.Tree(2.0, rng, paused).fit(X, y)
+        naive.initialize_counts(tree.root, y, 4)
+        for _ in range(20):
+            leaf = naive.leaves(tree.root)[int(rng.integers(len(naive.leaves(tree.root))))]
+            label = int(rng.integers(4))
+            y.append(label)
+            leaf.points.append(len(y) - 1)
+            naive.update_counts(leaf, label)
+            online = [(node.count[:], node.tab[:]) for node in naive.walk(tree.root)]
+            naive.initialize_counts(tree.root, y, 4)
+            assert online == [(node.count, node.tab) for node in naive.walk(tree.root)]
+
+
+@pytest.mark.parametrize(
+    ("eta", "gamma", "span"), [(0.5, 3.0, 2.0), (1e-9, 2.0, 0.1), (4.0, 1.0, math.inf)]
+)
+def test_expected_discount(eta, gamma, span):
+    mass = -math.expm1(-eta * span)
+    value, _ = integrate.quad(lambda d: eta * math.exp(-(eta + gamma) * d) / mass, 0.0, span)
+    assert math.isclose(naive.expected_discount(eta, gamma, span), value, rel_tol=1e-7)
+
+
+# The law of the trees.
+
+
+def features_of(root, X, n_points):
+    """Summaries of a tree that its law decides."""
+    routed = naive.leaves(route(root, X))
+    together = naive.depth(routed[0])
+    for leaf in routed:
+        if 0 in leaf.points and 1 in leaf.points:
+            together = -1
+    return {
+        "root time": root.time,
+        "root dimension": root.dim,
+        "leaves": len(routed),
+        "mean depth": sum(naive.depth(leaf) * len(leaf.points) for leaf in routed) / n_points,
+        "first two together": together == -1,
+        "largest leaf": max(len(leaf.points) for leaf in routed),
+    }
+
+
+def compare(first, second, n_tests):
+    """Hold two samples of summaries against each other at the level, shared by all tests."""
+    for name in first[0]:
+        a = np.array([summary[name] for summary in first], dtype=float)
+        b = np.array([summary[name] for summary in second], dtype=float)
+        values = np.unique(np.concatenate([a, b]))
+        if len(values) == 1:
+            continue
+        if len(values) < 6:
+            table = [[(a == v).sum() for v in values], [(b == v).sum() for v in values]]
+            p = stats.chi2_contingency(table).pvalue
+        else:
+            p = stats.ks_2samp(a, b).pvalue
+        assert p > LEVEL / n_tests, (name, p)
+
+
+LAW_DATA = {
+    "spread": ([[0.0, 0.0], [1.0, 0.3], [0.2, 0.9], [0.6, 0.5], [0.9, 0.8], [0.3, 0.3]], "aababb"),
+    "one class late": ([[0.1, 0.1], [0.9, 0.2], [0.8, 0.9], [0.2, 0.7], [0.5, 0.5]], "aaaab"),
+    "duplicates": ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.5], [1.0, 0.5], [0.4, 0.9]], "abaab"),
+}
+
+
+def law_data(name):
+    X, y = LAW_DATA[name]
+    return np.array(X, dtype=np.float32).astype(float), [ord(c) - ord("a") for c in y]
+
+
+@pytest.mark.parametrize("name", list(LAW_DATA))
+@pytest.mark.parametrize("params", SETTINGS)
+def test_online_forests_have_the_law_of_batch_forests(name, params):
+    X, y = law_data(name)
+    n_trees = 1500
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        trees = grow(X[order], [y[i] for i in order], n_trees=n_trees, seed=seed, **params)
+        online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+        trees.build()
+        batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+        rng = np.random.default_rng(100 + seed)
+        twin = [
+            features_of(
+                strip(naive.Tree(params["lifetime"], rng, not params["split_pure"]).fit(X, y).root),
+                X,
+                len(y),
+            )
+            for _ in range(500)
+        ]
+        compare(online, batch, n_tests=6 * 3 * 2)
+        compare(online, twin, n_tests=6 * 3 * 2)
+
+
+def strip(root):
+    for node in naive.walk(root):
+        node.points = []
+    return root
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_root_is_cut_as_the_uniform_law_says(seed):
+    X, y = law_data("spread")
+    trees = grow(X, y, n_trees=4000, seed=seed, split_pure=True)
+    roots = [trees.read(t)[0] for t in range(4000)]
+    times = [root.time for root in roots]
+    rate = float((X.max(axis=0) - X.min(axis=0)).sum())
+    assert stats.kstest(times, stats.expon(scale=1.0 / rate).cdf).pvalue > LEVEL / 9
+    in_first = sum(root.dim == 0 for root in roots)
+    share = float(X[:, 0].max() - X[:, 0].min()) / rate
+    assert stats.binomtest(in_first, 4000, share).pvalue > LEVEL / 9
+    cuts = [root.cut for root in roots if root.dim == 0]
+    assert stats.kstest(cuts, stats.uniform(0.0, 1.0).cdf).pvalue > LEVEL / 9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_law_is_projective(seed):
+    """The cut that separates two points has the law of a tree of these two alone."""
+    X, y = draw(30, 5, dims=2)
+    trees = grow(X, y, n_trees=3000, seed=seed, split_pure=True)
+    distance = float(np.abs(X[0] - X[1]).sum())
+    times = []
+    for t in range(3000):
+        node = as_twin(trees, t)
+        while (X[0][node.dim] <= node.cut) == (X[1][node.dim] <= node.cut):
+            node = node.left if X[0][node.dim] <= node.cut else node.right
+        times.append(node.time)
+    assert stats.kstest(times, stats.expon(scale=1.0 / distance).cdf).pvalue > LEVEL / 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sampling_hidden_cuts_early_keeps_the_law(seed):
+    """A block that has been paused past the limit, then opened, is a batch block."""
+    rng = np.random.default_rng(0)
+    X = rng.random((at.PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
+    X = np.vstack([X, [[0.5, 0.5]]])
+    y = [0] * (len(X) - 1) + [1]
+    n_trees = 300
+    trees = grow(X, y, n_trees=n_trees, seed=seed)
+    online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    trees.build()
+    batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    compare(online, batch, n_tests=6 * 3)
+
+
+def test_lock_step_and_threads_leave_the_trees_as_they_are():
+    X, y = draw(900, 4)
+    alone = grow(X, y, n_trees=5, seed=2)
+    for n_jobs in (1, 2):
+        batch = grow(X[:1], y[:1], n_trees=5, seed=2)
+        while int(batch.shared[at.N_CLASSES]) < 4:
+            batch.add_class()
+        batch.learn_rows(X[1:], np.array(y[1:], dtype=np.int64), n_jobs)
+        for t in range(5):
+            a, b = alone.nodes, batch.nodes
+            n = int(alone.trees[t, at.N_ROWS])
+            np.testing.assert_array_equal(a.rows(t, n), b.rows(t, n))
+    np.testing.assert_array_equal(alone.predict_rows(X, 1), batch.predict_rows(X, 3))
+
+
+def test_a_path_longer_than_the_room_for_it():
+    """Points at powers of two make a chain of nodes deeper than any first guess."""
+    X = np.array([[2.0**-k] for k in range(120)])
+    y = [k % 2 for k in range(120)]
+    trees = grow(X, y, n_trees=2, gamma=1.0)
+    depths = [node.depth for node in trees.read(0)]
+    assert max(depths) > 64
+    base = [0.5, 0.5]
+    got = trees.predict_rows(X, 1)
+    for x, p in zip(X, got):
+        expected = np.mean([naive.predict(as_twin(trees, t), x, 1.0, base) for t in (0, 1)], axis=0)
+        np.testing.assert_allclose(p, expected, atol=1e-10)
+    holes = np.vstack([X[:1] * np.nan, X[:1]])
+    assert math.isclose(trees.predict_rows(holes, 1)[0].sum(), 1.0)
+
+
+def naive_missing(root, x, gamma, base, weights):
+    """Predict with missing values: a weighted sum over the leaves that may be meant."""
+    total = np.zeros(len(base))
+    for leaf, weight in weights(root, x):
+        node, chain = leaf, []
+        while node is not None:
+            chain.append(node)
+            node = node.parent
+        forced = dict(zip(map(id, chain[1:]), chain[:-1]))
+        total += weight * np.array(predict_along(root, forced, x, gamma, base))
+    return total
+
+
+def predict_along(root, forced, x, gamma, base):
+    node, stays = root, 1.0
+    s = np.zeros(len(base))
+    above = list(base)
+    while True:
+        span = node.time - node.parent_time
+        eta = float(np.nansum(np.fmax(np.fmax(x - node.upper, node.lower - x), 0.0)))
+        branches = -math.expm1(-span * eta) if eta > 0.0 else 0.0
+        if branches > 0.0:
+            ones = [min(c, 1) for c in node.count]
+            d = naive.expected_discount(eta, gamma, span)
+            s += stays * branches * np.array(naive.smooth(ones, ones, d, above))
+        above = naive.smooth(node.count, node.tab, naive.discount(gamma, span), above)
+        if node.is_leaf:
+            return s + stays * (1.0 - branches) * np.array(above)
+        stays *= 1.0 - branches
+        node = forced[id(node)]
+
+
+def test_a_missing_value_follows_both_sides():
+    """On a small tree no branch is too light, so the twin sums over all leaves."""
+    X, y = draw(12, 3, dims=2, classes=2)
+    for seed in range(5):
+        trees = grow(X, y, seed=seed)
+        root = as_twin(trees, 0)
+        sizes = {id(node): read.n_samples for node, read in zip(naive.walk(root), trees.read(0))}
+
+        def weights(node, x, sizes=sizes):
+            if node.is_leaf:
+                return [(node, 1.0)]
+            v = x[node.dim]
+            if v == v:
+                return weights(node.left if v <= node.cut else node.right, x)
+            distances = [
+                float(np.nansum(np.fmax(np.fmax(x - child.upper, child.lower - x), 0.0)))
+                for child in (node.left, node.right)
+            ]
+            if distances[0] != distances[1]:
+                nearer = node.left if distances[0] < distances[1] else node.right
+                return weights(nearer, x)
+            n = sizes[id(node.left)] + sizes[id(node.right)]
+            return [
+                (leaf, weight * sizes[id(child)] / n)
+                for child in (node.left, node.right)
+                for leaf, weight in weights(child, x)
+            ]
+
+        for x in ([np.nan, 0.4], [0.6, np.nan], [np.nan, np.nan]):
+            x = np.array(x, dtype=np.float32).astype(float)
+            expected = naive_missing(root, x, 7.0, [0.5, 0.5], weights)
+            got = trees.predict_rows(x[None], 1)[0]
+            np.testing.assert_allclose(got, expected, atol=1e-10)
+
+
+def test_a_model_can_be_pickled_between_lock_steps():
+    model = MondrianForestClassifier(n_estimators=20, seed=1)
+    for i in range(40):
+        model.learn_one({"x": i % 7, "y": i % 5}, i % 3)
+    copy = pickle.loads(pickle.dumps(model))
+    x = {"x": 2.5, "y": 1.5}
+    assert copy.predict_proba_one(x) == model.predict_proba_one(x)
