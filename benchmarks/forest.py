@@ -85,8 +85,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         f"n = {n}: the first samples of each stream, 10 trees each, median (least to largest) of "
         f"{repeats} repeats in one process. learn_one and predict_proba_one on the same min-max "
         f"scaled stream, test-then-learn by blocks of {BLOCK} samples, the two alternating every "
-        f"{TURN} blocks; end to end: progressive_val_score (accuracy), our forest on the raw stream "
-        f"against MinMaxScaler | AMFClassifier. Our warm-up's rebuilds are part of all times; the "
+        f"{TURN} blocks; end to end: progressive_val_score (accuracy), our forest on the raw "
+        "stream against MinMaxScaler | AMFClassifier. Our warm-up's rebuilds are part of all; the "
         f"rows of the first {WARM_START} samples and the later ones tell them apart."
     )
     report.table(
@@ -633,7 +633,8 @@ def progressive(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"progressive: {name}, {', '.join(peers)}")
         models = {peer: _online(peer) for peer in peers}
         scores: dict[str, list[float]] = {peer: [0.0, 0.0] for peer in peers}
-        seconds = alternate({peer: _score(models[peer], samples, scores[peer]) for peer in peers})
+        scored = {peer: _score(models[peer], samples, scores[peer]) for peer in peers}
+        seconds = alternate(scored, TURN)
         for peer, (right, loss) in scores.items():
             rows.append(
                 (

@@ -48,7 +48,7 @@ def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
     trees.add_dims(X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
-    for x, label in zip(X, y):
+    for x, label in zip(X, y, strict=True):
         trees.vector[: len(x)] = x
         assert trees.learn(label) == -1
     return trees
@@ -96,7 +96,7 @@ def test_prediction_is_the_twins(params, places, seed):
     base = [0.25] * 4
     roots = [as_twin(trees, t) for t in range(3)]
     got = trees.predict_rows(queries, 1)
-    for x, p in zip(queries.astype(np.float32).astype(float), got):
+    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
         expected = np.mean([naive.predict(root, x, 7.0, base) for root in roots], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
 
@@ -298,7 +298,7 @@ def test_a_path_longer_than_the_room_for_it():
     assert max(depths) > 64
     base = [0.5, 0.5]
     got = trees.predict_rows(X, 1)
-    for x, p in zip(X, got):
+    for x, p in zip(X, got, strict=True):
         expected = np.mean([naive.predict(as_twin(trees, t), x, 1.0, base) for t in (0, 1)], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-10)
     holes = np.vstack([X[:1] * np.nan, X[:1]])
@@ -313,7 +313,7 @@ def naive_missing(root, x, gamma, base, weights):
         while node is not None:
             chain.append(node)
             node = node.parent
-        forced = dict(zip(map(id, chain[1:]), chain[:-1]))
+        forced = dict(zip(map(id, chain[1:]), chain[:-1], strict=True))
         total += weight * np.array(predict_along(root, forced, x, gamma, base))
     return total
 
@@ -343,7 +343,7 @@ def test_a_missing_value_follows_both_sides():
     for seed in range(5):
         trees = grow(X, y, seed=seed)
         root = as_twin(trees, 0)
-        sizes = {id(node): read.n_samples for node, read in zip(naive.walk(root), trees.read(0))}
+        sizes = {id(node): read.n_samples for node, read in zip(naive.walk(root), trees.read(0), strict=True)}
 
         def weights(node, x, sizes=sizes):
             if node.is_leaf:
