@@ -186,12 +186,7 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
             label = self._labels.get(y)
         except TypeError:
             label = None
-        if (
-            trees is None
-            or label is None
-            or trees.warm_up is not None
-            or not self._features.read_known(x, trees.vector)
-        ):
+        if trees is None or label is None or not self._features.read_known(x, trees.vector):
             check_label(y)
             values = self._features.read(x)
             trees = self._grown()

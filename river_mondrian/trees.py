@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .arena import Arena
 from .kernels import hnsp, mondrian
 from .kernels import layout as at
+from .kernels.mondrian import LARGEST
 
 NAN_BITS = 0x7FC00000
 
@@ -284,9 +285,13 @@ class MondrianTrees:
         point = self.n_points
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
-        if self.warm_up is not None and self._warms_up(label):
-            self._count(0)
-            return -1
+        if self.warm_up is not None:
+            too_large = np.abs(self.vector) > LARGEST
+            if too_large.any():
+                return int(too_large.argmax())
+            if self._warms_up(label):
+                self._count(0)
+                return -1
         said = mondrian.learn(self.address, self.values_address, label, point)
         if said >= 0:
             self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))

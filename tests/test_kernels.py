@@ -343,7 +343,10 @@ def test_a_missing_value_follows_both_sides():
     for seed in range(5):
         trees = grow(X, y, seed=seed)
         root = as_twin(trees, 0)
-        sizes = {id(node): read.n_samples for node, read in zip(naive.walk(root), trees.read(0), strict=True)}
+        sizes = {
+            id(node): read.n_samples
+            for node, read in zip(naive.walk(root), trees.read(0), strict=True)
+        }
 
         def weights(node, x, sizes=sizes):
             if node.is_leaf:
