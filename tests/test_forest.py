@@ -13,7 +13,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import compose, datasets, drift, ensemble, evaluate, metrics, preprocessing
+from river import (
+    bandit,
+    compose,
+    datasets,
+    drift,
+    ensemble,
+    evaluate,
+    metrics,
+    model_selection,
+    preprocessing,
+)
 
 from river_mondrian import MondrianForestClassifier
 
@@ -546,3 +556,33 @@ def test_in_a_pipeline_and_an_ensemble():
         stream().take(300), MondrianForestClassifier(seed=1), metrics.LogLoss(), step=100
     )
     assert len(list(steps)) == 3
+
+
+def test_model_selection():
+    candidates = [MondrianForestClassifier(n_estimators=n, seed=1) for n in (1, 2, 4)]
+    for selector in (
+        model_selection.SuccessiveHalvingClassifier(
+            candidates, metric=metrics.Accuracy(), budget=300, seed=1
+        ),
+        model_selection.BanditClassifier(
+            candidates,
+            metric=metrics.Accuracy(),
+            policy=bandit.EpsilonGreedy(epsilon=0.1, seed=1),
+        ),
+    ):
+        metric = evaluate.progressive_val_score(
+            datasets.Phishing().take(400), selector, metrics.Accuracy()
+        )
+        assert metric.get() > 0.75
+        assert selector.best_model in selector.models
+
+
+def test_the_order_of_columns_does_not_matter():
+    X, y = make_data(350)
+    frame = pd.DataFrame(X, columns=NAMES)
+    models = []
+    for columns in (NAMES, NAMES[::-1]):
+        model = MondrianForestClassifier(seed=7, n_estimators=4)
+        model.learn_many(frame[columns], y)
+        models.append(state(model))
+    assert models[0] == models[1]

@@ -208,6 +208,12 @@ def collect(forest: int, t: int, lane: int, out: int) -> None:
 
 
 @inlined
+def address_of(array: np.ndarray) -> int:
+    """Return an array's address as the signed integer that kernels compute with."""
+    return np.int64(array.ctypes.data)
+
+
+@inlined
 def longer(paths: np.ndarray) -> np.ndarray:
     """Double the room for paths, shape (lanes, entries, ENTRY_WIDTH), and keep what is there."""
     lanes, depth, width = paths.shape
@@ -281,7 +287,7 @@ def predict_missing(forest: int, x: int, t: int, paths: np.ndarray, out: int) ->
     side whose weight falls below `LEAST_WEIGHT` gives it to the other.
     """
     tree = tree_at(forest, t)
-    lane = paths.ctypes.data
+    lane = address_of(paths)
     most = int(1.0 / LEAST_WEIGHT) + 2
     waiting_ref = np.empty(most, np.int64)
     waiting_depth = np.empty(most, np.int64)
@@ -294,7 +300,7 @@ def predict_missing(forest: int, x: int, t: int, paths: np.ndarray, out: int) ->
             depth = i64(lane, DEPTH)
             if depth + 2 >= paths.shape[1]:
                 paths = longer(paths)
-                lane = paths.ctypes.data
+                lane = address_of(paths)
             node = node_at(forest, tree, i64(lane + ENTRY_BYTES * depth, REF))
             v = f32(x, i32(node, DIM))
             share = 1.0 if v <= f32(node, CUT) else 0.0
@@ -346,7 +352,7 @@ def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
         put_f64(out, k, 0.0)
     # Lanes hold the rows of one tree, or the trees of the only row.
     by_tree = 1 if n == 1 and complete[0] else 0
-    t = 0
+    t = np.int64(0)
     while t < n_trees:
         r = 0
         while r < n:
@@ -358,14 +364,18 @@ def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
             lanes = min(LANES, n_trees - t) if by_tree else 1
             while not by_tree and lanes < LANES and r + lanes < n and complete[r + lanes]:
                 lanes += 1
-            while (
-                walk(
-                    forest, x, t, by_tree, lanes,
-                    paths.ctypes.data, paths.shape[1], active.ctypes.data,
-                ) > 0
-            ):  # fmt: skip
+            while walk(
+                forest,
+                x,
+                t,
+                by_tree,
+                lanes,
+                address_of(paths),
+                paths.shape[1],
+                address_of(active),
+            ):
                 paths = longer(paths)
-            lane = paths.ctypes.data
+            lane = address_of(paths)
             for i in range(lanes):
                 row = r + i * (1 - by_tree)
                 collect(forest, t + i * by_tree, lane, out + 8 * n_classes * row)
@@ -385,7 +395,8 @@ def predict(forest: int, values: int, row: int, out: int) -> int:
     bad = scale_into(forest, row, values)
     if bad >= 0:
         return -2 - bad
-    predict_rows(forest, row, 1, out)
+    # A plain 1 would be a type of its own, and a second compilation.
+    predict_rows(forest, row, np.int64(1), out)
     best = 0
     for k in range(1, i64(forest, N_CLASSES)):
         if f64(out, k) > f64(out, best):

@@ -639,7 +639,8 @@ def learn(forest: int, values: int, label: int, point: int) -> int:
     if bad >= 0:
         return -2 - bad
     set_walks(forest, point, point + 1)
-    return extend(forest, 0, i64(forest, N_TREES), LANES)
+    # Plain numbers would be types of their own, and a second compilation.
+    return extend(forest, np.int64(0), i64(forest, N_TREES), np.int64(LANES))
 
 
 @kernel
