@@ -15,8 +15,8 @@ def main():
     parser.add_argument("--out", default="tree.png", help="where the picture goes")
     arguments = parser.parse_args()
 
-    model = MondrianForestClassifier(n_estimators=3, seed=1)
-    for x, y in datasets.Bananas().take(300):
+    model = MondrianForestClassifier(n_estimators=3, lifetime=8.0, seed=1)
+    for x, y in datasets.Bananas().take(1000):
         model.learn_one(x, y)
 
     print(model.debug_one(x))

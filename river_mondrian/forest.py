@@ -71,6 +71,9 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
     A forest keeps all samples that it has learned, once for all trees, until `max_nodes` is
     reached in each.
 
+    With an infinite lifetime the discount of a paused leaf is 0: inside the box of a block of one
+    class that class has probability 1.
+
     Examples
     --------
 
@@ -83,8 +86,11 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
     >>> metric.get() > 0.8
     True
 
-    >>> sorted(model.predict_proba_one({1: 0.4, 2: 1.2}))
+    >>> probabilities = model.predict_proba_one({"1": 0.4, "2": 1.2})
+    >>> sorted(probabilities)
     [False, True]
+    >>> round(sum(probabilities.values()), 9)
+    1.0
 
     References
     ----------
