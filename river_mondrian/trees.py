@@ -173,6 +173,8 @@ class MondrianTrees:
         state["trees"][:, _NOT_PICKLED] = 0
         state["shared"] = self.shared.copy()
         state["shared"][[at.SCALING, at.TREES, at.POINTS, at.POINT_CAPACITY]] = 0
+        if self.warm_up is not None and self.scale:
+            state["warm_up"] = self.warm_up[: self.n_samples].copy()
         state["nodes"] = self.nodes.pack(self.trees[:, at.N_ROWS].tolist())
         state["counts"] = self.counts.pack(self.trees[:, at.N_COUNTS].tolist())
         state["points"] = self.points.pack([self.n_points])
@@ -285,13 +287,8 @@ class MondrianTrees:
         point = self.n_points
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
-        if self.warm_up is not None:
-            too_large = np.abs(self.vector) > LARGEST
-            if too_large.any():
-                return int(too_large.argmax())
-            if self._warms_up(label):
-                self._count(0)
-                return -1
+        if self.warm_up is not None and self._doubles():
+            return self._learn_by_rebuilding(label)
         said = mondrian.learn(self.address, self.values_address, label, point)
         if said >= 0:
             self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))
@@ -319,11 +316,8 @@ class MondrianTrees:
             self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))
             said = mondrian.extend(self.address, first, last, lanes)
 
-    def _warms_up(self, label: int) -> bool:
-        """Keep a sample's raw values; rebuild the trees where their number has doubled.
-
-        Returns whether the trees have been rebuilt with the sample in them.
-        """
+    def _doubles(self) -> bool:
+        """Keep a sample's raw values; tell whether the number of samples has doubled with it."""
         n = self.n_samples + 1
         if not self.scale:
             if n >= WARM_UP:
@@ -335,8 +329,18 @@ class MondrianTrees:
             more[: len(self.warm_up)] = self.warm_up
             self.warm_up = more
         self.warm_up[n - 1] = self.vector
-        if n & (n - 1):
-            return False
+        return n & (n - 1) == 0
+
+    def _learn_by_rebuilding(self, label: int) -> int:
+        """Refresh the ranges and build the trees anew, the sample among their points.
+
+        Returns as `learn` does.
+        """
+        assert self.warm_up is not None
+        magnitudes = np.abs(self.vector)
+        if np.fmax.reduce(magnitudes, initial=0.0) > LARGEST:
+            return int(np.nanargmax(magnitudes))
+        n = self.n_samples + 1
         self._fit_scaling(self.warm_up[:n, : self.n_dims])
         labels = np.append(self._labels()[: n - 1], label)
         mondrian.store(self.address, self.warm_up.ctypes.data, labels.ctypes.data, n, 0)
@@ -344,7 +348,8 @@ class MondrianTrees:
         if n == WARM_UP:
             self.warm_up = None
         self.build()
-        return True
+        self._count(0)
+        return -1
 
     def _labels(self) -> NDArray[np.int64]:
         """Return the classes of the stored points."""
@@ -365,12 +370,15 @@ class MondrianTrees:
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
         self.trees[:, at.N_ROWS] = 0
-        for t in range(len(self.trees)):
-            self._reserve_rows(t, 2 * self.n_points)
+        if (self.trees[:, at.ROW_CAPACITY] < 2 * self.n_points).any():
+            for t in range(len(self.trees)):
+                self._reserve_rows(t, 2 * self.n_points)
         mondrian.build(self.address, self.n_points)
-        for t, tree in enumerate(self.trees):
-            self.nodes.trim(t, int(tree[at.N_ROWS]))
-            self._reserve_rows(t, 0)
+        # The warm-up's next rebuild needs more room, its last one gives back what is left.
+        if self.warm_up is None:
+            for t, tree in enumerate(self.trees):
+                self.nodes.trim(t, int(tree[at.N_ROWS]))
+                self._reserve_rows(t, 0)
 
     def learn_rows(
         self, values: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int
