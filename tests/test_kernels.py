@@ -101,6 +101,21 @@ def test_prediction_is_the_twins(params, places, seed):
         np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("lifetime", [20.0, math.inf])
+def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
+    X, _ = draw(600, 0)
+    y = (X[:, 0] > 0.5).astype(int).tolist()
+    trees = grow(X, y, n_trees=2, lifetime=lifetime, gamma=0.5)
+    roots = [as_twin(trees, t) for t in range(2)]
+    sampled = [as_twin(trees, t, hidden=True) for t in range(2)]
+    assert len(list(naive.walk(sampled[0]))) > len(list(naive.walk(roots[0])))
+    queries = 2.0 * draw(60, 1)[0] - 0.5
+    got = trees.predict_rows(queries, 1)
+    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
+        expected = np.mean([naive.predict(root, x, 0.5, [0.5] * 2) for root in roots], axis=0)
+        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+
+
 def test_far_away_the_prior_is_mixed_with_the_classes_of_the_root():
     X, y = draw(200, 0)
     trees = grow(X, y, lifetime=5.0, gamma=0.3)
