@@ -238,6 +238,20 @@ def test_online_forests_have_the_law_of_batch_forests(name, params):
         compare(online, twin, n_tests=6 * 3 * 2)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
+    """How often a cut falls into a late block depends on how much of the lifetime is left."""
+    X = np.array([[0.0], [0.3], [1.3], [0.15]])
+    X = X.astype(np.float32).astype(float)
+    y = [0, 0, 1, 1]
+    n_trees = 8000
+    trees = grow(X, y, n_trees=n_trees, seed=seed, lifetime=3.0)
+    online = [{"leaves": len(naive.leaves(as_twin(trees, t)))} for t in range(n_trees)]
+    trees.build()
+    batch = [{"leaves": len(naive.leaves(as_twin(trees, t)))} for t in range(n_trees)]
+    compare(online, batch, n_tests=3)
+
+
 def strip(root):
     for node in naive.walk(root):
         node.points = []
