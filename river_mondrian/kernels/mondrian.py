@@ -486,7 +486,8 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     if i32(node, DIM) == PENDING and may_split:
         unpauses = y != first_class(node, CLASSES, words)
         if unpauses or count >= PAUSE_LIMIT:
-            need = 2 * (count + 1)
+            # A leaf's row holds two points, but for those that wait for one with a missing value.
+            need = (count + 1) * (1 + i64(forest, HAS_MISSING))
             if i64(tree, N_ROWS) + need > i64(tree, ROW_CAPACITY):
                 put_i64(tree, NEED_ROWS, need)
                 return FULL
