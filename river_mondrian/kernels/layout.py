@@ -77,4 +77,4 @@ FOREST_WIDTH = 18
 
 # Past this many points a paused leaf samples one hidden cut an event, so that un-pausing never
 # has to go through more.
-PAUSE_LIMIT = 64
+PAUSE_LIMIT = 32
