@@ -1,16 +1,46 @@
-"""Mondrian trees with the HNSP posterior, from Lakshminarayanan, Roy and Teh (2014)."""
+"""Mondrian trees with the HNSP posterior, from Lakshminarayanan, Roy and Teh (2014).
+
+A missing value is a NaN. The paper has none; the rule here is the kernels': it adds no extent, and
+at a cut on it a point goes to the child whose box is nearer in what is known, to the larger child
+where both are as near.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+Points = Sequence[Sequence[float]]
+# A point without a label (None) belongs to its leaf, but is counted nowhere.
+Labels = Sequence[int | None]
+
 
 @dataclass
 class Node:
-    """A node of a Mondrian tree; `dim` is -1 at a leaf, whose time is the lifetime."""
+    """A node of a Mondrian tree.
+
+    Attributes
+    ----------
+    lower, upper
+        Sides of the smallest box around the node's points; NaN in a dimension in which no point
+        has a value.
+    parent
+        None at the root.
+    time
+        Time of the split (tau_j); at a leaf, the lifetime.
+    dim, cut
+        The split; `dim` is -1 at a leaf.
+    left, right
+        Children; None at a leaf.
+    points
+        Indices of a leaf's points; empty at internal nodes.
+    count, tab
+        Customers and tables of each class (c_jk and tab_jk).
+
+    """
 
     lower: list[float]
     upper: list[float]
@@ -32,133 +62,313 @@ class Node:
     def parent_time(self) -> float:
         return 0.0 if self.parent is None else self.parent.time
 
-    def distance(self, x) -> float:
+    def distance(self, x: Sequence[float]) -> float:
         """Sum how far x lies outside the box."""
-        total = 0.0
-        for v, low, high in zip(x, self.lower, self.upper, strict=True):
-            total += max(v - high, 0.0) + max(low - v, 0.0)
-        return total
+        return sum(self.outside(x))
+
+    def outside(self, x: Sequence[float]) -> list[float]:
+        """Return how far x lies outside the box in each dimension (e of Algorithm 4)."""
+        # Of two arguments of which one is NaN, max keeps the first.
+        return [
+            max(0.0, v - high) + max(0.0, low - v)
+            for v, low, high in zip(x, self.lower, self.upper, strict=True)
+        ]
+
+    def grow(self, x: Sequence[float]) -> None:
+        """Widen the box so that it holds x."""
+        for d, v in enumerate(x):
+            if v < self.lower[d] or math.isnan(self.lower[d]):
+                self.lower[d] = v
+            if v > self.upper[d] or math.isnan(self.upper[d]):
+                self.upper[d] = v
 
 
-def walk(root):
+def walk(root: Node) -> Iterator[Node]:
+    """Yield all nodes, each before its children."""
     yield root
     if not root.is_leaf:
         yield from walk(root.left)
         yield from walk(root.right)
 
 
-def leaves(root):
+def leaves(root: Node) -> list[Node]:
+    """Return the leaves from left to right."""
     return [node for node in walk(root) if node.is_leaf]
 
 
-def depth(node):
+def depth(node: Node) -> int:
+    """Return how many ancestors a node has."""
     return 0 if node.parent is None else 1 + depth(node.parent)
 
 
-class Tree:
-    """A tree that grows; `paused` as in Algorithms 9 and 10, else 1 to 4."""
+def n_points(node: Node) -> int:
+    """Return how many points lie in a node's block."""
+    return sum(len(leaf.points) for leaf in leaves(node))
 
-    def __init__(self, lifetime, rng, paused):
-        self.X, self.y = [], []
-        self.lifetime, self.rng, self.paused = lifetime, rng, paused
-        self.root = None
 
-    def sample_block(self, points, parent):
-        """Algorithm 2, and 9 where blocks pause."""
-        n_dims = len(self.X[0])
-        node = Node(
-            [min(self.X[n][d] for n in points) for d in range(n_dims)],
-            [max(self.X[n][d] for n in points) for d in range(n_dims)],
-            parent,
-        )
-        sides = [high - low for low, high in zip(node.lower, node.upper, strict=True)]
-        pauses = self.paused and len({self.y[n] for n in points}) == 1
-        time = math.inf
-        if not pauses and sum(sides) > 0.0:
-            time = node.parent_time + self.rng.exponential(1.0 / sum(sides))
-        if time < self.lifetime:
-            node.time = time
-            node.dim = int(self.rng.choice(n_dims, p=np.array(sides) / sum(sides)))
-            node.cut = self.rng.uniform(node.lower[node.dim], node.upper[node.dim])
-            at = node.dim
-            left = [n for n in points if self.X[n][at] <= node.cut]
-            right = [n for n in points if self.X[n][at] > node.cut]
-            node.left = self.sample_block(left, node)
-            node.right = self.sample_block(right, node)
-        else:
-            node.time = self.lifetime
-            node.points = list(points)
+# Structure.
+
+
+def draw_split(
+    sides: list[float], start: float, rng: np.random.Generator, end: float
+) -> tuple[float, int]:
+    """Draw the time of the first split and its dimension; (inf, -1) if none comes before `end`."""
+    rate = sum(sides)
+    if rate == 0.0:
+        return math.inf, -1
+    time = start + rng.exponential(1.0 / rate)
+    if time >= end:
+        return math.inf, -1
+    return time, int(rng.choice(len(sides), p=np.array(sides) / rate))
+
+
+def draw_cut(low: float, high: float, rng: np.random.Generator) -> float:
+    """Draw a cut from [low, high), so that what lies at `high` goes to the right."""
+    cut = rng.uniform(low, high)
+    # A draw next to the upper end may round to it.
+    while cut >= high:
+        cut = rng.uniform(low, high)
+    return cut
+
+
+def is_pure(points: list[int], y: Labels) -> bool:
+    """Tell whether all points have the same label."""
+    return len({y[n] for n in points}) == 1
+
+
+def nearer_child(node: Node, x: Sequence[float]) -> Node:
+    """Choose the side of a point whose value in the dimension of the cut is missing."""
+    to_left, to_right = node.left.distance(x), node.right.distance(x)
+    if to_left == to_right:
+        return node.right if n_points(node.right) > n_points(node.left) else node.left
+    return node.left if to_left < to_right else node.right
+
+
+def around(points: list[int], X: Points, parent: Node | None) -> Node:
+    """Make a leaf that holds the points, with their box."""
+    n_dims = len(X[0])
+    node = Node([math.nan] * n_dims, [math.nan] * n_dims, parent, points=list(points))
+    for n in points:
+        node.grow(X[n])
+    return node
+
+
+def sample_block(
+    points: list[int],
+    parent: Node | None,
+    X: Points,
+    y: Labels,
+    lifetime: float,
+    rng: np.random.Generator,
+    paused: bool,
+) -> Node:
+    """Algorithm 2, and 9 where blocks pause; leaves the counts alone."""
+    node = around(points, X, parent)
+    time, dim = math.inf, -1
+    if not (paused and is_pure(points, y)):
+        sides = [max(0.0, high - low) for low, high in zip(node.lower, node.upper, strict=True)]
+        time, dim = draw_split(sides, node.parent_time, rng, lifetime)
+    if dim == -1:
+        node.time = lifetime
         return node
+    node.time, node.dim, node.points = time, dim, []
+    node.cut = draw_cut(node.lower[dim], node.upper[dim], rng)
+    left = [n for n in points if X[n][dim] <= node.cut]
+    right = [n for n in points if X[n][dim] > node.cut]
+    missing = [n for n in points if math.isnan(X[n][dim])]
+    if missing:
+        # Their sides depend on the boxes of those whose sides are known.
+        node.left, node.right = around(left, X, node), around(right, X, node)
+        for n in missing:
+            child = nearer_child(node, X[n])
+            child.points.append(n)
+            child.grow(X[n])
+        left, right = node.left.points, node.right.points
+    node.left = sample_block(left, node, X, y, lifetime, rng, paused)
+    node.right = sample_block(right, node, X, y, lifetime, rng, paused)
+    return node
 
-    def fit(self, X, y):
-        """Algorithm 1."""
-        self.X, self.y = [list(x) for x in X], list(y)
-        self.root = self.sample_block(list(range(len(y))), None)
-        return self
 
-    def learn(self, x, y):
-        """Algorithm 3."""
-        self.X.append(list(x))
-        self.y.append(y)
-        n = len(self.y) - 1
-        self.root = self.sample_block([n], None) if n == 0 else self.extend_block(self.root, n)
+def extend_block(
+    node: Node,
+    i: int,
+    X: Points,
+    y: Labels,
+    lifetime: float,
+    rng: np.random.Generator,
+    paused: bool,
+) -> tuple[Node, Node]:
+    """Algorithm 4, and 10 where blocks pause; leaves the counts alone.
 
-    def extend_block(self, node, n):
-        """Algorithm 4, and 10 where blocks pause; returns what stands where the node stood."""
-        x = self.X[n]
-        if node.is_leaf and self.paused and len({self.y[m] for m in node.points}) == 1:
-            if self.y[n] == self.y[node.points[0]]:
-                self.grow(node, x)
-                node.points.append(n)
-                return node
-            return self.sample_block([*node.points, n], node.parent)
-        outside = [
-            max(v - high, 0.0) + max(low - v, 0.0)
-            for v, low, high in zip(x, node.lower, node.upper, strict=True)
-        ]
-        time = math.inf
-        if sum(outside) > 0.0:
-            time = node.parent_time + self.rng.exponential(1.0 / sum(outside))
-        if time < node.time:
-            new = Node(list(node.lower), list(node.upper), node.parent, time)
-            new.dim = int(self.rng.choice(len(x), p=np.array(outside) / sum(outside)))
-            at = new.dim
-            if x[at] > node.upper[at]:
-                new.cut = self.rng.uniform(node.upper[at], x[at])
-                new.left, new.right = node, self.sample_block([n], new)
+    Returns
+    -------
+    tuple of Node
+        What stands where `node` stood, and the node below or at which the tree has changed: the
+        leaf that took the point, the root of an un-paused block or a new parent.
+
+    """
+    x = X[i]
+    pure = node.is_leaf and paused and is_pure(node.points, y)
+    if pure and y[i] != y[node.points[0]]:
+        # What the pause hid is still a Mondrian tree on these points, started at the parent's
+        # time and independent of all that is visible.
+        new = sample_block([*node.points, i], node.parent, X, y, lifetime, rng, paused)
+        return new, new
+    if not pure:
+        outside = node.outside(x)
+        time, dim = draw_split(outside, node.parent_time, rng, node.time)
+        if dim != -1:
+            new = Node(list(node.lower), list(node.upper), node.parent, time, dim)
+            new.grow(x)
+            if x[dim] > node.upper[dim]:
+                new.cut = draw_cut(node.upper[dim], x[dim], rng)
+                new.left, new.right = (
+                    node,
+                    sample_block([i], new, X, y, lifetime, rng, paused),
+                )
             else:
-                new.cut = self.rng.uniform(x[at], node.lower[at])
-                new.left, new.right = self.sample_block([n], new), node
-            self.grow(new, x)
+                new.cut = draw_cut(x[dim], node.lower[dim], rng)
+                new.left, new.right = (
+                    sample_block([i], new, X, y, lifetime, rng, paused),
+                    node,
+                )
             node.parent = new
-            return new
-        self.grow(node, x)
-        if node.is_leaf:
-            node.points.append(n)
-        elif x[node.dim] <= node.cut:
-            node.left = self.extend_block(node.left, n)
-        else:
-            node.right = self.extend_block(node.right, n)
-        return node
-
-    @staticmethod
-    def grow(node, x):
-        node.lower = [min(low, v) for low, v in zip(node.lower, x, strict=True)]
-        node.upper = [max(high, v) for high, v in zip(node.upper, x, strict=True)]
-
-
-def initialize_counts(root, y, n_classes):
-    """Algorithm 5, for all leaves."""
-    if root.is_leaf:
-        root.count = [sum(y[n] == k for n in root.points) for k in range(n_classes)]
+            return new, new
+    node.grow(x)
+    if node.is_leaf:
+        node.points.append(i)
+        return node, node
+    child = node.left if x[node.dim] <= node.cut else node.right
+    if math.isnan(x[node.dim]):
+        child = nearer_child(node, x)
+    below, changed = extend_block(child, i, X, y, lifetime, rng, paused)
+    if child is node.left:
+        node.left = below
     else:
-        initialize_counts(root.left, y, n_classes)
-        initialize_counts(root.right, y, n_classes)
-        root.count = [a + b for a, b in zip(root.left.tab, root.right.tab, strict=True)]
-    root.tab = [min(c, 1) for c in root.count]
+        node.right = below
+    return node, changed
 
 
-def update_counts(leaf, label):
+def sample_tree(
+    X: Points,
+    y: Labels,
+    lifetime: float,
+    rng: np.random.Generator,
+    paused: bool,
+    n_classes: int,
+) -> Node:
+    """Sample a tree on all points: Algorithms 1 and 2, or 9 where blocks pause, and 5.
+
+    Parameters
+    ----------
+    X
+        Points.
+    y
+        Their labels.
+    lifetime
+        Splits come before it.
+    rng
+        Source of the draws.
+    paused
+        Whether a block whose labels are all the same is not split.
+    n_classes
+        Number of classes (K).
+
+    Returns
+    -------
+    Node
+        The root.
+
+    """
+    root = sample_block(list(range(len(X))), None, X, y, lifetime, rng, paused)
+    initialize_counts(root, y, n_classes)
+    return root
+
+
+def extend_tree(
+    root: Node | None,
+    X: Points,
+    y: Labels,
+    i: int,
+    lifetime: float,
+    rng: np.random.Generator,
+    paused: bool,
+    n_classes: int,
+) -> Node:
+    """Add point i to a tree: Algorithms 3 and 4, or 10 where blocks pause, with the counts.
+
+    Parameters
+    ----------
+    root
+        The tree, which is changed; None stands for no tree yet.
+    X, y
+        The points and labels that the tree's indices refer to.
+    i
+        Index of the new point.
+    lifetime, rng, paused, n_classes
+        As in `sample_tree`.
+
+    Returns
+    -------
+    Node
+        The root, which may be a new one.
+
+    """
+    if root is None:
+        new = sample_block([i], None, X, y, lifetime, rng, paused)
+        initialize_counts(new, y, n_classes)
+        return new
+    root, changed = extend_block(root, i, X, y, lifetime, rng, paused)
+    if changed.is_leaf and len(changed.count) == n_classes:
+        if y[i] is not None:
+            update_counts(changed, y[i])
+        return root
+    for node in walk(changed):
+        # An old block below a new parent keeps its counts.
+        if node.is_leaf and not node.count:
+            set_count(node, count_leaf(node, y, n_classes))
+    initialize_inner(changed)
+    while changed.parent is not None:
+        changed = changed.parent
+        set_count(changed, count_inner(changed))
+    return root
+
+
+# Counts.
+
+
+def set_count(node: Node, count: list[int]) -> None:
+    """Set a node's customers and its tables, of which a class has at most one (IKN)."""
+    node.count = count
+    node.tab = [min(c, 1) for c in count]
+
+
+def count_leaf(leaf: Node, y: Labels, n_classes: int) -> list[int]:
+    """Count a leaf's labels."""
+    return [sum(y[n] == k for n in leaf.points) for k in range(n_classes)]
+
+
+def count_inner(node: Node) -> list[int]:
+    """Count the tables of both children."""
+    return [a + b for a, b in zip(node.left.tab, node.right.tab, strict=True)]
+
+
+def initialize_inner(root: Node) -> None:
+    """Fill the counts of the internal nodes from those of the leaves."""
+    if not root.is_leaf:
+        initialize_inner(root.left)
+        initialize_inner(root.right)
+        set_count(root, count_inner(root))
+
+
+def initialize_counts(root: Node, y: Labels, n_classes: int) -> None:
+    """Algorithm 5, for all leaves of a tree."""
+    for leaf in leaves(root):
+        set_count(leaf, count_leaf(leaf, y, n_classes))
+    initialize_inner(root)
+
+
+def update_counts(leaf: Node, label: int) -> None:
     """Algorithm 6, with the count of the first ancestor that has the label's table, too.
 
     As printed it stops before that ancestor's count is brought up to date, where Algorithm 5
@@ -177,46 +387,139 @@ def update_counts(leaf, label):
         node = node.parent
 
 
-def discount(gamma, span):
+# Prediction.
+
+
+def discount(gamma: float, span: float) -> float:
+    """Return exp(-gamma span); 0 for an infinite span, whatever gamma is."""
     return 0.0 if math.isinf(span) else math.exp(-gamma * span)
 
 
-def smooth(count, tab, d, above):
-    """Equation 4."""
+def expected_discount(eta: float, gamma: float, delta: float) -> float:
+    """Return E[exp(-gamma Delta)] for Delta ~ Exp(eta), given that it is below delta.
+
+    Parameters
+    ----------
+    eta
+        Rate, above 0.
+    gamma
+        Strength of the discount.
+    delta
+        Where the exponential is truncated; may be infinite.
+
+    """
+    if math.isinf(delta):
+        return eta / (eta + gamma)
+    # Small exponents cancel in 1 - exp.
+    return eta / (eta + gamma) * math.expm1(-(eta + gamma) * delta) / math.expm1(-eta * delta)
+
+
+def smooth(count: list[int], tab: list[int], d: float, above: list[float]) -> list[float]:
+    """Equation 4; a node without labels repeats its parent."""
     total = sum(count)
+    if total == 0:
+        return list(above)
     return [
         (c - d * t + d * sum(tab) * g) / total for c, t, g in zip(count, tab, above, strict=True)
     ]
 
 
-def posterior(node, gamma, base):
-    """Algorithm 7, for one node."""
-    above = base if node.parent is None else posterior(node.parent, gamma, base)
+def posterior(node: Node, gamma: float, base: Sequence[float]) -> list[float]:
+    """Algorithm 7, for one node: the posterior mean of its label distribution.
+
+    Parameters
+    ----------
+    node
+        The node.
+    gamma
+        Strength of the discount exp(-gamma Delta).
+    base
+        Prior probability of each class.
+
+    """
+    above = list(base) if node.parent is None else posterior(node.parent, gamma, base)
     return smooth(node.count, node.tab, discount(gamma, node.time - node.parent_time), above)
 
 
-def expected_discount(eta, gamma, span):
-    """Mean of exp(-gamma Delta), Delta exponential of rate eta, given that it is below span."""
-    if math.isinf(span):
-        return eta / (eta + gamma)
-    return eta / (eta + gamma) * math.expm1(-(eta + gamma) * span) / math.expm1(-eta * span)
+def shares(node: Node, x: Sequence[float]) -> tuple[float, float]:
+    """Return the weights of the left and the right child for a query.
+
+    Where its value at the cut is missing, the nearer child takes all; children that are as near
+    share by their numbers of points.
+    """
+    if not math.isnan(x[node.dim]):
+        return (1.0, 0.0) if x[node.dim] <= node.cut else (0.0, 1.0)
+    to_left, to_right = node.left.distance(x), node.right.distance(x)
+    if to_left != to_right:
+        return (1.0, 0.0) if to_left < to_right else (0.0, 1.0)
+    n_left, n_right = n_points(node.left), n_points(node.right)
+    return n_left / (n_left + n_right), n_right / (n_left + n_right)
 
 
-def predict(root, x, gamma, base):
-    """Algorithm 8."""
-    node, stays = root, 1.0
+def predict(root: Node, x: Sequence[float], gamma: float, base: Sequence[float]) -> list[float]:
+    """Algorithm 8: class probabilities of x, averaged over all extensions of the tree by x.
+
+    Parameters
+    ----------
+    root
+        The tree.
+    x
+        The query.
+    gamma
+        Strength of the discount exp(-gamma Delta).
+    base
+        Prior probability of each class.
+
+    """
     s = [0.0] * len(base)
-    above = list(base)
-    while True:
-        span = node.time - node.parent_time
+    # Only a missing value makes a walk part; `stays` is the weight that has reached a node.
+    waiting = [(root, 1.0, list(base))]
+    while waiting:
+        node, stays, above = waiting.pop()
+        delta = node.time - node.parent_time
         eta = node.distance(x)
-        branches = -math.expm1(-span * eta) if eta > 0.0 else 0.0
+        # A node within which x lies never lets it branch off, though delta may be infinite.
+        branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
         if branches > 0.0:
-            ones = [min(c, 1) for c in node.count]
-            g = smooth(ones, ones, expected_discount(eta, gamma, span), above)
+            tables = [min(c, 1) for c in node.count]
+            g = smooth(tables, tables, expected_discount(eta, gamma, delta), above)
             s = [a + stays * branches * b for a, b in zip(s, g, strict=True)]
-        above = smooth(node.count, node.tab, discount(gamma, span), above)
-        if node.is_leaf:
-            return [a + stays * (1.0 - branches) * b for a, b in zip(s, above, strict=True)]
         stays *= 1.0 - branches
-        node = node.left if x[node.dim] <= node.cut else node.right
+        here = smooth(node.count, node.tab, discount(gamma, delta), above)
+        if node.is_leaf:
+            s = [a + stays * b for a, b in zip(s, here, strict=True)]
+            continue
+        to_left, to_right = shares(node, x)
+        if to_left > 0.0:
+            waiting.append((node.left, stays * to_left, here))
+        if to_right > 0.0:
+            waiting.append((node.right, stays * to_right, here))
+    return s
+
+
+class Tree:
+    """A tree that keeps its points, without counts; `paused` as in Algorithms 9 and 10."""
+
+    def __init__(self, lifetime: float, rng: np.random.Generator, paused: bool) -> None:
+        self.X: list[list[float]] = []
+        self.y: list[int | None] = []
+        self.lifetime, self.rng, self.paused = lifetime, rng, paused
+        self.root: Node | None = None
+
+    def fit(self, X: Points, y: Labels) -> Tree:
+        """Algorithm 1."""
+        self.X, self.y = [list(x) for x in X], list(y)
+        points = list(range(len(self.y)))
+        self.root = sample_block(points, None, self.X, self.y, self.lifetime, self.rng, self.paused)
+        return self
+
+    def learn(self, x: Sequence[float], y: int | None) -> None:
+        """Algorithm 3."""
+        self.X.append(list(x))
+        self.y.append(y)
+        n = len(self.y) - 1
+        settings = (self.X, self.y, self.lifetime, self.rng, self.paused)
+        if self.root is None:
+            self.root = sample_block([n], None, *settings)
+        else:
+            self.root, _ = extend_block(self.root, n, *settings)
