@@ -29,7 +29,12 @@ class Arena:
     Attributes
     ----------
     tables
-        Addresses of the chunks, an array per table: what the kernels get.
+        Addresses of the chunks, an array per table.
+    addresses
+        Addresses of these arrays, an integer per table: what the kernels get. Growth may change
+        them.
+    capacities
+        Number of rows that each table can hold without growing.
 
     """
 
@@ -37,38 +42,40 @@ class Arena:
         self.width = width
         self.chunks: list[list[NDArray[np.int32]]] = [[] for _ in range(n_tables)]
         self.tables: list[NDArray[np.int64]] = [np.zeros(2, np.int64) for _ in range(n_tables)]
-
-    def capacity(self, table: int) -> int:
-        """Return the number of rows that a table can hold without growing."""
-        chunks = self.chunks[table]
-        return len(chunks[0]) + CHUNK_ROWS * (len(chunks) - 1) if chunks else 0
+        self.addresses = [table.ctypes.data for table in self.tables]
+        self.capacities = [0] * n_tables
 
     def reserve(self, table: int, n_rows: int) -> None:
         """Make room for `n_rows` rows in a table."""
+        if n_rows <= self.capacities[table]:
+            return
         chunks = self.chunks[table]
-        if n_rows > self.capacity(table) and len(chunks) <= 1:
+        if len(chunks) <= 1:
             rows = _SMALLEST
             while rows < min(n_rows, CHUNK_ROWS):
                 rows *= 2
             if not chunks or rows > len(chunks[0]):
                 first = np.zeros((rows, self.width), dtype=np.int32)
                 if chunks:
-                    old = chunks.pop()
+                    old = self._pop(table)
                     first[: len(old)] = old
                 self._append(table, first)
-        while n_rows > self.capacity(table):
+        while n_rows > self.capacities[table]:
             self._append(table, np.zeros((CHUNK_ROWS, self.width), dtype=np.int32))
 
     def _append(self, table: int, chunk: NDArray[np.int32]) -> None:
         chunks = self.chunks[table]
         if len(chunks) == len(self.tables[table]):
             self.tables[table] = np.concatenate([self.tables[table], self.tables[table]])
+            self.addresses[table] = self.tables[table].ctypes.data
         self.tables[table][len(chunks)] = chunk.ctypes.data
         chunks.append(chunk)
+        self.capacities[table] += len(chunk)
 
-    def address(self, table: int) -> int:
-        """Return the address of a table's chunk addresses; growth may change it."""
-        return int(self.tables[table].ctypes.data)
+    def _pop(self, table: int) -> NDArray[np.int32]:
+        chunk = self.chunks[table].pop()
+        self.capacities[table] -= len(chunk)
+        return chunk
 
     def rows(self, table: int, n_rows: int) -> NDArray[np.int32]:
         """Copy the first `n_rows` rows of a table into one array, shape (n_rows, width)."""
@@ -79,9 +86,8 @@ class Arena:
 
     def trim(self, table: int, n_rows: int) -> None:
         """Give back the chunks behind the first `n_rows` rows."""
-        chunks = self.chunks[table]
-        while len(chunks) > 1 and self.capacity(table) - CHUNK_ROWS >= n_rows:
-            chunks.pop()
+        while len(self.chunks[table]) > 1 and self.capacities[table] - CHUNK_ROWS >= n_rows:
+            self._pop(table)
 
     def relayout(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> None:
         """Change the width of all rows.
@@ -109,6 +115,8 @@ class Arena:
     def nbytes(self) -> int:
         """Bytes held, with the lists and array headers."""
         size = sys.getsizeof(self.chunks) + sum(sys.getsizeof(table) for table in self.tables)
+        for numbers in (self.addresses, self.capacities):
+            size += sys.getsizeof(numbers) + sum(sys.getsizeof(number) for number in numbers)
         for chunks in self.chunks:
             size += sys.getsizeof(chunks)
             size += sum(sys.getsizeof(chunk) for chunk in chunks)

@@ -141,8 +141,7 @@ class MondrianTrees:
         self.row_address = int(self.rows.ctypes.data)
         self._make_out()
         self._reserve_points(self.n_points)
-        for t in range(len(self.trees)):
-            self._reserve_rows(t, 0)
+        self._reserve_all(0)
 
     def _make_out(self) -> None:
         self.out = np.empty((1, int(self.shared[at.N_CLASSES])))
@@ -150,19 +149,29 @@ class MondrianTrees:
 
     def _reserve_points(self, n: int) -> None:
         self.points.reserve(0, n)
-        self.point_capacity = self.points.capacity(0)
+        self.point_capacity = self.points.capacities[0]
         self.shared[at.POINT_CAPACITY] = self.point_capacity
-        self.shared[at.POINTS] = self.points.address(0)
+        self.shared[at.POINTS] = self.points.addresses[0]
 
     def _reserve_rows(self, t: int, n: int) -> None:
         """Make room for `n` more rows, and for one of counts, in a tree."""
         tree = self.trees[t]
         self.nodes.reserve(t, int(tree[at.N_ROWS]) + n)
         self.counts.reserve(t, int(tree[at.N_COUNTS]) + 1)
-        tree[at.ROW_CAPACITY] = self.nodes.capacity(t)
-        tree[at.COUNT_CAPACITY] = self.counts.capacity(t)
-        tree[at.NODES] = self.nodes.address(t)
-        tree[at.COUNTS] = self.counts.address(t)
+        tree[at.ROW_CAPACITY] = self.nodes.capacities[t]
+        tree[at.COUNT_CAPACITY] = self.counts.capacities[t]
+        tree[at.NODES] = self.nodes.addresses[t]
+        tree[at.COUNTS] = self.counts.addresses[t]
+
+    def _reserve_all(self, n: int) -> None:
+        """Make room for `n` rows in all, and for one more of counts, in every tree."""
+        for t, n_counts in enumerate(self.trees[:, at.N_COUNTS].tolist()):
+            self.nodes.reserve(t, n)
+            self.counts.reserve(t, n_counts + 1)
+        self.trees[:, at.ROW_CAPACITY] = self.nodes.capacities
+        self.trees[:, at.COUNT_CAPACITY] = self.counts.capacities
+        self.trees[:, at.NODES] = self.nodes.addresses
+        self.trees[:, at.COUNTS] = self.counts.addresses
 
     # Pickling.
 
@@ -369,16 +378,14 @@ class MondrianTrees:
 
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
-        self.trees[:, at.N_ROWS] = 0
-        if (self.trees[:, at.ROW_CAPACITY] < 2 * self.n_points).any():
-            for t in range(len(self.trees)):
-                self._reserve_rows(t, 2 * self.n_points)
+        # A leaf's row holds two points, but for those that wait for one with a missing value.
+        self._reserve_all(self.n_points * (1 + int(self.shared[at.HAS_MISSING])))
         mondrian.build(self.address, self.n_points)
         # The warm-up's next rebuild needs more room, its last one gives back what is left.
         if self.warm_up is None:
-            for t, tree in enumerate(self.trees):
-                self.nodes.trim(t, int(tree[at.N_ROWS]))
-                self._reserve_rows(t, 0)
+            for t, n_rows in enumerate(self.trees[:, at.N_ROWS].tolist()):
+                self.nodes.trim(t, n_rows)
+            self._reserve_all(0)
 
     def learn_rows(
         self, values: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int

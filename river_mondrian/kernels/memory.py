@@ -53,8 +53,10 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a small helper that LLVM inlines into the kernels that call it."""
-    compiled: F = numba.njit(nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+    """Compile a small helper that becomes part of the kernels that call it."""
+    compiled: F = numba.njit(nogil=True, fastmath=FASTMATH, error_model="numpy", forceinline=True)(
+        function
+    )
     return compiled
 
 

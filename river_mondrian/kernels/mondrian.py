@@ -21,7 +21,6 @@ from .access import (
     lower_of,
     node_at,
     point_at,
-    prefetch_ref,
     tree_at,
     upper_of,
 )
@@ -49,6 +48,7 @@ from .layout import (
     N_TREES,
     N_WORDS,
     NEED_ROWS,
+    NODE_WIDTH,
     NONE,
     PAUSE_LIMIT,
     PENDING,
@@ -72,6 +72,7 @@ from .memory import (
     i64,
     inlined,
     kernel,
+    prefetch,
     put_f32,
     put_f64,
     put_i32,
@@ -79,10 +80,12 @@ from .memory import (
 )
 from .random import exponential, uniform
 
-# What a visit says.
+# What the end of a walk says.
 DONE = 0
-GO_ON = 1
-FULL = 2
+FULL = 1
+
+# WALK_REF of a walk that has not begun.
+START = -(2**62)
 
 # Largest raw value that is taken, single precision's own, and largest scaled one.
 LARGEST = float(np.finfo(np.float32).max)
@@ -176,7 +179,7 @@ def distance_to(forest: int, tree: int, ref: int, x: int) -> float:
     return distance_outside(x, lower_of(forest, node), upper_of(forest, node), n_dims)
 
 
-@inlined
+@kernel
 def nearer_side(forest: int, tree: int, left: int, right: int, x: int) -> int:
     """Choose a side for a sample whose value in the cut dimension is missing.
 
@@ -351,7 +354,7 @@ def sample_block(forest: int, t: int, j: int, tau: float) -> None:
                     n_waiting += 1
 
 
-@inlined
+@kernel
 def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: float) -> None:
     """Cut point `p` off from the box at `ref`, `time` after the parent (Algorithm 4, lines 4-9)."""
     tree = tree_at(forest, t)
@@ -417,7 +420,7 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 
 
-@inlined
+@kernel
 def count_classes(forest: int, t: int, node: int) -> None:
     """Give a settled leaf of several classes a row of counts, from its class or its points."""
     tree = tree_at(forest, t)
@@ -498,9 +501,6 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
             split_leaf(forest, t, ref, tau)
         return DONE
 
-    if i64(tree, N_COUNTS) >= i64(tree, COUNT_CAPACITY):
-        put_i64(tree, NEED_ROWS, 0)
-        return FULL
     if may_split:
         rate = distance_to(forest, tree, ref, point_at(forest, p))
         if rate > 0.0:
@@ -521,12 +521,12 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     return DONE
 
 
-@inlined
-def visit(forest: int, t: int) -> int:
-    """Extend a tree by the walk's point at the node where the walk stands (Algorithms 4, 10).
+@kernel
+def arrive(forest: int, t: int) -> int:
+    """Extend a tree by the walk's point where the walk ends: at nothing, a point or a leaf's row.
 
-    Returns DONE, GO_ON after a step down, or FULL where the tree first needs room for
-    `NEED_ROWS` more rows; nothing has changed then and the visit can be repeated.
+    Returns DONE, or FULL where the tree first needs room for `NEED_ROWS` more rows; nothing has
+    changed then and the call can be repeated.
     """
     tree = tree_at(forest, t)
     ref = i64(tree, WALK_REF)
@@ -534,52 +534,21 @@ def visit(forest: int, t: int) -> int:
     if ref == EMPTY:
         put_i64(tree, ROOT, ~p)
         return DONE
-    if i64(tree, N_ROWS) + 2 > i64(tree, ROW_CAPACITY):
-        put_i64(tree, NEED_ROWS, 2)
-        return FULL
     if ref < 0:
-        if i64(tree, N_COUNTS) >= i64(tree, COUNT_CAPACITY):
-            put_i64(tree, NEED_ROWS, 0)
-            return FULL
         return visit_point(forest, t, ~ref, p)
-    node = node_at(forest, tree, ref)
-    dim = i32(node, DIM)
-    if dim < 0:
-        return visit_leaf(forest, t, ref, p)
-
-    x = point_at(forest, p)
-    lower = lower_of(forest, node)
-    upper = upper_of(forest, node)
-    n_dims = i64(forest, N_DIMS)
-    rate = distance_outside(x, lower, upper, n_dims)
-    if rate > 0.0 and i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS):
-        time = exponential(tree, rate)
-        if time < f32(node, DELTA):
-            insert_parent(forest, t, ref, p, time, rate)
-            return DONE
-    # A value in a dimension where the node had none is no distance but does open the box.
-    if rate > 0.0 or i64(forest, HAS_MISSING) == 1:
-        extend_box(x, lower, upper, n_dims)
-    put_i32(node, COUNT, i32(node, COUNT) + 1)
-    v = f32(x, dim)
-    if v != v:
-        side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
-    else:
-        side = LEFT if v <= f32(node, CUT) else RIGHT
-    add_class(node, CLASSES + side * i64(forest, N_WORDS), label_of(forest, p))
-    put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
-    put_i64(tree, WALK_PARENT, ref)
-    put_i64(tree, WALK_SIDE, side)
-    put_i64(tree, WALK_REF, i32(node, side))
-    return GO_ON
+    return visit_leaf(forest, t, ref, p)
 
 
 @inlined
-def start_walk(tree: int) -> None:
-    """Put the walk at the root."""
+def start_walk(forest: int, tree: int) -> bool:
+    """Put the walk at the root; False where the tree first needs room for another cut."""
     put_i64(tree, WALK_REF, i64(tree, ROOT))
     put_i64(tree, WALK_PARENT, NONE)
     put_f64(tree, WALK_TAU, 0.0)
+    put_i64(tree, NEED_ROWS, 2)
+    return i64(tree, N_ROWS) + 2 <= i64(tree, ROW_CAPACITY) and i64(tree, N_COUNTS) < i64(
+        tree, COUNT_CAPACITY
+    )
 
 
 @kernel
@@ -589,12 +558,25 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
     A tree takes the points from its `WALK_POINT` to its `WALK_END`, in order; `lanes` trees walk
     in lock-step. Returns -1, or a tree that needs room: the caller makes it and calls again.
     """
+    # What the loop below would otherwise read anew at each node, since it writes to memory.
+    n_dims = i64(forest, N_DIMS)
+    node_bytes = 4 * i64(forest, NODE_WIDTH)
+    lower_at = 4 * i64(forest, BOX)
+    upper_at = lower_at + 4 * i64(forest, DIM_CAPACITY)
+    label_at = i64(forest, DIM_CAPACITY)
+    words = i64(forest, N_WORDS)
+    max_splits = i64(forest, MAX_SPLITS)
+    may_miss = i64(forest, HAS_MISSING) == 1
     active = np.empty(lanes, np.int64)
     for start in range(first, last, lanes):
         n_active = 0
         for t in range(start, min(start + lanes, last)):
             tree = tree_at(forest, t)
             if i64(tree, WALK_POINT) < i64(tree, WALK_END):
+                # A walk that ran out of room is taken up where it was.
+                if i64(tree, WALK_REF) == START and not start_walk(forest, tree):
+                    put_i64(tree, WALK_REF, START)
+                    return t
                 active[n_active] = t
                 n_active += 1
         while n_active > 0:
@@ -602,17 +584,51 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
             for i in range(n_active):
                 t = active[i]
                 tree = tree_at(forest, t)
-                said = visit(forest, t)
-                if said == FULL:
-                    return t
-                if said == GO_ON:
-                    prefetch_ref(forest, tree, i64(tree, WALK_REF))
+                ref = i64(tree, WALK_REF)
+                node = node_at(forest, tree, ref) if ref >= 0 else 0
+                dim = i32(node, DIM) if ref >= 0 else -1
+                if dim < 0:
+                    if arrive(forest, t) == FULL:
+                        return t
                 else:
-                    point = i64(tree, WALK_POINT) + 1
-                    put_i64(tree, WALK_POINT, point)
-                    start_walk(tree)
-                    if point == i64(tree, WALK_END):
+                    x = point_at(forest, i64(tree, WALK_POINT))
+                    lower = node + lower_at
+                    upper = node + upper_at
+                    rate = distance_outside(x, lower, upper, n_dims)
+                    time = math.inf
+                    if rate > 0.0 and i64(tree, N_SPLITS) < max_splits:
+                        time = exponential(tree, rate)
+                    if time < f32(node, DELTA):
+                        insert_parent(forest, t, ref, i64(tree, WALK_POINT), time, rate)
+                    else:
+                        # A value where the node had none is no distance but opens the box.
+                        if rate > 0.0 or may_miss:
+                            extend_box(x, lower, upper, n_dims)
+                        put_i32(node, COUNT, i32(node, COUNT) + 1)
+                        v = f32(x, dim)
+                        side = LEFT if v <= f32(node, CUT) else RIGHT
+                        if v != v:
+                            side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
+                        add_class(node, CLASSES + side * words, i32(x, label_at))
+                        put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
+                        put_i64(tree, WALK_PARENT, ref)
+                        put_i64(tree, WALK_SIDE, side)
+                        child = i32(node, side)
+                        put_i64(tree, WALK_REF, child)
+                        if child >= 0:
+                            prefetch(node_at(forest, tree, child), node_bytes)
+                        else:
+                            prefetch(point_at(forest, ~child), 4 * label_at + 4)
+                        active[still] = t
+                        still += 1
                         continue
+                point = i64(tree, WALK_POINT) + 1
+                put_i64(tree, WALK_POINT, point)
+                if point == i64(tree, WALK_END):
+                    continue
+                if not start_walk(forest, tree):
+                    put_i64(tree, WALK_REF, START)
+                    return t
                 active[still] = t
                 still += 1
             n_active = still
@@ -626,7 +642,7 @@ def set_walks(forest: int, first: int, last: int) -> None:
         tree = tree_at(forest, t)
         put_i64(tree, WALK_POINT, first)
         put_i64(tree, WALK_END, last)
-        start_walk(tree)
+        put_i64(tree, WALK_REF, START)
 
 
 @kernel
@@ -648,7 +664,7 @@ def learn(forest: int, values: int, label: int, point: int) -> int:
 def build(forest: int, n_points: int) -> None:
     """Sample the trees afresh from the first `n_points` points (Algorithms 1, 2, 9).
 
-    Every tree has room for `2 * n_points` rows.
+    Every tree has room for `n_points` rows, twice as many where points have missing values.
     """
     for t in range(i64(forest, N_TREES)):
         tree = tree_at(forest, t)
