@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
-from .kernels.mondrian import LARGEST
+from .kernels.memory import LARGEST
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
@@ -212,3 +212,14 @@ def check_label(label: Any) -> None:
         raise TypeError(f"the label must be hashable, got {label!r}") from None
     if label is None or label != label:
         raise ValueError(f"the label must not be missing, got {label!r}")
+
+
+def is_real(value: Any) -> bool:
+    """Tell whether an argument is a real number and no truth value."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse an argument that is no integer, or one below `least`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")

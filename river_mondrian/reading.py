@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .trees import MondrianTrees, Node
+from .labels import LabelNode, LabelTrees
+from .trees import Node
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from .forest import MondrianForestClassifier
 
 
-def _nodes(model: MondrianForestClassifier, tree: int) -> list[Node]:
+def _nodes(model: MondrianForestClassifier, tree: int) -> list[LabelNode]:
     if not 0 <= tree < model.n_estimators:
         raise ValueError(f"tree must be in 0..{model.n_estimators - 1}, got {tree!r}")
     return [] if model._trees is None else model._trees.read(tree)
 
 
-def _raw(trees: MondrianTrees, dim: int, value: float) -> float:
+def _raw(trees: LabelTrees, dim: int, value: float) -> float:
     """Return a scaled value in the feature's own units."""
     return float(value / trees.scaling[1, dim] + trees.scaling[0, dim])
 

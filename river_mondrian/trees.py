@@ -1,45 +1,42 @@
-"""The trees of a forest: their storage, growth, scaling and pickling, over the kernels."""
+"""The trees of a forest: their storage, growth, scaling and pickling, over the kernels.
+
+What the trees say of labels or targets is the business of `labels.LabelTrees` and
+`targets.TargetTrees`.
+"""
 
 from __future__ import annotations
 
+import abc
 import itertools
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arena import Arena
-from .kernels import hnsp, mondrian
 from .kernels import layout as at
-from .kernels.mondrian import LARGEST
+from .kernels import mondrian
+from .kernels.memory import LARGEST
 
 NAN_BITS = 0x7FC00000
 
 # The ranges and gamma are fixed after this many samples.
 WARM_UP = 256
 
-_DERIVED = {
-    "values",
-    "vector",
-    "rows",
-    "out",
-    "reals",
-    "point_capacity",
-    "address",
-    "values_address",
-    "row_address",
-    "out_address",
-}
 _NOT_PICKLED = [at.NODES, at.COUNTS, at.ROW_CAPACITY, at.COUNT_CAPACITY, at.NEED_ROWS]
 
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
 BATCH_LANES = 4
 
 
-@dataclass(frozen=True)
+Carried = Callable[[int, NDArray[np.int32]], tuple[bool, bool, tuple[Any, ...]]]
+
+
+@dataclass
 class Node:
     """One node of a tree, read from its storage."""
 
@@ -54,12 +51,14 @@ class Node:
     n_samples: int
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    left: int = -1
-    right: int = -1
+    left: int = field(default=-1, kw_only=True)
+    right: int = field(default=-1, kw_only=True)
 
 
-class MondrianTrees:
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
+class MondrianTrees(abc.ABC, Generic[AnyNode]):
     """Mondrian trees over one store of points.
 
     Parameters
@@ -68,11 +67,6 @@ class MondrianTrees:
         Number of trees.
     lifetime
         Time at which the trees stop being cut.
-    gamma
-        Rate of the discount; None means ten times the number of dimensions known when the
-        warm-up ended.
-    split_pure
-        Whether blocks of one class are cut, too.
     max_nodes
         Nodes (leaves and internal ones) at which a tree stops being cut.
     scale
@@ -82,19 +76,34 @@ class MondrianTrees:
 
     """
 
+    # What `_finish` makes from the rest.
+    _DERIVED: ClassVar[frozenset[str]] = frozenset(
+        {
+            "values",
+            "vector",
+            "rows",
+            "reals",
+            "point_capacity",
+            "address",
+            "values_address",
+            "row_address",
+        }
+    )
+    # Kind of node that `read` gives.
+    _NODE: type[AnyNode]
+    # Words of a point besides its values and links.
+    _POINT_WORDS: ClassVar[int]
+
     def __init__(
         self,
         n_trees: int,
         lifetime: float,
-        gamma: float | None,
-        split_pure: bool,
         max_nodes: int | None,
         scale: bool,
         seed: int | None,
     ) -> None:
         self.n_points = 0
         self.n_samples = 0
-        self.gamma = gamma
         self.scale = scale
         self.full = False
         self.bounded = max_nodes is not None
@@ -105,13 +114,12 @@ class MondrianTrees:
         self.shared = np.zeros(at.FOREST_WIDTH, dtype=np.int64)
         self.shared[at.N_TREES] = n_trees
         self.shared[at.DIM_CAPACITY] = 1
-        self.shared[at.N_WORDS] = 1
         self.shared[at.COUNT_WIDTH] = 4
-        self.shared[at.SPLIT_PURE] = split_pure
         self.shared[at.MAX_SPLITS] = 2**62 if max_nodes is None else (max_nodes - 1) // 2
         self.reals = self.shared.view(np.float64)
         self.reals[at.LIFETIME] = lifetime
-        self.reals[at.GAMMA] = 1.0 if gamma is None else gamma
+        self.reals[at.HORIZON] = math.inf
+        self._set_up()
         self.scaling = np.array([[0.0], [1.0]])
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1))
         self._set_widths()
@@ -120,11 +128,20 @@ class MondrianTrees:
         self.counts = Arena(n_trees, int(self.shared[at.COUNT_WIDTH]))
         self._finish()
 
+    @abc.abstractmethod
+    def _set_up(self) -> None:
+        """Write what the kind of trees adds to the forest's integers."""
+
+    @abc.abstractmethod
+    def _carried_words(self) -> int:
+        """Return how many words of a row hold what its sides carry."""
+
     def _set_widths(self) -> None:
         shared = self.shared
-        shared[at.BOX] = at.CLASSES + 2 * shared[at.N_WORDS]
+        shared[at.BOX] = at.CLASSES + self._carried_words()
         shared[at.NODE_WIDTH] = shared[at.BOX] + 2 * shared[at.DIM_CAPACITY]
-        shared[at.POINT_WIDTH] = shared[at.DIM_CAPACITY] + 1 + len(self.trees)
+        shared[at.LINKS] = shared[at.DIM_CAPACITY] + self._POINT_WORDS
+        shared[at.POINT_WIDTH] = shared[at.LINKS] + len(self.trees)
 
     def _finish(self) -> None:
         """Make what is derived from the rest and not pickled."""
@@ -139,13 +156,8 @@ class MondrianTrees:
         self.shared[at.SCALING] = self.scaling.ctypes.data
         self.values_address = int(self.values.ctypes.data)
         self.row_address = int(self.rows.ctypes.data)
-        self._make_out()
         self._reserve_points(self.n_points)
         self._reserve_all(0)
-
-    def _make_out(self) -> None:
-        self.out = np.empty((1, int(self.shared[at.N_CLASSES])))
-        self.out_address = int(self.out.ctypes.data)
 
     def _reserve_points(self, n: int) -> None:
         self.points.reserve(0, n)
@@ -176,7 +188,7 @@ class MondrianTrees:
     # Pickling.
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
+        state = {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
         # Addresses and room are no part of what the trees are.
         state["trees"] = self.trees.copy()
         state["trees"][:, _NOT_PICKLED] = 0
@@ -199,14 +211,7 @@ class MondrianTrees:
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        arrays = (
-            self.trees,
-            self.shared,
-            self.scaling,
-            self.values,
-            self.rows,
-            self.out,
-        )
+        arrays = (self.trees, self.shared, self.scaling, self.values, self.rows)
         size = sum(array.nbytes + 128 for array in arrays)
         if self.warm_up is not None:
             size += self.warm_up.nbytes
@@ -237,7 +242,7 @@ class MondrianTrees:
             )
             self.points.relayout(
                 int(self.shared[at.POINT_WIDTH]),
-                [(0, 0, old), (old, new, 1 + len(self.trees))],
+                [(0, 0, old), (old, new, self._POINT_WORDS + len(self.trees))],
                 NAN_BITS,
             )
             scaling = np.vstack([np.zeros(new), np.ones(new)])
@@ -255,50 +260,20 @@ class MondrianTrees:
             self.scaling[0, n_dims:wanted] = first_values
             self.scaling[1, n_dims:wanted] = _factors(np.zeros(len(first_values)), magnitudes)
         self.shared[at.N_DIMS] = wanted
-        if self.n_samples < WARM_UP and self.gamma is None:
-            self.reals[at.GAMMA] = 10.0 * wanted
-
-    def add_class(self) -> int:
-        """Add a class; returns its number."""
-        shared = self.shared
-        label = int(shared[at.N_CLASSES])
-        shared[at.N_CLASSES] = label + 1
-        old = int(shared[at.N_WORDS])
-        if label >= 32 * old:
-            new = old + max(1, old // 2)
-            capacity = int(shared[at.DIM_CAPACITY])
-            box = int(shared[at.BOX])
-            shared[at.N_WORDS] = new
-            self._set_widths()
-            right = at.CLASSES + old
-            self.nodes.relayout(
-                int(shared[at.NODE_WIDTH]),
-                [
-                    (0, 0, right),
-                    (right, at.CLASSES + new, old),
-                    (box, int(shared[at.BOX]), 2 * capacity),
-                ],
-            )
-        width = int(shared[at.COUNT_WIDTH])
-        if label >= width:
-            shared[at.COUNT_WIDTH] = 2 * width
-            self.counts.relayout(2 * width, [(0, 0, width)])
-        self._make_out()
-        return label
 
     # Learning.
 
-    def learn(self, label: int) -> int:
-        """Learn the sample in `values` with a class.
+    def _make_room(self) -> bool:
+        """Make room for a point; tell whether the trees are to be built anew with it."""
+        if self.n_points >= self.point_capacity:
+            self._reserve_points(self.n_points + 1)
+        return self.warm_up is not None and self._doubles()
+
+    def _complete(self, said: int) -> int:
+        """Complete what a kernel that learns a sample has begun.
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        point = self.n_points
-        if point >= self.point_capacity:
-            self._reserve_points(point + 1)
-        if self.warm_up is not None and self._doubles():
-            return self._learn_by_rebuilding(label)
-        said = mondrian.learn(self.address, self.values_address, label, point)
         if said >= 0:
             self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))
             self._extend(0, len(self.trees), mondrian.LANES)
@@ -340,10 +315,10 @@ class MondrianTrees:
         self.warm_up[n - 1] = self.vector
         return n & (n - 1) == 0
 
-    def _learn_by_rebuilding(self, label: int) -> int:
+    def _learn_by_rebuilding(self) -> int:
         """Refresh the ranges and build the trees anew, the sample among their points.
 
-        Returns as `learn` does.
+        Returns as `_complete` does.
         """
         assert self.warm_up is not None
         magnitudes = np.abs(self.vector)
@@ -351,19 +326,13 @@ class MondrianTrees:
             return int(np.nanargmax(magnitudes))
         n = self.n_samples + 1
         self._fit_scaling(self.warm_up[:n, : self.n_dims])
-        labels = np.append(self._labels()[: n - 1], label)
-        mondrian.store(self.address, self.warm_up.ctypes.data, labels.ctypes.data, n, 0)
+        mondrian.store(self.address, self.warm_up.ctypes.data, n, 0)
         self._count(1)
         if n == WARM_UP:
             self.warm_up = None
         self.build()
         self._count(0)
         return -1
-
-    def _labels(self) -> NDArray[np.int64]:
-        """Return the classes of the stored points."""
-        points = self.points.rows(0, self.n_points)
-        return points[:, self.shared[at.DIM_CAPACITY]].astype(np.int64)
 
     def _fit_scaling(self, values: NDArray[np.float64]) -> None:
         known = ~np.isnan(values)
@@ -387,74 +356,76 @@ class MondrianTrees:
                 self.nodes.trim(t, n_rows)
             self._reserve_all(0)
 
-    def learn_rows(
-        self, values: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int
+    def _learn_rows(
+        self, values: NDArray[np.float64], put: Callable[[int, int, int], None], n_jobs: int
     ) -> None:
-        """Learn rows of checked values, shape (n, dimensions), after the warm-up."""
-        # Rows of a block; their points stay in the store unless the forest is full.
-        block = 1024
-        for start in range(0, len(values), block):
-            part = np.ascontiguousarray(values[start : start + block])
-            n = len(part)
+        """Learn rows of checked values, shape (n, dimensions), after the warm-up.
+
+        `put(start, n, first)` writes what `n` rows from `start` on have besides their values as
+        points from `first` on.
+        """
+        start = 0
+        while start < len(values):
+            n = min(self._block(), len(values) - start)
+            part = np.ascontiguousarray(values[start : start + n])
+            # The points stay in the store unless the forest is full.
             self._reserve_points(self.n_points + n)
-            mondrian.store(
-                self.address,
-                part.ctypes.data,
-                labels[start : start + n].ctypes.data,
-                n,
-                self.n_points,
-            )
+            mondrian.store(self.address, part.ctypes.data, n, self.n_points)
+            put(start, n, self.n_points)
             mondrian.set_walks(self.address, self.n_points, self.n_points + n)
-            n_trees = len(self.trees)
-            if n_jobs == 1 or n_trees == 1:
-                self._extend(0, n_trees, BATCH_LANES)
-            else:
-                bounds = np.linspace(0, n_trees, min(n_jobs, n_trees) + 1).astype(int)
-                with ThreadPoolExecutor(len(bounds) - 1) as pool:
-                    jobs = [
-                        pool.submit(self._extend, int(a), int(b), BATCH_LANES)
-                        for a, b in itertools.pairwise(bounds)
-                    ]
-                    for job in jobs:
-                        job.result()
+            self._share(lambda a, b: self._extend(a, b, BATCH_LANES), len(self.trees), n_jobs)
+            self._learned_rows(n, n_jobs)
             self._count(n)
+            start += n
         self.points.trim(0, self.n_points)
         self._reserve_points(self.n_points)
 
+    def _block(self) -> int:
+        """Return how many rows may be learned at once."""
+        return 1024
+
+    @abc.abstractmethod
+    def _learned_rows(self, n: int, n_jobs: int) -> None:
+        """Do what is to be done when the trees have been extended by `n` rows."""
+
+    @staticmethod
+    def _share(work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
+        """Call `work` on parts of 0..n, in threads where there are several jobs."""
+        n_jobs = min(n_jobs, n)
+        if n_jobs <= 1:
+            work(0, n)
+            return
+        bounds = np.linspace(0, n, n_jobs + 1).astype(int).tolist()
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for job in [pool.submit(work, a, b) for a, b in itertools.pairwise(bounds)]:
+                job.result()
+
     # Prediction.
 
-    def predict(self) -> int:
-        """Predict the sample in `values` into `out`; returns as the kernel `predict` does."""
-        said: int = hnsp.predict(
-            self.address, self.values_address, self.row_address, self.out_address
-        )
-        return said
-
-    def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
-        """Predict rows of checked values; returns probabilities, shape (n, classes)."""
+    def _predict_rows(
+        self,
+        predict: Callable[[int, int, int, int], None],
+        values: NDArray[np.float64],
+        width: int,
+        n_jobs: int,
+    ) -> NDArray[np.float64]:
+        """Predict rows of checked values by a kernel; returns an array, shape (n, width)."""
         n = len(values)
-        out = np.empty((n, self.out.shape[1]))
+        out = np.empty((n, width))
         rows = np.empty((n, self.rows.shape[1]), dtype=np.float32)
         mondrian.scale_rows(self.address, rows.ctypes.data, values.ctypes.data, n)
 
         def part(start: int, stop: int) -> None:
             row = rows.ctypes.data + start * rows.strides[0]
             result = out.ctypes.data + start * out.strides[0]
-            hnsp.predict_rows(self.address, row, stop - start, result)
+            predict(self.address, row, stop - start, result)
 
-        if n_jobs == 1 or n < 2 * n_jobs:
-            part(0, n)
-        else:
-            bounds = np.linspace(0, n, n_jobs + 1).astype(int)
-            with ThreadPoolExecutor(n_jobs) as pool:
-                jobs = [pool.submit(part, int(a), int(b)) for a, b in itertools.pairwise(bounds)]
-                for job in jobs:
-                    job.result()
+        self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
         return out
 
     # Reading.
 
-    def read(self, t: int, hidden: bool = False) -> list[Node]:
+    def read(self, t: int, hidden: bool = False) -> list[AnyNode]:
         """Read a tree's nodes in preorder.
 
         Parameters
@@ -466,99 +437,60 @@ class MondrianTrees:
 
         """
         shared = self.shared
-        n_dims, capacity, words, box = (
-            int(shared[i]) for i in (at.N_DIMS, at.DIM_CAPACITY, at.N_WORDS, at.BOX)
-        )
-        n_classes = int(shared[at.N_CLASSES])
+        n_dims, capacity, box = (int(shared[i]) for i in (at.N_DIMS, at.DIM_CAPACITY, at.BOX))
         lifetime = float(self.reals[at.LIFETIME])
         heads = self.nodes.rows(t, int(self.trees[t, at.N_ROWS]))
         boxes = heads.view(np.float32)
         points = self.points.rows(0, self.n_points)
         point_values = points.view(np.float32)
-        tables = self.counts.rows(t, int(self.trees[t, at.N_COUNTS]))
-        pauses = shared[at.SPLIT_PURE] == 0
+        carried = self._carried(t, points, hidden)
 
-        def bits(head: NDArray[np.int32], start: int) -> NDArray[np.int64]:
-            parts = head[start : start + words].astype(np.uint32)
-            one = (parts[:, None] >> np.arange(32, dtype=np.uint32)) & 1
-            return one.reshape(-1)[:n_classes].astype(np.int64)
-
-        nodes: list[Node] = []
-        links: list[dict[str, int]] = []
+        nodes: list[AnyNode] = []
         waiting = [(int(self.trees[t, at.ROOT]), -1, "", 0.0, 0)]
         if waiting[0][0] == at.EMPTY:
             return []
         while waiting:
             ref, parent, side, tau, depth = waiting.pop()
             number = len(nodes)
-            links.append({})
             if parent >= 0:
-                links[parent][side] = number
-            counts = np.zeros(n_classes, dtype=np.int64)
-            leaf: dict[str, Any] = {
-                "parent": parent,
-                "depth": depth,
-                "is_leaf": True,
-                "time": lifetime,
-                "delta": lifetime - tau,
-                "dim": -1,
-                "cut": math.nan,
-            }
+                setattr(nodes[parent], side, number)
             if ref < 0:
-                values = point_values[~ref, :n_dims].astype(np.float64)
-                counts[points[~ref, capacity]] = 1
-                node = Node(
-                    **leaf, paused=pauses, n_samples=1, lower=values, upper=values, counts=counts
-                )
-                nodes.append(node)
-                continue
-            head = heads[ref]
-            lower = boxes[ref, box : box + n_dims].astype(np.float64)
-            upper = boxes[ref, box + capacity : box + capacity + n_dims].astype(np.float64)
-            n_samples = int(head[at.COUNT])
-            left = bits(head, at.CLASSES)
-            right = bits(head, at.CLASSES + words)
-            pure = int((left | right).sum()) == 1
-            if head[at.DIM] < 0 or (pure and pauses and not hidden):
-                if pure:
-                    counts[np.argmax(left | right)] = n_samples
-                elif head[at.RIGHT] >= 0:
-                    counts[:] = tables[head[at.RIGHT], :n_classes]
-                else:
-                    p = int(head[at.LEFT])
-                    while p >= 0:
-                        counts[points[p, capacity]] += 1
-                        p = int(points[p, capacity + 1 + t])
-                node = Node(
-                    **leaf,
-                    paused=pure and pauses,
-                    n_samples=n_samples,
-                    lower=lower,
-                    upper=upper,
-                    counts=counts,
-                )
-                nodes.append(node)
-                continue
-            delta = float(boxes[ref, at.DELTA])
-            nodes.append(
-                Node(
-                    parent=parent,
-                    depth=depth,
-                    is_leaf=False,
-                    paused=False,
-                    time=tau + delta,
-                    delta=delta,
-                    dim=int(head[at.DIM]),
-                    cut=float(boxes[ref, at.CUT]),
-                    n_samples=n_samples,
-                    lower=lower,
-                    upper=upper,
-                    counts=left + right,
-                )
+                lower = upper = point_values[~ref, :n_dims].astype(np.float64)
+                n_samples = 1
+                is_leaf, paused, extra = carried(ref, points[~ref])
+            else:
+                head = heads[ref]
+                lower = boxes[ref, box : box + n_dims].astype(np.float64)
+                upper = boxes[ref, box + capacity : box + capacity + n_dims].astype(np.float64)
+                n_samples = int(head[at.COUNT])
+                is_leaf, paused, extra = carried(ref, head)
+            delta = lifetime - tau if is_leaf else float(boxes[ref, at.DELTA])
+            node = self._NODE(
+                parent,
+                depth,
+                is_leaf,
+                paused,
+                lifetime if is_leaf else tau + delta,
+                delta,
+                -1 if is_leaf else int(head[at.DIM]),
+                math.nan if is_leaf else float(boxes[ref, at.CUT]),
+                n_samples,
+                lower,
+                upper,
+                *extra,
             )
-            waiting.append((int(head[at.RIGHT]), number, "right", tau + delta, depth + 1))
-            waiting.append((int(head[at.LEFT]), number, "left", tau + delta, depth + 1))
-        return [Node(**{**node.__dict__, **link}) for node, link in zip(nodes, links, strict=True)]
+            nodes.append(node)
+            if not is_leaf:
+                waiting.append((int(head[at.RIGHT]), number, "right", tau + delta, depth + 1))
+                waiting.append((int(head[at.LEFT]), number, "left", tau + delta, depth + 1))
+        return nodes
+
+    @abc.abstractmethod
+    def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
+        """Return a function of a tree's references and their rows.
+
+        It tells whether that is a leaf, whether it pauses, and what the kind of node adds.
+        """
 
 
 def _factors(ranges: NDArray[np.float64], magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,6 +26,7 @@ from river import (
 )
 
 from river_mondrian import MondrianForestClassifier
+from river_mondrian.kernels import layout
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -111,7 +112,7 @@ def test_pickle_holds_no_slack():
     dumped = pickle.dumps(model)
     assert abs(len(pickle.dumps(pickle.loads(dumped))) - len(dumped)) < 100
     trees = model._trees
-    rows_in_use = int(trees.trees[:, 3].sum())
+    rows_in_use = int(trees.trees[:, layout.N_ROWS].sum())
     data = 4 * (rows_in_use * trees.nodes.width + 3000 * trees.points.width)
     assert data < len(dumped) < data + 5000
 
@@ -379,9 +380,9 @@ def test_scaling_makes_units_irrelevant():
 
 def test_gamma_is_fixed_by_the_features_of_the_warm_up():
     model, _, _ = learned(n=300)
-    assert model._trees.reals[16] == 40.0
+    assert model._trees.reals[layout.GAMMA] == 40.0
     model.learn_one({"a": 1.0, "late": 1.0}, 0)
-    assert model._trees.reals[16] == 40.0
+    assert model._trees.reals[layout.GAMMA] == 40.0
 
 
 def test_bounded_forests_stop_growing_and_go_on_learning():

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 
 from river_mondrian import MondrianForestClassifier
 from river_mondrian.kernels import layout as at
-from river_mondrian.trees import MondrianTrees
+from river_mondrian.labels import LabelTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -36,7 +36,7 @@ def draw(n, seed, dims=3, classes=4, places=0):
 
 
 def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
-    trees = MondrianTrees(
+    trees = LabelTrees(
         n_trees,
         params.get("lifetime", math.inf),
         gamma,

@@ -16,6 +16,7 @@ from .layout import (
     COUNTS,
     DIM_CAPACITY,
     EMPTY,
+    LINKS,
     N_TREES,
     NODE_WIDTH,
     NODES,
@@ -74,9 +75,15 @@ def label_of(forest: int, p: int) -> int:
 
 
 @inlined
+def target_at(forest: int, p: int) -> int:
+    """Return the address of a stored point's target, which its weight follows."""
+    return point_at(forest, p) + 4 * i64(forest, DIM_CAPACITY)
+
+
+@inlined
 def link_at(forest: int, p: int, t: int) -> int:
     """Return the address of the word that names the next point in a point's leaf of tree `t`."""
-    return point_at(forest, p) + 4 * (i64(forest, DIM_CAPACITY) + 1 + t)
+    return point_at(forest, p) + 4 * (i64(forest, LINKS) + t)
 
 
 @inlined

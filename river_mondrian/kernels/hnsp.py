@@ -2,8 +2,8 @@
 
 Equation 4 is linear in the parent's distribution, G_j = b_j + a_j G_parent, and a prediction is a
 weighted sum of such terms along the path (Equations 5 and 6). So a walk down needs the geometry
-alone, and one pass from the leaf up collects the classes with the weight that each node's own
-term has. Near the leaf that weight soon vanishes and the pass ends.
+alone (see `walks`), and one pass from the leaf up collects the classes with the weight that each
+node's own term has. Near the leaf that weight soon vanishes and the pass ends.
 """
 
 from __future__ import annotations
@@ -12,115 +12,47 @@ import math
 
 import numpy as np
 
-from .access import (
-    count_of,
-    counts_at,
-    label_of,
-    link_at,
-    node_at,
-    prefetch_ref,
-    tree_at,
-)
+from .access import counts_at, label_of, link_at, node_at, point_at, tree_at
 from .bits import lowest_bit, n_classes_in, word_at
 from .layout import (
     CLASSES,
     COUNT,
-    CUT,
-    DELTA,
     DIM,
     DIM_CAPACITY,
     GAMMA,
     LEFT,
-    LIFETIME,
     N_CLASSES,
     N_TREES,
     N_WORDS,
     NONE,
     RIGHT,
-    ROOT,
-    SPLIT_PURE,
 )
-from .memory import f32, f64, i32, i64, inlined, kernel, put_f64, put_i64
-from .mondrian import distance_to, has_missing, scale_into
-
-# Walks in lock-step, and the path length for which room is made at first.
-LANES = 16
-FIRST_DEPTH = 64
-
-# A path's entry: the reference, the distance outside the node's box, the time since its parent, the
-# probability of not having branched off above, the weight of all the branches above, and the
-# probability of not branching off here. Entry 0 of a lane is the state of its walk instead: the
-# depth, the time of the node's parent, and REACH and ABOVE of the next entry.
-REF = 0
-ETA = 1
-SPAN = 2
-REACH = 3
-ABOVE = 4
-STAYS = 5
-ENTRY_WIDTH = 6
-ENTRY_BYTES = 8 * ENTRY_WIDTH
-DEPTH = 0
-TAU = 1
+from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32
+from .mondrian import learn, scale_into
+from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS, walk_of_rows
 
 # Weight that no sum in float64 would notice.
 NOTHING = 1e-17
 
-# A branch of a walk with a missing value is followed while its weight is at least this.
-LEAST_WEIGHT = 0.02
-
 
 @inlined
-def start(forest: int, tree: int, lane: int) -> None:
-    """Put a lane's walk at a tree's root."""
-    put_i64(lane, DEPTH, 1)
-    put_f64(lane, TAU, 0.0)
-    put_f64(lane, REACH, 1.0)
-    put_f64(lane, ABOVE, 0.0)
-    put_i64(lane + ENTRY_BYTES, REF, i64(tree, ROOT))
-    prefetch_ref(forest, tree, i64(tree, ROOT))
+def put_label(forest: int, point: int, label: int) -> None:
+    """Write the class of a stored point."""
+    put_i32(point_at(forest, point), i64(forest, DIM_CAPACITY), label)
 
 
-@inlined
-def step(forest: int, tree: int, x: int, lane: int) -> bool:
-    """Note a path's geometry at the node that it has come to; returns whether that is a leaf."""
-    entry = lane + ENTRY_BYTES * i64(lane, DEPTH)
-    ref = i64(entry, REF)
-    tau = f64(lane, TAU)
-    span = f64(forest, LIFETIME) - tau
-    eta = distance_to(forest, tree, ref, x)
-    is_leaf = True
-    if ref >= 0:
-        node = node_at(forest, tree, ref)
-        if i32(node, DIM) >= 0:
-            words = i64(forest, N_WORDS)
-            # One class below and blocks pause: what hangs below is hidden.
-            is_leaf = (
-                i64(forest, SPLIT_PURE) == 0
-                and n_classes_in(node, CLASSES, CLASSES + words, words) == 1
-            )
-            if not is_leaf:
-                span = f32(node, DELTA)
-    reach = f64(lane, REACH)
-    put_f64(entry, ETA, eta)
-    put_f64(entry, SPAN, span)
-    put_f64(entry, REACH, reach)
-    put_f64(entry, ABOVE, f64(lane, ABOVE))
-    if eta > 0.0:
-        stays = math.exp(-eta * span)
-        put_f64(entry, STAYS, stays)
-        put_f64(lane, ABOVE, f64(lane, ABOVE) + reach * (1.0 - stays))
-        put_f64(lane, REACH, reach * stays)
-    put_f64(lane, TAU, tau + span)
-    return is_leaf
+@kernel
+def learn_one(forest: int, values: int, label: int, point: int) -> int:
+    """Store one sample as `point` and extend every tree by it; returns as `mondrian.learn` does."""
+    put_label(forest, point, label)
+    return learn(forest, values, point)
 
 
-@inlined
-def descend(forest: int, tree: int, lane: int, ref: int) -> None:
-    """Go on to a child."""
-    depth = i64(lane, DEPTH) + 1
-    put_i64(lane, DEPTH, depth)
-    put_i64(lane + ENTRY_BYTES * depth, REF, ref)
-    prefetch_ref(forest, tree, ref)
+@kernel
+def put_labels(forest: int, labels: int, n: int, first: int) -> None:
+    """Write the classes of the points `first`, `first + 1`, ..."""
+    for i in range(n):
+        put_label(forest, first + i, i64(labels, i))
 
 
 @inlined
@@ -207,183 +139,18 @@ def collect(forest: int, t: int, lane: int, out: int) -> None:
         add(out, k, weight / n_classes)
 
 
-@inlined
-def address_of(array: np.ndarray) -> int:
-    """Return an array's address as the signed integer that kernels compute with."""
-    return np.int64(array.ctypes.data)
-
-
-@inlined
-def longer(paths: np.ndarray) -> np.ndarray:
-    """Double the room for paths, shape (lanes, entries, ENTRY_WIDTH), and keep what is there."""
-    lanes, depth, width = paths.shape
-    more = np.empty((lanes, 2 * depth, width), np.float64)
-    for i in range(lanes):
-        for j in range(depth):
-            for k in range(width):
-                more[i, j, k] = paths[i, j, k]
-    return more
-
-
-@kernel
-def walk(
-    forest: int,
-    rows: int,
-    tree: int,
-    tree_step: int,
-    lanes: int,
-    paths: int,
-    room: int,
-    active: int,
-) -> int:
-    """Walk pairs of tree and row in lock-step: the next trees (`tree_step` 1) or the next rows.
-
-    Returns how many walks have not arrived: paths longer than there is room for stop it.
-    """
-    row_stride = 4 * i64(forest, DIM_CAPACITY) * (1 - tree_step)
-    lane_stride = ENTRY_BYTES * room
-    for i in range(lanes):
-        put_i64(active, i, i)
-        start(forest, tree_at(forest, tree + i * tree_step), paths + i * lane_stride)
-    n_active = lanes
-    for _ in range(room - 2):
-        still = 0
-        for a in range(n_active):
-            i = i64(active, a)
-            walked = tree_at(forest, tree + i * tree_step)
-            lane = paths + i * lane_stride
-            x = rows + i * row_stride
-            if not step(forest, walked, x, lane):
-                ref = i64(lane + ENTRY_BYTES * i64(lane, DEPTH), REF)
-                node = node_at(forest, walked, ref)
-                side = LEFT if f32(x, i32(node, DIM)) <= f32(node, CUT) else RIGHT
-                descend(forest, walked, lane, i32(node, side))
-                put_i64(active, still, i)
-                still += 1
-        n_active = still
-        if n_active == 0:
-            break
-    return n_active
-
-
-@inlined
-def left_share(forest: int, tree: int, node: int, x: int) -> float:
-    """Return the share of the left child in a walk whose value in the cut dimension is missing."""
-    left = i32(node, LEFT)
-    right = i32(node, RIGHT)
-    to_left = distance_to(forest, tree, left, x)
-    to_right = distance_to(forest, tree, right, x)
-    if to_left != to_right:
-        return 1.0 if to_left < to_right else 0.0
-    n_left = np.float64(count_of(forest, tree, left))
-    return n_left / (n_left + count_of(forest, tree, right))
-
-
-@kernel
-def predict_missing(forest: int, x: int, t: int, paths: np.ndarray, out: int) -> np.ndarray:
-    """Predict a row with missing values by one tree; returns the paths, longer where need be.
-
-    At a cut on a missing value both sides are followed, each with its share of the weight; a
-    side whose weight falls below `LEAST_WEIGHT` gives it to the other.
-    """
-    tree = tree_at(forest, t)
-    lane = address_of(paths)
-    most = int(1.0 / LEAST_WEIGHT) + 2
-    waiting_ref = np.empty(most, np.int64)
-    waiting_depth = np.empty(most, np.int64)
-    waiting_tau = np.empty(most, np.float64)
-    waiting_reach = np.empty(most, np.float64)
-    start(forest, tree, lane)
-    n_waiting = 0
-    while True:
-        while not step(forest, tree, x, lane):
-            depth = i64(lane, DEPTH)
-            if depth + 2 >= paths.shape[1]:
-                paths = longer(paths)
-                lane = address_of(paths)
-            node = node_at(forest, tree, i64(lane + ENTRY_BYTES * depth, REF))
-            v = f32(x, i32(node, DIM))
-            share = 1.0 if v <= f32(node, CUT) else 0.0
-            if v != v:
-                share = left_share(forest, tree, node, x)
-            side = LEFT if share >= 0.5 else RIGHT
-            share = min(share, 1.0 - share)
-            reach = f64(lane, REACH)
-            if share > 0.0 and reach * share >= LEAST_WEIGHT and n_waiting < most:
-                waiting_ref[n_waiting] = i32(node, LEFT + RIGHT - side)
-                waiting_depth[n_waiting] = depth
-                waiting_tau[n_waiting] = f64(lane, TAU)
-                waiting_reach[n_waiting] = reach * share
-                n_waiting += 1
-                put_f64(lane, REACH, reach * (1.0 - share))
-            descend(forest, tree, lane, i32(node, side))
-        collect(forest, t, lane, out)
-        if n_waiting == 0:
-            return paths
-        n_waiting -= 1
-        depth = waiting_depth[n_waiting]
-        # The part of the path that has been walked has had its branches counted.
-        for i in range(1, depth + 1):
-            put_f64(lane + ENTRY_BYTES * i, REACH, 0.0)
-            put_f64(lane + ENTRY_BYTES * i, ABOVE, 0.0)
-        put_i64(lane, DEPTH, depth)
-        put_f64(lane, TAU, waiting_tau[n_waiting])
-        put_f64(lane, REACH, waiting_reach[n_waiting])
-        put_f64(lane, ABOVE, 0.0)
-        descend(forest, tree, lane, waiting_ref[n_waiting])
+collect_rows = walk_of_rows(collect)
 
 
 @kernel
 def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
-    """Average the trees' predictions for `n` scaled rows into `out`, shape (n, classes).
-
-    Trees are outermost, so that a batch goes through one tree while that is in the cache; a
-    single row walks several trees in lock-step. Both add the trees' parts in the same order.
-    """
-    n_trees = i64(forest, N_TREES)
+    """Average the trees' predictions for `n` scaled rows into `out`, shape (n, classes)."""
     n_classes = i64(forest, N_CLASSES)
-    row_bytes = 4 * i64(forest, DIM_CAPACITY)
-    paths = np.empty((LANES, FIRST_DEPTH, ENTRY_WIDTH), np.float64)
-    active = np.empty(LANES, np.int64)
-    complete = np.empty(n, np.bool_)
-    for r in range(n):
-        complete[r] = not has_missing(forest, rows + row_bytes * r)
     for k in range(n * n_classes):
         put_f64(out, k, 0.0)
-    # Lanes hold the rows of one tree, or the trees of the only row.
-    by_tree = 1 if n == 1 and complete[0] else 0
-    t = np.int64(0)
-    while t < n_trees:
-        r = 0
-        while r < n:
-            x = rows + row_bytes * r
-            if not complete[r]:
-                paths = predict_missing(forest, x, t, paths, out + 8 * n_classes * r)
-                r += 1
-                continue
-            lanes = min(LANES, n_trees - t) if by_tree else 1
-            while not by_tree and lanes < LANES and r + lanes < n and complete[r + lanes]:
-                lanes += 1
-            while walk(
-                forest,
-                x,
-                t,
-                by_tree,
-                lanes,
-                address_of(paths),
-                paths.shape[1],
-                address_of(active),
-            ):
-                paths = longer(paths)
-            lane = address_of(paths)
-            for i in range(lanes):
-                row = r + i * (1 - by_tree)
-                collect(forest, t + i * by_tree, lane, out + 8 * n_classes * row)
-                lane += ENTRY_BYTES * paths.shape[1]
-            r += 1 if by_tree else lanes
-        t += LANES if by_tree else 1
+    collect_rows(forest, rows, n, out, n_classes)
     for k in range(n * n_classes):
-        put_f64(out, k, f64(out, k) / n_trees)
+        put_f64(out, k, f64(out, k) / i64(forest, N_TREES))
 
 
 @kernel

@@ -3,14 +3,20 @@
 A *reference* names what hangs at a place of a tree: a row of the tree's nodes (>= 0), a single
 stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one point needs no row.
 
-A node's row is a header, two sets of classes and a box::
+A node's row is a header, what its sides carry, and a box::
 
-    LEFT RIGHT DIM CUT DELTA COUNT | set of the left | set of the right | lower ... | upper ...
+    LEFT RIGHT DIM CUT DELTA COUNT | of the left | of the right | lower ... | upper ...
 
-An internal node keeps the classes below each child: the interpolated Kneser-Ney counts are
-c_jk = tab_left,k + tab_right,k, each 0 or 1. A leaf keeps its classes in the left set, the first
-of its points in `LEFT` (points are linked) and its row of class counts, if any, in `RIGHT`. A box
-side is NaN in a dimension in which no point of the node has a value.
+A forest over classes keeps sets of them. An internal node has the classes below each child: the
+interpolated Kneser-Ney counts are c_jk = tab_left,k + tab_right,k, each 0 or 1. A leaf keeps its
+classes in the left set and its row of class counts, if any, in `RIGHT`. A forest over targets keeps
+messages, pairs of float64: what each child says of the node's mean; a leaf's own weight and mean
+are in the left one.
+
+A leaf has the first of its points in `LEFT` (points are linked). A box side is NaN in a dimension
+in which no point of the node has a value.
+
+A point's row is its values, its class or its target and weight (float64), and a link per tree.
 """
 
 from __future__ import annotations
@@ -26,6 +32,11 @@ CUT = 3
 DELTA = 4
 COUNT = 5
 CLASSES = 6
+MESSAGES = 6
+
+# Words of what a row carries over targets, and of a point's target and weight.
+MESSAGE_WORDS = 8
+TARGET_WORDS = 4
 
 # DIM of a leaf. A pending leaf is paused: its block has not been sampled. A settled one is known
 # to have no cut inside its box within the lifetime. A mixed one is about to be sampled.
@@ -33,8 +44,8 @@ PENDING = -1
 SETTLED = -2
 MIXED = -3
 
-# Columns of a tree's integers. NODES and COUNTS are the addresses of tables of chunks; WALK_TAU is
-# a float64.
+# Columns of a tree's integers. NODES and COUNTS are the addresses of tables of chunks; WALK_TAU,
+# GAMMA2 and NOISE are float64.
 ROOT = 0
 NODES = 1
 COUNTS = 2
@@ -51,10 +62,13 @@ WALK_TAU = 12
 WALK_POINT = 13
 WALK_END = 14
 NEED_ROWS = 15
-TREE_WIDTH = 16
+GAMMA2 = 16
+NOISE = 17
+TREE_WIDTH = 18
 
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
-# POINTS and SCALING are addresses; LIFETIME and GAMMA are float64.
+# POINTS and SCALING are addresses; from LIFETIME to PRIOR_SCALE they are float64. Over targets
+# N_WORDS is 0. LINKS is where a point's links begin.
 TREES = 0
 N_TREES = 1
 POINTS = 2
@@ -70,11 +84,19 @@ MAX_SPLITS = 11
 SPLIT_PURE = 12
 HAS_MISSING = 13
 SCALING = 14
-LIFETIME = 15
-GAMMA = 16
-POINT_CAPACITY = 17
-FOREST_WIDTH = 18
+POINT_CAPACITY = 15
+LINKS = 16
+MIN_SPLIT = 17
+HIDE_LIMIT = 18
+LIFETIME = 19
+HORIZON = 20
+GAMMA = 21
+Y_WEIGHT = 22
+Y_MEAN = 23
+Y_SQUARES = 24
+PRIOR_SCALE = 25
+FOREST_WIDTH = 26
 
-# Past this many points a paused leaf samples one hidden cut an event, so that un-pausing never
-# has to go through more.
+# `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
+# that un-pausing never has to go through more.
 PAUSE_LIMIT = 32

@@ -13,12 +13,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Largest raw value that is taken, single precision's own, and largest scaled one.
+LARGEST = float(np.finfo(np.float32).max)
+FARTHEST = 1e30
 
 # A chunk holds 2**CHUNK_BITS rows.
 CHUNK_BITS = 7
@@ -52,12 +57,22 @@ def kernel(function: F) -> F:
     return compiled
 
 
+def uncached(function: F) -> F:
+    """Compile a helper of its own; it is cached within the kernels that call it."""
+    compiled: F = numba.njit(nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+    return compiled
+
+
 def inlined(function: F) -> F:
     """Compile a small helper that becomes part of the kernels that call it."""
     compiled: F = numba.njit(nogil=True, fastmath=FASTMATH, error_model="numpy", forceinline=True)(
         function
     )
     return compiled
+
+
+# Rows are of 32-bit words: what is wider in them begins at any of these.
+_ALIGNMENT = 4
 
 
 def _loader(word: types.Type) -> Any:
@@ -67,7 +82,8 @@ def _loader(word: types.Type) -> Any:
     def load(typingctx: Any, address: Any, i: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _word_pointer(context, builder, word, args)
-            return context.cast(builder, builder.load(pointer), word, signature.return_type)
+            found = builder.load(pointer, align=_ALIGNMENT)
+            return context.cast(builder, found, word, signature.return_type)
 
         wide = types.float64 if word in (types.float32, types.float64) else types.int64
         return wide(types.int64, types.int64), codegen
@@ -82,7 +98,8 @@ def _storer(word: types.Type) -> Any:
     def store(typingctx: Any, address: Any, i: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _word_pointer(context, builder, word, args)
-            builder.store(context.cast(builder, args[2], signature.args[2], word), pointer)
+            value = context.cast(builder, args[2], signature.args[2], word)
+            builder.store(value, pointer, align=_ALIGNMENT)
             return context.get_dummy_value()
 
         wide = types.float64 if word in (types.float32, types.float64) else types.int64

@@ -3,7 +3,7 @@
 Everything here is about one law. With the lifetime infinite and nothing paused, a tree is the
 restriction of a Mondrian process to the boxes of its points (Algorithms 1 to 4). A paused tree
 is that tree pruned where a block holds one class (Algorithms 9 and 10). What hides below such a
-block is sampled when it is needed, or a little earlier (`PAUSE_LIMIT`), which leaves the law as it
+block is sampled when it is needed, or a little earlier (`HIDE_LIMIT`), which leaves the law as it
 is: hidden nodes are recognised by having one class and are predicted as the paused leaf.
 """
 
@@ -15,8 +15,6 @@ import numpy as np
 
 from .access import (
     count_of,
-    counts_at,
-    label_of,
     link_at,
     lower_of,
     node_at,
@@ -24,19 +22,20 @@ from .access import (
     tree_at,
     upper_of,
 )
-from .bits import add_class, first_class, n_classes_in, word_at
+from .bits import add_class
+from .blocks import add_to_leaf, inherit, is_paused, pair_pauses, tally, wakes
 from .layout import (
     BOX,
     CLASSES,
     COUNT,
     COUNT_CAPACITY,
-    COUNT_WIDTH,
     CUT,
     DELTA,
     DIM,
     DIM_CAPACITY,
     EMPTY,
     HAS_MISSING,
+    HIDE_LIMIT,
     LEFT,
     LIFETIME,
     MAX_SPLITS,
@@ -50,14 +49,12 @@ from .layout import (
     NEED_ROWS,
     NODE_WIDTH,
     NONE,
-    PAUSE_LIMIT,
     PENDING,
     RIGHT,
     ROOT,
     ROW_CAPACITY,
     SCALING,
     SETTLED,
-    SPLIT_PURE,
     WALK_END,
     WALK_PARENT,
     WALK_POINT,
@@ -66,6 +63,8 @@ from .layout import (
     WALK_TAU,
 )
 from .memory import (
+    FARTHEST,
+    LARGEST,
     f32,
     f64,
     i32,
@@ -86,10 +85,6 @@ FULL = 1
 
 # WALK_REF of a walk that has not begun.
 START = -(2**62)
-
-# Largest raw value that is taken, single precision's own, and largest scaled one.
-LARGEST = float(np.finfo(np.float32).max)
-FARTHEST = 1e30
 
 # Trees that a kernel walks in lock-step, so that one tree's cache misses overlap another's.
 LANES = 16
@@ -198,8 +193,7 @@ def grow_leaf(forest: int, node: int, p: int) -> None:
     extend_box(
         point_at(forest, p), lower_of(forest, node), upper_of(forest, node), i64(forest, N_DIMS)
     )
-    add_class(node, CLASSES, label_of(forest, p))
-    put_i32(node, COUNT, i32(node, COUNT) + 1)
+    add_to_leaf(forest, node, p)
 
 
 @inlined
@@ -225,7 +219,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
     The leaf's row becomes an internal node whose children are single points or leaves' rows; a
-    child with several classes is marked MIXED. Returns the time since the parent, or infinity
+    child that does not pause is marked MIXED. Returns the time since the parent, or infinity
     where there is no cut within the lifetime: then the leaf is settled.
     """
     tree = tree_at(forest, t)
@@ -306,18 +300,11 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     put_i32(node, COUNT, n_left + n_right + n_missing)
     put_f32(node, CUT, cut)
     put_f32(node, DELTA, time)
-    words = i64(forest, N_WORDS)
     for s in range(2):
         child = i32(node, LEFT + s)
-        at = CLASSES + s * words
-        if child < 0:
-            add_class(node, at, label_of(forest, ~child))
-        else:
-            child_node = node_at(forest, tree, child)
-            for w in range(words):
-                put_i32(node, at + w, i32(child_node, CLASSES + w))
-            if n_classes_in(child_node, CLASSES, CLASSES, words) > 1:
-                put_i32(child_node, DIM, MIXED)
+        inherit(forest, tree, node, s, child)
+        if child >= 0 and not is_paused(forest, node_at(forest, tree, child)):
+            put_i32(node_at(forest, tree, child), DIM, MIXED)
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
     return time
 
@@ -344,10 +331,8 @@ def sample_block(forest: int, t: int, j: int, tau: float) -> None:
             child = i32(node, LEFT + s)
             if child >= 0:
                 child_node = node_at(forest, tree, child)
-                if (
-                    i64(forest, SPLIT_PURE) == 1
-                    or i32(child_node, DIM) == MIXED
-                    or i32(child_node, COUNT) > PAUSE_LIMIT
+                if i32(child_node, DIM) == MIXED or i32(child_node, COUNT) > i64(
+                    forest, HIDE_LIMIT
                 ):
                     waiting[n_waiting] = child
                     waiting_tau[n_waiting] = tau + time
@@ -404,55 +389,22 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
     put_i32(node, x_side, ~p)
     put_i32(node, other_side, ref)
     put_i32(node, COUNT, count_of(forest, tree, ref) + 1)
-    words = i64(forest, N_WORDS)
-    at = CLASSES + other_side * words
-    if ref < 0:
-        add_class(node, at, label_of(forest, ~ref))
-    else:
+    inherit(forest, tree, node, other_side, ref)
+    inherit(forest, tree, node, x_side, ~p)
+    if ref >= 0:
         old = node_at(forest, tree, ref)
-        for w in range(words):
-            word = word_at(old, CLASSES + w) | word_at(old, CLASSES + words + w)
-            put_i32(node, at + w, word)
         if i32(old, DIM) >= 0:
             put_f32(old, DELTA, max(f32(old, DELTA) - time, 0.0))
-    add_class(node, CLASSES + x_side * words, label_of(forest, p))
     hang(forest, tree, j)
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
-
-
-@kernel
-def count_classes(forest: int, t: int, node: int) -> None:
-    """Give a settled leaf of several classes a row of counts, from its class or its points."""
-    tree = tree_at(forest, t)
-    row = i64(tree, N_COUNTS)
-    put_i64(tree, N_COUNTS, row + 1)
-    table = counts_at(forest, tree, row)
-    for k in range(i64(forest, COUNT_WIDTH)):
-        put_i32(table, k, 0)
-    words = i64(forest, N_WORDS)
-    if n_classes_in(node, CLASSES, CLASSES, words) == 1:
-        put_i32(table, first_class(node, CLASSES, words), i32(node, COUNT))
-    else:
-        p = i32(node, LEFT)
-        while p != NONE:
-            add_count(table, label_of(forest, p))
-            p = i32(link_at(forest, p, t), 0)
-    put_i32(node, RIGHT, row)
-
-
-@inlined
-def add_count(table: int, label: int) -> None:
-    """Count one more sample of a class."""
-    put_i32(table, label, i32(table, label) + 1)
 
 
 @kernel
 def visit_point(forest: int, t: int, q: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf that holds the single point `q`."""
     tree = tree_at(forest, t)
-    same_class = label_of(forest, p) == label_of(forest, q)
     may_split = i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
-    paused = same_class and i64(forest, SPLIT_PURE) == 0
+    paused = pair_pauses(forest, p, q)
     if not paused and may_split:
         rate = distance_to(forest, tree, ~q, point_at(forest, p))
         if rate > 0.0:
@@ -468,9 +420,7 @@ def visit_point(forest: int, t: int, q: int, p: int) -> int:
     if may_split:
         put_point(forest, t, node, p)
     else:
-        if not same_class:
-            count_classes(forest, t, node)
-            add_count(counts_at(forest, tree, i32(node, RIGHT)), label_of(forest, p))
+        tally(forest, t, node, p)
         grow_leaf(forest, node, p)
     hang(forest, tree, j)
     return DONE
@@ -481,14 +431,13 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf's row (Algorithm 10 where it is paused, else 4)."""
     tree = tree_at(forest, t)
     node = node_at(forest, tree, ref)
-    words = i64(forest, N_WORDS)
-    y = label_of(forest, p)
     tau = f64(tree, WALK_TAU)
     count = i32(node, COUNT)
     may_split = i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
     if i32(node, DIM) == PENDING and may_split:
-        unpauses = y != first_class(node, CLASSES, words)
-        if unpauses or count >= PAUSE_LIMIT:
+        unpauses = wakes(forest, node, p)
+        limit = i64(forest, HIDE_LIMIT)
+        if unpauses or count >= limit:
             # A leaf's row holds two points, but for those that wait for one with a missing value.
             need = (count + 1) * (1 + i64(forest, HAS_MISSING))
             if i64(tree, N_ROWS) + need > i64(tree, ROW_CAPACITY):
@@ -497,7 +446,7 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
         put_point(forest, t, node, p)
         if unpauses:
             sample_block(forest, t, ref, tau)
-        elif count >= PAUSE_LIMIT:
+        elif count >= limit:
             split_leaf(forest, t, ref, tau)
         return DONE
 
@@ -509,11 +458,7 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
                 insert_parent(forest, t, ref, p, time, rate)
                 return DONE
     put_i32(node, DIM, SETTLED)
-    pure = n_classes_in(node, CLASSES, CLASSES, words) == 1
-    if i32(node, RIGHT) == NONE and not (pure and y == first_class(node, CLASSES, words)):
-        count_classes(forest, t, node)
-    if i32(node, RIGHT) != NONE:
-        add_count(counts_at(forest, tree, i32(node, RIGHT)), y)
+    tally(forest, t, node, p)
     if may_split:
         put_point(forest, t, node, p)
     else:
@@ -609,7 +554,8 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                         side = LEFT if v <= f32(node, CUT) else RIGHT
                         if v != v:
                             side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
-                        add_class(node, CLASSES + side * words, i32(x, label_at))
+                        if words > 0:
+                            add_class(node, CLASSES + side * words, i32(x, label_at))
                         put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
                         put_i64(tree, WALK_PARENT, ref)
                         put_i64(tree, WALK_SIDE, side)
@@ -646,13 +592,13 @@ def set_walks(forest: int, first: int, last: int) -> None:
 
 
 @kernel
-def learn(forest: int, values: int, label: int, point: int) -> int:
-    """Store one sample as `point` and extend every tree by it.
+def learn(forest: int, values: int, point: int) -> int:
+    """Store the values of one sample as `point` and extend every tree by it.
 
-    Returns as `extend` does, or `-2 - dimension` where a value is too large; then nothing that
-    a tree refers to has changed.
+    What else the point has is stored already. Returns as `extend` does, or `-2 - dimension` where
+    a value is too large; then nothing that a tree refers to has changed.
     """
-    bad = store_row(forest, values, label, point)
+    bad = store_values(forest, values, point)
     if bad >= 0:
         return -2 - bad
     set_walks(forest, point, point + 1)
@@ -679,11 +625,7 @@ def build(forest: int, n_points: int) -> None:
         node = node_at(forest, tree, root)
         for p in range(n_points):
             put_point(forest, t, node, p)
-        if (
-            i64(forest, SPLIT_PURE) == 1
-            or n_points > PAUSE_LIMIT
-            or n_classes_in(node, CLASSES, CLASSES, i64(forest, N_WORDS)) > 1
-        ):
+        if n_points > i64(forest, HIDE_LIMIT) or not is_paused(forest, node):
             sample_block(forest, t, root, 0.0)
 
 
@@ -721,24 +663,20 @@ def has_missing(forest: int, x: int) -> bool:
 
 
 @inlined
-def store_row(forest: int, values: int, label: int, point: int) -> int:
-    """Scale values and write them with their class as a point; returns as `scale_into` does."""
+def store_values(forest: int, values: int, point: int) -> int:
+    """Scale values and write them as a point's; returns as `scale_into` does."""
     x = point_at(forest, point)
     bad = scale_into(forest, x, values)
-    if bad >= 0:
-        return bad
-    if has_missing(forest, x):
+    if bad < 0 and has_missing(forest, x):
         put_i64(forest, HAS_MISSING, 1)
-    put_i32(x, i64(forest, DIM_CAPACITY), label)
-    return -1
+    return bad
 
 
 @kernel
-def store(forest: int, values: int, labels: int, n: int, first: int) -> None:
-    """Write `n` rows of checked values with their classes as points `first`, `first + 1`, ..."""
+def store(forest: int, values: int, n: int, first: int) -> None:
+    """Write `n` rows of checked values as points `first`, `first + 1`, ..."""
     for i in range(n):
-        row = values + 8 * i64(forest, DIM_CAPACITY) * i
-        store_row(forest, row, i64(labels, i), first + i)
+        store_values(forest, values + 8 * i64(forest, DIM_CAPACITY) * i, first + i)
 
 
 @kernel

@@ -1,0 +1,123 @@
+"""What a block of points carries besides its box, and what it pauses by.
+
+Over classes a block pauses while it holds one class, unless pure blocks are cut, too; over targets
+while it has fewer than `MIN_SPLIT` points. Either way a paused tree is the full one pruned by
+a rule that does not look at the cuts.
+"""
+
+from __future__ import annotations
+
+from .access import counts_at, label_of, link_at, node_at, target_at, tree_at
+from .bits import add_class, first_class, n_classes_in, word_at
+from .layout import (
+    CLASSES,
+    COUNT,
+    COUNT_WIDTH,
+    LEFT,
+    MESSAGES,
+    MIN_SPLIT,
+    N_COUNTS,
+    N_WORDS,
+    NONE,
+    RIGHT,
+    SPLIT_PURE,
+)
+from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32, put_i64
+
+
+@inlined
+def is_paused(forest: int, node: int) -> bool:
+    """Tell whether the block of a leaf's row pauses."""
+    words = i64(forest, N_WORDS)
+    if words == 0:
+        return i32(node, COUNT) < i64(forest, MIN_SPLIT)
+    return i64(forest, SPLIT_PURE) == 0 and n_classes_in(node, CLASSES, CLASSES, words) == 1
+
+
+@inlined
+def pair_pauses(forest: int, p: int, q: int) -> bool:
+    """Tell whether a block of two points pauses."""
+    if i64(forest, N_WORDS) == 0:
+        return i64(forest, MIN_SPLIT) > 2
+    return i64(forest, SPLIT_PURE) == 0 and label_of(forest, p) == label_of(forest, q)
+
+
+@inlined
+def wakes(forest: int, node: int, p: int) -> bool:
+    """Tell whether a point ends the pause of a leaf's block."""
+    words = i64(forest, N_WORDS)
+    if words == 0:
+        return i32(node, COUNT) + 1 >= i64(forest, MIN_SPLIT)
+    return label_of(forest, p) != first_class(node, CLASSES, words)
+
+
+@inlined
+def add_to_leaf(forest: int, node: int, p: int) -> None:
+    """Add a point to what a leaf's row carries, and count it."""
+    if i64(forest, N_WORDS) == 0:
+        message = node + 4 * MESSAGES
+        weight = f64(target_at(forest, p), 1)
+        total = f64(message, 0) + weight
+        mean = f64(message, 1)
+        put_f64(message, 0, total)
+        if total > 0.0:
+            put_f64(message, 1, mean + (f64(target_at(forest, p), 0) - mean) * weight / total)
+    else:
+        add_class(node, CLASSES, label_of(forest, p))
+    put_i32(node, COUNT, i32(node, COUNT) + 1)
+
+
+@inlined
+def inherit(forest: int, tree: int, node: int, side: int, child: int) -> None:
+    """Let a side of a node whose row is new carry what its child has.
+
+    Messages stay unknown, 0, until somebody asks (see `gaussian`).
+    """
+    words = i64(forest, N_WORDS)
+    if words == 0:
+        return
+    at = CLASSES + side * words
+    if child < 0:
+        add_class(node, at, label_of(forest, ~child))
+    else:
+        child_node = node_at(forest, tree, child)
+        for w in range(words):
+            word = word_at(child_node, CLASSES + w) | word_at(child_node, CLASSES + words + w)
+            put_i32(node, at + w, word)
+
+
+@kernel
+def tally(forest: int, t: int, node: int, p: int) -> None:
+    """Count a point's class at a settled leaf that it is about to join.
+
+    A leaf of several classes has a row of counts, made from its class or its points.
+    """
+    words = i64(forest, N_WORDS)
+    if words == 0:
+        return
+    tree = tree_at(forest, t)
+    label = label_of(forest, p)
+    if i32(node, RIGHT) == NONE:
+        pure = n_classes_in(node, CLASSES, CLASSES, words) == 1
+        if pure and label == first_class(node, CLASSES, words):
+            return
+        row = i64(tree, N_COUNTS)
+        put_i64(tree, N_COUNTS, row + 1)
+        table = counts_at(forest, tree, row)
+        for k in range(i64(forest, COUNT_WIDTH)):
+            put_i32(table, k, 0)
+        if pure:
+            put_i32(table, first_class(node, CLASSES, words), i32(node, COUNT))
+        else:
+            q = i32(node, LEFT)
+            while q != NONE:
+                add_count(table, label_of(forest, q))
+                q = i32(link_at(forest, q, t), 0)
+        put_i32(node, RIGHT, row)
+    add_count(counts_at(forest, tree, i32(node, RIGHT)), label)
+
+
+@inlined
+def add_count(table: int, label: int) -> None:
+    """Count one more sample of a class."""
+    put_i32(table, label, i32(table, label) + 1)

@@ -1,0 +1,188 @@
+"""Trees over classes: hierarchical label posteriors (see `kernels.hnsp`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels import hnsp
+from .kernels import layout as at
+from .trees import WARM_UP, Carried, MondrianTrees, Node
+
+
+@dataclass
+class LabelNode(Node):
+    """A node with its class counts: a leaf's own, c of Algorithm 5 elsewhere."""
+
+    counts: NDArray[np.int64]
+
+
+class LabelTrees(MondrianTrees[LabelNode]):
+    """Mondrian trees with a label posterior.
+
+    Parameters
+    ----------
+    n_trees, lifetime, max_nodes, scale, seed
+        As for `MondrianTrees`.
+    gamma
+        Rate of the discount; None means ten times the number of dimensions known when the
+        warm-up ended.
+    split_pure
+        Whether blocks of one class are cut, too.
+
+    """
+
+    _NODE = LabelNode
+    _POINT_WORDS: ClassVar[int] = 1
+    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"out", "out_address"}
+
+    def __init__(
+        self,
+        n_trees: int,
+        lifetime: float,
+        gamma: float | None,
+        split_pure: bool,
+        max_nodes: int | None,
+        scale: bool,
+        seed: int | None,
+    ) -> None:
+        self.gamma = gamma
+        self.split_pure = split_pure
+        super().__init__(n_trees, lifetime, max_nodes, scale, seed)
+
+    def _set_up(self) -> None:
+        self.shared[at.N_WORDS] = 1
+        self.shared[at.SPLIT_PURE] = self.split_pure
+        self.shared[at.HIDE_LIMIT] = at.PAUSE_LIMIT
+        self.reals[at.GAMMA] = 1.0 if self.gamma is None else self.gamma
+
+    def _carried_words(self) -> int:
+        return 2 * int(self.shared[at.N_WORDS])
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._make_out()
+
+    def _make_out(self) -> None:
+        self.out = np.empty((1, int(self.shared[at.N_CLASSES])))
+        self.out_address = int(self.out.ctypes.data)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        return super().nbytes + self.out.nbytes + 128
+
+    def add_dims(self, first_values: NDArray[np.float64]) -> None:
+        """Add dimensions, each with the first value that was seen in it."""
+        super().add_dims(first_values)
+        if self.n_samples < WARM_UP and self.gamma is None:
+            self.reals[at.GAMMA] = 10.0 * self.n_dims
+
+    def add_class(self) -> int:
+        """Add a class; returns its number."""
+        shared = self.shared
+        label = int(shared[at.N_CLASSES])
+        shared[at.N_CLASSES] = label + 1
+        old = int(shared[at.N_WORDS])
+        if label >= 32 * old:
+            new = old + max(1, old // 2)
+            capacity = int(shared[at.DIM_CAPACITY])
+            box = int(shared[at.BOX])
+            shared[at.N_WORDS] = new
+            self._set_widths()
+            right = at.CLASSES + old
+            self.nodes.relayout(
+                int(shared[at.NODE_WIDTH]),
+                [
+                    (0, 0, right),
+                    (right, at.CLASSES + new, old),
+                    (box, int(shared[at.BOX]), 2 * capacity),
+                ],
+            )
+        width = int(shared[at.COUNT_WIDTH])
+        if label >= width:
+            shared[at.COUNT_WIDTH] = 2 * width
+            self.counts.relayout(2 * width, [(0, 0, width)])
+        self._make_out()
+        return label
+
+    def learn(self, label: int) -> int:
+        """Learn the sample in `values` with a class.
+
+        Returns -1, or the dimension whose value is too large; then nothing has changed.
+        """
+        rebuilds = self._make_room()
+        if rebuilds:
+            hnsp.put_labels(self.address, np.array([label]).ctypes.data, 1, self.n_points)
+            return self._learn_by_rebuilding()
+        return self._complete(
+            hnsp.learn_one(self.address, self.values_address, label, self.n_points)
+        )
+
+    def learn_rows(
+        self, values: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int
+    ) -> None:
+        """Learn rows of checked values, shape (n, dimensions), with classes, after the warm-up."""
+
+        def put(start: int, n: int, first: int) -> None:
+            hnsp.put_labels(self.address, labels[start:].ctypes.data, n, first)
+
+        self._learn_rows(values, put, n_jobs)
+
+    def _learned_rows(self, n: int, n_jobs: int) -> None:
+        # The classes have been counted on the way.
+        pass
+
+    # Prediction.
+
+    def predict(self) -> int:
+        """Predict the sample in `values` into `out`; returns as the kernel `predict` does."""
+        said: int = hnsp.predict(
+            self.address, self.values_address, self.row_address, self.out_address
+        )
+        return said
+
+    def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+        """Predict rows of checked values; returns probabilities, shape (n, classes)."""
+        return self._predict_rows(hnsp.predict_rows, values, self.out.shape[1], n_jobs)
+
+    # Reading.
+
+    def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
+        shared = self.shared
+        words, n_classes = int(shared[at.N_WORDS]), int(shared[at.N_CLASSES])
+        label_at, links = int(shared[at.DIM_CAPACITY]), int(shared[at.LINKS])
+        tables = self.counts.rows(t, int(self.trees[t, at.N_COUNTS]))
+        pauses = not self.split_pure
+
+        def bits(row: NDArray[np.int32], start: int) -> NDArray[np.int64]:
+            parts = row[start : start + words].astype(np.uint32)
+            one = (parts[:, None] >> np.arange(32, dtype=np.uint32)) & 1
+            return one.reshape(-1)[:n_classes].astype(np.int64)
+
+        def carried(
+            ref: int, row: NDArray[np.int32]
+        ) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
+            counts = np.zeros(n_classes, dtype=np.int64)
+            if ref < 0:
+                counts[row[label_at]] = 1
+                return True, pauses, (counts,)
+            left, right = bits(row, at.CLASSES), bits(row, at.CLASSES + words)
+            pure = int((left | right).sum()) == 1
+            if row[at.DIM] >= 0 and (hidden or not (pure and pauses)):
+                return False, False, (left + right,)
+            if pure:
+                counts[np.argmax(left | right)] = row[at.COUNT]
+            elif row[at.RIGHT] >= 0:
+                counts[:] = tables[row[at.RIGHT], :n_classes]
+            else:
+                p = int(row[at.LEFT])
+                while p >= 0:
+                    counts[points[p, label_at]] += 1
+                    p = int(points[p, links + t])
+            return True, pure and pauses, (counts,)
+
+        return carried
