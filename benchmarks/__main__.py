@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import forest
+from . import forest, regressor
 from .data import DataFolder
 from .report import Report
 
-SUITES = {"forest": forest.PARTS}
+SUITES = {"forest": forest.PARTS, "regressor": regressor.PARTS}
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Random partitions for River: online learners and feature maps over Mondrian processes."""
 
-from .forest import MondrianForestClassifier
+from .classifier import MondrianForestClassifier
+from .regressor import MondrianForestRegressor
 
-__all__ = ["MondrianForestClassifier"]
+__all__ = ["MondrianForestClassifier", "MondrianForestRegressor"]

@@ -176,6 +176,23 @@ def _read_column(frame: nw.DataFrame[Any], name: Any) -> NDArray[np.float64]:
     )
 
 
+def _as_list(y: Any, n: int, what: str) -> list[Any]:
+    """Turn a series, an array or a sequence of `n` values into a list."""
+    if isinstance(y, Sequence):
+        values = list(y)
+    elif hasattr(y, "tolist"):
+        values = y.tolist()
+    elif hasattr(y, "to_list"):
+        values = y.to_list()
+    elif hasattr(y, "to_pylist"):
+        values = y.to_pylist()
+    else:
+        values = list(y)
+    if len(values) != n:
+        raise ValueError(f"X has {n} rows but there are {len(values)} {what}")
+    return values
+
+
 def read_labels(y: Any, n: int) -> list[Hashable]:
     """Read the labels of `n` rows from a series, an array or a sequence.
 
@@ -187,21 +204,56 @@ def read_labels(y: Any, n: int) -> list[Hashable]:
         If there are not `n` labels, or one is None or NaN.
 
     """
-    if isinstance(y, Sequence):
-        labels = list(y)
-    elif hasattr(y, "tolist"):
-        labels = y.tolist()
-    elif hasattr(y, "to_list"):
-        labels = y.to_list()
-    elif hasattr(y, "to_pylist"):
-        labels = y.to_pylist()
-    else:
-        labels = list(y)
-    if len(labels) != n:
-        raise ValueError(f"X has {n} rows but y has {len(labels)} labels")
+    labels = _as_list(y, n, "labels")
     for label in labels:
         check_label(label)
     return labels
+
+
+def read_targets(y: Any, n: int) -> NDArray[np.float64]:
+    """Read the targets of `n` rows from a series, an array or a sequence.
+
+    Raises
+    ------
+    TypeError
+        If a target is no number.
+    ValueError
+        If there are not `n` targets, or one is not finite.
+
+    """
+    return np.array([check_target(value) for value in _as_list(y, n, "targets")], dtype=float)
+
+
+def read_weights(w: Any, n: int) -> NDArray[np.float64]:
+    """Read the weights of `n` rows, or one for all; raises as `read_targets` does."""
+    if isinstance(w, (numbers.Real, np.bool_)):
+        return np.full(n, check_target(w, "weight", least=0.0))
+    weights = _as_list(w, n, "weights")
+    return np.array([check_target(value, "weight", least=0.0) for value in weights], dtype=float)
+
+
+def check_target(value: Any, what: str = "target", least: float = -math.inf) -> float:
+    """Return a target or a weight as a float.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    ValueError
+        If it is not finite, or less than `least`.
+
+    """
+    if not isinstance(value, float):
+        if not isinstance(value, (numbers.Real, np.bool_)):
+            raise TypeError(f"the {what} must be a number, got {value!r} ({type(value).__name__})")
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf
+    if not (math.isfinite(value) and value >= least):
+        bound = f" >= {least:g}" if least > -math.inf else ""
+        raise ValueError(f"the {what} must be a finite number{bound}, got {value!r}")
+    return float(value)
 
 
 def check_label(label: Any) -> None:

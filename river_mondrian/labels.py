@@ -114,9 +114,8 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        rebuilds = self._make_room()
-        if rebuilds:
-            hnsp.put_labels(self.address, np.array([label]).ctypes.data, 1, self.n_points)
+        if self._make_room():
+            hnsp.put_label(self.address, label, self.n_points)
             return self._learn_by_rebuilding()
         return self._complete(
             hnsp.learn_one(self.address, self.values_address, label, self.n_points)
@@ -132,7 +131,7 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
         self._learn_rows(values, put, n_jobs)
 
-    def _learned_rows(self, n: int, n_jobs: int) -> None:
+    def _learned_rows(self, n_jobs: int) -> None:
         # The classes have been counted on the way.
         pass
 

@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .labels import LabelNode, LabelTrees
-from .trees import Node
+from .kernels.layout import LIFETIME
+from .trees import MondrianTrees, Node
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from .forest import MondrianForestClassifier
+    from .forest import MondrianForest
 
 
-def _nodes(model: MondrianForestClassifier, tree: int) -> list[LabelNode]:
+def _nodes(model: MondrianForest[Any], tree: int) -> list[Any]:
     if not 0 <= tree < model.n_estimators:
         raise ValueError(f"tree must be in 0..{model.n_estimators - 1}, got {tree!r}")
     return [] if model._trees is None else model._trees.read(tree)
 
 
-def _raw(trees: LabelTrees, dim: int, value: float) -> float:
+def _raw(trees: MondrianTrees[Any], dim: int, value: float) -> float:
     """Return a scaled value in the feature's own units."""
     return float(value / trees.scaling[1, dim] + trees.scaling[0, dim])
 
 
-def describe(model: MondrianForestClassifier, x: Mapping[Any, Any], tree: int) -> str:
+def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str:
     """Describe how a tree predicts a sample."""
     nodes = _nodes(model, tree)
     if not nodes:
         return "nothing has been learned yet"
-    probabilities = model.predict_proba_one(x)
+    summary = model._summary(x)
     trees = model._grown()
     row = trees.rows[0].astype(np.float64)
     lines = [f"tree {tree} of {model.n_estimators}"]
@@ -50,12 +50,8 @@ def describe(model: MondrianForestClassifier, x: Mapping[Any, Any], tree: int) -
         about = f"time {node.time:.4g}, {node.n_samples} samples, branched off {1.0 - stays:.3f}"
         indent = "  " * (node.depth + 1)
         if node.is_leaf:
-            counts = ", ".join(
-                f"{label!r}: {count}"
-                for label, count in zip(model.classes, node.counts.tolist(), strict=True)
-                if count
-            )
-            lines.append(f"{indent}leaf{' (paused)' if node.paused else ''} {counts} ({about})")
+            text = model._leaf_text(node)
+            lines.append(f"{indent}leaf{' (paused)' if node.paused else ''} {text} ({about})")
             break
         name = model.features[node.dim]
         value = values[node.dim]
@@ -70,12 +66,11 @@ def describe(model: MondrianForestClassifier, x: Mapping[Any, Any], tree: int) -
         lines.append(f"{indent}{name!r} {sign} {threshold:.6g} ({about})")
         number = node.left if goes_left else node.right
     lines.append("forest")
-    ranked = sorted(probabilities.items(), key=lambda item: -item[1])
-    lines.extend(f"  {label!r}: {probability:.4f}" for label, probability in ranked)
+    lines.extend(f"  {line}" for line in summary)
     return "\n".join(lines)
 
 
-def to_dataframe(model: MondrianForestClassifier, tree: int) -> pd.DataFrame:
+def to_dataframe(model: MondrianForest[Any], tree: int) -> pd.DataFrame:
     """Return the nodes of a tree as a frame."""
     import pandas as pd
 
@@ -96,11 +91,10 @@ def to_dataframe(model: MondrianForestClassifier, tree: int) -> pd.DataFrame:
                 math.nan if node.is_leaf else _raw(trees, node.dim, node.cut) for node in nodes
             ],
             "n_samples": [node.n_samples for node in nodes],
+            **model._columns(nodes),
         }
     )
     frame.index.name = "node"
-    for k, label in enumerate(model.classes):
-        frame[f"count_{label}"] = [int(node.counts[k]) for node in nodes]
     return frame
 
 
@@ -113,7 +107,7 @@ def _axes(ax: Axes | None) -> Axes:
     return new
 
 
-def draw(model: MondrianForestClassifier, tree: int, ax: Axes | None) -> Axes:
+def draw(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
     """Draw a tree with time running down."""
     ax = _axes(ax)
     nodes = _nodes(model, tree)
@@ -124,25 +118,25 @@ def draw(model: MondrianForestClassifier, tree: int, ax: Axes | None) -> Axes:
             across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
     times = [node.time for node in nodes if not node.is_leaf]
     latest = max(times, default=1.0)
-    end = min(model.lifetime, 1.1 * latest)
+    end = min(float(model._grown().reals[LIFETIME]), 1.1 * latest)
+    colors = model._colors(nodes)
 
     def height(node: Node) -> float:
         return min(node.time, end)
 
-    classes = model.classes
     for i, node in enumerate(nodes):
         top = 0.0 if node.parent < 0 else height(nodes[node.parent])
         ax.plot([across[i], across[i]], [top, height(node)], color="0.5", linewidth=0.8)
         if node.is_leaf:
-            k = int(node.counts.argmax())
-            ax.plot(across[i], end, marker="o", markersize=4, color=f"C{k % 10}", linestyle="none")
+            ax.plot(across[i], end, marker="o", markersize=4, color=colors[i], linestyle="none")
         else:
             ends = [across[node.left], across[node.right]]
             ax.plot(ends, [node.time, node.time], color="0.5", linewidth=0.8)
-    for k, label in enumerate(classes[:10]):
-        ax.plot([], [], marker="o", linestyle="none", color=f"C{k}", label=str(label))
-    if classes:
-        ax.legend(title="label", fontsize="small")
+    legend = model._legend()
+    for label, color in legend.items():
+        ax.plot([], [], marker="o", linestyle="none", color=color, label=label)
+    if legend:
+        ax.legend(fontsize="small")
     ax.invert_yaxis()
     ax.set_xticks([])
     ax.set_ylabel("time")
@@ -150,7 +144,7 @@ def draw(model: MondrianForestClassifier, tree: int, ax: Axes | None) -> Axes:
     return ax
 
 
-def draw_partition(model: MondrianForestClassifier, tree: int, ax: Axes | None) -> Axes:
+def draw_partition(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
     """Draw the cells of a tree over two features, and the boxes of their samples."""
     from matplotlib.patches import Rectangle
 
@@ -160,6 +154,7 @@ def draw_partition(model: MondrianForestClassifier, tree: int, ax: Axes | None) 
     ax = _axes(ax)
     nodes = _nodes(model, tree)
     trees = model._grown()
+    colors = model._colors(nodes)
     root = nodes[0]
     margin = 0.02 * np.maximum(root.upper - root.lower, 1e-9)
     cells = {0: (root.lower - margin, root.upper + margin)}
@@ -172,7 +167,7 @@ def draw_partition(model: MondrianForestClassifier, tree: int, ax: Axes | None) 
     for i, node in enumerate(nodes):
         lower, upper = cells.pop(i)
         if node.is_leaf:
-            color = f"C{int(node.counts.argmax()) % 10}"
+            color = colors[i]
             ax.add_patch(Rectangle(*corners(lower, upper), facecolor=color, alpha=0.25))
             ax.add_patch(Rectangle(*corners(lower, upper), fill=False, edgecolor="0.4", lw=0.5))
             ax.add_patch(

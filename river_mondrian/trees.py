@@ -27,7 +27,9 @@ NAN_BITS = 0x7FC00000
 # The ranges and gamma are fixed after this many samples.
 WARM_UP = 256
 
+# Addresses, room, and what a walk that has come to its end has left behind.
 _NOT_PICKLED = [at.NODES, at.COUNTS, at.ROW_CAPACITY, at.COUNT_CAPACITY, at.NEED_ROWS]
+_NOT_PICKLED += [at.WALK_REF, at.WALK_PARENT, at.WALK_SIDE, at.WALK_TAU, at.WALK_POINT, at.WALK_END]
 
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
 BATCH_LANES = 4
@@ -374,8 +376,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
             put(start, n, self.n_points)
             mondrian.set_walks(self.address, self.n_points, self.n_points + n)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), len(self.trees), n_jobs)
-            self._learned_rows(n, n_jobs)
             self._count(n)
+            self._learned_rows(n_jobs)
             start += n
         self.points.trim(0, self.n_points)
         self._reserve_points(self.n_points)
@@ -385,8 +387,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         return 1024
 
     @abc.abstractmethod
-    def _learned_rows(self, n: int, n_jobs: int) -> None:
-        """Do what is to be done when the trees have been extended by `n` rows."""
+    def _learned_rows(self, n_jobs: int) -> None:
+        """Do what is left to do once the trees have been extended by a block of rows."""
 
     @staticmethod
     def _share(work: Callable[[int, int], None], n: int, n_jobs: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 from river import checks
 
-from river_mondrian import MondrianForestClassifier
+from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 
 MODELS = {
     "default": MondrianForestClassifier(),
@@ -15,6 +16,12 @@ MODELS = {
     "bounded": MondrianForestClassifier(n_estimators=3, max_nodes=31, seed=3),
     "unpaused": MondrianForestClassifier(n_estimators=3, split_pure=True, seed=3),
     "lifetime": MondrianForestClassifier(n_estimators=3, lifetime=2.0, scale=False, seed=3),
+    "regressor": MondrianForestRegressor(),
+    "seeded regressor": MondrianForestRegressor(seed=3),
+    "bounded regressor": MondrianForestRegressor(n_estimators=3, max_nodes=31, seed=3),
+    "paused regressor": MondrianForestRegressor(n_estimators=3, min_samples_split=6, seed=3),
+    "means": MondrianForestRegressor(n_estimators=3, posterior="mean", seed=3),
+    "growing": MondrianForestRegressor(n_estimators=3, lifetime=math.sqrt, posterior="mean"),
 }
 
 
@@ -33,5 +40,6 @@ def test_river_check(model, check):
     check(copy.deepcopy(model))
 
 
-def test_no_check_is_skipped():
-    assert MondrianForestClassifier()._unit_test_skips() == set()
+@pytest.mark.parametrize("name", MODELS)
+def test_no_check_is_skipped(name):
+    assert MODELS[name]._unit_test_skips() == set()

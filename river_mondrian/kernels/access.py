@@ -24,6 +24,7 @@ from .layout import (
     POINT_WIDTH,
     POINTS,
     ROW_CAPACITY,
+    TIME,
     TREE_WIDTH,
     TREES,
 )
@@ -109,3 +110,9 @@ def prefetch_ref(forest: int, tree: int, ref: int) -> None:
         prefetch(node_at(forest, tree, ref), 4 * i64(forest, NODE_WIDTH))
     elif ref != EMPTY:
         prefetch(point_at(forest, ~ref), 4 * (i64(forest, DIM_CAPACITY) + 1))
+
+
+@inlined
+def time_at(node: int) -> int:
+    """Return the address of the time of a node's cut; only rows over targets have one."""
+    return node + 4 * TIME

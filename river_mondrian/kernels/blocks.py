@@ -21,6 +21,7 @@ from .layout import (
     NONE,
     RIGHT,
     SPLIT_PURE,
+    UNKNOWN,
 )
 from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32, put_i64
 
@@ -69,15 +70,12 @@ def add_to_leaf(forest: int, node: int, p: int) -> None:
 
 @inlined
 def inherit(forest: int, tree: int, node: int, side: int, child: int) -> None:
-    """Let a side of a node whose row is new carry what its child has.
-
-    Messages stay unknown, 0, until somebody asks (see `gaussian`).
-    """
+    """Let a side of a node whose row is new carry what its child has; messages come later."""
     words = i64(forest, N_WORDS)
-    if words == 0:
-        return
     at = CLASSES + side * words
-    if child < 0:
+    if words == 0:
+        put_f64(node + 4 * MESSAGES + 16 * side, 0, UNKNOWN)
+    elif child < 0:
         add_class(node, at, label_of(forest, ~child))
     else:
         child_node = node_at(forest, tree, child)

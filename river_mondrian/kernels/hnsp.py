@@ -35,8 +35,8 @@ from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS, walk
 NOTHING = 1e-17
 
 
-@inlined
-def put_label(forest: int, point: int, label: int) -> None:
+@kernel
+def put_label(forest: int, label: int, point: int) -> None:
     """Write the class of a stored point."""
     put_i32(point_at(forest, point), i64(forest, DIM_CAPACITY), label)
 
@@ -44,7 +44,7 @@ def put_label(forest: int, point: int, label: int) -> None:
 @kernel
 def learn_one(forest: int, values: int, label: int, point: int) -> int:
     """Store one sample as `point` and extend every tree by it; returns as `mondrian.learn` does."""
-    put_label(forest, point, label)
+    put_label(forest, label, point)
     return learn(forest, values, point)
 
 
@@ -52,7 +52,7 @@ def learn_one(forest: int, values: int, label: int, point: int) -> int:
 def put_labels(forest: int, labels: int, n: int, first: int) -> None:
     """Write the classes of the points `first`, `first + 1`, ..."""
     for i in range(n):
-        put_label(forest, first + i, i64(labels, i))
+        put_label(forest, i64(labels, i), first + i)
 
 
 @inlined

@@ -11,7 +11,8 @@ A forest over classes keeps sets of them. An internal node has the classes below
 interpolated Kneser-Ney counts are c_jk = tab_left,k + tab_right,k, each 0 or 1. A leaf keeps its
 classes in the left set and its row of class counts, if any, in `RIGHT`. A forest over targets keeps
 messages, pairs of float64: what each child says of the node's mean; a leaf's own weight and mean
-are in the left one.
+are in the left one. The time of the node's cut follows, as a float64: a node's differences of times
+change by rounding when another is put above it, which must not reach the messages below.
 
 A leaf has the first of its points in `LEFT` (points are linked). A box side is NaN in a dimension
 in which no point of the node has a value.
@@ -33,9 +34,13 @@ DELTA = 4
 COUNT = 5
 CLASSES = 6
 MESSAGES = 6
+TIME = 14
+
+# Precision of a message that is not up to date.
+UNKNOWN = -1.0
 
 # Words of what a row carries over targets, and of a point's target and weight.
-MESSAGE_WORDS = 8
+MESSAGE_WORDS = 10
 TARGET_WORDS = 4
 
 # DIM of a leaf. A pending leaf is paused: its block has not been sampled. A settled one is known
@@ -67,7 +72,7 @@ NOISE = 17
 TREE_WIDTH = 18
 
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
-# POINTS and SCALING are addresses; from LIFETIME to PRIOR_SCALE they are float64. Over targets
+# POINTS and SCALING are addresses; from LIFETIME on they are float64. Over targets
 # N_WORDS is 0. LINKS is where a point's links begin.
 TREES = 0
 N_TREES = 1
@@ -88,14 +93,16 @@ POINT_CAPACITY = 15
 LINKS = 16
 MIN_SPLIT = 17
 HIDE_LIMIT = 18
-LIFETIME = 19
-HORIZON = 20
-GAMMA = 21
-Y_WEIGHT = 22
-Y_MEAN = 23
-Y_SQUARES = 24
-PRIOR_SCALE = 25
-FOREST_WIDTH = 26
+POOLS = 19
+LIFETIME = 20
+HORIZON = 21
+GAMMA = 22
+Y_WEIGHT = 23
+Y_MEAN = 24
+Y_SQUARES = 25
+PRIOR_SCALE = 26
+NOISE_VARIANCE = 27
+FOREST_WIDTH = 28
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

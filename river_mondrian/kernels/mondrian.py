@@ -19,6 +19,7 @@ from .access import (
     lower_of,
     node_at,
     point_at,
+    time_at,
     tree_at,
     upper_of,
 )
@@ -39,6 +40,7 @@ from .layout import (
     LEFT,
     LIFETIME,
     MAX_SPLITS,
+    MESSAGES,
     MIXED,
     N_COUNTS,
     N_DIMS,
@@ -55,6 +57,7 @@ from .layout import (
     ROW_CAPACITY,
     SCALING,
     SETTLED,
+    UNKNOWN,
     WALK_END,
     WALK_PARENT,
     WALK_POINT,
@@ -300,6 +303,8 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     put_i32(node, COUNT, n_left + n_right + n_missing)
     put_f32(node, CUT, cut)
     put_f32(node, DELTA, time)
+    if i64(forest, N_WORDS) == 0:
+        put_f64(time_at(node), 0, tau + time)
     for s in range(2):
         child = i32(node, LEFT + s)
         inherit(forest, tree, node, s, child)
@@ -391,10 +396,15 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
     put_i32(node, COUNT, count_of(forest, tree, ref) + 1)
     inherit(forest, tree, node, other_side, ref)
     inherit(forest, tree, node, x_side, ~p)
+    tau = f64(tree, WALK_TAU) + time
     if ref >= 0:
         old = node_at(forest, tree, ref)
         if i32(old, DIM) >= 0:
             put_f32(old, DELTA, max(f32(old, DELTA) - time, 0.0))
+            if i64(forest, N_WORDS) == 0:
+                tau = min(tau, f64(time_at(old), 0))
+    if i64(forest, N_WORDS) == 0:
+        put_f64(time_at(node), 0, tau)
     hang(forest, tree, j)
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 
@@ -556,7 +566,10 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                             side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
                         if words > 0:
                             add_class(node, CLASSES + side * words, i32(x, label_at))
-                        put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
+                            put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
+                        else:
+                            put_f64(node + 4 * MESSAGES + 16 * side, 0, UNKNOWN)
+                            put_f64(tree, WALK_TAU, f64(time_at(node), 0))
                         put_i64(tree, WALK_PARENT, ref)
                         put_i64(tree, WALK_SIDE, side)
                         child = i32(node, side)

@@ -1,0 +1,187 @@
+"""How well hyperparameters of the Gaussian posterior would have predicted the latest samples.
+
+The trees stay as they are. The latest targets are taken out of them; then each is predicted by the
+mixture of the trees from all that came before it, and put back. This progressive likelihood costs
+a pass over the trees, and a pass along the path per sample and tree.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .access import link_at, node_at, point_at, target_at, time_at, tree_at
+from .gaussian import (
+    forget,
+    is_leaf,
+    message_at,
+    posterior_below,
+    rise_over,
+    scale_of,
+    settle,
+)
+from .layout import (
+    CUT,
+    DIM,
+    EMPTY,
+    GAMMA2,
+    LEFT,
+    LIFETIME,
+    NOISE,
+    NONE,
+    RIGHT,
+    ROOT,
+    UNKNOWN,
+    Y_MEAN,
+)
+from .memory import f32, f64, i32, i64, inlined, kernel, put_f64
+from .mondrian import nearer_side
+
+# How many of a leaf's latest points are searched for one whose walk is uncertain.
+LONGEST = 1024
+
+# Columns of what is kept of a target that is out: its leaf (EMPTY where it has stayed), and the
+# leaf's weight and mean with it. The first tree's row of a single point keeps the point's weight.
+LEAF = 0
+WEIGHT = 1
+MEAN = 2
+KEPT_WIDTH = 3
+
+# Variance, in units of gamma1, and density below which none is believed.
+LEAST_VARIANCE = 1e-12
+LEAST_DENSITY = 1e-300
+
+
+@inlined
+def child_for(forest: int, tree: int, node: int, x: int) -> int:
+    """Return the child of an internal node to which a sample goes."""
+    v = f32(x, i32(node, DIM))
+    side = LEFT if v <= f32(node, CUT) else RIGHT
+    if v != v:
+        side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
+    return i32(node, side)
+
+
+@inlined
+def find_leaf(forest: int, t: int, p: int) -> int:
+    """Return the leaf of a point, or EMPTY where a walk over missing values has not found it."""
+    tree = tree_at(forest, t)
+    ref = i64(tree, ROOT)
+    while not is_leaf(forest, tree, ref):
+        ref = child_for(forest, tree, node_at(forest, tree, ref), point_at(forest, p))
+    if ref < 0:
+        return ref if ref == ~p else EMPTY
+    q = i32(node_at(forest, tree, ref), LEFT)
+    for _ in range(LONGEST):
+        if q in (p, NONE):
+            break
+        q = i32(link_at(forest, q, t), 0)
+    return ref if q == p else EMPTY
+
+
+@kernel
+def take_out(forest: int, first: int, last: int, n_trees: int, kept: np.ndarray) -> None:
+    """Take the targets of points `first` to `last` out of their leaves, the latest first.
+
+    `kept`, shape (points, trees + 1, KEPT_WIDTH), tells `put_back` how they were; the last row of
+    a point is its own.
+    """
+    for p in range(last - 1, first - 1, -1):
+        place = kept[p - first]
+        place[n_trees, LEAF] = ~p
+        for t in range(n_trees):
+            place[t, LEAF] = find_leaf(forest, t, p)
+            if place[t, LEAF] == EMPTY:
+                place[n_trees, LEAF] = EMPTY
+        if place[n_trees, LEAF] == EMPTY:
+            continue
+        y, weight = f64(target_at(forest, p), 0), f64(target_at(forest, p), 1)
+        place[n_trees, WEIGHT] = weight
+        put_f64(target_at(forest, p), 1, 0.0)
+        for t in range(n_trees):
+            leaf = np.int64(place[t, LEAF])
+            if leaf >= 0:
+                message = message_at(node_at(forest, tree_at(forest, t), leaf), 0)
+                total, mean = f64(message, 0), f64(message, 1)
+                place[t, WEIGHT], place[t, MEAN] = total, mean
+                rest = total - weight
+                # What rounding leaves is no sample.
+                rest = rest if rest > 1e-9 * total else 0.0
+                put_f64(message, 0, rest)
+                if rest > 0.0:
+                    put_f64(message, 1, mean + (mean - y) * weight / rest)
+
+
+@inlined
+def put_back(forest: int, p: int, n_trees: int, place: np.ndarray) -> None:
+    """Put a target back; the messages on its path are unknown then."""
+    put_f64(target_at(forest, p), 1, place[n_trees, WEIGHT])
+    for t in range(n_trees):
+        tree = tree_at(forest, t)
+        leaf = np.int64(place[t, LEAF])
+        if leaf >= 0:
+            message = message_at(node_at(forest, tree, leaf), 0)
+            put_f64(message, 0, place[t, WEIGHT])
+            put_f64(message, 1, place[t, MEAN])
+        ref = i64(tree, ROOT)
+        while not is_leaf(forest, tree, ref):
+            node = node_at(forest, tree, ref)
+            ref = child_for(forest, tree, node, point_at(forest, p))
+            put_f64(message_at(node, 0 if i32(node, LEFT) == ref else 1), 0, UNKNOWN)
+
+
+@inlined
+def density(forest: int, t: int, p: int, y: float, weight: float) -> float:
+    """Return a tree's predictive density of a target at the leaf of its point."""
+    tree = tree_at(forest, t)
+    gamma2, noise, scale = f64(tree, GAMMA2), f64(tree, NOISE), scale_of(forest, tree)
+    mean, variance = f64(forest, Y_MEAN), 0.0
+    time, decay = 0.0, 1.0
+    parent = np.int64(0)
+    ref = i64(tree, ROOT)
+    while True:
+        ends = is_leaf(forest, tree, ref)
+        reached = f64(forest, LIFETIME)
+        if not ends:
+            reached = f64(time_at(node_at(forest, tree, ref)), 0)
+        rise = rise_over(decay, gamma2 * (reached - time))
+        _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
+        if ends:
+            break
+        time = reached
+        decay = math.exp(-gamma2 * time)
+        parent = node_at(forest, tree, ref)
+        ref = child_for(forest, tree, parent, point_at(forest, p))
+    variance = scale * max(variance + noise / weight, LEAST_VARIANCE)
+    return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(2.0 * math.pi * variance)
+
+
+@kernel
+def progressive_likelihood(
+    forest: int, first: int, last: int, n_trees: int, gamma2: float, noise: float, kept: np.ndarray
+) -> float:
+    """Return the mean log density of the targets of points `first` to `last`, one after another.
+
+    The first `n_trees` trees predict, with these hyperparameters; they keep them.
+    """
+    for t in range(n_trees):
+        put_f64(tree_at(forest, t), GAMMA2, gamma2)
+        put_f64(tree_at(forest, t), NOISE, noise)
+        forget(forest, t)
+    take_out(forest, first, last, n_trees, kept)
+    total, n = 0.0, 0
+    for p in range(first, last):
+        place = kept[p - first]
+        if place[n_trees, LEAF] == EMPTY or not place[n_trees, WEIGHT] > 0.0:
+            continue
+        settle(forest, np.int64(0), n_trees)
+        mixed = 0.0
+        for t in range(n_trees):
+            y = f64(target_at(forest, p), 0)
+            mixed += density(forest, t, p, y, place[n_trees, WEIGHT])
+        total += math.log(max(mixed / n_trees, LEAST_DENSITY))
+        n += 1
+        put_back(forest, p, n_trees, place)
+    settle(forest, np.int64(0), n_trees)
+    return total / n if n > 0 else math.nan

@@ -1,0 +1,123 @@
+"""Mixtures of normal distributions: what a forest predicts of a target."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """A mixture of normal distributions.
+
+    Parameters
+    ----------
+    weights
+        Weights of the components, shape (n,); they add up to 1.
+    means
+        Their means, shape (n,).
+    variances
+        Their variances, shape (n,); a component without one is a point.
+
+    Examples
+    --------
+
+    >>> import numpy as np
+    >>> from river_mondrian.mixture import GaussianMixture
+
+    >>> mixture = GaussianMixture(np.array([0.5, 0.5]), np.array([-1.0, 1.0]), np.array([1.0, 1.0]))
+    >>> mixture.mean, mixture.variance
+    (0.0, 2.0)
+    >>> round(mixture.quantile(0.5), 9)
+    0.0
+    >>> low, high = mixture.interval(0.9)
+    >>> round(mixture.cdf(high) - mixture.cdf(low), 6)
+    0.9
+
+    """
+
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the mixture."""
+        return float(self.weights @ self.means)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the mixture."""
+        gaps = self.means - self.mean
+        return float(self.weights @ (self.variances + gaps * gaps))
+
+    def _standardized(self, y: float) -> NDArray[np.float64]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (y - self.means) / np.sqrt(self.variances)
+        # A point at y itself has been passed.
+        return np.where(np.isnan(z), np.inf, z)
+
+    def cdf(self, y: float) -> float:
+        """Return the probability of at most `y`."""
+        return float(self.weights @ special.ndtr(self._standardized(y)))
+
+    def log_pdf(self, y: float) -> float:
+        """Return the log density at `y`; infinite at a point with a weight."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gaps = np.where(self.means == y, 0.0, (y - self.means) ** 2 / self.variances)
+            logs = np.log(self.weights) - 0.5 * (gaps + np.log(2.0 * math.pi * self.variances))
+        # Away from y a point has no density.
+        logs = np.where((self.variances == 0.0) & (self.means != y), -np.inf, logs)
+        return float(special.logsumexp(logs))
+
+    def quantile(self, probability: float) -> float:
+        """Return the value that is exceeded with probability 1 - `probability`.
+
+        Raises
+        ------
+        ValueError
+            If the probability is not between 0 and 1, both excluded.
+
+        """
+        if not 0.0 < probability < 1.0:
+            raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
+        # The mixture's quantile lies between those of its components.
+        quantiles = self.means + np.sqrt(self.variances) * special.ndtri(probability)
+        low, high = float(quantiles.min()), float(quantiles.max())
+        if low == high or self.cdf(low) >= probability:
+            return low
+        if self.cdf(high) <= probability:
+            return high
+        return float(optimize.brentq(lambda y: self.cdf(y) - probability, low, high, xtol=1e-300))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the central interval that has a probability of `level`."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
+
+    def crps(self, y: float) -> float:
+        """Return the continuous ranked probability score of `y`, in its units; less is better.
+
+        It is E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from the mixture.
+        """
+        pairs = self.weights[:, None] * self.weights
+        gaps = self.means[:, None] - self.means
+        spread = _mean_size(gaps, self.variances[:, None] + self.variances)
+        away = _mean_size(y - self.means, self.variances)
+        return float(self.weights @ away - 0.5 * (pairs * spread).sum())
+
+
+def _mean_size(means: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean absolute value of normal distributions."""
+    sizes = np.sqrt(variances)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(sizes > 0.0, means / sizes, 0.0)
+    density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    sizes = means * (2.0 * special.ndtr(z) - 1.0) + 2.0 * sizes * density
+    found: NDArray[np.float64] = np.where(variances > 0.0, sizes, np.abs(means))
+    return found

@@ -1,0 +1,405 @@
+"""The Mondrian forest regressor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base, proba
+from river.utils.dataframe import to_native_frame, to_native_series
+
+from .forest import MondrianForest
+from .inputs import check_integer, check_target, is_real, read_frame, read_targets, read_weights
+from .mixture import GaussianMixture
+from .targets import TargetNode, TargetTrees
+from .trees import WARM_UP
+
+
+class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegressor):
+    """Mondrian forest regressor.
+
+    An ensemble of Mondrian trees, cut at random without looking at targets and extended online as
+    those of `MondrianForestClassifier`. With `posterior="gaussian"`[^1] each node has a mean that
+    is normally distributed around its parent's, and each sample's target around its leaf's: the
+    posterior of all means is exact after every sample. A prediction integrates over every place
+    where the sample might branch off, so that its variance grows towards the prior's away from
+    the data; the forest predicts the mixture of what its trees predict. With `posterior="mean"`[^2]
+    a tree predicts the mean of the targets in the sample's cell.
+
+    Features need no scaling and may appear at any time; missing values are treated as by the
+    classifier. Targets need none either: a model of targets in cents predicts 100 times what it
+    predicts in euros.
+
+    Parameters
+    ----------
+    n_estimators
+        Number of trees.
+    lifetime
+        Time at which the trees stop being cut, in units of the scaled features. With
+        `posterior="mean"` it may be a function that gives the lifetime after n samples, 1, 2, ...,
+        and never falls. The trees run on then without being built anew.
+    posterior
+        "gaussian" or "mean".
+    min_samples_split
+        Number of samples from which on a block is cut. A smaller block is paused, and its cuts are
+        sampled from its stored points once it has as many: the tree is the full one without the
+        nodes of fewer samples, exactly.
+    gamma1
+        Variance of a leaf's mean as it would be with no parent, times two: the scale of the prior,
+        in squared units of the target. None stands for 2 V K / (K + 2), with V the running
+        variance of the targets.
+    gamma2
+        How fast a node's mean may move away from its parent's, per unit of time. None stands for
+        R / (2 log2 n) times a power of 2, with R the sum of the features' ranges (their number,
+        as they are scaled).
+    noise_variance
+        Variance of a target around its leaf's mean. None stands for gamma1 / K.
+    max_nodes
+        Number of nodes, leaves included, at which a tree stops being cut. From then on boxes and
+        means go on learning, and the samples are not stored any more. None sets no limit.
+    scale
+        Whether to divide each feature by its range, as `MondrianForestClassifier` does.
+    n_jobs
+        Number of threads of `learn_many` and `predict_many`. The results do not depend on it.
+    seed
+        Random seed for reproducibility.
+
+    Notes
+    -----
+    K is min(2000, 2 n) divided by a power of 5. Both powers are chosen when the number of samples
+    has doubled, from 32 up to 4096 samples, and stay then: those are taken with which the forest
+    would have predicted the latest samples best, by their progressive likelihood given the
+    samples before (256 samples and 10 trees at most). K has to gain for what it departs. Nothing
+    is chosen with fixed values, or once a forest has stopped storing samples.
+
+    With `posterior="mean"` a sample that branches off lands in a cell without targets. The mean
+    of the smallest box that it branches off from stands in, with the probability of the branch.
+
+    Before two targets differ, their variance, and that of a prediction, is 0.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics
+    >>> from river_mondrian import MondrianForestRegressor
+
+    >>> model = MondrianForestRegressor(seed=42)
+    >>> dataset = datasets.TrumpApproval()
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.MAE())
+    >>> metric.get() < 0.4
+    True
+
+    >>> x, y = next(iter(dataset))
+    >>> prediction = model.predict_one(x, with_dist=True)
+    >>> abs(prediction.mu - y) < 3 * prediction.sigma
+    True
+    >>> low, high = model.predict_mixture_one(x).interval(0.9)
+    >>> low < y < high
+    True
+
+    References
+    ----------
+    [^1]: Lakshminarayanan, B., Roy, D. M. and Teh, Y. W. (2016). Mondrian Forests for Large-Scale
+    Regression when Uncertainty Matters. Artificial Intelligence and Statistics 19. Section 3.
+    [^2]: O'Reilly, E. and Tran, N. M. (2022). Stochastic Geometry to Generalize the Mondrian
+    Process. SIAM Journal on Mathematics of Data Science 4. Equations 17 and 18, Theorem 5.2.
+
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 10,
+        lifetime: float | Callable[[int], float] = math.inf,
+        posterior: str = "gaussian",
+        min_samples_split: int = 2,
+        gamma1: float | None = None,
+        gamma2: float | None = None,
+        noise_variance: float | None = None,
+        max_nodes: int | None = None,
+        scale: bool = True,
+        n_jobs: int = 1,
+        seed: int | None = None,
+    ) -> None:
+        if posterior not in ("gaussian", "mean"):
+            raise ValueError(f'posterior must be "gaussian" or "mean", got {posterior!r}')
+        if callable(lifetime) and posterior != "mean":
+            raise ValueError('a lifetime that depends on n needs posterior="mean"')
+        check_integer("min_samples_split", min_samples_split, 2)
+        for name, value in (
+            ("gamma1", gamma1),
+            ("gamma2", gamma2),
+            ("noise_variance", noise_variance),
+        ):
+            if value is not None and not (is_real(value) and 0.0 < value < math.inf):
+                raise ValueError(f"{name} must be None or a finite number > 0, got {value!r}")
+        self.n_estimators = n_estimators
+        self.lifetime = lifetime
+        self.posterior = posterior
+        self.min_samples_split = min_samples_split
+        self.gamma1 = gamma1
+        self.gamma2 = gamma2
+        self.noise_variance = noise_variance
+        self.max_nodes = max_nodes
+        self.scale = scale
+        self.n_jobs = n_jobs
+        self.seed = seed
+        self._begin()
+
+    def _make_trees(self) -> TargetTrees:
+        return TargetTrees(
+            self.n_estimators,
+            math.inf if callable(self.lifetime) else self.lifetime,
+            self.posterior == "mean",
+            self.min_samples_split,
+            self.gamma1,
+            self.gamma2,
+            self.noise_variance,
+            self.max_nodes,
+            self.scale,
+            self.seed,
+        )
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The values of gamma1, gamma2 and noise_variance as they stand; empty without them."""
+        if self._trees is None or self.posterior == "mean":
+            return {}
+        return self._trees.hyperparameters
+
+    def _horizon(self, n: int) -> float:
+        """Return the lifetime after n samples, checked against the one before."""
+        if not callable(self.lifetime):
+            return math.inf
+        horizon = self.lifetime(n)
+        before = 0.0 if self._trees is None or n == 1 else self._trees.horizon
+        if not (is_real(horizon) and horizon >= 0.0):
+            raise ValueError(f"lifetime({n}) must be a number >= 0, got {horizon!r}")
+        if self.n_samples > 0 and horizon < before:
+            raise ValueError(f"lifetime must not fall, got {horizon!r} after {before!r} at n = {n}")
+        return float(horizon)
+
+    # One sample.
+
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
+        """Extend every tree by a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key. With no feature
+            at all only the target is learned.
+        y
+            The target, a finite number.
+        w
+            Weight of the sample, a finite number >= 0: its noise variance is divided by it.
+
+        Raises
+        ------
+        TypeError
+            If a value or the target is no number.
+        ValueError
+            If a value is infinite or too large for single precision, or the target or the weight
+            is not finite.
+
+        """
+        y, w = check_target(y), check_target(w, "weight", least=0.0)
+        horizon = self._horizon(self.n_samples + 1)
+        trees = self._trees
+        if trees is None or not self._features.read_known(x, trees.vector):
+            trees = self._write_new(self._features.read(x))
+        bad = trees.learn(y, w)
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
+        trees.horizon = horizon
+
+    def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
+        self._write(x, trees)
+        bad = trees.predict()
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
+        found: list[float] = trees.out[0].tolist()
+        return found
+
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+        """Predict the target of a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+        with_dist
+            Whether to return a normal distribution with the mixture's mean and variance.
+
+        Returns
+        -------
+        The mean of the prediction, 0 before any learning; or a `river.proba.Gaussian`.
+
+        Raises
+        ------
+        ValueError
+            If `posterior` is "mean" and a distribution is asked for.
+
+        """
+        if with_dist:
+            self._need_distribution()
+        if self._trees is None:
+            mean, variance = 0.0, 0.0
+        else:
+            mean, variance = self._predict(x, self._trees)
+        if not with_dist:
+            return mean
+        return proba.Gaussian._from_state(self.n_samples, mean, variance, 0)  # type: ignore[no-untyped-call]
+
+    def _need_distribution(self) -> None:
+        if self.posterior == "mean":
+            raise ValueError('posterior="mean" predicts no distribution')
+
+    def predict_mixture_one(self, x: Mapping[Any, Any]) -> GaussianMixture:
+        """Predict the distribution of a sample's target.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        The mixture over the trees and the places where the sample may branch off, with its
+        density, quantiles, intervals and score.
+
+        Raises
+        ------
+        RuntimeError
+            Before any learning.
+        ValueError
+            If `posterior` is "mean".
+
+        """
+        self._need_distribution()
+        if self._trees is None:
+            raise RuntimeError("MondrianForestRegressor has to learn a sample first")
+        self._write(x, self._trees)
+        bad, mixture = self._trees.predict_mixture()
+        if mixture is None:
+            raise self._too_large(bad, self._trees.vector[bad])
+        return mixture
+
+    # Many samples.
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Extend every tree by the rows of a frame, in order.
+
+        The result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+        y
+            The targets of its rows.
+        w
+            A weight for all rows, or one for each.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number, or a target is none.
+        ValueError
+            If a value or target is not finite, a column doubled or a length wrong; nothing has
+            been learned then.
+
+        """
+        _, names, columns = read_frame(X)
+        targets = read_targets(y, len(columns))
+        weights = read_weights(w, len(columns))
+        if not len(columns):
+            return
+        horizon = self._horizon(self.n_samples + len(columns))
+        rest = self._learn_first_rows(
+            names, columns, lambda row, i: self.learn_one(row, float(targets[i]), float(weights[i]))
+        )
+        n = len(rest)
+        trees = self._grown()
+        if n:
+            trees.learn_rows(rest, targets[-n:].copy(), weights[-n:].copy(), self.n_jobs)
+        trees.horizon = horizon
+
+    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+        frame, values = self._read_rows(X)
+        if values is None:
+            return frame, np.zeros((len(frame), 2))
+        return frame, self._grown().predict_rows(values, self.n_jobs)
+
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+        """Predict the targets of the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers.
+        with_dist
+            Whether to return a frame with the columns "mean" and "variance".
+
+        Returns
+        -------
+        A series of means of the same kind (and pandas index), or the frame.
+
+        Raises
+        ------
+        ValueError
+            If `posterior` is "mean" and distributions are asked for.
+
+        """
+        if with_dist:
+            self._need_distribution()
+        frame, moments = self._predict_rows(X)
+        means, variances = moments.T
+        if with_dist:
+            return to_native_frame({"mean": means, "variance": variances}, like=frame)
+        return to_native_series(means, name=None, like=frame)
+
+    @classmethod
+    def warmup(cls) -> None:
+        """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
+        model = cls(n_estimators=2, lifetime=8.0, seed=1)
+        for i in range(WARM_UP + 2):
+            x = {"a": (i * 37 % 101) / 101, "b": (i * 53 % 103) / 103}
+            model.learn_one(x, i % 3)
+        model.predict_mixture_one(x)
+        model.predict_one({"a": 0.5})
+        trees = model._grown()
+        trees.learn_rows(np.full((2, 2), 0.5), np.zeros(2), np.ones(2), 1)
+        trees.predict_rows(np.full((2, 2), 0.5), 1)
+
+    # Reading.
+
+    def _columns(self, nodes: list[TargetNode]) -> dict[str, list[Any]]:
+        return {
+            "mean": [node.mean for node in nodes],
+            "variance": [node.variance for node in nodes],
+        }
+
+    def _leaf_text(self, node: TargetNode) -> str:
+        return f"mean {node.mean:.6g}"
+
+    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
+        trees = self._trees
+        if trees is None:
+            return []
+        mean, variance = self._predict(x, trees)
+        if self.posterior == "mean":
+            return [f"mean {mean:.6g}"]
+        return [f"mean {mean:.6g}, standard deviation {math.sqrt(variance):.6g}"]
+
+    def _colors(self, nodes: list[TargetNode]) -> list[Any]:
+        from matplotlib import colormaps
+
+        means = np.array([node.mean for node in nodes])
+        low, high = np.nanmin(means), np.nanmax(means)
+        return list(colormaps["viridis"]((means - low) / (high - low if high > low else 1.0)))
+
+    def _legend(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,305 @@
+"""The target posterior against its dense twin, its quadrature, its choice, and the trees' law."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from naive import gaussian as naive
+from scipy import stats
+
+from river_mondrian.kernels import gaussian, tuning
+from river_mondrian.kernels import layout as at
+from river_mondrian.targets import LAST_CHOICE, TargetTrees
+
+# Every test of a law uses this level on each of its seeds, divided by how many it makes.
+LEVEL = 0.01
+
+SETTINGS = [
+    {},
+    {"min_samples_split": 6},
+    {"lifetime": 2.0},
+    {"lifetime": 1.5, "min_samples_split": 3},
+]
+
+
+def draw(n, seed, dims=3, places=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, dims))
+    if places:
+        X = rng.random((places, dims))[rng.integers(0, places, n)]
+    X = X.astype(np.float32).astype(float)
+    return X, 50.0 + np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+def make(n_trees=1, seed=0, pools=False, **params):
+    return TargetTrees(
+        n_trees,
+        params.get("lifetime", math.inf),
+        pools,
+        params.get("min_samples_split", 2),
+        params.get("gamma1"),
+        params.get("gamma2"),
+        params.get("noise_variance"),
+        params.get("max_nodes"),
+        params.get("scale", False),
+        seed,
+    )
+
+
+def grow(X, y, w=None, trees=None, **params):
+    if trees is None:
+        trees = make(**params)
+        trees.add_dims(X[0])
+    w = np.ones(len(y)) if w is None else w
+    for x, target, weight in zip(X, y, w, strict=True):
+        trees.vector[: len(x)] = x
+        assert trees.learn(target, weight) == -1
+    return trees
+
+
+def as_twin(trees, t, X):
+    """Copy a tree into the twin's nodes and put the points into its leaves."""
+    nodes = [
+        naive.Node(
+            node.lower.tolist(),
+            node.upper.tolist(),
+            node.time,
+            node.delta,
+            node.parent,
+            node.left,
+            node.right,
+            node.dim,
+            node.cut,
+        )
+        for node in trees.read(t)
+    ]
+    for p, x in enumerate(X):
+        nodes[naive.route(nodes, x)[-1]].points.append(p)
+    return nodes
+
+
+def dense(trees, t, X, y, w=None):
+    gamma2, noise = trees.trees.view(np.float64)[t, [at.GAMMA2, at.NOISE]]
+    w = np.ones(len(y)) if w is None else w
+    nodes = as_twin(trees, t, X)
+    return naive.Posterior(nodes, y, w, gamma2, noise, float(np.average(y, weights=w)))
+
+
+def kernel_moments(eta, span, gamma2, start):
+    return gaussian.moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("places", [0, 15])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_posterior_is_the_dense_one(params, places, seed):
+    X, y = draw(150, seed, places=places)
+    w = np.random.default_rng(seed).choice([0.5, 1.0, 3.0], len(y))
+    trees = grow(X, y, w, seed=seed, **params)
+    twin = dense(trees, 0, X, y, w)
+    nodes = trees.read(0)
+    scale = trees.hyperparameters["gamma1"]
+    variance = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
+    noise = trees.hyperparameters["noise_variance"]
+    # Prior variance of a target: that of the root's parent is 0, and the leaves end at 1/2.
+    assert scale / 2.0 + noise == pytest.approx(variance)
+    np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        [node.variance for node in nodes], scale * np.diag(twin.cov), rtol=0, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("places", [0, 15])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_mixture_is_the_twins(params, places, seed):
+    X, y = draw(120, seed, places=places)
+    trees = grow(X, y, n_trees=2, seed=seed, **params)
+    twins = [dense(trees, t, X, y) for t in range(2)]
+    scale = trees.hyperparameters["gamma1"]
+    lifetime = params.get("lifetime", math.inf)
+    queries = np.vstack([X[:20], draw(20, seed + 9)[0], 3.0 * draw(20, seed + 5)[0] - 1.0])
+    queries = queries.astype(np.float32).astype(float)
+    many = trees.predict_rows(queries, 1)
+    for x, (mean, variance) in zip(queries, many, strict=True):
+        parts = [
+            part
+            for twin in twins
+            for part in naive.mixture(twin, x, scale, lifetime, kernel_moments)
+        ]
+        weights, means, variances = np.array([part for part in parts if part[0] > 1e-15]).T
+        trees.vector[:3] = x
+        said, got = trees.predict_mixture()
+        assert said == -1
+        kept = got.weights > 1e-15
+        np.testing.assert_allclose(got.weights[kept], weights / 2.0, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(got.means[kept], means, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(got.variances[kept], variances, rtol=1e-7, atol=1e-9)
+        assert trees.predict() == -1
+        assert trees.out[0].tolist() == [mean, variance]
+        assert mean == pytest.approx(got.mean, abs=1e-9)
+        assert variance == pytest.approx(got.variance, rel=1e-7)
+
+
+def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
+    positions, shares = np.polynomial.legendre.leggauss(300)
+    s = (positions + 1.0) / 2.0
+    for _ in range(2):
+        shares = shares * 6.0 * s * (1.0 - s)
+        s = s * s * (3.0 - 2.0 * s)
+    quantiles, shares = s, shares / shares.sum()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        gamma2, start = 10.0 ** rng.uniform(-2, 2), 10.0 ** rng.uniform(-3, 1)
+        span = math.inf if rng.random() < 0.3 else 10.0 ** rng.uniform(-3, 1)
+        eta = 10.0 ** rng.uniform(-3, 3)
+        low = naive.sigmoid(gamma2 * start)
+        high = naive.sigmoid(gamma2 * (start + span))
+        if high - low < 1e-6:
+            continue
+        # Quantiles of the time, by a rule with most of its positions close to 0 and 1.
+        with np.errstate(divide="ignore"):
+            times = -np.log1p(quantiles * math.expm1(-eta * span)) / eta
+        risen = [(naive.sigmoid(gamma2 * (start + time)) - low) / (high - low) for time in times]
+        fine = [shares @ np.array(risen) ** k for k in (1, 2)]
+        got = gaussian.moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
+        np.testing.assert_allclose(got, fine, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("pools", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
+def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
+    X, y = draw(700, 3)
+    if missing:
+        X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    trees = grow(X, y, n_trees=3, pools=pools, min_samples_split=4)
+    before = trees.__getstate__()["nodes"]["rows"]
+    for t in range(3):
+        gaussian.forget(trees.address, t)
+    gaussian.settle(trees.address, 0, 3)
+    for rows, old in zip(trees.__getstate__()["nodes"]["rows"], before, strict=True):
+        np.testing.assert_array_equal(rows, old)
+
+
+@pytest.mark.parametrize("schedule", [0.7, 3.0, math.inf])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_means_are_those_of_the_cells(schedule, seed):
+    X, y = draw(200, seed)
+    trees = grow(X, y, n_trees=2, seed=seed, pools=True)
+    trees.horizon = schedule
+    nodes = [as_twin(trees, t, X) for t in range(2)]
+    queries = np.vstack([X[:30], 3.0 * draw(30, seed + 5)[0] - 1.0])
+    queries = queries.astype(np.float32).astype(float)
+    got = trees.predict_rows(queries, 1)[:, 0]
+    expected = [np.mean([naive.cell_mean(tree, x, y, schedule) for tree in nodes]) for x in queries]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9)
+
+
+# The choice of hyperparameters.
+
+
+@pytest.mark.parametrize("places", [0, 15])
+def test_the_progressive_likelihood_is_the_twins(places):
+    X, y = draw(90, 5, places=places)
+    trees = grow(X, y, n_trees=3, min_samples_split=3)
+    n, m = len(y), 12
+    kept = np.empty((m, 4, tuning.KEPT_WIDTH))
+    before = pickle.dumps(trees)
+    gamma2, noise = trees.trees.view(np.float64)[0, [at.GAMMA2, at.NOISE]]
+    same = tuning.progressive_likelihood(trees.address, n - m, n, 3, gamma2, noise, kept)
+    assert pickle.dumps(trees) == before
+    for gamma2_, noise_ in ((gamma2, noise), (3.0, 0.05)):
+        got = tuning.progressive_likelihood(trees.address, n - m, n, 3, gamma2_, noise_, kept)
+        scale = y.var() / (0.5 + noise_)
+        nodes = [as_twin(trees, t, X) for t in range(3)]
+        total = 0.0
+        for p in range(n - m, n):
+            w = (np.arange(n) < p).astype(float)
+            density = 0.0
+            for tree in nodes:
+                twin = naive.Posterior(tree, y, w, gamma2_, noise_, float(y.mean()))
+                leaf = naive.route(tree, X[p])[-1]
+                spread = math.sqrt(scale * (twin.cov[leaf, leaf] + noise_))
+                density += stats.norm.pdf(y[p], twin.mean[leaf], spread) / 3.0
+            total += math.log(density)
+        assert got == pytest.approx(total / m, abs=1e-8)
+    assert got != same
+
+
+def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
+    X, y = draw(5000, 2)
+    trees = make(n_trees=2)
+    trees.add_dims(X[0])
+    seen = []
+    for i, (x, target) in enumerate(zip(X, y, strict=True)):
+        trees.vector[:3] = x
+        trees.learn(target, 1.0)
+        pair = tuple(trees.trees.view(np.float64)[0, [at.GAMMA2, at.NOISE]])
+        if not seen or seen[-1][1] != pair:
+            seen.append((i + 1, pair))
+    changes = [n for n, _ in seen]
+    assert all(n & (n - 1) == 0 for n in changes)
+    assert changes[-1] <= LAST_CHOICE
+    assert len(changes) > 8
+    # What is read is never from before a change.
+    before = trees.__getstate__()["nodes"]["rows"]
+    gaussian.forget(trees.address, 0)
+    gaussian.settle(trees.address, 0, 1)
+    np.testing.assert_array_equal(trees.__getstate__()["nodes"]["rows"][0], before[0])
+
+
+def test_the_noise_is_found_where_samples_coincide():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (1500, 2)) / 3.0
+    y = X.sum(axis=1) + rng.normal(0.0, 0.5, len(X))
+    trees = grow(X, y, n_trees=5)
+    # The reference's ratio would put it at 0.001 of the targets' variance.
+    assert 0.5 < trees.hyperparameters["noise_variance"] / 0.25 < 2.0
+
+
+def test_fixed_hyperparameters_are_kept():
+    X, y = draw(600, 0)
+    fixed = {"gamma1": 2.0, "gamma2": 0.7, "noise_variance": 0.01}
+    trees = grow(X, y, n_trees=2, **fixed)
+    assert trees.hyperparameters == pytest.approx(fixed)
+    trees = grow(X, y, n_trees=2, noise_variance=0.02)
+    assert trees.hyperparameters["noise_variance"] == pytest.approx(0.02)
+
+
+# The law of trees that pause small blocks.
+
+
+def measure(trees, t):
+    nodes = trees.read(t)
+    leaves = [node for node in nodes if node.is_leaf]
+    return nodes[0].time, len(leaves), max(node.depth for node in leaves), nodes[0].cut
+
+
+@pytest.mark.parametrize("least", [2, 5])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_online_trees_that_pause_small_blocks_have_the_law_of_batch_ones(least, seed):
+    X, y = draw(40, 7, dims=2)
+    n_trees = 400
+    order = np.random.default_rng(seed).permutation(len(y))
+    online = grow(X[order], y[order], n_trees=n_trees, seed=seed, min_samples_split=least)
+    batch = grow(X, y, n_trees=n_trees, seed=seed + 100, min_samples_split=least)
+    batch.build()
+    a = np.array([measure(online, t) for t in range(n_trees)])
+    b = np.array([measure(batch, t) for t in range(n_trees)])
+    assert a[:, 1].min() > 1
+    for column in range(4):
+        assert stats.ks_2samp(a[:, column], b[:, column]).pvalue > LEVEL / 12
+
+
+def test_only_blocks_of_enough_samples_are_cut():
+    X, y = draw(500, 0)
+    for least in (2, 3, 10):
+        trees = grow(X, y, n_trees=2, min_samples_split=least)
+        for t in range(2):
+            nodes = trees.read(t)
+            assert all(node.n_samples >= least for node in nodes if not node.is_leaf)
+            assert all(node.n_samples < least for node in nodes if node.is_leaf)
+            assert sum(node.n_samples for node in nodes if node.is_leaf) == 500

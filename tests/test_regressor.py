@@ -1,0 +1,488 @@
+"""The regressor as its users meet it: data of all kinds, bad input, copies, memory, frames."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import compose, datasets, ensemble, evaluate, metrics, preprocessing, proba
+from scipy import integrate, stats
+
+from river_mondrian import MondrianForestRegressor
+from river_mondrian.mixture import GaussianMixture
+
+NAMES = ["a", "b", "c", "d"]
+
+SETTINGS = [
+    {},
+    {"min_samples_split": 5},
+    {"posterior": "mean"},
+    {"posterior": "mean", "lifetime": math.sqrt},
+    {"lifetime": 2.0, "scale": False},
+    {"max_nodes": 51},
+]
+
+
+def make_data(n, seed=0, dims=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, dims))
+    return X, 10.0 + np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+def rows(X, names=NAMES):
+    return [dict(zip(names, row, strict=False)) for row in X.tolist()]
+
+
+def state(model):
+    """Pickle a model part by part: equal parts may or may not be the same object to a whole one."""
+    parts = dict(model.__dict__)
+    trees = parts.pop("_trees")
+    if trees is not None:
+        parts |= trees.__getstate__()
+    parts.pop("lifetime")
+    return {name: pickle.dumps(part) for name, part in parts.items()}
+
+
+def learned(n=400, seed=7, **params):
+    X, y = make_data(n)
+    model = MondrianForestRegressor(**{"seed": seed, "n_estimators": 4, **params})
+    for x, target in zip(rows(X), y.tolist(), strict=True):
+        model.learn_one(x, target)
+    return model, X, y
+
+
+# Batches, copies, order.
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_batches_are_one_by_one(params, holes):
+    X, y = make_data(900)
+    X[np.random.default_rng(1).random(X.shape) < holes] = np.nan
+    w = np.random.default_rng(2).choice([0.0, 1.0, 2.5], len(y)).tolist()
+    single = MondrianForestRegressor(seed=3, n_estimators=3, **params)
+    for x, target, weight in zip(rows(X), y.tolist(), w, strict=True):
+        single.learn_one(x, target, w=weight)
+    for n_jobs in (1, 2):
+        batch = MondrianForestRegressor(seed=3, n_estimators=3, n_jobs=n_jobs, **params)
+        for start, stop in ((0, 100), (100, 511), (511, 512), (512, 900)):
+            part = pd.DataFrame(X[start:stop], columns=NAMES)
+            batch.learn_many(part, pd.Series(y[start:stop]), w=w[start:stop])
+        batch.n_jobs = 1
+        assert state(batch) == state(single)
+    frame = pd.DataFrame(X[:50], columns=NAMES, index=range(7, 57))
+    got = single.predict_many(frame)
+    assert list(got.index) == list(range(7, 57))
+    assert got.tolist() == [single.predict_one(x) for x in rows(X[:50])]
+
+
+def test_frames_of_all_kinds():
+    model, X, _ = learned()
+    data = {name: X[:20, i] for i, name in enumerate(NAMES)}
+    for kind, frame in (("pandas", pd.DataFrame(data)), ("polars", pl.DataFrame(data))):
+        got = model.predict_many(frame, with_dist=True)
+        assert type(got).__module__.startswith(kind)
+        for x, mean, variance in zip(rows(X), got["mean"], got["variance"], strict=False):
+            dist = model.predict_one(x, with_dist=True)
+            assert dist.mu == mean
+            assert dist.sigma == pytest.approx(math.sqrt(variance), rel=1e-14)
+    assert isinstance(model.predict_many(pa.table(data)), pa.ChunkedArray | pa.Array)
+    empty = MondrianForestRegressor()
+    assert empty.predict_many(pd.DataFrame(data)).tolist() == [0.0] * 20
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+def test_a_copy_goes_on_as_the_original(params):
+    model, X, y = learned(**params)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert state(twin) == state(model)
+        original = copy.deepcopy(model)
+        for x, target in zip(rows(X[::-1] + 0.3), y.tolist(), strict=True):
+            assert twin.predict_one(x) == original.predict_one(x)
+            twin.learn_one(x, target)
+            original.learn_one(x, target)
+        assert state(twin) == state(original)
+
+
+def test_keys_in_any_order():
+    X, y = make_data(300)
+    a = MondrianForestRegressor(seed=1, n_estimators=3)
+    b = MondrianForestRegressor(seed=1, n_estimators=3)
+    for x, target in zip(rows(X), y.tolist(), strict=True):
+        a.learn_one(x, target)
+        b.learn_one(dict(reversed(x.items())), target)
+    assert state(a) == state(b)
+
+
+# What it predicts.
+
+
+def test_targets_in_any_unit():
+    X, y = make_data(600)
+    euros = MondrianForestRegressor(seed=1, n_estimators=3)
+    cents = MondrianForestRegressor(seed=1, n_estimators=3)
+    for x, target in zip(rows(X), y.tolist(), strict=True):
+        euros.learn_one(x, target)
+        cents.learn_one(x, 100.0 * target - 5e4)
+    for x in rows(make_data(50, seed=1)[0]):
+        a, b = euros.predict_one(x, with_dist=True), cents.predict_one(x, with_dist=True)
+        assert b.mu == pytest.approx(100.0 * a.mu - 5e4, abs=1e-6)
+        assert b.sigma == pytest.approx(100.0 * a.sigma, rel=1e-9)
+
+
+def test_a_weight_counts_as_so_many_samples_at_one_place():
+    X, y = make_data(200)
+    fixed = {"gamma1": 2.0, "gamma2": 0.5, "noise_variance": 0.3, "scale": False, "seed": 2}
+    weighted, repeated = MondrianForestRegressor(**fixed), MondrianForestRegressor(**fixed)
+    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
+        weighted.learn_one(x, target, w=1 + i % 3)
+        for _ in range(1 + i % 3):
+            repeated.learn_one(x, target)
+    for x in rows(make_data(50, seed=1)[0]):
+        a, b = weighted.predict_one(x, with_dist=True), repeated.predict_one(x, with_dist=True)
+        assert a.mu == pytest.approx(b.mu, abs=1e-9)
+        assert a.sigma == pytest.approx(b.sigma, abs=1e-9)
+
+
+def test_the_variance_grows_away_from_the_data():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.uniform(0.0, 0.4, 300), rng.uniform(0.6, 1.0, 300)])
+    model = MondrianForestRegressor(n_estimators=50, seed=1)
+    for v in rng.permutation(X).tolist():
+        model.learn_one({"x": v}, math.sin(6.0 * v))
+    sigma = {
+        v: model.predict_one({"x": v}, with_dist=True).sigma for v in (0.2, 0.5, 0.8, 1.2, 9.0)
+    }
+    assert sigma[0.5] > 3.0 * max(sigma[0.2], sigma[0.8])
+    assert sigma[0.8] < sigma[1.2] < sigma[9.0]
+    # Far away nothing is known but the targets' own variance.
+    prior = np.std(np.sin(6.0 * X))
+    assert sigma[9.0] == pytest.approx(prior, rel=0.35)
+
+
+def test_intervals_hold_what_they_say():
+    rng = np.random.default_rng(1)
+    X = rng.random((3000, 3))
+    y = np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=len(X))
+    model = MondrianForestRegressor(seed=1)
+    inside = {0.5: 0, 0.8: 0, 0.95: 0}
+    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
+        if i >= 1000:
+            mixture = model.predict_mixture_one(x)
+            for level in inside:
+                low, high = mixture.interval(level)
+                inside[level] += low <= target <= high
+        model.learn_one(x, target)
+    for level, count in inside.items():
+        assert abs(count / 2000 - level) < (0.05 if level > 0.9 else 0.1)
+
+
+def test_the_distribution_has_the_moments_of_the_mixture():
+    model, _, _ = learned()
+    for x in rows(make_data(20, seed=3)[0]):
+        mixture, dist = model.predict_mixture_one(x), model.predict_one(x, with_dist=True)
+        assert isinstance(dist, proba.Gaussian)
+        assert mixture.weights.sum() == pytest.approx(1.0)
+        assert dist.mu == pytest.approx(mixture.mean)
+        assert dist.sigma**2 == pytest.approx(mixture.variance)
+        assert dist.mu == model.predict_one(x)
+
+
+def test_missing_values():
+    X, y = make_data(1500)
+    holes = X.copy()
+    holes[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    absent, nan = MondrianForestRegressor(seed=1), MondrianForestRegressor(seed=1)
+    imputed = MondrianForestRegressor(seed=1)
+    errors = np.zeros(2)
+    for i, (row, target) in enumerate(zip(holes, y.tolist(), strict=True)):
+        x = dict(zip(NAMES, row.tolist(), strict=True))
+        short = {key: value for key, value in x.items() if value == value}
+        full = {key: value if value == value else 0.0 for key, value in x.items()}
+        mean = nan.predict_one(x)
+        assert absent.predict_one(short) == mean
+        if i > 300:
+            errors += abs(mean - target), abs(imputed.predict_one(full) - target)
+        absent.learn_one(short, target)
+        nan.learn_one(x, target)
+        imputed.learn_one(full, target)
+    assert state(absent) == state(nan)
+    # The features' means are 0.
+    assert errors[0] < 1.05 * errors[1]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_growing_lifetime_lets_the_error_fall(seed):
+    rng = np.random.default_rng(seed)
+    model = MondrianForestRegressor(
+        30, lambda n: n ** (1 / 4), posterior="mean", scale=False, seed=seed
+    )
+    queries = rng.uniform(0.1, 0.9, (200, 2))
+    truth = np.sin(4.0 * queries[:, 0]) * queries[:, 1]
+    errors = []
+    for n in (100, 900, 8100):
+        X = rng.random((n - model.n_samples, 2))
+        y = np.sin(4.0 * X[:, 0]) * X[:, 1] + 0.2 * rng.normal(size=len(X))
+        model.learn_many(pd.DataFrame(X, columns=["a", "b"]), y)
+        got = model.predict_many(pd.DataFrame(queries, columns=["a", "b"]))
+        errors.append(float(np.mean((got - truth) ** 2)))
+    # Theorem 5.2's rate for a Lipschitz function in two dimensions is n^(-1/2).
+    assert errors[1] < 0.6 * errors[0]
+    assert errors[2] < 0.6 * errors[1]
+
+
+def test_before_learning_and_with_one_sample():
+    model = MondrianForestRegressor(seed=1)
+    assert model.predict_one({"a": 1.0}) == 0.0
+    assert model.predict_one({"a": 1.0}, with_dist=True).sigma == 0.0
+    assert model.hyperparameters == {}
+    with pytest.raises(RuntimeError, match="learn"):
+        model.predict_mixture_one({"a": 1.0})
+    model.learn_one({"a": 1.0}, 5.0)
+    assert model.predict_one({"a": 2.0}) == 5.0
+    assert model.predict_mixture_one({"a": 2.0}).interval(0.9) == (5.0, 5.0)
+    model.learn_one({}, 7.0)
+    assert 5.0 < model.predict_one({"a": 2.0}) < 7.0
+
+
+# The mixture.
+
+
+def test_the_mixture_against_numerical_integrals():
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.ones(6))
+    mixture = GaussianMixture(weights, rng.normal(size=6), rng.uniform(0.01, 2.0, 6))
+
+    def pdf(v):
+        return weights @ stats.norm.pdf(v, mixture.means, np.sqrt(mixture.variances))
+
+    for y in (-3.0, -0.2, 0.4, 2.5):
+        assert mixture.log_pdf(y) == pytest.approx(math.log(pdf(y)))
+        assert mixture.cdf(y) == pytest.approx(integrate.quad(pdf, -20, y, limit=200)[0], abs=1e-7)
+        assert mixture.quantile(mixture.cdf(y)) == pytest.approx(y, abs=1e-9)
+        low = integrate.quad(lambda v: mixture.cdf(v) ** 2, -20, y, limit=200)[0]
+        high = integrate.quad(lambda v: (1.0 - mixture.cdf(v)) ** 2, y, 20, limit=200)[0]
+        assert mixture.crps(y) == pytest.approx(low + high, abs=1e-6)
+    assert mixture.mean == pytest.approx(integrate.quad(lambda v: v * pdf(v), -20, 20)[0])
+    with pytest.raises(ValueError, match="probability"):
+        mixture.quantile(1.0)
+    with pytest.raises(ValueError, match="level"):
+        mixture.interval(0.0)
+
+
+def test_a_mixture_of_points():
+    mixture = GaussianMixture(np.array([0.25, 0.75]), np.array([1.0, 2.0]), np.zeros(2))
+    assert mixture.cdf(0.9) == 0.0
+    assert mixture.cdf(1.0) == 0.25
+    assert mixture.quantile(0.2) == 1.0
+    assert mixture.quantile(0.5) == pytest.approx(2.0)
+    assert mixture.log_pdf(2.0) == math.inf
+    assert mixture.log_pdf(1.5) == -math.inf
+    assert mixture.crps(2.0) == pytest.approx(0.25 * 1.0 - 0.25 * 0.75)
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "w", "error", "words"),
+    [
+        ({"a": "text"}, 1.0, 1.0, TypeError, "'a'.*'text'"),
+        ({"a": None}, 1.0, 1.0, TypeError, "'a'.*None"),
+        ({"a": math.inf}, 1.0, 1.0, ValueError, "'a'.*inf"),
+        ({"a": 1e39, "b": 0.0, "c": 0.0, "d": 0.0}, 1.0, 1.0, ValueError, "'a'.*1e\\+39"),
+        ({"new": "text"}, 1.0, 1.0, TypeError, "'new'.*'text'"),
+        ({"a": 1.0}, "high", 1.0, TypeError, "target.*'high'"),
+        ({"a": 1.0}, None, 1.0, TypeError, "target.*None"),
+        ({"a": 1.0}, math.nan, 1.0, ValueError, "target.*nan"),
+        ({"a": 1.0}, -math.inf, 1.0, ValueError, "target.*-inf"),
+        ({"a": 1.0}, 10**400, 1.0, ValueError, "target.*inf"),
+        ({"a": 1.0}, 1.0, -1.0, ValueError, "weight.*-1"),
+        ({"a": 1.0}, 1.0, "much", TypeError, "weight.*'much'"),
+    ],
+)
+def test_bad_samples_change_nothing(x, y, w, error, words):
+    model, _, _ = learned(n=100)
+    before = state(model)
+    with pytest.raises(error, match=words):
+        model.learn_one(x, y, w=w)
+    # A null in a frame is a missing value.
+    if x.get("a", 0.0) is not None:
+        frame = pd.DataFrame([{"a": 0.5}, x])
+        with pytest.raises(error):
+            model.learn_many(frame.astype(object), [1.0, y], w=[1.0, w])
+    assert state(model) == before
+
+
+def test_bad_batches_change_nothing():
+    model, X, y = learned(n=100)
+    before = state(model)
+    frame = pd.DataFrame(X[:3], columns=NAMES)
+    with pytest.raises(ValueError, match="3 rows"):
+        model.learn_many(frame, [1.0, 2.0])
+    with pytest.raises(ValueError, match="weights"):
+        model.learn_many(frame, y[:3], w=[1.0])
+    with pytest.raises(ValueError, match="more than once"):
+        model.learn_many(pd.DataFrame(X[:3, :2], columns=["a", "a"]), y[:3])
+    assert state(model) == before
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"lifetime": -1.0}, "lifetime"),
+        ({"lifetime": math.sqrt}, "mean"),
+        ({"posterior": "median"}, "posterior.*'median'"),
+        ({"min_samples_split": 1}, "min_samples_split"),
+        ({"gamma1": 0.0}, "gamma1"),
+        ({"gamma2": math.inf}, "gamma2"),
+        ({"noise_variance": -1.0}, "noise_variance"),
+        ({"max_nodes": 0}, "max_nodes"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ],
+)
+def test_bad_arguments(params, words):
+    with pytest.raises(ValueError, match=words):
+        MondrianForestRegressor(**params)
+
+
+def test_means_have_no_distribution():
+    model, X, _ = learned(posterior="mean")
+    x = rows(X[:1])[0]
+    for ask in (
+        lambda: model.predict_one(x, with_dist=True),
+        lambda: model.predict_mixture_one(x),
+        lambda: model.predict_many(pd.DataFrame([x]), with_dist=True),
+    ):
+        with pytest.raises(ValueError, match="distribution"):
+            ask()
+
+
+def test_a_lifetime_that_falls_is_refused():
+    model = MondrianForestRegressor(
+        lifetime=lambda n: 5.0 if n < 10 else 1.0, posterior="mean", seed=1
+    )
+    X, y = make_data(10)
+    for x, target in zip(rows(X[:9]), y.tolist(), strict=False):
+        model.learn_one(x, target)
+    before = state(model)
+    with pytest.raises(ValueError, match=r"fall.*n = 10"):
+        model.learn_one(rows(X)[9], 1.0)
+    assert state(model) == before
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(
+                st.sampled_from(NAMES),
+                st.floats(-1e30, 1e30) | st.integers(-3, 3) | st.just(math.nan),
+                max_size=4,
+            ),
+            st.floats(-1e100, 1e100) | st.integers(-2, 2),
+            st.floats(0.0, 1e6),
+        ),
+        max_size=60,
+    ),
+    st.sampled_from(SETTINGS),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_stream_is_learned(samples, params):
+    model = MondrianForestRegressor(n_estimators=2, seed=1, **params)
+    for x, y, w in samples:
+        model.learn_one(x, y, w=w)
+        assert math.isfinite(model.predict_one(x))
+    assert model.n_samples == len(samples)
+    for tree in range(2 if samples else 0):
+        frame = model.to_dataframe(tree)
+        leaves = frame[frame.is_leaf]
+        assert leaves.n_samples.sum() == len(samples)
+        inner = frame[~frame.is_leaf]
+        children = frame.n_samples.to_numpy()
+        sums = children[inner.left.to_numpy()] + children[inner.right.to_numpy()]
+        assert (inner.n_samples.to_numpy() == sums).all()
+        above = frame.time.to_numpy()[frame.parent.to_numpy()]
+        assert (frame.time.to_numpy()[1:] >= above[1:]).all()
+
+
+# Memory, reading, company.
+
+
+def test_memory_is_bounded_and_counted():
+    model, _, _ = learned(n=600, max_nodes=51)
+    size = model._raw_memory_usage
+    X, y = make_data(3000, seed=5)
+    model.learn_many(pd.DataFrame(X, columns=NAMES), y)
+    assert model._raw_memory_usage <= 1.1 * size
+    assert len(model.to_dataframe(0)) <= 51
+    free, _, _ = learned(n=2000)
+    arenas = (free._trees.nodes, free._trees.points, free._trees.counts)
+    arrays = sum(c.nbytes for arena in arenas for table in arena.chunks for c in table)
+    assert arrays < free._raw_memory_usage < 1.2 * arrays + 20_000
+
+
+def test_reading_a_tree():
+    model, X, _ = learned()
+    frame = model.to_dataframe(1)
+    assert {"mean", "variance"} <= set(frame.columns)
+    for x in rows(X[:20]):
+        text = model.debug_one(x, tree=1)
+        assert "standard deviation" in text
+        node = frame.loc[0]
+        while not node.is_leaf:
+            node = frame.loc[node.left if x[node.feature] <= node.threshold else node.right]
+        assert f"mean {node['mean']:.6g}" in text
+    assert model.hyperparameters["gamma1"] > 0.0
+
+
+def test_drawing():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    X, y = make_data(200, dims=2)
+    for posterior in ("gaussian", "mean"):
+        model = MondrianForestRegressor(2, posterior=posterior, seed=1)
+        for x, target in zip(rows(X), y.tolist(), strict=True):
+            model.learn_one(x, target)
+        leaves = int(model.to_dataframe(0).is_leaf.sum())
+        assert f"{leaves} leaves" in model.draw().get_title()
+        assert len(model.draw_partition().patches) == 3 * leaves
+
+
+def test_resample_draws_another_forest_from_the_same_samples():
+    model, X, y = learned(n=600)
+    before = model.to_dataframe(0)
+    model.resample()
+    after = model.to_dataframe(0)
+    assert after.loc[0, "n_samples"] == 600
+    assert after.loc[0, "time"] != before.loc[0, "time"]
+    got = [model.predict_one(x) for x in rows(X)]
+    assert np.abs(got - y).mean() < 0.1
+
+
+def test_in_a_pipeline_and_an_ensemble():
+    for model in (
+        preprocessing.StandardScaler() | MondrianForestRegressor(seed=1),
+        compose.Select("ordinal_date", "gallup") | MondrianForestRegressor(seed=1),
+        preprocessing.TargetStandardScaler(MondrianForestRegressor(seed=1)),
+        ensemble.BaggingRegressor(MondrianForestRegressor(n_estimators=2), n_models=2, seed=1),
+        MondrianForestRegressor(posterior="mean", seed=1),
+    ):
+        metric = evaluate.progressive_val_score(
+            datasets.TrumpApproval().take(500), model, metrics.MAE()
+        )
+        assert metric.get() < 0.8
+
+
+def test_warmup():
+    MondrianForestRegressor.warmup()
+    assert MondrianForestRegressor().n_samples == 0
