@@ -187,10 +187,13 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     )
     best_mae, default_mae, covered, likeliest = [], [], [], []
     for name, samples in _streams(data, quick):
-        found = {}
+        found, failed = {}, []
         for peer, (make, say) in PEERS.items():
             progress(f"streams: {name}, {peer}")
-            found[peer] = _run(make, say, samples)
+            try:
+                found[peer] = _run(make, say, samples)
+            except ArithmeticError as error:
+                failed.append(f"{peer} fails: {error}.")
         report.note(f"## {name}, {len(samples)} samples, {len(samples[0][0])} features")
         report.table(
             (
@@ -215,6 +218,8 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
                 for peer, s in found.items()
             ],
         )
+        if failed:
+            report.note(" ".join(failed))
         amf = min(found["AMF, scaled"].mae, found["AMF, raw"].mae)
         ours = {kind: min(found[kind].mae, found[f"{kind}, raw"].mae) for kind in (GAUSSIAN, MEAN)}
         best_mae.append((name, amf, ours[MEAN], ours[GAUSSIAN]))

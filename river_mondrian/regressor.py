@@ -69,11 +69,12 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     Notes
     -----
-    K is min(2000, 2 n) divided by a power of 5. Both powers are chosen when the number of samples
-    has doubled, from 32 up to 4096 samples, and stay then: those are taken with which the forest
-    would have predicted the latest samples best, by their progressive likelihood given the
-    samples before (256 samples and 10 trees at most). K has to gain for what it departs. Nothing
-    is chosen with fixed values, or once a forest has stopped storing samples.
+    K is min(2000, 2 n) divided by a power of 5. Both powers are chosen after 64, 256, 1024 and 4096
+    samples: those are taken with which the forest would have predicted the latest samples best, by
+    their progressive likelihood given the samples before (256 samples and 10 trees at most). K has
+    to gain for what it departs. Until 4096 samples the rest follows n, R and V, whenever n has
+    doubled; then only V does. Nothing is chosen with fixed values, or once a forest has stopped
+    storing samples.
 
     With `posterior="mean"` a sample that branches off lands in a cell without targets. The mean
     of the smallest box that it branches off from stands in, with the probability of the branch.
@@ -171,8 +172,6 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     def _horizon(self, n: int) -> float:
         """Return the lifetime after n samples, checked against the one before."""
-        if not callable(self.lifetime):
-            return math.inf
         horizon = self.lifetime(n)
         before = 0.0 if self._trees is None or n == 1 else self._trees.horizon
         if not (is_real(horizon) and horizon >= 0.0):
@@ -205,15 +204,18 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             is not finite.
 
         """
-        y, w = check_target(y), check_target(w, "weight", least=0.0)
-        horizon = self._horizon(self.n_samples + 1)
+        # Calls cost: most targets are floats without a weight.
+        if type(y) is not float or not math.isfinite(y) or w != 1.0:
+            y, w = check_target(y), check_target(w, "weight", least=0.0)
+        horizon = self._horizon(self.n_samples + 1) if callable(self.lifetime) else math.inf
         trees = self._trees
         if trees is None or not self._features.read_known(x, trees.vector):
             trees = self._write_new(self._features.read(x))
         bad = trees.learn(y, w)
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
-        trees.horizon = horizon
+        if horizon < math.inf:
+            trees.horizon = horizon
 
     def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
         self._write(x, trees)
@@ -317,7 +319,9 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         weights = read_weights(w, len(columns))
         if not len(columns):
             return
-        horizon = self._horizon(self.n_samples + len(columns))
+        horizon = math.inf
+        if callable(self.lifetime):
+            horizon = self._horizon(self.n_samples + len(columns))
         rest = self._learn_first_rows(
             names, columns, lambda row, i: self.learn_one(row, float(targets[i]), float(weights[i]))
         )

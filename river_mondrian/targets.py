@@ -14,13 +14,13 @@ from .kernels import layout as at
 from .mixture import GaussianMixture
 from .trees import Carried, MondrianTrees, Node
 
-# The hyperparameters are chosen anew whenever the number of samples has doubled, up to this many.
-LAST_CHOICE = 4096
+# The hyperparameters follow the number of samples whenever that has doubled, up to the last of
+# these; here they are chosen, too.
+CHOICES = (64, 256, 1024, 4096)
 
 # A choice takes the latest half of the samples, at most so many, and so many trees.
 CHOICE_SAMPLES = 256
 CHOICE_TREES = 10
-FEWEST_SAMPLES = 16
 
 # The ratio of gamma1 to the noise is the reference's over a power of this, from 0 to the last, and
 # each step away from it has to gain so much log likelihood per sample.
@@ -123,7 +123,8 @@ class TargetTrees(MondrianTrees[TargetNode]):
             said = self._complete(
                 gaussian.learn_one(self.address, self.values_address, y, weight, self.n_points)
             )
-        if said == -1:
+        n = self.n_samples
+        if n & (n - 1) == 0 and said == -1:
             self._choose()
         return said
 
@@ -156,7 +157,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
     def _block(self) -> int:
         # A block ends where the hyperparameters are chosen anew.
         n = self.n_samples
-        return 2 ** n.bit_length() - n if n < LAST_CHOICE else super()._block()
+        return 2 ** n.bit_length() - n if n < CHOICES[-1] else super()._block()
 
     def _learned_rows(self, n_jobs: int) -> None:
         self._share(lambda a, b: gaussian.settle(self.address, a, b), len(self.trees), n_jobs)
@@ -166,7 +167,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     def _hyperparameters(self, choice: tuple[int, int]) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1."""
-        n = min(max(self.n_samples, 2), LAST_CHOICE)
+        n = min(max(self.n_samples, 2), CHOICES[-1])
         gamma2 = self.gamma2
         if gamma2 is None:
             extent = gaussian.extent(self.address) if self.n_samples else 0.0
@@ -181,12 +182,12 @@ class TargetTrees(MondrianTrees[TargetNode]):
         reals[:, at.NOISE] = noise
 
     def _choose(self) -> None:
-        """Choose the hyperparameters anew where the number of samples is a power of 2."""
+        """Let the hyperparameters follow the number of samples where that is a power of 2."""
         n = self.n_samples
-        if self.pools or n > LAST_CHOICE or n & (n - 1):
+        if self.pools or n > CHOICES[-1] or n & (n - 1):
             return
         # The choice needs the latest samples, which a full forest has not stored.
-        if n >= 2 * FEWEST_SAMPLES and self.n_points == n:
+        if n in CHOICES and self.n_points == n:
             self._climb()
         self._put_hyperparameters(*self._hyperparameters(self.choice))
         for t in range(len(self.trees)):
@@ -282,7 +283,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
             if ref < 0:
                 y, weight = row[target_at : target_at + 4].copy().view(np.float64).tolist()
                 return True, self.min_samples_split > 1, (weight, weight / noise, y, lifetime)
-            left, left_mean, right, right_mean, time = reals(row, at.MESSAGES)
+            left, left_mean, right, right_mean, time, _ = reals(row, at.MESSAGES)
             if row[at.DIM] < 0:
                 own = (left, left / noise, left_mean, lifetime)
                 return True, bool(row[at.DIM] == at.PENDING), own

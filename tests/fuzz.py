@@ -1,4 +1,4 @@
-"""Throw random events of all kinds at classifiers; only documented errors may come back.
+"""Throw random events of all kinds at forests; only documented errors may come back.
 
 Run it with `RIVER_MONDRIAN_CHECKS=1` (and a numba cache of its own), so that a wrong reference
 inside a kernel raises.
@@ -13,22 +13,37 @@ import random
 
 import pandas as pd
 
-from river_mondrian import MondrianForestClassifier
+from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 
 STRANGE = [math.nan, math.inf, -math.inf, 1e38, -1e38, 1e39, 1e-45, "text", None, 10**400, [], 1j]
 NAMES = ["a", "b", "c", "d", 1, (2, 3), "late", "later"]
 
 
-def draw_model(rng: random.Random) -> MondrianForestClassifier:
-    return MondrianForestClassifier(
-        n_estimators=rng.choice([1, 2, 5]),
-        lifetime=rng.choice([math.inf, math.inf, 0.0, 1.0, 20.0]),
-        gamma=rng.choice([None, 1e-3, 10.0]),
-        split_pure=rng.random() < 0.3,
-        max_nodes=rng.choice([None, None, 1, 7, 101]),
-        scale=rng.random() < 0.7,
-        n_jobs=rng.choice([1, 2]),
-        seed=rng.randrange(1000),
+Forest = MondrianForestClassifier | MondrianForestRegressor
+
+
+def draw_model(rng: random.Random) -> Forest:
+    shared = {
+        "n_estimators": rng.choice([1, 2, 5]),
+        "lifetime": rng.choice([math.inf, math.inf, 0.0, 1.0, 20.0]),
+        "max_nodes": rng.choice([None, None, 1, 7, 101]),
+        "scale": rng.random() < 0.7,
+        "n_jobs": rng.choice([1, 2]),
+        "seed": rng.randrange(1000),
+    }
+    if rng.random() < 0.6:
+        return MondrianForestClassifier(
+            gamma=rng.choice([None, 1e-3, 10.0]), split_pure=rng.random() < 0.3, **shared
+        )
+    if rng.random() < 0.3:
+        shared["lifetime"] = rng.choice([math.inf, 1.0, math.sqrt])
+        return MondrianForestRegressor(posterior="mean", **shared)
+    return MondrianForestRegressor(
+        min_samples_split=rng.choice([2, 2, 3, 10]),
+        gamma1=rng.choice([None, 1e-3]),
+        gamma2=rng.choice([None, 1e-6, 1e6]),
+        noise_variance=rng.choice([None, 1e-9, 1e9]),
+        **shared,
     )
 
 
@@ -44,8 +59,21 @@ def draw_sample(rng: random.Random, n_names: int, n_labels: int) -> tuple[dict, 
             x[name] = math.nan
     y = rng.randrange(n_labels)
     if rng.random() < 0.001:
-        return x, rng.choice([None, math.nan, [], {}])
+        return x, rng.choice([None, math.nan, [], {}, "text", 1e300])
     return x, y
+
+
+def check(model: Forest, x: dict, rng: random.Random) -> None:
+    if isinstance(model, MondrianForestClassifier):
+        p = model.predict_proba_one(x)
+        assert not p or math.isclose(sum(p.values()), 1.0, abs_tol=1e-9), p
+        return
+    mean = model.predict_one(x)
+    assert math.isfinite(mean), mean
+    if model.posterior == "gaussian" and model.n_samples and rng.random() < 0.2:
+        mixture = model.predict_mixture_one(x)
+        assert math.isclose(mixture.weights.sum(), 1.0, abs_tol=1e-9)
+        assert (mixture.variances >= 0.0).all()
 
 
 def run(events: int, seed: int) -> dict[str, int]:
@@ -68,8 +96,7 @@ def run(events: int, seed: int) -> dict[str, int]:
                 else:
                     model.learn_one(x, y)
                 seen["learned"] += 1
-                p = model.predict_proba_one(x)
-                assert not p or math.isclose(sum(p.values()), 1.0, abs_tol=1e-9), p
+                check(model, x, rng)
             except (TypeError, ValueError):
                 seen["refused"] += 1
             if rng.random() < 0.002:

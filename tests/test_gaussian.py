@@ -12,7 +12,7 @@ from scipy import stats
 
 from river_mondrian.kernels import gaussian, tuning
 from river_mondrian.kernels import layout as at
-from river_mondrian.targets import LAST_CHOICE, TargetTrees
+from river_mondrian.targets import CHOICES, TargetTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -242,7 +242,7 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
             seen.append((i + 1, pair))
     changes = [n for n, _ in seen]
     assert all(n & (n - 1) == 0 for n in changes)
-    assert changes[-1] <= LAST_CHOICE
+    assert changes[-1] <= CHOICES[-1]
     assert len(changes) > 8
     # What is read is never from before a change.
     before = trees.__getstate__()["nodes"]["rows"]

@@ -196,6 +196,20 @@ def test_the_distribution_has_the_moments_of_the_mixture():
         assert dist.mu == model.predict_one(x)
 
 
+@pytest.mark.parametrize("params", SETTINGS)
+def test_predicting_changes_nothing(params):
+    model, X, _ = learned(**params)
+    before = state(model)
+    for x in rows(2.0 * X[:50]):
+        model.predict_one(x)
+        model.predict_one({"a": 0.0, "unknown": 1.0})
+        if model.posterior == "gaussian":
+            model.predict_mixture_one(x)
+    model.debug_one(rows(X)[0])
+    model.to_dataframe()
+    assert state(model) == before
+
+
 def test_missing_values():
     X, y = make_data(1500)
     holes = X.copy()

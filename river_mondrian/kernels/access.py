@@ -114,5 +114,8 @@ def prefetch_ref(forest: int, tree: int, ref: int) -> None:
 
 @inlined
 def time_at(node: int) -> int:
-    """Return the address of the time of a node's cut; only rows over targets have one."""
+    """Return the address of the time of a node's cut, which its rise follows.
+
+    Only rows over targets have these.
+    """
     return node + 4 * TIME

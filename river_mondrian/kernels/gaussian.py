@@ -45,13 +45,6 @@ from .memory import f64, i32, i64, inlined, kernel, put_f64
 from .mondrian import learn, linear_dimension, scale_into
 from .walks import DEPTH, ENTRY_BYTES, ETA, FIRST_DEPTH, REACH, REF, STAYS, walk_of_rows
 
-# Columns of the stack of `settle`: a node's reference, exp(-gamma2 * its time), and the rise from
-# its parent's.
-NODE = 0
-DECAY = 1
-RISE = 2
-STACK_WIDTH = 3
-
 # A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _ROOTS = (_ABSCISSAS + 1.0) / 2.0
@@ -120,18 +113,26 @@ def joint_mean(node: int) -> float:
 
 
 @inlined
-def put_entry(forest: int, tree: int, stack: np.ndarray, depth: int, ref: int) -> None:
-    """Put a node that has a cut onto the stack, below its parent."""
-    node = node_at(forest, tree, ref)
+def rise_to(forest: int, tree: int, parent: int, node: int) -> float:
+    """Return the rise from a node's parent to an internal node, kept until one of them changes.
+
+    Nodes are given by their rows, the root's parent as 0.
+    """
+    rise = f64(time_at(node), 1)
+    if rise < 0.0:
+        gamma2 = f64(tree, GAMMA2)
+        above = f64(time_at(parent), 0) if parent != 0 else 0.0
+        rise = rise_over(math.exp(-gamma2 * above), gamma2 * (f64(time_at(node), 0) - above))
+        put_f64(time_at(node), 1, rise)
+    return rise
+
+
+@inlined
+def rise_to_end(forest: int, tree: int, parent: int) -> float:
+    """Return the rise from a node to a leaf below it."""
     gamma2 = f64(tree, GAMMA2)
-    time = f64(time_at(node), 0)
-    above, decay = 0.0, 1.0
-    if depth > 0:
-        above = f64(time_at(node_at(forest, tree, np.int64(stack[depth - 1, NODE]))), 0)
-        decay = stack[depth - 1, DECAY]
-    stack[depth, NODE] = ref
-    stack[depth, DECAY] = math.exp(-gamma2 * time)
-    stack[depth, RISE] = rise_over(decay, gamma2 * (time - above))
+    above = f64(time_at(parent), 0) if parent != 0 else 0.0
+    return rise_over(math.exp(-gamma2 * above), gamma2 * (f64(forest, LIFETIME) - above))
 
 
 @kernel
@@ -148,19 +149,17 @@ def extent(forest: int) -> float:
 @kernel
 def settle(forest: int, first: int, last: int) -> None:
     """Bring the messages of trees `first` to `last` up to date."""
-    stack = np.empty((FIRST_DEPTH, STACK_WIDTH), np.float64)
+    # The rows from the root down to the node that is looked at, after a 0.
+    path = np.zeros(FIRST_DEPTH, np.int64)
     pools = i64(forest, POOLS) == 1
-    lifetime = f64(forest, LIFETIME)
     for t in range(first, last):
         tree = tree_at(forest, t)
-        root = i64(tree, ROOT)
-        if root == EMPTY or is_leaf(forest, tree, root):
+        if i64(tree, ROOT) == EMPTY or is_leaf(forest, tree, i64(tree, ROOT)):
             continue
-        gamma2 = f64(tree, GAMMA2)
-        put_entry(forest, tree, stack, np.int64(0), root)
-        depth = 0
-        while depth >= 0:
-            node = node_at(forest, tree, np.int64(stack[depth, NODE]))
+        path[1] = node_at(forest, tree, i64(tree, ROOT))
+        depth = 1
+        while depth > 0:
+            node = path[depth]
             waits = False
             for side in range(2):
                 message = message_at(node, side)
@@ -170,28 +169,31 @@ def settle(forest: int, first: int, last: int) -> None:
                 if not is_leaf(forest, tree, child):
                     waits = True
                     depth += 1
-                    if depth == len(stack):
-                        more = np.empty((2 * depth, STACK_WIDTH), np.float64)
-                        more[:depth] = stack
-                        stack = more
-                    put_entry(forest, tree, stack, depth, child)
+                    if depth == len(path):
+                        longer = np.empty(2 * depth, np.int64)
+                        longer[:depth] = path
+                        path = longer
+                    path[depth] = node_at(forest, tree, child)
                     break
                 precision = leaf_precision(forest, tree, child)
                 if not pools:
-                    span = gamma2 * (lifetime - f64(time_at(node), 0))
-                    precision = passed_on(precision, rise_over(stack[depth, DECAY], span))
+                    precision = passed_on(precision, rise_to_end(forest, tree, node))
                 put_f64(message, 0, precision)
                 put_f64(message, 1, leaf_mean(forest, tree, child))
             if waits:
                 continue
-            if depth > 0:
-                parent = node_at(forest, tree, np.int64(stack[depth - 1, NODE]))
-                side = 0 if i32(parent, LEFT) == np.int64(stack[depth, NODE]) else 1
+            parent = path[depth - 1]
+            # Predictions need the rise to the root, too.
+            rise = 0.0 if pools else rise_to(forest, tree, parent, node)
+            if parent != 0:
+                left = i32(parent, LEFT)
+                is_left = left >= 0 and node_at(forest, tree, left) == node
+                message = message_at(parent, 0 if is_left else 1)
                 precision = joint_precision(node)
                 if not pools:
-                    precision = passed_on(precision, stack[depth, RISE])
-                put_f64(message_at(parent, side), 0, precision)
-                put_f64(message_at(parent, side), 1, joint_mean(node))
+                    precision = passed_on(precision, rise)
+                put_f64(message, 0, precision)
+                put_f64(message, 1, joint_mean(node))
             depth -= 1
 
 
@@ -204,6 +206,7 @@ def forget(forest: int, t: int) -> None:
         if i32(node, DIM) >= 0:
             put_f64(message_at(node, 0), 0, UNKNOWN)
             put_f64(message_at(node, 1), 0, UNKNOWN)
+            put_f64(time_at(node), 1, UNKNOWN)
 
 
 @inlined
@@ -341,18 +344,21 @@ def collector(
         gamma2, noise = f64(tree, GAMMA2), f64(tree, NOISE)
         centre = f64(forest, Y_MEAN)
         scale = 0.0 if pools else scale_of(forest, tree)
-        # Of the parent: posterior mean and variance, time and exp(-gamma2 * time).
+        # Of the parent: posterior mean and variance, and its row.
         mean, variance = centre, 0.0
-        time, decay = 0.0, 1.0
         parent = np.int64(0)
         depth = i64(lane, DEPTH)
         for i in range(1, depth + 1):
             entry = lane + ENTRY_BYTES * i
             ref = i64(entry, REF)
             ends = is_leaf(forest, tree, ref)
-            reached = lifetime if ends else f64(time_at(node_at(forest, tree, ref)), 0)
-            span = reached - time
-            rise = 0.0 if pools else rise_over(decay, gamma2 * span)
+            node = np.int64(0) if ends else node_at(forest, tree, ref)
+            rise = 0.0
+            if not pools:
+                if ends:
+                    rise = rise_to_end(forest, tree, parent)
+                else:
+                    rise = rise_to(forest, tree, parent, node)
             share, mean_here, variance_here = posterior_below(
                 forest, tree, parent, ref, rise, mean, variance
             )
@@ -364,19 +370,19 @@ def collector(
                 if pools:
                     add(out, weight, mean_here, 0.0, centre)
                 elif weight > NOTHING:
-                    r, r2 = moments_of_branch(eta, span, gamma2, decay)
+                    time = f64(time_at(parent), 0) if parent != 0 else 0.0
+                    reached = lifetime if ends else f64(time_at(node), 0)
+                    decay = math.exp(-gamma2 * time)
+                    r, r2 = moments_of_branch(eta, reached - time, gamma2, decay)
                     gap = mean_here - mean
                     # A bridge between the two means, and the new leaf's own way from there.
                     free = (1.0 - 2.0 * r + r2) * variance + r2 * variance_here
                     free += 2.0 * (r - r2) * common + (r - r2) * rise
-                    free += rise_over(decay, gamma2 * (lifetime - time)) - r * rise + noise
+                    free += rise_to_end(forest, tree, parent) - r * rise + noise
                     spread = scale * free + (r2 - r * r) * gap * gap
                     add(out, weight, mean + r * gap, spread, centre)
             mean, variance = mean_here, variance_here
-            if not ends:
-                time = reached
-                decay = math.exp(-gamma2 * time)
-                parent = node_at(forest, tree, ref)
+            parent = node
         add(out, f64(lane, REACH), mean, scale * (variance + noise), centre)
 
     compiled: Callable[[int, int, int, int], None] = collect

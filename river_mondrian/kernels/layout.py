@@ -11,8 +11,9 @@ A forest over classes keeps sets of them. An internal node has the classes below
 interpolated Kneser-Ney counts are c_jk = tab_left,k + tab_right,k, each 0 or 1. A leaf keeps its
 classes in the left set and its row of class counts, if any, in `RIGHT`. A forest over targets keeps
 messages, pairs of float64: what each child says of the node's mean; a leaf's own weight and mean
-are in the left one. The time of the node's cut follows, as a float64: a node's differences of times
-change by rounding when another is put above it, which must not reach the messages below.
+are in the left one. Two float64 follow: the time of the node's cut, since differences of times
+change by rounding when another node is put between, which must not reach the messages below; and
+how far the logistic function of `gaussian` rises from the parent's time to that.
 
 A leaf has the first of its points in `LEFT` (points are linked). A box side is NaN in a dimension
 in which no point of the node has a value.
@@ -35,12 +36,13 @@ COUNT = 5
 CLASSES = 6
 MESSAGES = 6
 TIME = 14
+RISE = 16
 
-# Precision of a message that is not up to date.
+# Precision of a message, or rise, that is not up to date.
 UNKNOWN = -1.0
 
 # Words of what a row carries over targets, and of a point's target and weight.
-MESSAGE_WORDS = 10
+MESSAGE_WORDS = 12
 TARGET_WORDS = 4
 
 # DIM of a leaf. A pending leaf is paused: its block has not been sampled. A settled one is known

@@ -305,6 +305,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     put_f32(node, DELTA, time)
     if i64(forest, N_WORDS) == 0:
         put_f64(time_at(node), 0, tau + time)
+        put_f64(time_at(node), 1, UNKNOWN)
     for s in range(2):
         child = i32(node, LEFT + s)
         inherit(forest, tree, node, s, child)
@@ -403,8 +404,10 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
             put_f32(old, DELTA, max(f32(old, DELTA) - time, 0.0))
             if i64(forest, N_WORDS) == 0:
                 tau = min(tau, f64(time_at(old), 0))
+                put_f64(time_at(old), 1, UNKNOWN)
     if i64(forest, N_WORDS) == 0:
         put_f64(time_at(node), 0, tau)
+        put_f64(time_at(node), 1, UNKNOWN)
     hang(forest, tree, j)
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 

@@ -11,13 +11,14 @@ import math
 
 import numpy as np
 
-from .access import link_at, node_at, point_at, target_at, time_at, tree_at
+from .access import link_at, node_at, point_at, target_at, tree_at
 from .gaussian import (
     forget,
     is_leaf,
     message_at,
     posterior_below,
-    rise_over,
+    rise_to,
+    rise_to_end,
     scale_of,
     settle,
 )
@@ -27,7 +28,6 @@ from .layout import (
     EMPTY,
     GAMMA2,
     LEFT,
-    LIFETIME,
     NOISE,
     NONE,
     RIGHT,
@@ -135,24 +135,18 @@ def put_back(forest: int, p: int, n_trees: int, place: np.ndarray) -> None:
 def density(forest: int, t: int, p: int, y: float, weight: float) -> float:
     """Return a tree's predictive density of a target at the leaf of its point."""
     tree = tree_at(forest, t)
-    gamma2, noise, scale = f64(tree, GAMMA2), f64(tree, NOISE), scale_of(forest, tree)
+    noise, scale = f64(tree, NOISE), scale_of(forest, tree)
     mean, variance = f64(forest, Y_MEAN), 0.0
-    time, decay = 0.0, 1.0
     parent = np.int64(0)
     ref = i64(tree, ROOT)
-    while True:
-        ends = is_leaf(forest, tree, ref)
-        reached = f64(forest, LIFETIME)
-        if not ends:
-            reached = f64(time_at(node_at(forest, tree, ref)), 0)
-        rise = rise_over(decay, gamma2 * (reached - time))
+    while not is_leaf(forest, tree, ref):
+        node = node_at(forest, tree, ref)
+        rise = rise_to(forest, tree, parent, node)
         _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
-        if ends:
-            break
-        time = reached
-        decay = math.exp(-gamma2 * time)
-        parent = node_at(forest, tree, ref)
-        ref = child_for(forest, tree, parent, point_at(forest, p))
+        parent = node
+        ref = child_for(forest, tree, node, point_at(forest, p))
+    rise = rise_to_end(forest, tree, parent)
+    _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
     variance = scale * max(variance + noise / weight, LEAST_VARIANCE)
     return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(2.0 * math.pi * variance)
 
