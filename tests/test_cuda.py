@@ -1,0 +1,235 @@
+"""The cells on a device: the same lines over NumPy, and over arrays that refuse the host's."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+from naive import voronoi as naive
+
+from river_mondrian import cuda
+
+
+def partitions(n_pool, t, psi, seed=0, ordered=False):
+    """Draw members without replacement."""
+    rng = np.random.default_rng(seed)
+    drawn = np.array([rng.choice(n_pool, psi, replace=False) for _ in range(t)])
+    return np.sort(drawn, axis=1) if ordered else drawn
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("levels", [2, 4])
+def test_cells_of_whole_numbers_are_the_twins_ties_included(levels, ordered):
+    rng = np.random.default_rng(1)
+    pool = rng.integers(0, levels, (60, 5)).astype(float)
+    X = rng.integers(0, levels, (40, 5)).astype(float)
+    members = partitions(60, 7, 11, ordered=ordered)
+    expected = [naive.cells(x, pool, members.tolist()) for x in X]
+    ties = sum(
+        len({naive.squared_distance(x, pool[p]) for p in partition}) < len(partition)
+        for x in X
+        for partition in members
+    )
+    assert ties > 100
+    assert cuda.VoronoiCells(pool, members).cells(X).tolist() == expected
+
+
+@pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.0), (1.6e9, 1e4), (-3.0, 1e-4)])
+def test_where_cells_differ_it_is_a_near_tie(centre, spread):
+    rng = np.random.default_rng(2)
+    pool = centre + spread * rng.normal(size=(200, 8))
+    # Rows beside the middle of two members of a partition, so that there are near-ties at all.
+    members = partitions(200, 5, 40)
+    pairs = pool[members[0].reshape(-1, 2)]
+    X = pairs.mean(axis=1) + 1e-6 * spread * rng.normal(size=(20, 8))
+    X = np.vstack([X, centre + spread * rng.normal(size=(60, 8))])
+    got = cuda.VoronoiCells(pool, members).cells(X)
+    origin = np.median(pool, axis=0)
+    for x, row in zip(X, got, strict=True):
+        expected = naive.cells(x, pool, members.tolist())
+        for partition, cell, right in zip(members, row, expected, strict=True):
+            far, near = (
+                float(naive.squared_distance(x, pool[partition[column]]))
+                for column in (cell, right)
+            )
+            sizes = [np.linalg.norm(z - origin) for z in (x, *pool[partition])]
+            assert far - near <= 1e-6 * max(sizes) ** 2
+
+
+def test_the_memory_that_may_be_filled_changes_nothing():
+    rng = np.random.default_rng(3)
+    pool, X = rng.normal(size=(300, 6)), rng.normal(size=(150, 6))
+    members = partitions(300, 12, 30)
+    whole = cuda.VoronoiCells(pool, members)
+    assert len(whole._groups) == 1
+    for n_bytes, groups in ((40_000, 1), (12_000, 2), (1, 12)):
+        small = cuda.VoronoiCells(pool, members, n_bytes=n_bytes)
+        assert len(small._groups) >= groups
+        rows, together = small._block(small._groups[0])
+        assert rows < len(X) or n_bytes == 40_000
+        assert together <= len(small._groups[0].members)
+        np.testing.assert_array_equal(small.cells(X), whole.cells(X))
+
+
+def test_blocks_fit_the_memory():
+    pool = np.random.default_rng(4).normal(size=(5000, 20))
+    cells = cuda.VoronoiCells(pool, partitions(5000, 10, 256), n_bytes=4 << 20)
+    for group in cells._groups:
+        rows, together = cells._block(group)
+        assert rows >= 1
+        scores = 4 * rows * len(group.norms)
+        assert group.nbytes + scores + 4 * rows * together * cells.n_cells <= 4 << 20
+
+
+def test_no_rows_and_one_partition_of_one_cell():
+    pool = np.eye(3)
+    members = np.array([[1]])
+    assert cuda.VoronoiCells(pool, members).cells(np.empty((0, 3))).shape == (0, 1)
+    assert cuda.VoronoiCells(pool, members).cells(np.ones((2, 3))).tolist() == [[0], [0]]
+
+
+def test_what_is_on_the_device_goes_with_its_members_and_into_no_pickle():
+    rng = np.random.default_rng(5)
+    pool, members, X = rng.normal(size=(50, 3)), partitions(50, 4, 8), rng.normal(size=(9, 3))
+    first = cuda.nearest_cells(X, pool, members)
+    prepared = cuda._prepared[id(members)][1]
+    np.testing.assert_array_equal(cuda.nearest_cells(X, pool, members), first)
+    assert cuda._prepared[id(members)][1] is prepared
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(prepared)
+    key = id(members)
+    del members
+    gc.collect()
+    assert key not in cuda._prepared
+
+
+class DeviceArray:
+    """An array of a made-up device: it works with its like only, and leaves by `get` only."""
+
+    def __init__(self, data):
+        assert isinstance(data, np.ndarray)
+        self.data = data
+        self.shape = data.shape
+
+    def __len__(self):
+        return len(self.data)
+
+    @property
+    def T(self):
+        return DeviceArray(self.data.T)
+
+    def __getitem__(self, key):
+        return DeviceArray(self.data[key])
+
+    def __setitem__(self, key, value):
+        self.data[key] = value.data
+
+    def __matmul__(self, other):
+        return DeviceArray(self.data @ other.data)
+
+    def __imul__(self, number):
+        assert isinstance(number, np.float32)
+        self.data *= number
+        return self
+
+    def __iadd__(self, other):
+        self.data += other.data
+        return self
+
+    def __add__(self, number):
+        return DeviceArray(self.data + number)
+
+    def sum(self):
+        return self.data.sum()
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("implicit copy to the host")
+
+    def get(self, out):
+        assert out.dtype == self.data.dtype
+        out[...] = self.data
+
+
+def fake_cupy(n_devices=1, free=1 << 20, kernel=True, driver=True):
+    """Make a module with the calls of CuPy that are used, over `DeviceArray`."""
+    module = types.ModuleType("cupy")
+    module.int32 = np.int32
+
+    def count():
+        if not driver:
+            raise OSError("cudaErrorInsufficientDriver")
+        return n_devices
+
+    def arange(n, dtype):
+        if not kernel:
+            raise OSError("cannot find nvrtc")
+        return DeviceArray(np.arange(n, dtype=dtype))
+
+    runtime = types.SimpleNamespace(getDeviceCount=count, memGetInfo=lambda: (free, 2 * free))
+    module.cuda = types.SimpleNamespace(runtime=runtime)
+    module.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
+    module.arange = arange
+    module.asarray = lambda array: DeviceArray(array.copy())
+    module.empty = lambda shape, dtype: DeviceArray(np.empty(shape, dtype))
+    module.take = lambda a, i, axis: DeviceArray(np.take(a.data, i.data, axis))
+    module.argmin = lambda a, axis: DeviceArray(np.argmin(a.data, axis))
+    module.take_along_axis = lambda a, i, axis: DeviceArray(
+        np.take_along_axis(a.data, i.data, axis)
+    )
+    return module
+
+
+@pytest.fixture
+def install(monkeypatch):
+    def put(module):
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        extras = types.ModuleType("cupyx")
+        extras.empty_pinned = np.empty
+        monkeypatch.setitem(sys.modules, "cupyx", extras)
+        return module
+
+    return put
+
+
+@pytest.mark.parametrize("free", [1 << 14, 1 << 22])
+def test_nothing_passes_between_host_and_device_but_by_the_buffers(install, free):
+    install(fake_cupy(free=free))
+    xp = cuda.device_namespace("cuda")
+    rng = np.random.default_rng(6)
+    pool, members, X = rng.normal(size=(90, 4)), partitions(90, 6, 20), rng.normal(size=(70, 4))
+    got = cuda.nearest_cells(X, pool, members, xp)
+    assert type(got) is np.ndarray
+    np.testing.assert_array_equal(got, cuda.VoronoiCells(pool, members).cells(X))
+
+
+def test_the_namespace_of_the_host():
+    assert cuda.device_namespace("cpu") is np
+
+
+def test_an_unknown_device():
+    with pytest.raises(ValueError, match=r'device must be "cpu" or "cuda", got \'gpu\''):
+        cuda.device_namespace("gpu")
+
+
+def test_cupy_is_missing(install):
+    install(None)
+    with pytest.raises(RuntimeError, match=r"needs CuPy: install river-mondrian\[cuda12\]"):
+        cuda.device_namespace("cuda")
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"driver": False}, "no usable driver .*cudaErrorInsufficientDriver"),
+        ({"n_devices": 0}, "finds no device"),
+        ({"kernel": False}, "a first kernel failed .*nvrtc"),
+    ],
+)
+def test_importing_cupy_is_not_enough(install, broken, message):
+    install(fake_cupy(**broken))
+    with pytest.raises(RuntimeError, match=message):
+        cuda.device_namespace("cuda")
