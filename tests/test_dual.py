@@ -1,0 +1,148 @@
+"""OGD with support vectors against Algorithm 1, and as a River classifier."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from naive import dual as naive
+from river import datasets
+
+from river_mondrian import DualOGDClassifier
+
+WIDTH = 0.7
+TWINS = {"laplace": naive.laplace(WIDTH), "gaussian": naive.gaussian(WIDTH)}
+
+
+def samples(n, n_labels, seed=0, holes=0.3):
+    """Draw mappings whose keys come and go, and labels that depend on them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        values = rng.normal(size=6)
+        known = rng.random(6) > holes
+        names = [f"x{j}" for j in range(6) if known[j] and (j < 4 or i > n // 2)]
+        label = int(abs(3.0 * values[0] + values[1])) % n_labels
+        found.append(({name: float(values[int(name[1])]) for name in names}, "abcdef"[label]))
+    return found
+
+
+def ours(kernel, **kwargs):
+    return DualOGDClassifier(kernel, lifetime=WIDTH, gamma=WIDTH, **kwargs)
+
+
+@pytest.mark.parametrize("kernel", TWINS)
+@pytest.mark.parametrize("n_labels", [2, 5])
+def test_f_and_supports_are_the_twins(kernel, n_labels):
+    model, twin = ours(kernel, learning_rate=0.4), naive.OneVersusRest(0.4, TWINS[kernel])
+    for x, y in samples(150, n_labels):
+        got, expected = model.decision_one(x), twin.decision(x)
+        assert list(got) == list(expected)
+        np.testing.assert_allclose(list(got.values()), list(expected.values()), atol=1e-12)
+        if expected:
+            assert model.predict_one(x) == max(expected, key=expected.get)
+        model.learn_one(x, y)
+        twin.learn(x, y)
+    assert len(model.classes) == n_labels
+    assert model.n_supports == twin.n_supports
+    # A key that no support has counts by its distance from 0.
+    x = {"x0": 0.3, "new": -1.5}
+    expected = twin.decision(x)
+    np.testing.assert_allclose(
+        list(model.decision_one(x).values()), list(expected.values()), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("kernel", TWINS)
+def test_two_labels_are_the_algorithm_as_printed(kernel):
+    model, twin = ours(kernel), naive.TwoClasses(0.5, TWINS[kernel])
+    for x, y in samples(200, 2, seed=1):
+        got = model.decision_one(x)
+        np.testing.assert_allclose(got.get("b", 0.0), twin.decision(x), atol=1e-12)
+        assert len(got) < 2 or got["a"] == -got["b"]
+        model.learn_one(x, y)
+        twin.learn(x, 1 if y == "b" else -1)
+    assert model.n_supports == len(twin.supports) < 200
+
+
+def test_the_kernel_of_far_numbers_is_not_rounded_away():
+    model = ours("gaussian")
+    model.learn_one({"time": 1.6e9, "x": 0.1}, True)
+    close = {"time": 1.6e9 + 1.0, "x": 0.2}
+    assert model.decision_one({"time": 1.6e9, "x": 0.1})[True] == 0.5
+    assert model.decision_one(close)[True] == pytest.approx(0.5 * math.exp(-WIDTH * 1.01))
+
+
+def test_weight_is_a_factor_of_the_step():
+    model = ours("laplace", learning_rate=0.3)
+    model.learn_one({"a": 1.0}, 1, w=2.0)
+    assert model.decision_one({"a": 1.0})[1] == pytest.approx(0.6)
+    model.learn_one({"a": 9.0}, 1, w=0.0)
+    assert model.n_supports == 1
+
+
+def test_missing_values_are_zero_and_the_order_of_keys_does_not_matter():
+    whole, sparse, turned = (ours("laplace") for _ in range(3))
+    for x, y in datasets.Phishing().take(80):
+        whole.learn_one(x, y)
+        sparse.learn_one({k: v for k, v in x.items() if v != 0.0} | {"z": math.nan}, y)
+        turned.learn_one(dict(reversed(x.items())), y)
+    assert pickle.dumps(whole) == pickle.dumps(sparse) == pickle.dumps(turned)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "w", "message"),
+    [
+        ({"a": "text"}, True, 1.0, "feature 'a' must be a number, got 'text'"),
+        ({"a": math.inf}, True, 1.0, "feature 'a' must be finite in single precision, got inf"),
+        ({"a": 1.0}, None, 1.0, "the label must not be missing"),
+        ({"a": 1.0}, [1], 1.0, "the label must be hashable"),
+        ({"a": 1.0}, True, -1.0, "the weight must be a finite number >= 0, got -1.0"),
+        ({"a": 1.0}, True, math.nan, "the weight must be a finite number >= 0, got nan"),
+    ],
+)
+def test_bad_input_changes_nothing(x, y, w, message):
+    model = ours("gaussian")
+    for sample, label in samples(20, 2):
+        model.learn_one(sample, label)
+    before = pickle.dumps(model)
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.learn_one({**x, "new": 1.0}, y, w)
+    if y is True and w == 1.0:
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.predict_one(x)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kernel": "linear"}, "kernel must be"),
+        ({"lifetime": 0.0}, "lifetime must be a finite number > 0, got 0.0"),
+        ({"gamma": math.inf}, "gamma must be a finite number > 0, got inf"),
+        ({"learning_rate": True}, "learning_rate must be a finite number > 0, got True"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        DualOGDClassifier(**arguments)
+
+
+def test_copies_go_on_alike_and_memory_counts_the_supports():
+    model = ours("laplace")
+    stream = samples(120, 3)
+    for x, y in stream[:60]:
+        model.learn_one(x, y)
+    size = model._raw_memory_usage
+    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for x, y in stream[60:]:
+        scores = [m.decision_one(x) for m in (model, *twins)]
+        assert scores[0] == scores[1] == scores[2]
+        for m in (model, *twins):
+            m.learn_one(x, y)
+    held = sum(v.nbytes for v in vars(model).values() if isinstance(v, np.ndarray))
+    assert held < model._raw_memory_usage < held + 4000
+    assert model._raw_memory_usage > size
