@@ -70,10 +70,10 @@ def test_two_labels_are_the_algorithm_as_printed(kernel):
 
 def test_the_kernel_of_far_numbers_is_not_rounded_away():
     model = ours("gaussian")
-    far = {f"time{i}": 1.6e9 + 1e5 * i for i in range(9)}
+    far = {f"time{i}": 1.6e9 + 12345.7 * i for i in range(9)}
     model.learn_one({**far, "x": 0.1}, True)
     assert model.decision_one({**far, "x": 0.1})[True] == 0.5
-    close = {**far, "time0": 1.6e9 + 1.0, "x": 0.2}
+    close = {**far, "time0": far["time0"] + 1.0, "x": 0.2}
     assert model.decision_one(close)[True] == pytest.approx(0.5 * math.exp(-WIDTH * 1.01))
 
 
