@@ -69,12 +69,14 @@ def test_two_labels_are_the_algorithm_as_printed(kernel):
 
 
 def test_the_kernel_of_far_numbers_is_not_rounded_away():
-    model = ours("gaussian")
-    far = {f"time{i}": 1.6e9 + 12345.7 * i for i in range(9)}
-    model.learn_one({**far, "x": 0.1}, True)
-    assert model.decision_one({**far, "x": 0.1})[True] == 0.5
-    close = {**far, "time0": far["time0"] + 1.0, "x": 0.2}
-    assert model.decision_one(close)[True] == pytest.approx(0.5 * math.exp(-WIDTH * 1.01))
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        far = {f"time{i}": float(value) for i, value in enumerate(rng.uniform(1e9, 2e9, 9))}
+        model = ours("gaussian")
+        model.learn_one({**far, "x": 0.1}, True)
+        assert model.decision_one({**far, "x": 0.1})[True] == 0.5
+        close = {**far, "time0": far["time0"] + 1.0, "x": 0.2}
+        assert model.decision_one(close)[True] == pytest.approx(0.5 * math.exp(-WIDTH * 1.01))
 
 
 def test_weight_is_a_factor_of_the_step():
