@@ -8,13 +8,10 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
-from .inputs import check_label, check_value, ordered
-from .kernels.dual import GAUSSIAN, LAPLACE, sum_over_rows
-
-KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
+from .inputs import check_label
+from .rows import KINDS, SparseRows, grown, read_nonzero
 
 
 class DualOGDClassifier(base.Classifier):
@@ -88,14 +85,9 @@ class DualOGDClassifier(base.Classifier):
         self.lifetime = lifetime
         self.gamma = gamma
         self.learning_rate = learning_rate
-        self._places: dict[Hashable, int] = {}
         self._labels: dict[Hashable, int] = {}
-        self._n = 0
-        self._starts = np.zeros(1, dtype=np.int64)
-        self._columns = np.zeros(0, dtype=np.int32)
-        self._values = np.zeros(0)
+        self._supports = SparseRows(kernel, lifetime if kernel == "laplace" else gamma)
         self._coefficients = np.zeros((0, 0))
-        self._dense = np.zeros(0)
 
     @property
     def _multiclass(self) -> bool:
@@ -109,35 +101,7 @@ class DualOGDClassifier(base.Classifier):
     @property
     def n_supports(self) -> int:
         """Number of support vectors."""
-        return self._n
-
-    def _decide(self, values: Mapping[Hashable, float], out: NDArray[np.float64]) -> None:
-        """Write f of each class to `out`."""
-        kind = KINDS[self.kernel]
-        known = {
-            self._places[name]: value for name, value in values.items() if name in self._places
-        }
-        places, there = list(known), list(known.values())
-        # Summed in one order, whatever the mapping's.
-        if kind == LAPLACE:
-            rate, size = self.lifetime, math.fsum(map(abs, values.values()))
-        else:
-            rate, size = self.gamma, math.fsum(value * value for value in values.values())
-        self._dense[places] = there
-        sum_over_rows(
-            self._n,
-            len(values),
-            kind,
-            float(rate),
-            size,
-            self._dense,
-            self._starts,
-            self._columns,
-            self._values,
-            self._coefficients,
-            out,
-        )
-        self._dense[places] = 0.0
+        return len(self._supports)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Make a sample a support vector where its hinge loss is not 0.
@@ -163,17 +127,19 @@ class DualOGDClassifier(base.Classifier):
         check_label(y)
         if not 0.0 <= w < math.inf:
             raise ValueError(f"the weight must be a finite number >= 0, got {w!r}")
-        values = _read(x)
+        values = read_nonzero(x)
         label = self._labels.get(y)
         if label is None:
             label = self._add_label(y)
-        scores = np.empty(len(self._labels))
-        self._decide(values, scores)
+        scores = self._supports.weighted_sums(values, self._coefficients)
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
-            self._add_support(values, steps)
+            n = len(self._supports)
+            self._supports.add(values)
+            self._coefficients = grown(self._coefficients, n + 1)
+            self._coefficients[n] = steps
 
     def _add_label(self, y: Hashable) -> int:
         n = len(self._labels)
@@ -184,23 +150,6 @@ class DualOGDClassifier(base.Classifier):
         self._coefficients = wider
         self._labels[y] = n
         return n
-
-    def _add_support(self, values: Mapping[Hashable, float], steps: NDArray[np.float64]) -> None:
-        for name in ordered(name for name in values if name not in self._places):
-            self._places[name] = len(self._places)
-        self._dense = _grown(self._dense, len(self._places))
-        row = sorted((self._places[name], value) for name, value in values.items())
-        start = int(self._starts[self._n])
-        stop = start + len(row)
-        self._starts = _grown(self._starts, self._n + 2)
-        self._columns = _grown(self._columns, stop)
-        self._values = _grown(self._values, stop)
-        self._coefficients = _grown(self._coefficients, self._n + 1)
-        self._starts[self._n + 1] = stop
-        self._columns[start:stop] = [place for place, _ in row]
-        self._values[start:stop] = [value for _, value in row]
-        self._coefficients[self._n] = steps
-        self._n += 1
 
     def decision_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return each label's f(x).
@@ -215,8 +164,7 @@ class DualOGDClassifier(base.Classifier):
         A mapping from label to number; empty before any learning.
 
         """
-        scores = np.empty(len(self._labels))
-        self._decide(_read(x), scores)
+        scores = self._supports.weighted_sums(read_nonzero(x), self._coefficients)
         return dict(zip(self._labels, scores.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -237,27 +185,9 @@ class DualOGDClassifier(base.Classifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        arrays = (self._starts, self._columns, self._values, self._coefficients, self._dense)
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
-        size += sum(sys.getsizeof(array) for array in arrays)
-        for names in (self._places, self._labels):
-            size += sys.getsizeof(names) + sum(sys.getsizeof(name) for name in names)
-        return size
-
-
-def _read(x: Mapping[Any, Any]) -> dict[Hashable, float]:
-    """Check a mapping's values; returns those that are neither missing nor 0."""
-    values = ((name, check_value(name, value)) for name, value in x.items())
-    return {name: value for name, value in values if value == value and value != 0.0}
-
-
-def _grown(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """Return an array of at least `n` rows with the same beginning, twice as long if it grows."""
-    if n <= len(array):
-        return array
-    grown = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._supports.nbytes
+        size += sys.getsizeof(self._coefficients) + sys.getsizeof(self._labels)
+        return size + sum(sys.getsizeof(label) for label in self._labels)
 
 
 def _check_positive(name: str, value: Any) -> None:

@@ -146,6 +146,7 @@ def test_copies_go_on_alike_and_memory_counts_the_supports():
         assert scores[0] == scores[1] == scores[2]
         for m in (model, *twins):
             m.learn_one(x, y)
-    held = sum(v.nbytes for v in vars(model).values() if isinstance(v, np.ndarray))
+    owners = (vars(model), vars(model._supports))
+    held = sum(v.nbytes for o in owners for v in o.values() if isinstance(v, np.ndarray))
     assert held < model._raw_memory_usage < held + 4000
     assert model._raw_memory_usage > size
