@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 import operator
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
+from .kernels import maps
 from .kernels.mondrian import LARGEST
 
 
@@ -120,6 +122,133 @@ class FeatureIndex:
             + sys.getsizeof(self.places)
             + sum(sys.getsizeof(name) for name in self.names)
         )
+
+
+class SampleReader:
+    """Reads mappings and frames for the kernels of a feature map (see `kernels.maps`)."""
+
+    def __init__(self) -> None:
+        self.index = FeatureIndex()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        self.vector = np.full(max(1, len(self.index)), np.nan)
+        self._address = int(self.vector.ctypes.data)
+        self._sample = np.zeros(3, dtype=np.int64)
+        self._sample_address = int(self._sample.ctypes.data)
+        self._widen(16)
+
+    def _widen(self, n: int) -> None:
+        """Make room for `n` entries of a sparse sample."""
+        self._places = np.empty(n, dtype=np.int32)
+        self._values = np.empty(n)
+        self._sample[maps.PLACES] = self._places.ctypes.data
+        self._sample[maps.VALUES] = self._values.ctypes.data
+
+    def __getstate__(self) -> FeatureIndex:
+        return self.index
+
+    def __setstate__(self, index: FeatureIndex) -> None:
+        self.index = index
+        self._make_room()
+
+    def add(self, names: Iterable[Hashable]) -> None:
+        """Learn the features among these that are new, in the order of their names."""
+        new = [name for name in names if name not in self.index.places]
+        if new:
+            self.index.add(ordered(new))
+            self._make_room()
+
+    def knows(self, x: Mapping[Any, Any]) -> bool:
+        """Tell whether all keys of a mapping are known features."""
+        return x.keys() <= self.index.places.keys()
+
+    def read(self, x: Mapping[Any, Any]) -> int:
+        """Write a mapping to a vector, NaN where it lacks a feature; returns its address."""
+        if not self.index.read_known(x, self.vector):
+            self.index.write(self.index.read(x), self.vector)
+        return self._address
+
+    def read_sparse(self, x: Mapping[Any, Any]) -> int:
+        """Write a mapping's entries; returns the address of a sparse sample."""
+        n = len(x)
+        if n > len(self._places):
+            self._widen(2 * n)
+        try:
+            struct.Struct(f"{n}d").pack_into(self._values.data, 0, *x.values())
+        except (struct.error, OverflowError):
+            self._values[:n] = [check_value(name, value) for name, value in x.items()]
+        self._places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
+        self._sample[maps.ENTRIES] = n
+        return self._sample_address
+
+    def entries(
+        self, x: Mapping[Any, Any], learn: bool = True
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Check a mapping and return the places and values of its non-zero entries, by place.
+
+        With `learn`, features that are new get a place first; else they are left out.
+        """
+        values = self.index.read(x)
+        if learn:
+            self.add(values)
+        found = sorted(
+            (self.index.places[name], value)
+            for name, value in values.items()
+            if value != 0.0 and name in self.index.places
+        )
+        return (
+            np.array([place for place, _ in found], dtype=np.int32),
+            np.array([value for _, value in found], dtype=np.float32),
+        )
+
+    def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        """Learn a frame's features in the order in which `add` on each row would."""
+        known = ~np.isnan(columns)
+        first = {
+            name: int(rows.argmax())
+            for name, rows in zip(names, known.T, strict=True)
+            if name not in self.index.places and rows.any()
+        }
+        if first:
+            self.index.add(sorted(ordered(first), key=first.__getitem__))
+            self._make_room()
+
+    def arrange(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Bring a frame's columns into the order of the features, NaN for those it lacks."""
+        values = np.full((len(columns), len(self.vector)), np.nan)
+        for source, name in enumerate(names):
+            target = self.index.places.get(name)
+            if target is not None:
+                values[:, target] = columns[:, source]
+        return values
+
+    def csr(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
+        """Return the places, values and row starts of a frame's known, non-zero entries."""
+        place_of = np.array([self.index.places.get(name, -1) for name in names], dtype=np.int32)
+        order = np.argsort(place_of, kind="stable")
+        order = order[place_of[order] >= 0]
+        there = columns[:, order]
+        kept = (there != 0.0) & ~np.isnan(there)
+        starts = np.zeros(len(columns) + 1, dtype=np.int64)
+        np.cumsum(kept.sum(axis=1), out=starts[1:])
+        rows, places = np.nonzero(kept)
+        return place_of[order][places], there[rows, places], starts
+
+    def too_large(self, place: int, value: Any) -> ValueError:
+        """Return the error for a value that is not finite in single precision."""
+        name = self.index.names[place]
+        return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        buffers = (self.vector, self._sample, self._places, self._values)
+        return self.index.nbytes + sum(buffer.nbytes for buffer in buffers)
 
 
 def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]:

@@ -1,0 +1,1 @@
+"""Feature maps: transformers, and what the learners of `linear` stand on."""
