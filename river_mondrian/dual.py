@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from river import base
 
+from .arguments import check_kernel, check_positive
 from .inputs import check_label
-from .rows import KINDS, SparseRows, grown, read_nonzero
+from .rows import SparseRows, grown, read_nonzero
 
 
 class DualOGDClassifier(base.Classifier):
@@ -76,11 +77,8 @@ class DualOGDClassifier(base.Classifier):
         gamma: float = 1.0,
         learning_rate: float = 0.5,
     ) -> None:
-        if kernel not in KINDS:
-            raise ValueError(f'kernel must be "laplace" or "gaussian", got {kernel!r}')
-        _check_positive("lifetime", lifetime)
-        _check_positive("gamma", gamma)
-        _check_positive("learning_rate", learning_rate)
+        check_kernel(kernel, lifetime, gamma)
+        check_positive("learning_rate", learning_rate)
         self.kernel = kernel
         self.lifetime = lifetime
         self.gamma = gamma
@@ -188,9 +186,3 @@ class DualOGDClassifier(base.Classifier):
         size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._supports.nbytes
         size += sys.getsizeof(self._coefficients) + sys.getsizeof(self._labels)
         return size + sum(sys.getsizeof(label) for label in self._labels)
-
-
-def _check_positive(name: str, value: Any) -> None:
-    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not real or not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .inputs import check_value, ordered
-from .kernels.rows import GAUSSIAN, LAPLACE, similarities, sum_over_rows
+from .kernels.rows import GAUSSIAN, LAPLACE, sum_over_rows
 
 KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
 
@@ -84,25 +84,6 @@ class SparseRows:
         self.dense[found] = [value for name, value in values.items() if name in self.places]
         return found
 
-    def similarities(self, values: Mapping[Hashable, float]) -> NDArray[np.float64]:
-        """Return the kernel of a sample and each row."""
-        out = np.empty(self.n)
-        spread = self._spread(values)
-        similarities(
-            self.n,
-            len(values),
-            self.kind,
-            self.rate,
-            self._size(values),
-            self.dense,
-            self.starts,
-            self.columns,
-            self.values,
-            out,
-        )
-        self.dense[spread] = 0.0
-        return out
-
     def weighted_sums(
         self, values: Mapping[Hashable, float], coefficients: NDArray[np.float64]
     ) -> NDArray[np.float64]:
@@ -115,22 +96,16 @@ class SparseRows:
             self.kind,
             self.rate,
             self._size(values),
-            self.dense,
-            self.starts,
-            self.columns,
-            self.values,
-            coefficients,
-            out,
+            self.dense.ctypes.data,
+            self.starts.ctypes.data,
+            self.columns.ctypes.data,
+            self.values.ctypes.data,
+            coefficients.ctypes.data,
+            len(out),
+            out.ctypes.data,
         )
         self.dense[spread] = 0.0
         return out
-
-    def row(self, i: int) -> dict[Hashable, float]:
-        """Return a stored sample."""
-        names = list(self.places)
-        inside = slice(int(self.starts[i]), int(self.starts[i + 1]))
-        pairs = zip(self.columns[inside].tolist(), self.values[inside].tolist(), strict=True)
-        return {names[place]: value for place, value in pairs}
 
     @property
     def nbytes(self) -> int:

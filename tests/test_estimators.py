@@ -7,7 +7,13 @@ import copy
 import pytest
 from river import checks
 
-from river_mondrian import DualOGDClassifier, MondrianForestClassifier
+from river_mondrian import (
+    DualOGDClassifier,
+    MondrianForestClassifier,
+    NystromFeatures,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+)
 
 MODELS = {
     "default": MondrianForestClassifier(),
@@ -17,6 +23,10 @@ MODELS = {
     "lifetime": MondrianForestClassifier(n_estimators=3, lifetime=2.0, scale=False, seed=3),
     "dual laplace": DualOGDClassifier(),
     "dual gaussian": DualOGDClassifier(kernel="gaussian"),
+    "fourier": RandomFourierFeatures(),
+    "fourier laplace": RandomFourierFeatures(kernel="laplace", seed=3),
+    "binning": RandomBinningFeatures(seed=3),
+    "nystrom": NystromFeatures(n_landmarks=20),
 }
 
 

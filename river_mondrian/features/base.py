@@ -94,9 +94,8 @@ class CompiledMap(abc.ABC):
         self.record[maps.SPARSE] = sparse
         self.record.view(np.float64)[maps.VALUE] = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
-    @staticmethod
     @abc.abstractmethod
-    def _function() -> Callable[..., int]:
+    def _function(self) -> Callable[..., int]:
         """Return the Python function `f(record, x, out)` that is compiled to map a sample."""
 
     @abc.abstractmethod
@@ -215,6 +214,21 @@ class CompiledMap(abc.ABC):
         return sys.getsizeof(self) + sum(array.nbytes for array in arrays)
 
 
+def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
+    """Return the share of columns in which each row of an array equals each row of another.
+
+    The numbers in them are less than `n`, and of one column only.
+    """
+
+    def matrix(rows: Array) -> sparse.csr_matrix:
+        starts = np.arange(0, rows.size + 1, rows.shape[1])
+        return sparse.csr_matrix((np.ones(rows.size), rows.ravel(), starts), (len(rows), n))
+
+    shared: NDArray[np.float64] = (matrix(first) @ matrix(second).T).toarray()
+    shared /= first.shape[1]
+    return shared
+
+
 class FeatureMap(base.MiniBatchTransformer):
     """Base of the feature maps.
 
@@ -312,25 +326,10 @@ class FeatureMap(base.MiniBatchTransformer):
         compiled = self._map
         if compiled is None:
             return {}
-        out = self._output(x).tolist()
+        out = self._output(x)
         if compiled.dense:
-            return dict(zip(compiled.names(range(len(out))), out, strict=True))
-        return dict.fromkeys(compiled.names(out), compiled.value)
-
-    def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
-        """Return the kernel of two samples: the dot product of what they are mapped to.
-
-        Raises
-        ------
-        RuntimeError
-            If the map cannot map yet.
-
-        """
-        first = self._output(x).copy()
-        second = self._output(y)
-        if self._ready().dense:
-            return float(first @ second)
-        return float((first == second).mean())
+            return dict(zip(compiled.names(range(len(out))), out.tolist(), strict=True))
+        return dict.fromkeys(compiled.names(self._known(out).tolist()), compiled.value)
 
     # Many samples.
 
@@ -338,6 +337,10 @@ class FeatureMap(base.MiniBatchTransformer):
         """Read a frame; returns it as a narwhals one with its rows' outputs."""
         frame, names, columns = read_frame(X)
         return frame, self._outputs(names, columns, self._ready())
+
+    def _known(self, out: Array) -> Array:
+        """Return the cells among outputs that have a column, in one dimension."""
+        return out.ravel()
 
     def _csr(self, out: Array) -> sparse.csr_matrix:
         compiled = self._ready()
@@ -378,7 +381,7 @@ class FeatureMap(base.MiniBatchTransformer):
         if compiled.dense:
             columns = compiled.names(range(compiled.n_columns))
             return to_native_frame(dict(zip(columns, out.T, strict=True)), like=frame)
-        present = np.unique(out)
+        present = np.unique(self._known(out))
         matrix = self._csr(out)[:, present]
         return sparse_to_native_frame(matrix, columns=compiled.names(present.tolist()), like=frame)
 
@@ -423,11 +426,7 @@ class FeatureMap(base.MiniBatchTransformer):
         if self._ready().dense:
             product: NDArray[np.float64] = first @ second.T
             return product
-        left, right = self._csr(first), self._csr(second)
-        left.data[:] = right.data[:] = 1.0
-        shared: NDArray[np.float64] = (left @ right.T).toarray()
-        shared /= first.shape[1]
-        return shared
+        return share_of_equals(first, second, self._ready().n_columns)
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -442,6 +441,18 @@ class CellFeatures(FeatureMap):
     def _cells(self, columns: Array) -> Array:
         """Turn columns into what numbers the cells of each partition."""
         return columns.astype(np.int64)
+
+    def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
+        """Return the share of partitions in which two samples fall into the same cell.
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        first = self._output(x).copy()
+        return float((first == self._output(y)).mean())
 
     def cells_one(self, x: Mapping[Any, Any]) -> NDArray[np.int64]:
         """Return the cell of each partition in which a sample falls.
