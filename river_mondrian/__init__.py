@@ -1,5 +1,6 @@
 """Random partitions for River: online learners and feature maps over Mondrian processes."""
 
+from .features import IsolationFeatures
 from .forest import MondrianForestClassifier
 
-__all__ = ["MondrianForestClassifier"]
+__all__ = ["IsolationFeatures", "MondrianForestClassifier"]

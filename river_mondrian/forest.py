@@ -13,7 +13,15 @@ from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from . import reading
-from .inputs import FeatureIndex, check_label, ordered, read_frame, read_labels
+from .inputs import (
+    FeatureIndex,
+    check_integer,
+    check_label,
+    is_real,
+    ordered,
+    read_frame,
+    read_labels,
+)
 from .trees import WARM_UP, MondrianTrees
 
 if TYPE_CHECKING:
@@ -111,13 +119,13 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
         n_jobs: int = 1,
         seed: int | None = None,
     ) -> None:
-        _check_integer("n_estimators", n_estimators, 1)
-        _check_integer("n_jobs", n_jobs, 1)
+        check_integer("n_estimators", n_estimators, 1)
+        check_integer("n_jobs", n_jobs, 1)
         if max_nodes is not None:
-            _check_integer("max_nodes", max_nodes, 1)
-        if not _is_real(lifetime) or not lifetime >= 0.0:
+            check_integer("max_nodes", max_nodes, 1)
+        if not is_real(lifetime) or not lifetime >= 0.0:
             raise ValueError(f"lifetime must be a number >= 0, got {lifetime!r}")
-        if gamma is not None and not (_is_real(gamma) and 0.0 < gamma < math.inf):
+        if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
             raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")
         self.n_estimators = n_estimators
         self.lifetime = lifetime
@@ -447,12 +455,3 @@ class MondrianForestClassifier(base.MiniBatchClassifier):
         if self._trees is not None:
             size += self._trees.nbytes
         return size
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def _check_integer(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
 from .kernels import maps
-from .kernels.mondrian import LARGEST
+from .kernels.memory import LARGEST
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
@@ -166,7 +166,11 @@ class SampleReader:
     def read(self, x: Mapping[Any, Any]) -> int:
         """Write a mapping to a vector, NaN where it lacks a feature; returns its address."""
         if not self.index.read_known(x, self.vector):
-            self.index.write(self.index.read(x), self.vector)
+            self.read_sparse(x)
+            places, values = self._places[: len(x)], self._values[: len(x)]
+            known = places >= 0
+            self.vector.fill(np.nan)
+            self.vector[places[known]] = values[known]
         return self._address
 
     def read_sparse(self, x: Mapping[Any, Any]) -> int:
@@ -341,3 +345,14 @@ def check_label(label: Any) -> None:
         raise TypeError(f"the label must be hashable, got {label!r}") from None
     if label is None or label != label:
         raise ValueError(f"the label must not be missing, got {label!r}")
+
+
+def is_real(value: Any) -> bool:
+    """Tell whether an argument is a real number and no truth value."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse an argument that is no integer, or one below `least`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .arena import Arena
 from .kernels import hnsp, mondrian
 from .kernels import layout as at
-from .kernels.mondrian import LARGEST
+from .kernels.memory import LARGEST
 
 NAN_BITS = 0x7FC00000
 

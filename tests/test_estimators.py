@@ -7,7 +7,7 @@ import copy
 import pytest
 from river import checks
 
-from river_mondrian import MondrianForestClassifier
+from river_mondrian import IsolationFeatures, MondrianForestClassifier
 
 MODELS = {
     "default": MondrianForestClassifier(),
@@ -15,6 +15,9 @@ MODELS = {
     "bounded": MondrianForestClassifier(n_estimators=3, max_nodes=31, seed=3),
     "unpaused": MondrianForestClassifier(n_estimators=3, split_pure=True, seed=3),
     "lifetime": MondrianForestClassifier(n_estimators=3, lifetime=2.0, scale=False, seed=3),
+    "anne": IsolationFeatures(seed=3),
+    "iforest": IsolationFeatures(n_cells=4, pool_size=50, method="iforest", seed=3),
+    "unseeded": IsolationFeatures(scale=True),
 }
 
 
@@ -33,5 +36,6 @@ def test_river_check(model, check):
     check(copy.deepcopy(model))
 
 
-def test_no_check_is_skipped():
-    assert MondrianForestClassifier()._unit_test_skips() == set()
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_no_check_is_skipped(model):
+    assert model._unit_test_skips() == set()

@@ -16,13 +16,15 @@ from `N_INPUTS` on are ignored) and the address of their values (float64).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .memory import exact_kernel, i64, put_i64
+from .memory import FARTHEST, LARGEST, exact_inlined, exact_kernel, f64, i32, i64, put_f32, put_i64
 
 # Words of a map's record; the map's own words follow.
 FUNCTION = 0
@@ -94,4 +96,32 @@ def map_sparse_rows(
         if bad >= 0:
             return row * i64(record, N_INPUTS) + bad
         out += word * i64(record, N_OUT)
+    return -1
+
+
+@exact_inlined
+def scaled(value: float, factor: float) -> float:
+    """Round a value to single precision before and after scaling, and end it at `FARTHEST`."""
+    value = np.float64(np.float32(value)) * factor
+    return np.float64(np.float32(min(max(value, -FARTHEST), FARTHEST)))
+
+
+@exact_inlined
+def read_vector(record: int, x: int, factors: int, row: int) -> int:
+    """Write a vector to a row of float32, scaled, with 0 for NaN; returns like a map."""
+    for place in range(i64(record, N_INPUTS)):
+        value = f64(x, place)
+        if math.fabs(value) > LARGEST:
+            return place
+        put_f32(row, place, scaled(value, f64(factors, place)) if value == value else 0.0)
+    return -1
+
+
+@exact_inlined
+def bad_entry(record: int, x: int) -> int:
+    """Return the place of an entry that is not finite in single precision, or -1."""
+    places, values = i64(x, PLACES), i64(x, VALUES)
+    for e in range(i64(x, ENTRIES)):
+        if 0 <= i32(places, e) < i64(record, N_INPUTS) and math.fabs(f64(values, e)) > LARGEST:
+            return i32(places, e)
     return -1

@@ -13,12 +13,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Largest raw value that is taken, single precision's own, and largest scaled one.
+LARGEST = float(np.finfo(np.float32).max)
+FARTHEST = 1e30
 
 # A chunk holds 2**CHUNK_BITS rows.
 CHUNK_BITS = 7

@@ -66,6 +66,8 @@ from .layout import (
     WALK_TAU,
 )
 from .memory import (
+    FARTHEST,
+    LARGEST,
     f32,
     f64,
     i32,
@@ -83,10 +85,6 @@ from .random import exponential, uniform
 DONE = 0
 GO_ON = 1
 FULL = 2
-
-# Largest raw value that is taken, single precision's own, and largest scaled one.
-LARGEST = float(np.finfo(np.float32).max)
-FARTHEST = 1e30
 
 # Trees that a kernel walks in lock-step, so that one tree's cache misses overlap another's.
 LANES = 16
