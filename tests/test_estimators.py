@@ -9,6 +9,7 @@ from river import checks
 
 from river_mondrian import (
     DualOGDClassifier,
+    IsolationFeatures,
     MondrianForestClassifier,
     NystromFeatures,
     RandomBinningFeatures,
@@ -27,6 +28,9 @@ MODELS = {
     "fourier laplace": RandomFourierFeatures(kernel="laplace", seed=3),
     "binning": RandomBinningFeatures(seed=3),
     "nystrom": NystromFeatures(n_landmarks=20),
+    "anne": IsolationFeatures(seed=3),
+    "iforest": IsolationFeatures(n_cells=4, pool_size=50, method="iforest", seed=3),
+    "unseeded": IsolationFeatures(scale=True),
 }
 
 

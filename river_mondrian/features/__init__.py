@@ -2,6 +2,12 @@
 
 from .binning import RandomBinningFeatures
 from .fourier import RandomFourierFeatures
+from .isolation import IsolationFeatures
 from .nystrom import NystromFeatures
 
-__all__ = ["NystromFeatures", "RandomBinningFeatures", "RandomFourierFeatures"]
+__all__ = [
+    "IsolationFeatures",
+    "NystromFeatures",
+    "RandomBinningFeatures",
+    "RandomFourierFeatures",
+]

@@ -250,6 +250,11 @@ class FeatureMap(base.MiniBatchTransformer):
 
     # What learners use, too.
 
+    @property
+    def _settled(self) -> bool:
+        """Whether `_map` is there and will not be replaced by another."""
+        return self._map is not None and self._pool is None
+
     def _observe(self, x: Mapping[Any, Any]) -> None:
         """Let the map learn from a sample that a learner is about to learn."""
         self.learn_one(x)
@@ -257,7 +262,7 @@ class FeatureMap(base.MiniBatchTransformer):
     def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Let the map learn from the rows of a frame that a learner is about to learn.
 
-        It must not replace `_map` here: a learner feeds the rows one by one while it might.
+        It is called where `_settled` only: before, a learner feeds the rows one by one.
         """
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> int:
@@ -500,7 +505,7 @@ class Pooled(FeatureMap):
 
     It is built early and again whenever their number has doubled, so that it is useful from the
     second sample on. Building may be spread over calls (`CompiledMap.advance`); until it is done
-    the map stays as it was.
+    the map stays as it was. Samples that come while the last map is built are stored for learners.
     """
 
     pool_size: int
@@ -544,9 +549,8 @@ class Pooled(FeatureMap):
         """
         if self._pool is None:
             return
-        if len(self._pool) < self.pool_size:
-            self._pool.append(*self._reader.entries(x))
-            self._begin_where_due()
+        self._pool.append(*self._reader.entries(x))
+        self._begin_where_due()
         self._advance()
 
     def learn_many(self, X: Any) -> None:
@@ -572,11 +576,10 @@ class Pooled(FeatureMap):
         start = 0
         while start < len(columns) and self._pool is not None:
             stop = start + 1
-            if len(self._pool) < self.pool_size:
-                if self._next is None:
-                    stop = min(len(columns), start + self._until_build())
-                self._store(names, columns[start:stop])
-                self._begin_where_due()
+            if self._next is None:
+                stop = min(len(columns), start + self._until_build())
+            self._store(names, columns[start:stop])
+            self._begin_where_due()
             self._advance()
             start = stop
 
@@ -589,7 +592,7 @@ class Pooled(FeatureMap):
     def _begin_where_due(self) -> None:
         assert self._pool is not None
         n = len(self._pool)
-        if n >= 2 and (n == self.pool_size or n & (n - 1) == 0):
+        if n == self.pool_size or (2 <= n < self.pool_size and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)
             self._n_builds += 1
 
@@ -597,7 +600,7 @@ class Pooled(FeatureMap):
         assert self._pool is not None
         if self._next is not None and self._next.advance():
             self._map, self._next = self._next, None
-            if len(self._pool) == self.pool_size:
+            if len(self._pool) >= self.pool_size:
                 self._pool = None
 
     @property

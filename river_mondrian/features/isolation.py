@@ -1,0 +1,395 @@
+"""Isolation kernel feature maps."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..inputs import check_integer
+from ..kernels import isolation, voronoi
+from ..kernels.distance import LANES, padded
+from ..kernels.memory import FARTHEST
+from .base import Array, CellFeatures, CompiledMap, Pooled
+from .pool import Pool
+
+# Entries that one call looks at while it grows isolation trees, about 5 ms.
+GROWTH = 1_000_000
+
+# Samples are read by their entries where features are many and fewer than this share of a sample's
+# are not zero.
+MANY_FEATURES = 256
+DENSE_SHARE = 0.1
+
+# What an entry in the index from features to points costs, in units of a feature of a dense point.
+ENTRY_COST = 6.0
+
+
+class IsolationFeatures(Pooled, CellFeatures):
+    """Isolation kernel feature map.
+
+    The isolation kernel[^1] of two samples is the share of random partitions in which both fall
+    into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
+    pool of samples: cells are small where data are dense and large where they are sparse, so that
+    the kernel adapts to the data, without labels. Its feature map is exact and finite. A sample
+    has one cell per partition, whatever the number of cells, so that linear models on the map
+    (see `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
+
+    With `method="anne"` a partition is the Voronoi diagram of its points, by Euclidean distance.
+    Where two are equally near, the one earlier in the pool wins, whose order is random. With
+    `method="iforest"` it is an isolation tree, cut at random parallel to the axes until each of
+    its points is alone. Points that coincide share the cell of the first of them.
+
+    Samples are learned until there are `pool_size`; then the map is final. Before, it is built
+    anew whenever the number of samples has doubled, from 2 on, with a quarter as many points per
+    partition as there are samples, and at most `n_cells`. Building takes place within calls of
+    `learn_one`, a bounded part in each.
+
+    Parameters
+    ----------
+    n_partitions
+        Number of partitions, t in the paper. The kernel's standard error is at most
+        0.5 / sqrt(n_partitions).
+    n_cells
+        Number of points that a partition isolates, psi in the paper: how sharp the kernel is. It
+        is what to tune; powers of two from 4 to 4096 cover most data. Never more than a quarter
+        of the pool are used.
+    method
+        "anne" for Voronoi diagrams, the more accurate, or "iforest" for isolation trees, the
+        faster.
+    pool_size
+        Number of samples from which the final map is built.
+    scale
+        Whether to divide each feature by its range over the pool. By default values are used as
+        they are, and features should have comparable units. Scaled values end at 1e30.
+    device
+        Where `learn_many`, `transform_many`, `cells_many` and the like find Voronoi cells: "cpu",
+        or "cuda" for a GPU through CuPy. Distances are in single precision there, so that a
+        sample that is about as near to two points may fall into the other's cell.
+    seed
+        Random seed for reproducibility.
+
+    Notes
+    -----
+    A feature that is absent from a mapping, NaN, or null in a frame is 0, as in text. Features
+    that no sample of the pool has are ignored, which changes no cell. Mappings with few out of very
+    many features are never made dense: time and memory are proportional to their entries.
+
+    The names of columns carry the number of the build (`anne7_12_34` is cell 34 of partition 12 of
+    the eighth build), so that a linear model downstream does not mistake one for another.
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import IsolationFeatures
+
+    >>> features = IsolationFeatures(n_partitions=200, n_cells=16, pool_size=256, seed=1)
+    >>> for x, _ in datasets.Phishing().take(300):
+    ...     features.learn_one(x)
+
+    >>> len(features.transform_one(x))
+    200
+    >>> features.kernel(x, x)
+    1.0
+    >>> features.cells_one(x).shape
+    (200,)
+
+    References
+    ----------
+    [^1]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
+    Efficient and Effective Large Scale Online Kernel Learning. Data Mining and Knowledge
+    Discovery 35. Sections 4 and 5, Equations 1 and 2.
+
+    """
+
+    def __init__(
+        self,
+        n_partitions: int = 100,
+        n_cells: int = 64,
+        method: str = "anne",
+        pool_size: int = 1024,
+        scale: bool = False,
+        device: str = "cpu",
+        seed: int | None = None,
+    ) -> None:
+        check_integer("n_partitions", n_partitions, 1)
+        check_integer("n_cells", n_cells, 1)
+        check_integer("pool_size", pool_size, 2)
+        if method not in ("anne", "iforest"):
+            raise ValueError(f'method must be "anne" or "iforest", got {method!r}')
+        if device not in ("cpu", "cuda"):
+            raise ValueError(f'device must be "cpu" or "cuda", got {device!r}')
+        self.n_partitions = n_partitions
+        self.n_cells = n_cells
+        self.method = method
+        self.pool_size = pool_size
+        self.scale = scale
+        self.device = device
+        self.seed = seed
+        self._entropy: int | None = seed
+        super().__init__()
+
+    def _begin(self, number: int, pool: Pool) -> CompiledMap:
+        if self._entropy is None:
+            self._entropy = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+        n = len(pool)
+        psi = max(1, min(self.n_cells, n // 4))
+        rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(number,)))
+        kind = VoronoiMap if self.method == "anne" else IsolationTreesMap
+        return kind(number, self.n_partitions, psi, pool, len(self._reader.index), self.scale, rng)
+
+    def _cells(self, columns: Array) -> Array:
+        compiled = self._ready()
+        psi = compiled.n_columns // compiled.n_out
+        return columns.astype(np.int64) - psi * np.arange(compiled.n_out)
+
+
+class _Partitions(CompiledMap):
+    """Partitions that each isolate `psi` points of a pool."""
+
+    _METHOD: ClassVar[str]
+    _N_WORDS: ClassVar[int]
+
+    def __init__(
+        self,
+        number: int,
+        n_partitions: int,
+        psi: int,
+        pool: Pool,
+        n_inputs: int,
+        scale: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        places, values, starts = pool.csr(0, len(pool))
+        few = len(places) < DENSE_SHARE * len(pool) * n_inputs and n_inputs >= MANY_FEATURES
+        super().__init__(
+            number,
+            n_out=n_partitions,
+            n_columns=n_partitions * psi,
+            n_inputs=n_inputs,
+            dense=False,
+            sparse=few,
+            n_words=self._N_WORDS,
+        )
+        self.psi = psi
+        # The pool's order is random: in it ties are broken, and it is the same for each partition.
+        order = rng.permutation(len(pool))
+        members = np.stack(
+            [np.sort(rng.choice(len(pool), psi, replace=False)) for _ in range(n_partitions)]
+        )
+        used, members = np.unique(members, return_inverse=True)
+        self.members = np.ascontiguousarray(members.reshape(n_partitions, psi).T, dtype=np.int32)
+        points = sparse.csr_matrix((values, places, starts), shape=(len(pool), n_inputs))
+        self.factors = _factors(points, scale)
+        points = points[order[used]]
+        scaled = points.data.astype(np.float64) * self.factors[points.indices]
+        points.data = np.clip(scaled, -FARTHEST, FARTHEST).astype(np.float32)
+        points.eliminate_zeros()
+        self._lay_out(points)
+
+    @abc.abstractmethod
+    def _lay_out(self, points: sparse.csr_matrix) -> None:
+        """Keep what is needed of the points that partitions use."""
+
+    def _point_to(self, arrays: dict[int, Array]) -> None:
+        """Write the addresses of arrays to words of the record."""
+        for word, array in arrays.items():
+            self.record[word] = array.ctypes.data
+
+    def names(self, columns: Sequence[int]) -> list[str]:
+        """Return the names of columns: method, build, partition and cell."""
+        start = f"{self._METHOD}{self.number}_"
+        return [f"{start}{c // self.psi}_{c % self.psi}" for c in columns]
+
+
+class VoronoiMap(_Partitions):
+    """Voronoi diagrams (section 4.2)."""
+
+    _METHOD = "anne"
+    _N_WORDS = voronoi.N_WORDS
+    _ADDRESSES = (
+        voronoi.FACTORS,
+        voronoi.MEMBERS,
+        voronoi.DISTANCES,
+        voronoi.NEAREST,
+        voronoi.SECOND,
+        voronoi.ROW,
+        voronoi.POINTS,
+        voronoi.STARTS,
+        voronoi.ENTRY_PLACES,
+        voronoi.ENTRY_VALUES,
+        voronoi.FEATURE_STARTS,
+        voronoi.FEATURE_POINTS,
+        voronoi.FEATURE_VALUES,
+        voronoi.NORMS,
+        voronoi.X_PLACES,
+        voronoi.X_VALUES,
+        voronoi.X_ENTRIES,
+        voronoi.LANE_SUMS,
+    )
+    _DERIVED = _Partitions._DERIVED | {
+        "row",
+        "distances",
+        "nearest",
+        "second",
+        "x_places",
+        "x_values",
+        "lane_sums",
+    }
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._finish()
+
+    def _lay_out(self, points: sparse.csr_matrix) -> None:
+        n_points, width = points.shape[0], padded(self.n_inputs)
+        self.record[voronoi.N_CELLS] = self.psi
+        self.record[voronoi.N_POINTS] = n_points
+        self.record[voronoi.WIDTH] = width
+        # What a sample like the pool's meets in the index, on average.
+        per_feature = np.bincount(points.indices, minlength=self.n_inputs).astype(np.float64)
+        met = float(per_feature @ per_feature) / n_points
+        self.indexed = self.sparse or ENTRY_COST * met < n_points * width
+        if not self.indexed:
+            self.rows = np.zeros((n_points, width), dtype=np.float32)
+            self.rows[:, : self.n_inputs] = points.toarray()
+            return
+        values = points.data
+        small = (values == np.floor(values)) & (np.abs(values) <= voronoi.LARGEST_WHOLE)
+        self.record[voronoi.WHOLE] = bool(small.all())
+        self.squared = np.asarray(points.astype(np.float64).power(2).sum(axis=1)).ravel()
+        largest = self.squared.max(initial=0.0)
+        self.record.view(np.float64)[voronoi.LARGEST_NORM] = largest
+        self.starts, self.places, self.values = _parts(points)
+        self.by_feature = _parts(points.tocsc())
+
+    def _function(self) -> Callable[..., int]:
+        if not self.indexed:
+            return voronoi.scan
+        return voronoi.look_up_entries if self.sparse else voronoi.look_up_vector
+
+    def _bind(self) -> None:
+        self.distances = np.empty(int(self.record[voronoi.N_POINTS]))
+        self.nearest, self.second = np.empty(self.n_out), np.empty(self.n_out)
+        self._point_to(
+            {
+                voronoi.FACTORS: self.factors,
+                voronoi.MEMBERS: self.members,
+                voronoi.DISTANCES: self.distances,
+                voronoi.NEAREST: self.nearest,
+                voronoi.SECOND: self.second,
+            }
+        )
+        if not self.indexed:
+            self.row = np.zeros(self.rows.shape[1], dtype=np.float32)
+            self._point_to({voronoi.ROW: self.row, voronoi.POINTS: self.rows})
+            return
+        self.x_places = np.empty(max(1, self.n_inputs), dtype=np.int32)
+        self.x_values = np.empty(max(1, self.n_inputs), dtype=np.float32)
+        self.lane_sums = np.empty(LANES)
+        self._point_to(
+            {
+                voronoi.STARTS: self.starts,
+                voronoi.ENTRY_PLACES: self.places,
+                voronoi.ENTRY_VALUES: self.values,
+                voronoi.FEATURE_STARTS: self.by_feature[0],
+                voronoi.FEATURE_POINTS: self.by_feature[1],
+                voronoi.FEATURE_VALUES: self.by_feature[2],
+                voronoi.NORMS: self.squared,
+                voronoi.X_PLACES: self.x_places,
+                voronoi.X_VALUES: self.x_values,
+                voronoi.LANE_SUMS: self.lane_sums,
+            }
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        index = self.by_feature if self.indexed else ()
+        return super().nbytes + sum(array.nbytes for array in index)
+
+
+class IsolationTreesMap(_Partitions):
+    """Isolation trees (section 4.1)."""
+
+    _METHOD = "iforest"
+    _N_WORDS = isolation.N_WORDS
+    _ADDRESSES = (isolation.FACTORS, isolation.ROW, isolation.NODES)
+    _DERIVED = _Partitions._DERIVED | {"row"}
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.record[isolation.N_CELLS] = self.psi
+        self.draws = args[-1].random((self.n_out, 2 * self.psi))
+        self.n_grown = 0
+
+    def _lay_out(self, points: sparse.csr_matrix) -> None:
+        self.starts, self.places, self.values = _parts(points)
+        shape = (self.n_out, max(1, self.psi - 1), isolation.NODE_WIDTH)
+        self.nodes = np.zeros(shape, dtype=np.int32)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all trees have been grown."""
+        return self.n_grown == self.n_out
+
+    def advance(self) -> bool:
+        """Grow some trees; True once all of them are there."""
+        low, high = np.empty((2, max(1, self.n_inputs)), dtype=np.float32)
+        count = np.zeros(max(1, self.n_inputs), dtype=np.int64)
+        looks = 0
+        while self.n_grown < self.n_out and looks < GROWTH:
+            i = self.n_grown
+            nodes = self.nodes[i].ravel()
+            looks += self.psi + isolation.grow(
+                self.starts,
+                self.places,
+                self.values,
+                self.members[:, i].astype(np.int64),
+                self.draws[i],
+                nodes,
+                nodes.view(np.float32),
+                low,
+                high,
+                count,
+                i * self.psi,
+            )
+            self.n_grown += 1
+        if not self.ready:
+            return False
+        # What only growing needs.
+        del self.starts, self.places, self.values, self.members, self.draws
+        self._finish()
+        return True
+
+    def _function(self) -> Callable[..., int]:
+        return isolation.walk_entries if self.sparse else isolation.walk_vector
+
+    def _bind(self) -> None:
+        self.row = np.zeros(max(1, self.n_inputs), dtype=np.float32)
+        self._point_to(
+            {
+                isolation.FACTORS: self.factors,
+                isolation.ROW: self.row,
+                isolation.NODES: self.nodes,
+            }
+        )
+
+
+def _factors(points: sparse.csr_matrix, scale: bool) -> NDArray[np.float64]:
+    """Return what to multiply each feature by; one that does not vary in the pool gets 0."""
+    if not scale or points.shape[1] == 0:
+        return np.ones(max(1, points.shape[1]))
+    low = points.min(axis=0).toarray().ravel().astype(np.float64)
+    reach = points.max(axis=0).toarray().ravel() - low
+    return np.divide(1.0, reach, out=np.zeros_like(reach), where=reach > 0.0)
+
+
+def _parts(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Return the starts, indices and values of a CSR or CSC matrix."""
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
