@@ -7,6 +7,7 @@ NumPy only.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -251,34 +252,34 @@ _prepared: dict[int, tuple[weakref.ref[Any], VoronoiCells]] = {}
 
 
 def nearest_cells(
-    X: NDArray[Any], pool: NDArray[Any], members: NDArray[Any], xp: Any = np
+    X: NDArray[Any], pool: Callable[[], NDArray[Any]], members: NDArray[Any], xp: Any = np
 ) -> Int32:
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
     What depends on the partitions goes to the device once, and stays there as long as the array
-    `members` lives: so `pool` and `members` must not change in place.
+    `members` lives: so `members` and the pool must not change in place.
 
     Parameters
     ----------
     X
         Rows, shape (n, d), without missing values.
     pool
-        The points, shape (P, d).
+        Returns the points, shape (P, d); called where they are not on the device yet.
     members
-        The centres of each partition as numbers of points, shape (t, psi).
+        The centres of each partition as numbers of points, a column per partition: shape (psi, t).
     xp
         The array namespace, see `device_namespace`.
 
     Returns
     -------
-    The column of `members` whose point is nearest, for each row and partition, shape (n, t); ties
-    go to the lower number in the pool.
+    The row of `members` whose point is nearest, for each row and partition, shape (n, t); ties go
+    to the lower number in the pool.
 
     """
     key = id(members)
     entry = _prepared.get(key)
     if entry is None or entry[0]() is not members or entry[1].xp is not xp:
-        prepared = VoronoiCells(pool, members, xp)
+        prepared = VoronoiCells(pool(), members.T, xp)
         reference = weakref.ref(members, lambda _: _prepared.pop(key, None))
         entry = _prepared[key] = (reference, prepared)
     return entry[1].cells(X)

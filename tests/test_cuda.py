@@ -8,10 +8,11 @@ import sys
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 from naive import voronoi as naive
 
-from river_mondrian import cuda
+from river_mondrian import IsolationFeatures, cuda
 
 
 def partitions(n_pool, t, psi, seed=0, ordered=False):
@@ -94,10 +95,12 @@ def test_no_rows_and_one_partition_of_one_cell():
 
 def test_what_is_on_the_device_goes_with_its_members_and_into_no_pickle():
     rng = np.random.default_rng(5)
-    pool, members, X = rng.normal(size=(50, 3)), partitions(50, 4, 8), rng.normal(size=(9, 3))
-    first = cuda.nearest_cells(X, pool, members)
+    pool, X = rng.normal(size=(50, 3)), rng.normal(size=(9, 3))
+    members = partitions(50, 4, 8).T.copy()
+    first = cuda.nearest_cells(X, lambda: pool, members)
+    np.testing.assert_array_equal(first, cuda.VoronoiCells(pool, members.T).cells(X))
     prepared = cuda._prepared[id(members)][1]
-    np.testing.assert_array_equal(cuda.nearest_cells(X, pool, members), first)
+    np.testing.assert_array_equal(cuda.nearest_cells(X, lambda: pool, members), first)
     assert cuda._prepared[id(members)][1] is prepared
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(prepared)
@@ -201,9 +204,72 @@ def test_nothing_passes_between_host_and_device_but_by_the_buffers(install, free
     xp = cuda.device_namespace("cuda")
     rng = np.random.default_rng(6)
     pool, members, X = rng.normal(size=(90, 4)), partitions(90, 6, 20), rng.normal(size=(70, 4))
-    got = cuda.nearest_cells(X, pool, members, xp)
+    got = cuda.nearest_cells(X, lambda: pool, members.T, xp)
     assert type(got) is np.ndarray
     np.testing.assert_array_equal(got, cuda.VoronoiCells(pool, members).cells(X))
+
+
+def frame(X):
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+
+
+def learned(pool, device, **arguments):
+    features = IsolationFeatures(20, 16, pool_size=len(pool), device=device, seed=2, **arguments)
+    features.learn_many(frame(pool))
+    return features
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("binary", [False, True])
+def test_features_on_a_device_have_the_cells_of_the_processor(install, binary, scale):
+    install(fake_cupy())
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(400, 6))
+    X = (X > 1.0).astype(float) if binary else X
+    X[rng.random(X.shape) < 0.1] = np.nan
+    here, there = (learned(X[:200], device, scale=scale) for device in ("cpu", "cuda"))
+    assert there._map.indexed == binary
+    rows = frame(X).assign(never_seen=1.0)
+    expected = here.cells_many(rows)
+    np.testing.assert_array_equal(there.cells_many(rows), expected)
+    assert (there.to_csr(rows) != here.to_csr(rows)).nnz == 0
+    assert there.cells_one(rows.iloc[3].dropna().to_dict()).tolist() == expected[3].tolist()
+    # Nothing of the device is in a pickle, and a copy finds its way to it again.
+    assert id(there._map.members) in cuda._prepared
+    again = pickle.loads(pickle.dumps(there))
+    assert len(pickle.dumps(there)) == len(pickle.dumps(here)) + len("cuda") - len("cpu")
+    np.testing.assert_array_equal(again.cells_many(rows), expected)
+
+
+def test_trees_and_text_stay_on_the_processor(install):
+    install(fake_cupy())
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(64, 3))
+    trees = learned(X, "cuda", method="iforest")
+    expected = learned(X, "cpu", method="iforest").cells_many(frame(X))
+    np.testing.assert_array_equal(trees.cells_many(frame(X)), expected)
+    text = IsolationFeatures(5, 4, pool_size=64, device="cuda", seed=1)
+    for _ in range(64):
+        text.learn_one({f"w{word}": 1.0 for word in rng.integers(0, 100_000, 20)})
+    assert text._map.sparse
+    text.cells_many(pd.DataFrame([{"w1": 1.0}]))
+    assert id(text._map.members) not in cuda._prepared
+
+
+def test_features_without_a_usable_device(install):
+    install(fake_cupy())
+    X = np.random.default_rng(10).normal(size=(32, 3))
+    features = learned(X, "cuda")
+    stored = pickle.dumps(features)
+    install(fake_cupy(n_devices=0))
+    with pytest.raises(RuntimeError, match="CuPy finds no device"):
+        IsolationFeatures(device="cuda")
+    # One that comes from elsewhere maps single samples.
+    arrived = pickle.loads(stored)
+    assert arrived.cells_one({"x0": 1.0}).shape == (20,)
+    with pytest.raises(RuntimeError, match="CuPy finds no device"):
+        arrived.cells_many(frame(X))
+    assert pickle.dumps(arrived) == stored
 
 
 def test_the_namespace_of_the_host():

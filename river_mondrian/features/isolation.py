@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..cuda import device_namespace, nearest_cells
 from ..inputs import check_integer
 from ..kernels import isolation, voronoi
 from ..kernels.distance import LANES, padded
@@ -68,8 +69,9 @@ class IsolationFeatures(Pooled, CellFeatures):
         they are, and features should have comparable units. Scaled values end at 1e30.
     device
         Where `learn_many`, `transform_many`, `cells_many` and the like find Voronoi cells: "cpu",
-        or "cuda" for a GPU through CuPy. Distances are in single precision there, so that a
-        sample that is about as near to two points may fall into the other's cell.
+        or "cuda" for a GPU through CuPy, which has to be usable when the map is made. Distances
+        are in single precision there, so that a sample that is about as near to two points may
+        fall into the other's cell. Text, isolation trees and single samples stay on the CPU.
     seed
         Random seed for reproducibility.
 
@@ -122,8 +124,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         check_integer("pool_size", pool_size, 2)
         if method not in ("anne", "iforest"):
             raise ValueError(f'method must be "anne" or "iforest", got {method!r}')
-        if device not in ("cpu", "cuda"):
-            raise ValueError(f'device must be "cpu" or "cuda", got {device!r}')
+        device_namespace(device)
         self.n_partitions = n_partitions
         self.n_cells = n_cells
         self.method = method
@@ -142,6 +143,15 @@ class IsolationFeatures(Pooled, CellFeatures):
         rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(number,)))
         kind = VoronoiMap if self.method == "anne" else IsolationTreesMap
         return kind(number, self.n_partitions, psi, pool, len(self._reader.index), self.scale, rng)
+
+    def _outputs(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
+    ) -> Array:
+        # Text would be as wide as its vocabulary there.
+        if self.device == "cpu" or not isinstance(compiled, VoronoiMap) or compiled.sparse:
+            return super()._outputs(names, columns, compiled)
+        xp = device_namespace(self.device)
+        return compiled.transform_on(self._reader.arrange(names, columns), xp)
 
     def _cells(self, columns: Array) -> Array:
         compiled = self._ready()
@@ -306,6 +316,20 @@ class VoronoiMap(_Partitions):
                 voronoi.LANE_SUMS: self.lane_sums,
             }
         )
+
+    def transform_on(self, values: NDArray[np.float64], xp: Any) -> Array:
+        """Map checked rows by the arrays of another namespace."""
+        known = np.nan_to_num(values[:, : self.n_inputs]).astype(np.float32)
+        scaled = np.clip(known * self.factors[: self.n_inputs], -FARTHEST, FARTHEST)
+        cells = nearest_cells(scaled.astype(np.float32), self._points, self.members, xp)
+        return cells + self.psi * np.arange(self.n_out, dtype=np.int32)
+
+    def _points(self) -> NDArray[np.float32]:
+        """Return the points that partitions use."""
+        if not self.indexed:
+            return self.rows[:, : self.n_inputs]
+        shape = (len(self.squared), self.n_inputs)
+        return sparse.csr_matrix((self.values, self.places, self.starts), shape).toarray()
 
     @property
     def nbytes(self) -> int:
