@@ -11,8 +11,10 @@ import numpy as np
 from river import base
 
 from .arguments import check_kernel, check_positive
+from .cell_rows import CellRows
+from .features import IsolationFeatures
 from .inputs import check_label
-from .rows import SparseRows, grown, read_nonzero
+from .rows import SparseRows, grown
 
 
 class DualOGDClassifier(base.Classifier):
@@ -29,7 +31,9 @@ class DualOGDClassifier(base.Classifier):
     Parameters
     ----------
     kernel
-        "laplace" for exp(-lifetime |x - y|_1) or "gaussian" for exp(-gamma |x - y|_2^2).
+        "laplace" for exp(-lifetime |x - y|_1), "gaussian" for exp(-gamma |x - y|_2^2), or
+        `IsolationFeatures` for the isolation kernel: a copy learns with the model, and the support
+        vectors get their new cells, but keep their coefficients, whenever it is rebuilt.
     lifetime
         Rate of the Laplace kernel, per unit of the features. The psi of the reference is
         lifetime = log(psi) / number of features.
@@ -72,19 +76,24 @@ class DualOGDClassifier(base.Classifier):
 
     def __init__(
         self,
-        kernel: str = "laplace",
+        kernel: str | IsolationFeatures = "laplace",
         lifetime: float = 1.0,
         gamma: float = 1.0,
         learning_rate: float = 0.5,
     ) -> None:
-        check_kernel(kernel, lifetime, gamma)
+        if not isinstance(kernel, IsolationFeatures):
+            check_kernel(kernel, lifetime, gamma)
         check_positive("learning_rate", learning_rate)
         self.kernel = kernel
         self.lifetime = lifetime
         self.gamma = gamma
         self.learning_rate = learning_rate
         self._labels: dict[Hashable, int] = {}
-        self._supports = SparseRows(kernel, lifetime if kernel == "laplace" else gamma)
+        self._supports: Any
+        if isinstance(kernel, IsolationFeatures):
+            self._supports = CellRows(kernel)
+        else:
+            self._supports = SparseRows(kernel, lifetime if kernel == "laplace" else gamma)
         self._coefficients = np.zeros((0, 0))
 
     @property
@@ -125,17 +134,18 @@ class DualOGDClassifier(base.Classifier):
         check_label(y)
         if not 0.0 <= w < math.inf:
             raise ValueError(f"the weight must be a finite number >= 0, got {w!r}")
-        values = read_nonzero(x)
+        self._supports.observe(x)
+        sample = self._supports.read(x)
         label = self._labels.get(y)
         if label is None:
             label = self._add_label(y)
-        scores = self._supports.weighted_sums(values, self._coefficients)
+        scores = self._supports.weighted_sums(sample, self._coefficients)
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
             n = len(self._supports)
-            self._supports.add(values)
+            self._supports.add(sample)
             self._coefficients = grown(self._coefficients, n + 1)
             self._coefficients[n] = steps
 
@@ -162,7 +172,7 @@ class DualOGDClassifier(base.Classifier):
         A mapping from label to number; empty before any learning.
 
         """
-        scores = self._supports.weighted_sums(read_nonzero(x), self._coefficients)
+        scores = self._supports.weighted_sums(self._supports.read(x), self._coefficients)
         return dict(zip(self._labels, scores.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -183,6 +193,8 @@ class DualOGDClassifier(base.Classifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._supports.nbytes
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + int(self._supports.nbytes)
         size += sys.getsizeof(self._coefficients) + sys.getsizeof(self._labels)
+        if isinstance(self.kernel, IsolationFeatures):
+            size += self.kernel._raw_memory_usage
         return size + sum(sys.getsizeof(label) for label in self._labels)

@@ -16,12 +16,6 @@ from .kernels.rows import GAUSSIAN, LAPLACE, sum_over_rows
 KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
 
 
-def read_nonzero(x: Mapping[Any, Any]) -> dict[Hashable, float]:
-    """Check a mapping's values; returns those that are neither missing nor 0."""
-    values = ((name, check_value(name, value)) for name, value in x.items())
-    return {name: value for name, value in values if value == value and value != 0.0}
-
-
 def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     """Return an array of at least `n` rows with the same beginning, twice as long if it grows."""
     if n <= len(array):
@@ -56,8 +50,16 @@ class SparseRows:
     def __len__(self) -> int:
         return self.n
 
+    def observe(self, x: Mapping[Any, Any]) -> None:
+        """Do nothing: these kernels learn nothing."""
+
+    def read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
+        """Check a mapping's values; returns those that are neither missing nor 0."""
+        values = ((name, check_value(name, value)) for name, value in x.items())
+        return {name: value for name, value in values if value == value and value != 0.0}
+
     def add(self, values: Mapping[Hashable, float]) -> None:
-        """Append a sample, given by `read_nonzero`."""
+        """Append a sample, given by `read`."""
         for name in ordered(name for name in values if name not in self.places):
             self.places[name] = len(self.places)
         self.dense = grown(self.dense, len(self.places))

@@ -11,9 +11,11 @@ import pytest
 from naive import dual as naive
 from river import datasets
 
-from river_mondrian import DualOGDClassifier
+from river_mondrian import DualOGDClassifier, IsolationFeatures
 
 WIDTH = 0.7
+# No sum of multiples of it and of shares of cells comes close to 1, where rounding would decide.
+RATE = 0.3 * math.sqrt(2.0)
 TWINS = {"laplace": naive.laplace(WIDTH), "gaussian": naive.gaussian(WIDTH)}
 
 
@@ -66,6 +68,54 @@ def test_two_labels_are_the_algorithm_as_printed(kernel):
         model.learn_one(x, y)
         twin.learn(x, 1 if y == "b" else -1)
     assert model.n_supports == len(twin.supports) < 200
+
+
+@pytest.mark.parametrize("method", ["anne", "iforest"])
+@pytest.mark.parametrize("built", [0, 20, 120])
+def test_support_vectors_under_the_isolation_kernel_as_it_stands(method, built):
+    stream = samples(160, 3, seed=2)
+    features = IsolationFeatures(30, 8, method=method, pool_size=100, seed=1)
+    for x, _ in samples(built, 3, seed=3):
+        features.learn_one(x)
+    before = pickle.dumps(features)
+    model = DualOGDClassifier(features, learning_rate=RATE)
+
+    def kernel(x, y):
+        map_now = model._supports.features
+        return 0.0 if map_now._map is None else map_now.kernel(x, y)
+
+    twin = naive.OneVersusRest(RATE, kernel)
+    seen = set()
+    for x, y in stream:
+        # The map learns first.
+        model.learn_one(x, y)
+        twin.learn(x, y)
+        got, expected = model.decision_one(x), twin.decision(x)
+        np.testing.assert_allclose(list(got.values()), list(expected.values()), atol=1e-12)
+        seen.add(model._supports.features._map and model._supports.features._map.number)
+    assert model.n_supports == twin.n_supports
+    assert len(seen) >= (5 if built == 0 else 2 if built == 20 else 1)
+    assert model._supports.features._settled
+    assert pickle.dumps(features) == before
+    assert pickle.dumps(model.kernel) == before
+    with pytest.raises(ValueError, match="feature 'x0' must be finite in single precision"):
+        model.predict_one({"x0": math.inf})
+
+
+def test_copies_of_an_isolation_kernel_go_on_alike():
+    model = DualOGDClassifier(IsolationFeatures(20, 8, pool_size=64, seed=1))
+    stream = samples(120, 3)
+    for i, (x, y) in enumerate(stream):
+        if i in (20, 90):
+            twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+        model.learn_one(x, y)
+        if i >= 20:
+            for twin in twins:
+                twin.learn_one(x, y)
+                assert twin.decision_one(x) == model.decision_one(x)
+    held = model._supports.features._raw_memory_usage + model.kernel._raw_memory_usage
+    held += model._coefficients.nbytes + model._supports.cells.nbytes
+    assert held < model._raw_memory_usage < held + 4000
 
 
 def test_the_kernel_of_far_numbers_is_not_rounded_away():

@@ -24,6 +24,7 @@ MODELS = {
     "lifetime": MondrianForestClassifier(n_estimators=3, lifetime=2.0, scale=False, seed=3),
     "dual laplace": DualOGDClassifier(),
     "dual gaussian": DualOGDClassifier(kernel="gaussian"),
+    "dual anne": DualOGDClassifier(IsolationFeatures(20, 8, pool_size=40, seed=3)),
     "fourier": RandomFourierFeatures(),
     "fourier laplace": RandomFourierFeatures(kernel="laplace", seed=3),
     "binning": RandomBinningFeatures(seed=3),

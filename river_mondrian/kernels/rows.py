@@ -84,6 +84,24 @@ def sum_over_rows(
             put_f64(out, k, f64(out, k) + f64(row, k) * alike)
 
 
+@exact_kernel
+def sum_over_cells(
+    cells: int, rows: int, n_rows: int, t: int, coefficients: int, n_columns: int, out: int
+) -> None:
+    """Write each column's sum of coefficient times share of equal cells over the rows to `out`."""
+    for k in range(n_columns):
+        put_f64(out, k, 0.0)
+    for _ in range(n_rows):
+        equal = 0
+        for j in range(t):
+            equal += i32(cells, j) == i32(rows, j)
+        alike = equal / t
+        for k in range(n_columns):
+            put_f64(out, k, f64(out, k) + f64(coefficients, k) * alike)
+        rows += 4 * t
+        coefficients += 8 * n_columns
+
+
 def project(record: int, x: int, out: int) -> int:
     """Map a sample, its places in ascending order, to the sums over its kernels with the rows."""
     bad = bad_entry(record, x)
