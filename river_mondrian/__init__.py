@@ -2,5 +2,6 @@
 
 from .features import IsolationFeatures
 from .forest import MondrianForestClassifier
+from .linear import OGDClassifier, OGDRegressor
 
-__all__ = ["IsolationFeatures", "MondrianForestClassifier"]
+__all__ = ["IsolationFeatures", "MondrianForestClassifier", "OGDClassifier", "OGDRegressor"]
