@@ -8,12 +8,15 @@ from .features import (
     RandomFourierFeatures,
 )
 from .forest import MondrianForestClassifier
+from .linear import OGDClassifier, OGDRegressor
 
 __all__ = [
     "DualOGDClassifier",
     "IsolationFeatures",
     "MondrianForestClassifier",
     "NystromFeatures",
+    "OGDClassifier",
+    "OGDRegressor",
     "RandomBinningFeatures",
     "RandomFourierFeatures",
 ]

@@ -322,6 +322,16 @@ def _read_column(frame: nw.DataFrame[Any], name: Any) -> NDArray[np.float64]:
     )
 
 
+def _listed(values: Any) -> list[Any]:
+    """Turn a series, an array or a sequence into a list."""
+    if isinstance(values, Sequence):
+        return list(values)
+    for method in ("tolist", "to_list", "to_pylist"):
+        if hasattr(values, method):
+            return list(getattr(values, method)())
+    return list(values)
+
+
 def read_labels(y: Any, n: int) -> list[Hashable]:
     """Read the labels of `n` rows from a series, an array or a sequence.
 
@@ -333,21 +343,44 @@ def read_labels(y: Any, n: int) -> list[Hashable]:
         If there are not `n` labels, or one is None or NaN.
 
     """
-    if isinstance(y, Sequence):
-        labels = list(y)
-    elif hasattr(y, "tolist"):
-        labels = y.tolist()
-    elif hasattr(y, "to_list"):
-        labels = y.to_list()
-    elif hasattr(y, "to_pylist"):
-        labels = y.to_pylist()
-    else:
-        labels = list(y)
+    labels = _listed(y)
     if len(labels) != n:
         raise ValueError(f"X has {n} rows but y has {len(labels)} labels")
     for label in labels:
         check_label(label)
     return labels
+
+
+def read_targets(y: Any, n: int) -> NDArray[np.float64]:
+    """Read the targets of `n` rows from a series, an array or a sequence.
+
+    Raises
+    ------
+    TypeError
+        If a target is no number.
+    ValueError
+        If there are not `n` targets, or one is not finite.
+
+    """
+    targets = _listed(y)
+    if len(targets) != n:
+        raise ValueError(f"X has {n} rows but y has {len(targets)} targets")
+    return np.array([check_target(target) for target in targets], dtype=np.float64)
+
+
+def read_weights(w: Any, n: int) -> NDArray[np.float64]:
+    """Read the weights of `n` rows, or the one of all of them.
+
+    Raises
+    ------
+    ValueError
+        If there are not `n` weights, or one is negative or not finite.
+
+    """
+    weights = [w] * n if is_real(w) else _listed(w)
+    if len(weights) != n:
+        raise ValueError(f"X has {n} rows but w has {len(weights)} weights")
+    return np.array([check_weight(weight) for weight in weights], dtype=np.float64)
 
 
 def check_label(label: Any) -> None:
@@ -358,6 +391,22 @@ def check_label(label: Any) -> None:
         raise TypeError(f"the label must be hashable, got {label!r}") from None
     if label is None or label != label:
         raise ValueError(f"the label must not be missing, got {label!r}")
+
+
+def check_target(target: Any) -> float:
+    """Return a regression's target as a float; refuse one that is no finite number."""
+    if not isinstance(target, (numbers.Real, np.bool_)):
+        raise TypeError(f"the target must be a number, got {target!r}")
+    if not math.isfinite(target):
+        raise ValueError(f"the target must be finite, got {target!r}")
+    return float(target)
+
+
+def check_weight(weight: Any) -> float:
+    """Return a sample's weight as a float; refuse a negative one and one that is not finite."""
+    if not is_real(weight) or not 0.0 <= weight < math.inf:
+        raise ValueError(f"the weight must be a finite number >= 0, got {weight!r}")
+    return float(weight)
 
 
 def is_real(value: Any) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 
 import pytest
-from river import checks
+from river import checks, optim
 
 from river_mondrian import (
     DualOGDClassifier,
     IsolationFeatures,
     MondrianForestClassifier,
     NystromFeatures,
+    OGDClassifier,
+    OGDRegressor,
     RandomBinningFeatures,
     RandomFourierFeatures,
 )
@@ -32,6 +34,12 @@ MODELS = {
     "anne": IsolationFeatures(seed=3),
     "iforest": IsolationFeatures(n_cells=4, pool_size=50, method="iforest", seed=3),
     "unseeded": IsolationFeatures(scale=True),
+    "ogd": OGDClassifier(),
+    "ogd log": OGDClassifier(IsolationFeatures(pool_size=60, seed=3), loss="log"),
+    "ogd ovr": OGDClassifier(loss="log", learning_rate=0.5, multiclass="ovr", seed=3),
+    "ogd focal": OGDClassifier(loss=optim.losses.BinaryFocalLoss(), multiclass="ovr", seed=3),
+    "regression": OGDRegressor(),
+    "regression, constant": OGDRegressor(loss="huber", learning_rate=0.2, seed=3),
 }
 
 

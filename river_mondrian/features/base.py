@@ -265,6 +265,10 @@ class FeatureMap(base.MiniBatchTransformer):
         It is called where `_settled` only: before, a learner feeds the rows one by one.
         """
 
+    def _check(self, x: Mapping[Any, Any]) -> None:
+        """Raise the error for a value that is no number, infinite, or too large."""
+        self._reader.index.read(x)
+
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> int:
         """Write a sample where a map's kernel reads it; returns the address."""
         return self._reader.read_sparse(x) if compiled.sparse else self._reader.read(x)
