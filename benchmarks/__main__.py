@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import forest
+from . import forest, isolation
 from .data import DataFolder
 from .report import Report
 
-SUITES = {"forest": forest.PARTS}
+SUITES = {"forest": forest.PARTS, "isolation": isolation.PARTS}
 
 
 def main() -> None:
@@ -27,11 +27,16 @@ def main() -> None:
         suite.add_argument(
             "--only", nargs="+", choices=list(parts), metavar="PART", default=list(parts)
         )
+        if name == "isolation":
+            suite.add_argument(
+                "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
+            )
     arguments = parser.parse_args()
     data = DataFolder(arguments.data)
     for part in arguments.only:
         with Report(arguments.suite, part, arguments.out, arguments.quick) as report:
-            SUITES[arguments.suite][part](data, report, arguments.quick)
+            options = {"device": arguments.device} if part == "crossover" else {}
+            SUITES[arguments.suite][part](data, report, arguments.quick, **options)
 
 
 if __name__ == "__main__":
