@@ -22,6 +22,7 @@ def main() -> None:
             for part, function in parts.items()
         )
         suite.add_argument("--data", type=Path, help="folder of the .npz data sets")
+        suite.add_argument("--sets", nargs="+", default=[], help="of the data sets, these alone")
         suite.add_argument("--out", type=Path, default=Path("out"), help="tables and plots (out)")
         suite.add_argument("--quick", action="store_true", help="fewer samples, repeats and seeds")
         suite.add_argument(
@@ -32,9 +33,10 @@ def main() -> None:
                 "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
             )
     arguments = parser.parse_args()
-    data = DataFolder(arguments.data)
+    data = DataFolder(arguments.data, arguments.sets)
     for part in arguments.only:
-        with Report(arguments.suite, part, arguments.out, arguments.quick) as report:
+        name = "_".join([part, *arguments.sets])
+        with Report(arguments.suite, name, arguments.out, arguments.quick) as report:
             options = {"device": arguments.device} if part == "crossover" else {}
             SUITES[arguments.suite][part](data, report, arguments.quick, **options)
 
