@@ -102,12 +102,10 @@ class _Group:
     points: Float32  # (u, d), less the origin
     norms: Float32  # (u,)
     members: Int32  # (partitions, psi): numbers of points
-    order: Int32 | None  # where each stands in its partition; None where that is its column
 
     @property
     def nbytes(self) -> int:
-        order = 0 if self.order is None else self.order.nbytes
-        return self.points.nbytes + self.norms.nbytes + self.members.nbytes + order
+        return self.points.nbytes + self.norms.nbytes + self.members.nbytes
 
 
 class VoronoiCells:
@@ -134,8 +132,8 @@ class VoronoiCells:
     A distance is |p|^2 - 2 x . p in single precision, without the |x|^2 that all points share, and
     after the median point of the pool has been subtracted. For whole numbers whose squares sum to
     less than 2^24, such as binary data, that is exact, ties included; elsewhere it is off by some
-    1e-7 of |x| |p| + |p|^2, and a near-tie may go to the other centre. Ties go to the lower number
-    in the pool.
+    1e-7 of |x| |p| + |p|^2, and a near-tie may go to the other centre. Ties go to the centre that
+    comes first in the partition.
 
     The object belongs to a device and to a process: it cannot be pickled. `cells` keeps it away
     from what is.
@@ -174,19 +172,14 @@ class VoronoiCells:
         # Summed in double precision: rounded once.
         norms = np.einsum("ij,ij->i", points, points, dtype=np.float64).astype(np.float32)
         local = local.reshape(stop - first, self.n_cells)
-        # argmin takes the first of equals: that is the lowest number once they are in order.
-        order: Int32 | None = None
-        if (np.diff(local, axis=1) < 0).any():
-            order = np.argsort(local, axis=1).astype(np.int32)
-            local = np.take_along_axis(local, order, axis=1)
-        self._groups.append(_Group(first, points, norms, local.astype(np.int32), order))
+        self._groups.append(_Group(first, points, norms, local.astype(np.int32)))
 
-    def _upload(self, group: _Group) -> tuple[Any, Any, Any, Any]:
+    def _upload(self, group: _Group) -> tuple[Any, Any, Any]:
         xp = self.xp
         points, norms, members = (
             xp.asarray(part) for part in (group.points, group.norms, group.members)
         )
-        return points.T, norms, members, None if group.order is None else xp.asarray(group.order)
+        return points.T, norms, members
 
     def _block(self, group: _Group) -> tuple[int, int]:
         """Return how many rows and how many partitions are taken at once in the memory left."""
@@ -229,10 +222,10 @@ class VoronoiCells:
                 found[start : start + n, group.first : stop] = out[:n]
         return found
 
-    def _nearest(self, rows: Any, on_device: tuple[Any, Any, Any, Any], together: int) -> Any:
+    def _nearest(self, rows: Any, on_device: tuple[Any, Any, Any], together: int) -> Any:
         """Return the cells of a block of rows in a group's partitions, on the device."""
         xp = self.xp
-        points, norms, members, order = on_device
+        points, norms, members = on_device
         scores = rows @ points
         scores *= np.float32(-2.0)
         scores += norms
@@ -240,10 +233,8 @@ class VoronoiCells:
         for first in range(0, len(members), together):
             stop = min(first + together, len(members))
             shares = xp.take(scores, members[first:stop], axis=1)
-            best = xp.argmin(shares, axis=2)
-            if order is not None:
-                best = xp.take_along_axis(order[first:stop], best.T, axis=1).T
-            cells[:, first:stop] = best
+            # The first of equals.
+            cells[:, first:stop] = xp.argmin(shares, axis=2)
         return cells
 
 
@@ -273,7 +264,7 @@ def nearest_cells(
     Returns
     -------
     The row of `members` whose point is nearest, for each row and partition, shape (n, t); ties go
-    to the lower number in the pool.
+    to the first of them.
 
     """
     key = id(members)

@@ -146,6 +146,104 @@ def test_coinciding_points_share_the_cell_of_the_first(method):
     assert empty.kernel({"a": 1.0}, {}) == 1.0
 
 
+WAYS = ["scan", "tree", "index", "product"]
+
+
+def force(monkeypatch, way):
+    """Make the map search in one way, whatever it costs, and however small the pool is."""
+    monkeypatch.setattr("river_mondrian.features.isolation.TREE_LEAST", 1)
+    for name in ("tree", "index", "scan", "product"):
+        cost = {way: 0.0, "product": -1.0 if way == "product" else math.inf}.get(name, 1e9)
+        monkeypatch.setattr(
+            f"river_mondrian.features.isolation.VoronoiMap._{name}_cost",
+            lambda self, *args, cost=cost: cost,
+        )
+
+
+def assert_way(compiled, way):
+    assert (compiled.tree is not None) == (way in ("tree", "product"))
+    assert compiled.indexed == (way == "index")
+    assert (compiled.centred is not None) == (way == "product")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("kind", "dims"),
+    [("real", 1), ("real", 3), ("real", 24), ("real", 140), ("binary", 9)],
+)
+@pytest.mark.parametrize("scale", [False, True])
+def test_every_way_to_search_gives_the_twins_cells(monkeypatch, way, kind, dims, scale):
+    force(monkeypatch, way)
+    pool, queries = samples(kind, 300, dims, 1), samples(kind, 40, dims, 2)
+    queries += [{name: 3.0 * v for name, v in x.items()} for x in queries[:3]] + pool[:5]
+    features = built(pool, n_partitions=10, n_cells=12, scale=scale, seed=5)
+    assert_way(features._map, way)
+    factors = naive.scaled(pool) if scale else None
+    expected = naive.cells(
+        "anne",
+        [naive.scale(x, factors) for x in pool],
+        [naive.scale(x, factors) for x in queries],
+        seed=5,
+        number=last_build(300),
+        t=10,
+        psi=12,
+    )
+    assert features.cells_many(frame(queries)).tolist() == expected
+    assert [features.cells_one(x).tolist() for x in queries] == expected
+
+
+@pytest.mark.parametrize("kind", ["real", "binary", "tenths", "few", "twice"])
+@pytest.mark.parametrize("dims", [2, 17, 60, 150])
+def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
+    pool = samples("real" if kind == "twice" else kind, 1000, dims, 1)
+    if kind == "twice":
+        pool[500:] = pool[:500]
+    queries = samples("real" if kind == "twice" else kind, 200, dims, 2) + pool[:50]
+    queries += [{name: v + 1e-7 for name, v in x.items()} for x in pool[:50]]
+    cells = {}
+    for way in WAYS:
+        with monkeypatch.context() as patch:
+            force(patch, way)
+            features = built(pool, n_partitions=30, n_cells=80, seed=3)
+            assert_way(features._map, way)
+        cells[way] = features.cells_many(frame(queries))
+        np.testing.assert_array_equal([features.cells_one(x) for x in queries], cells[way])
+        np.testing.assert_array_equal(cells[way], cells["scan"])
+
+
+@pytest.mark.parametrize("way", ["tree", "product"])
+@pytest.mark.parametrize("unit", [1.0, 1e12])
+def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way, unit):
+    pool = [{name: unit * v for name, v in x.items()} for x in samples("real", 200, 3, 0)]
+    far = [{**pool[0], "f001": s * 10.0**e} for e in range(6, 39) for s in (-1, 1)]
+    force(monkeypatch, way)
+    near = built(pool, n_partitions=10, n_cells=20, seed=0)
+    assert_way(near._map, way)
+    huge = built(pool + far, n_partitions=10, n_cells=20, seed=0)
+    assert huge._map.tree is None
+    force(monkeypatch, "scan")
+    for features, rows in ((near, pool), (huge, pool + far)):
+        reference = built(rows, n_partitions=10, n_cells=20, seed=0)
+        queries = far + pool[:20]
+        expected = [reference.cells_one(x).tolist() for x in queries]
+        assert [features.cells_one(x).tolist() for x in queries] == expected
+        assert features.cells_many(frame(queries)).tolist() == expected
+
+
+def test_the_way_is_chosen_by_what_it_costs():
+    def chosen(rows, n_cells):
+        return built(rows, n_cells=n_cells, seed=0)._map
+
+    rng = np.random.default_rng(0)
+    plane = chosen(samples("real", 4000, 2, 0), 256)
+    assert plane.tree is not None and not plane.indexed
+    noise = pd.DataFrame(rng.normal(size=(2000, 80))).add_prefix("f").to_dict("records")
+    assert chosen(noise, 64).tree is None
+    assert chosen(noise, 64).centred is not None
+    binary = chosen(samples("few binary", 2000, 200, 0), 64)
+    assert binary.indexed and binary.centred is None
+
+
 # The law.
 
 
@@ -376,6 +474,22 @@ def test_the_order_of_keys_does_not_matter_and_seeds_do(method):
     assert any((drawn[0].cells_one(x) != drawn[1].cells_one(x)).any() for x in rows)
 
 
+@pytest.mark.parametrize("way", ["tree", "product"])
+@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+def test_copies_search_alike(monkeypatch, way, copying):
+    force(monkeypatch, way)
+    features = built(samples("real", 300, 4, 0), n_partitions=10, n_cells=20, seed=1)
+    other = copying(features)
+    assert state(features) == state(other)
+    for queries in (samples("real", 100, 4, 1), samples("real", 100, 4, 2)):
+        np.testing.assert_array_equal(
+            features.cells_many(frame(queries)), other.cells_many(frame(queries))
+        )
+        for x in queries[:10]:
+            np.testing.assert_array_equal(features.cells_one(x), other.cells_one(x))
+    assert state(features) == state(other)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["real", "few"])
 @pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
@@ -413,17 +527,21 @@ def arrays_of(part, seen):
     return found
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "tree", "product"])
 @pytest.mark.parametrize(("kind", "dims"), [("real", 5), ("few", 400)])
 @pytest.mark.parametrize("n", [3, 90, 200])
-def test_memory_is_counted_exactly(method, kind, dims, n):
+def test_memory_is_counted_exactly(monkeypatch, method, kind, dims, n):
+    if method not in METHODS:
+        force(monkeypatch, method)
+        method = "anne"
     features = IsolationFeatures(n_partitions=10, method=method, pool_size=128, seed=1)
     for x in samples(kind, n, dims, 0):
         features.learn_one(x)
     arrays = sum(arrays_of(features, ()).values())
     index = features._reader.index
     objects = [features, features.__dict__, index.names, index.places, *index.names]
-    objects += [part for part in (features._map, features._next) if part is not None]
+    parts = [features._map, features._next, getattr(features._map, "tree", None)]
+    objects += [part for part in parts if part is not None]
     assert features._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
 
 
@@ -494,6 +612,15 @@ def test_a_bad_frame_is_refused_and_changes_nothing(method):
             with pytest.raises(error, match=message):
                 use(table)
     assert state(features) == before
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
+    force(monkeypatch, way)
+    features = built(samples("real", 100, 3, 0), n_cells=8, seed=1)
+    values = np.zeros((600, 3))
+    values[400, 2] = 1e39
+    assert features._map.transform_rows(values)[1] == 400 * 3 + 2
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,9 @@ X_PLACES = maps.OWN + 19
 X_VALUES = maps.OWN + 20
 X_ENTRIES = maps.OWN + 21
 LANE_SUMS = maps.OWN + 22
-N_WORDS = 23
+# A tree of the points (see `kernels.tree`).
+TREE = maps.OWN + 23
+N_WORDS = 24
 
 # Integers up to this one have exact squares, products and sums of 2**31 of them.
 LARGEST_WHOLE = 1024.0
@@ -171,19 +173,23 @@ def sparse_squared_distance(record: int, p: int) -> float:
     return f64(sums, 0)
 
 
-def scan(record: int, x: int, out: int) -> int:
-    """Map a vector by its distances to all points."""
-    row = i64(record, ROW)
-    bad = maps.read_vector(record, x, i64(record, FACTORS), row)
-    if bad >= 0:
-        return bad
-    point, width = i64(record, POINTS), i64(record, WIDTH)
+@exact_inlined
+def scan_row(record: int, out: int) -> None:
+    """Map the row by its distances to all points."""
+    row, point, width = i64(record, ROW), i64(record, POINTS), i64(record, WIDTH)
     distances = i64(record, DISTANCES)
     for p in range(i64(record, N_POINTS)):
         put_f64(distances, p, squared_distance(row, point, width))
         point += 4 * width
     nearest_members(record, distances, out)
-    return -1
+
+
+def scan(record: int, x: int, out: int) -> int:
+    """Map a vector by its distances to all points."""
+    bad = maps.read_vector(record, x, i64(record, FACTORS), i64(record, ROW))
+    if bad < 0:
+        scan_row(record, out)
+    return bad
 
 
 @exact_inlined
@@ -268,6 +274,21 @@ def look_up_entries(record: int, x: int, out: int) -> int:
 
 
 @exact_kernel
+def read_rows(record: int, x: int, width: int, n: int, rows: int) -> int:
+    """Write `n` vectors of `width` float64 values to padded rows of float32, scaled.
+
+    Returns -1, or row * `N_INPUTS` + place of the first bad input.
+    """
+    for row in range(n):
+        bad = maps.read_vector(record, x, i64(record, FACTORS), rows)
+        if bad >= 0:
+            return row * i64(record, maps.N_INPUTS) + bad
+        x += 8 * width
+        rows += 4 * i64(record, WIDTH)
+    return -1
+
+
+@exact_kernel
 def filter_rows(
     record: int, rows: int, products: int, mean_norms: int, n: int, bound: float, out: int
 ) -> None:
@@ -286,7 +307,8 @@ def filter_rows(
     n
         Number of rows.
     bound
-        How far a squared distance is off at most, in units of the squared norms' sum.
+        How far the difference of two squared distances is off at most, in units of the squared
+        norms' sum.
     out
         Where the cells go.
 

@@ -1,4 +1,4 @@
-"""Voronoi cells by their definition: the nearest centre, ties to the lower number in the pool."""
+"""Voronoi cells by their definition: the nearest centre, ties to the first in the partition."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def cells(x, pool, members):
     """Return the column of the nearest member in each partition."""
     found = []
     for partition in members:
-        ranked = [(squared_distance(x, pool[p]), p, column) for column, p in enumerate(partition)]
-        found.append(min(ranked)[2])
+        ranked = [(squared_distance(x, pool[p]), column) for column, p in enumerate(partition)]
+        found.append(min(ranked)[1])
     return found
