@@ -13,7 +13,12 @@ import pyarrow as pa
 import pytest
 from river import datasets
 
-from river_mondrian import NystromFeatures, RandomBinningFeatures, RandomFourierFeatures
+from river_mondrian import (
+    NystromFeatures,
+    OGDClassifier,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+)
 
 MAPS = {
     "fourier gaussian": lambda: RandomFourierFeatures(40, seed=1),
@@ -24,6 +29,7 @@ MAPS = {
 }
 each = pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
 STREAM = [{k: 0.3 * v for k, v in x.items()} for x, _ in datasets.Phishing().take(150)]
+LABELS = [y for _, y in datasets.Phishing().take(150)]
 FRAME = pd.DataFrame(STREAM, index=range(7, 157))
 
 
@@ -157,3 +163,24 @@ def test_a_bad_value_in_a_frame_is_named(make):
         ValueError, match=f"feature '{name}' must be finite .* got .*inf.* in row 3"
     ):
         features.transform_many(frame)
+
+
+@each
+@pytest.mark.parametrize("cut", [0, 45, 150])
+def test_under_a_learner_batches_equal_single_samples(make, cut):
+    """The map learns with the learner: features appear, cells are met, landmarks come."""
+    features = make()
+    one, many = OGDClassifier(features, "log"), OGDClassifier(features, "log")
+    stream = [{k: v for k, v in x.items() if i > 60 or k != "https"} for i, x in enumerate(STREAM)]
+    scores = []
+    for x, y in zip(stream, LABELS, strict=True):
+        scores.append(one.predict_one(x) == y)
+        one.learn_one(x, y)
+    for part in (slice(0, cut), slice(cut, None)):
+        if stream[part]:
+            many.learn_many(pd.DataFrame(stream[part]), LABELS[part])
+    assert pickle.dumps(features) == pickle.dumps(make())
+    assert many.predict_many(FRAME).tolist() == [one.predict_one(x) for x in STREAM]
+    expected = [one.predict_proba_one(x) for x in STREAM]
+    assert [many.predict_proba_one(x) for x in STREAM] == expected
+    assert np.mean(scores[50:]) > 0.75
