@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import forest, regressor
+from . import forest, isolation, regressor
 from .data import DataFolder
 from .report import Report
 
-SUITES = {"forest": forest.PARTS, "regressor": regressor.PARTS}
+SUITES = {"forest": forest.PARTS, "isolation": isolation.PARTS, "regressor": regressor.PARTS}
 
 
 def main() -> None:
@@ -22,16 +22,23 @@ def main() -> None:
             for part, function in parts.items()
         )
         suite.add_argument("--data", type=Path, help="folder of the .npz data sets")
+        suite.add_argument("--sets", nargs="+", default=[], help="of the data sets, these alone")
         suite.add_argument("--out", type=Path, default=Path("out"), help="tables and plots (out)")
         suite.add_argument("--quick", action="store_true", help="fewer samples, repeats and seeds")
         suite.add_argument(
             "--only", nargs="+", choices=list(parts), metavar="PART", default=list(parts)
         )
+        if name == "isolation":
+            suite.add_argument(
+                "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
+            )
     arguments = parser.parse_args()
-    data = DataFolder(arguments.data)
+    data = DataFolder(arguments.data, arguments.sets)
     for part in arguments.only:
-        with Report(arguments.suite, part, arguments.out, arguments.quick) as report:
-            SUITES[arguments.suite][part](data, report, arguments.quick)
+        name = "_".join([part, *arguments.sets])
+        with Report(arguments.suite, name, arguments.out, arguments.quick) as report:
+            options = {"device": arguments.device} if part == "crossover" else {}
+            SUITES[arguments.suite][part](data, report, arguments.quick, **options)
 
 
 if __name__ == "__main__":

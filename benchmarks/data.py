@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,24 @@ Stream = list[tuple[dict[Any, float], Any]]
 
 
 class DataFolder:
-    """A folder of .npz files; without one, or where a file is missing, `load` gives None."""
+    """A folder of .npz files; without one, or where a file is missing, `load` gives None.
 
-    def __init__(self, folder: Path | None) -> None:
+    So it does for all sets but the given ones, where some are given.
+    """
+
+    def __init__(self, folder: Path | None, sets: Sequence[str] = ()) -> None:
         if folder is not None and not folder.is_dir():
             raise SystemExit(f"no such folder: {folder}")
         self.folder = folder
+        self.sets = sets
 
     def load(self, name: str) -> dict[str, Array] | None:
         """Return a set's arrays: X_train, y_train, X_test, y_test, or X and y.
 
         A set without a split gets X_train = X and y_train = y.
         """
+        if self.sets and name not in self.sets:
+            return None
         path = None if self.folder is None else self.folder / f"{name}.npz"
         if path is None or not path.exists():
             print(f"{name}: skipped, it needs {name}.npz in the folder given by --data", flush=True)

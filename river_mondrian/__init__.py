@@ -1,6 +1,24 @@
 """Random partitions for River: online learners and feature maps over Mondrian processes."""
 
 from .classifier import MondrianForestClassifier
+from .dual import DualOGDClassifier
+from .features import (
+    IsolationFeatures,
+    NystromFeatures,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+)
+from .linear import OGDClassifier, OGDRegressor
 from .regressor import MondrianForestRegressor
 
-__all__ = ["MondrianForestClassifier", "MondrianForestRegressor"]
+__all__ = [
+    "DualOGDClassifier",
+    "IsolationFeatures",
+    "MondrianForestClassifier",
+    "MondrianForestRegressor",
+    "NystromFeatures",
+    "OGDClassifier",
+    "OGDRegressor",
+    "RandomBinningFeatures",
+    "RandomFourierFeatures",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 import operator
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
+from .kernels import maps
 from .kernels.memory import LARGEST
 
 
@@ -122,6 +124,150 @@ class FeatureIndex:
         )
 
 
+class SampleReader:
+    """Reads mappings and frames for the kernels of a feature map (see `kernels.maps`)."""
+
+    def __init__(self) -> None:
+        self.index = FeatureIndex()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        self.vector = np.full(max(1, len(self.index)), np.nan)
+        self._address = int(self.vector.ctypes.data)
+        self._sample = np.zeros(3, dtype=np.int64)
+        self._sample_address = int(self._sample.ctypes.data)
+        self._widen(16)
+
+    def _widen(self, n: int) -> None:
+        """Make room for `n` entries of a sparse sample."""
+        self._places = np.empty(n, dtype=np.int32)
+        self._values = np.empty(n)
+        self._sample[maps.PLACES] = self._places.ctypes.data
+        self._sample[maps.VALUES] = self._values.ctypes.data
+
+    def __getstate__(self) -> FeatureIndex:
+        return self.index
+
+    def __setstate__(self, index: FeatureIndex) -> None:
+        self.index = index
+        self._make_room()
+
+    def add(self, names: Iterable[Hashable]) -> None:
+        """Learn the features among these that are new, in the order of their names."""
+        new = [name for name in names if name not in self.index.places]
+        if new:
+            self.index.add(ordered(new))
+            self._make_room()
+
+    def knows(self, x: Mapping[Any, Any]) -> bool:
+        """Tell whether all keys of a mapping are known features."""
+        return x.keys() <= self.index.places.keys()
+
+    def read(self, x: Mapping[Any, Any]) -> int:
+        """Write a mapping to a vector, NaN where it lacks a feature; returns its address."""
+        if not self.index.read_known(x, self.vector):
+            self.read_sparse(x)
+            places, values = self._places[: len(x)], self._values[: len(x)]
+            known = places >= 0
+            self.vector.fill(np.nan)
+            self.vector[places[known]] = values[known]
+        return self._address
+
+    def read_sparse(self, x: Mapping[Any, Any]) -> int:
+        """Write a mapping's entries; returns the address of a sparse sample."""
+        n = len(x)
+        if n > len(self._places):
+            self._widen(2 * n)
+        try:
+            struct.Struct(f"{n}d").pack_into(self._values.data, 0, *x.values())
+        except (struct.error, OverflowError):
+            self._values[:n] = [check_value(name, value) for name, value in x.items()]
+        self._places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
+        self._sample[maps.ENTRIES] = n
+        return self._sample_address
+
+    def read_ordered(self, x: Mapping[Any, Any]) -> int:
+        """Write a mapping's entries by place; returns the address of a sparse sample.
+
+        Sums over them do not depend on the order of the keys then.
+        """
+        address = self.read_sparse(x)
+        places = self._places[: len(x)]
+        if (places[1:] < places[:-1]).any():
+            order = np.argsort(places, kind="stable")
+            places[:] = places[order]
+            self._values[: len(x)] = self._values[: len(x)][order]
+        return address
+
+    def entries(
+        self, x: Mapping[Any, Any], learn: bool = True
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Check a mapping and return the places and values of its non-zero entries, by place.
+
+        With `learn`, features that are new get a place first; else they are left out.
+        """
+        values = self.index.read(x)
+        if learn:
+            self.add(values)
+        found = sorted(
+            (self.index.places[name], value)
+            for name, value in values.items()
+            if value != 0.0 and name in self.index.places
+        )
+        return (
+            np.array([place for place, _ in found], dtype=np.int32),
+            np.array([value for _, value in found], dtype=np.float32),
+        )
+
+    def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        """Learn a frame's features in the order in which `add` on each row would."""
+        known = ~np.isnan(columns)
+        first = {
+            name: int(rows.argmax())
+            for name, rows in zip(names, known.T, strict=True)
+            if name not in self.index.places and rows.any()
+        }
+        if first:
+            self.index.add(sorted(ordered(first), key=first.__getitem__))
+            self._make_room()
+
+    def arrange(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Bring a frame's columns into the order of the features, NaN for those it lacks."""
+        values = np.full((len(columns), len(self.vector)), np.nan)
+        for source, name in enumerate(names):
+            target = self.index.places.get(name)
+            if target is not None:
+                values[:, target] = columns[:, source]
+        return values
+
+    def csr(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
+        """Return the places, values and row starts of a frame's known, non-zero entries."""
+        place_of = np.array([self.index.places.get(name, -1) for name in names], dtype=np.int32)
+        order = np.argsort(place_of, kind="stable")
+        order = order[place_of[order] >= 0]
+        there = columns[:, order]
+        kept = (there != 0.0) & ~np.isnan(there)
+        starts = np.zeros(len(columns) + 1, dtype=np.int64)
+        np.cumsum(kept.sum(axis=1), out=starts[1:])
+        rows, places = np.nonzero(kept)
+        return place_of[order][places], there[rows, places], starts
+
+    def too_large(self, place: int, value: Any) -> ValueError:
+        """Return the error for a value that is not finite in single precision."""
+        name = self.index.names[place]
+        return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        buffers = (self.vector, self._sample, self._places, self._values)
+        return self.index.nbytes + sum(buffer.nbytes for buffer in buffers)
+
+
 def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]:
     """Read a pandas, polars or pyarrow frame.
 
@@ -176,21 +322,17 @@ def _read_column(frame: nw.DataFrame[Any], name: Any) -> NDArray[np.float64]:
     )
 
 
-def _as_list(y: Any, n: int, what: str) -> list[Any]:
+def _listed(values: Any, n: int, what: str) -> list[Any]:
     """Turn a series, an array or a sequence of `n` values into a list."""
-    if isinstance(y, Sequence):
-        values = list(y)
-    elif hasattr(y, "tolist"):
-        values = y.tolist()
-    elif hasattr(y, "to_list"):
-        values = y.to_list()
-    elif hasattr(y, "to_pylist"):
-        values = y.to_pylist()
-    else:
-        values = list(y)
-    if len(values) != n:
-        raise ValueError(f"X has {n} rows but there are {len(values)} {what}")
-    return values
+    found: list[Any] | None = list(values) if isinstance(values, Sequence) else None
+    for method in ("tolist", "to_list", "to_pylist"):
+        if found is None and hasattr(values, method):
+            found = list(getattr(values, method)())
+    if found is None:
+        found = list(values)
+    if len(found) != n:
+        raise ValueError(f"X has {n} rows but there are {len(found)} {what}")
+    return found
 
 
 def read_labels(y: Any, n: int) -> list[Hashable]:
@@ -204,7 +346,7 @@ def read_labels(y: Any, n: int) -> list[Hashable]:
         If there are not `n` labels, or one is None or NaN.
 
     """
-    labels = _as_list(y, n, "labels")
+    labels = _listed(y, n, "labels")
     for label in labels:
         check_label(label)
     return labels
@@ -221,39 +363,35 @@ def read_targets(y: Any, n: int) -> NDArray[np.float64]:
         If there are not `n` targets, or one is not finite.
 
     """
-    return np.array([check_target(value) for value in _as_list(y, n, "targets")], dtype=float)
+    return np.array([check_target(target) for target in _listed(y, n, "targets")], dtype=float)
 
 
 def read_weights(w: Any, n: int) -> NDArray[np.float64]:
-    """Read the weights of `n` rows, or one for all; raises as `read_targets` does."""
-    if isinstance(w, (numbers.Real, np.bool_)):
-        return np.full(n, check_target(w, "weight", least=0.0))
-    weights = _as_list(w, n, "weights")
-    return np.array([check_target(value, "weight", least=0.0) for value in weights], dtype=float)
-
-
-def check_target(value: Any, what: str = "target", least: float = -math.inf) -> float:
-    """Return a target or a weight as a float.
+    """Read the weights of `n` rows, or the one of all of them.
 
     Raises
     ------
     TypeError
-        If it is no number.
+        If a weight is no number.
     ValueError
-        If it is not finite, or less than `least`.
+        If there are not `n` weights, or one is negative or not finite.
 
     """
-    if not isinstance(value, float):
-        if not isinstance(value, (numbers.Real, np.bool_)):
-            raise TypeError(f"the {what} must be a number, got {value!r} ({type(value).__name__})")
-        try:
-            value = float(value)
-        except OverflowError:
-            value = math.inf
-    if not (math.isfinite(value) and value >= least):
-        bound = f" >= {least:g}" if least > -math.inf else ""
-        raise ValueError(f"the {what} must be a finite number{bound}, got {value!r}")
-    return float(value)
+    if isinstance(w, (numbers.Real, np.bool_)):
+        return np.full(n, check_weight(w))
+    return np.array([check_weight(weight) for weight in _listed(w, n, "weights")], dtype=float)
+
+
+def _check_finite(what: str, value: Any) -> float:
+    if not isinstance(value, (numbers.Real, np.bool_)):
+        raise TypeError(f"the {what} must be a number, got {value!r} ({type(value).__name__})")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"the {what} must be finite, got {number!r}")
+    return number
 
 
 def check_label(label: Any) -> None:
@@ -264,6 +402,19 @@ def check_label(label: Any) -> None:
         raise TypeError(f"the label must be hashable, got {label!r}") from None
     if label is None or label != label:
         raise ValueError(f"the label must not be missing, got {label!r}")
+
+
+def check_target(target: Any) -> float:
+    """Return a regression's target as a float; refuse one that is no finite number."""
+    return _check_finite("target", target)
+
+
+def check_weight(weight: Any) -> float:
+    """Return a sample's weight as a float; refuse a negative one and one that is not finite."""
+    number = _check_finite("weight", weight)
+    if number < 0.0:
+        raise ValueError(f"the weight must be >= 0, got {weight!r}")
+    return number
 
 
 def is_real(value: Any) -> bool:

@@ -12,7 +12,15 @@ from river import base, proba
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from .forest import MondrianForest
-from .inputs import check_integer, check_target, is_real, read_frame, read_targets, read_weights
+from .inputs import (
+    check_integer,
+    check_target,
+    check_weight,
+    is_real,
+    read_frame,
+    read_targets,
+    read_weights,
+)
 from .mixture import GaussianMixture
 from .targets import TargetNode, TargetTrees
 from .trees import WARM_UP
@@ -206,7 +214,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         """
         # Calls cost: most targets are floats without a weight.
         if type(y) is not float or not math.isfinite(y) or w != 1.0:
-            y, w = check_target(y), check_target(w, "weight", least=0.0)
+            y, w = check_target(y), check_weight(w)
         horizon = self._horizon(self.n_samples + 1) if callable(self.lifetime) else math.inf
         trees = self._trees
         if trees is None or not self._features.read_known(x, trees.vector):

@@ -6,9 +6,19 @@ import copy
 import math
 
 import pytest
-from river import checks
+from river import checks, optim
 
-from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
+from river_mondrian import (
+    DualOGDClassifier,
+    IsolationFeatures,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    NystromFeatures,
+    OGDClassifier,
+    OGDRegressor,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+)
 
 MODELS = {
     "default": MondrianForestClassifier(),
@@ -22,6 +32,22 @@ MODELS = {
     "paused regressor": MondrianForestRegressor(n_estimators=3, min_samples_split=6, seed=3),
     "means": MondrianForestRegressor(n_estimators=3, posterior="mean", seed=3),
     "growing": MondrianForestRegressor(n_estimators=3, lifetime=math.sqrt, posterior="mean"),
+    "dual laplace": DualOGDClassifier(),
+    "dual gaussian": DualOGDClassifier(kernel="gaussian"),
+    "dual anne": DualOGDClassifier(IsolationFeatures(20, 8, pool_size=40, seed=3)),
+    "fourier": RandomFourierFeatures(),
+    "fourier laplace": RandomFourierFeatures(kernel="laplace", seed=3),
+    "binning": RandomBinningFeatures(seed=3),
+    "nystrom": NystromFeatures(n_landmarks=20),
+    "anne": IsolationFeatures(seed=3),
+    "iforest": IsolationFeatures(n_cells=4, pool_size=50, method="iforest", seed=3),
+    "unseeded": IsolationFeatures(scale=True),
+    "ogd": OGDClassifier(),
+    "ogd log": OGDClassifier(IsolationFeatures(pool_size=60, seed=3), loss="log"),
+    "ogd ovr": OGDClassifier(loss="log", learning_rate=0.5, multiclass="ovr", seed=3),
+    "ogd focal": OGDClassifier(loss=optim.losses.BinaryFocalLoss(), multiclass="ovr", seed=3),
+    "regression": OGDRegressor(),
+    "regression, constant": OGDRegressor(loss="huber", learning_rate=0.2, seed=3),
 }
 
 
@@ -40,6 +66,6 @@ def test_river_check(model, check):
     check(copy.deepcopy(model))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_no_check_is_skipped(name):
-    assert MODELS[name]._unit_test_skips() == set()
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_no_check_is_skipped(model):
+    assert model._unit_test_skips() == set()

@@ -309,6 +309,9 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     end = 1.0 + decay * kept
     stays = math.exp(-eta * span)
     leaves = -math.expm1(-eta * span)
+    # A branch without any length has no rise either.
+    if not (lost > 0.0 and leaves > 0.0):
+        return 0.0, 0.0
     power = eta / gamma2
     first, second = 0.0, 0.0
     for rest, weight in RULE:

@@ -75,6 +75,34 @@ def inlined(function: F) -> F:
 _ALIGNMENT = 4
 
 
+def exact_kernel(function: F) -> F:
+    """Compile like `kernel`, but with each sum in the order in which it is written.
+
+    The flags of a caller act on what it inlines, too: an exact kernel is called from exact kernels
+    and from Python only.
+    """
+    compiled: F = numba.njit(cache=_CACHE, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def exact_inlined(function: F) -> F:
+    """Compile a small helper of exact kernels."""
+    compiled: F = numba.njit(nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+_FUNCTIONS: dict[Callable[..., Any], Any] = {}
+
+
+def address_of(function: Callable[..., Any], signature: str) -> int:
+    """Compile a function to one that is called by address, at its first use in the process."""
+    compiled = _FUNCTIONS.get(function)
+    if compiled is None:
+        compiled = numba.cfunc(signature, cache=_CACHE, error_model="numpy")(function)
+        _FUNCTIONS[function] = compiled
+    return int(compiled.address)
+
+
 def _loader(word: types.Type) -> Any:
     """Make an intrinsic that reads the i-th word behind an address."""
 

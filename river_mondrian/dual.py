@@ -1,0 +1,200 @@
+"""Online gradient descent with support vectors: the baseline of the feature maps."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from river import base
+
+from .arguments import check_kernel, check_positive
+from .cell_rows import CellRows
+from .features import IsolationFeatures
+from .inputs import check_label
+from .rows import SparseRows, grown
+
+
+class DualOGDClassifier(base.Classifier):
+    """Kernel online gradient descent with a growing set of support vectors.
+
+    A sample on which the hinge loss is not 0 becomes a support vector, and a prediction sums the
+    kernel over all of them[^1] (Algorithm 1)[^2]. The number of support vectors usually grows
+    with the stream, and the time of a prediction with it: this is the baseline against which
+    `OGDClassifier` on a feature map is measured, whose time stays the same.
+
+    A feature that is absent from the mapping, or NaN, is 0. Support vectors are stored by their
+    values that are not 0. Features and classes may appear at any time.
+
+    Parameters
+    ----------
+    kernel
+        "laplace" for exp(-lifetime |x - y|_1), "gaussian" for exp(-gamma |x - y|_2^2), or
+        `IsolationFeatures` for the isolation kernel: a copy learns with the model, and the support
+        vectors get their new cells, but keep their coefficients, whenever it is rebuilt.
+    lifetime
+        Rate of the Laplace kernel, per unit of the features. The psi of the reference is
+        lifetime = log(psi) / number of features.
+    gamma
+        Rate of the Gaussian kernel, per squared unit of the features.
+    learning_rate
+        Coefficient of a new support vector.
+
+    Notes
+    -----
+    The reference has two classes and one function f. Here each class has its function, trained on
+    its samples against the rest, and the largest is predicted. With two labels the second is
+    minus the first, which is the algorithm of the reference; a third label and those after it
+    start from f = 0 with their first sample.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics
+    >>> from river_mondrian import DualOGDClassifier
+
+    >>> model = DualOGDClassifier(kernel="gaussian", gamma=1.0)
+    >>> dataset = datasets.Bananas().take(1000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    >>> model.n_supports < 1000
+    True
+
+    References
+    ----------
+    [^1]: Kivinen, J., Smola, A. J. and Williamson, R. C. (2001). Online Learning with Kernels.
+    Advances in Neural Information Processing Systems 14.
+    [^2]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
+    Efficient and Effective Large Scale Online Kernel Learning. Data Mining and Knowledge
+    Discovery 35. Algorithm 1, section 6.
+
+    """
+
+    def __init__(
+        self,
+        kernel: str | IsolationFeatures = "laplace",
+        lifetime: float = 1.0,
+        gamma: float = 1.0,
+        learning_rate: float = 0.5,
+    ) -> None:
+        if not isinstance(kernel, IsolationFeatures):
+            check_kernel(kernel, lifetime, gamma)
+        check_positive("learning_rate", learning_rate)
+        self.kernel = kernel
+        self.lifetime = lifetime
+        self.gamma = gamma
+        self.learning_rate = learning_rate
+        self._labels: dict[Hashable, int] = {}
+        self._supports: Any
+        if isinstance(kernel, IsolationFeatures):
+            self._supports = CellRows(kernel)
+        else:
+            self._supports = SparseRows(kernel, lifetime if kernel == "laplace" else gamma)
+        self._coefficients = np.zeros((0, 0))
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels seen so far, in order of appearance."""
+        return list(self._labels)
+
+    @property
+    def n_supports(self) -> int:
+        """Number of support vectors."""
+        return len(self._supports)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Make a sample a support vector where its hinge loss is not 0.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. An absent key or NaN is 0.
+        y
+            A label: anything hashable but None and NaN.
+        w
+            Weight of the sample: its coefficient is the learning rate times it.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number or the label is not hashable.
+        ValueError
+            If a value is infinite or too large for single precision, the label is missing, or the
+            weight is negative or not finite.
+
+        """
+        check_label(y)
+        if not 0.0 <= w < math.inf:
+            raise ValueError(f"the weight must be a finite number >= 0, got {w!r}")
+        self._supports.observe(x)
+        sample = self._supports.read(x)
+        label = self._labels.get(y)
+        if label is None:
+            label = self._add_label(y)
+        scores = self._supports.weighted_sums(sample, self._coefficients)
+        signs = np.full(len(scores), -1.0)
+        signs[label] = 1.0
+        steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
+        if steps.any():
+            n = len(self._supports)
+            self._supports.add(sample)
+            self._coefficients = grown(self._coefficients, n + 1)
+            self._coefficients[n] = steps
+
+    def _add_label(self, y: Hashable) -> int:
+        n = len(self._labels)
+        wider = np.zeros((len(self._coefficients), n + 1))
+        wider[:, :n] = self._coefficients
+        if n == 1:
+            wider[:, 1] = -wider[:, 0]
+        self._coefficients = wider
+        self._labels[y] = n
+        return n
+
+    def decision_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return each label's f(x).
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. An absent key or NaN is 0.
+
+        Returns
+        -------
+        A mapping from label to number; empty before any learning.
+
+        """
+        scores = self._supports.weighted_sums(self._supports.read(x), self._coefficients)
+        return dict(zip(self._labels, scores.tolist(), strict=True))
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the label of the largest f(x), the one seen first where several are.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. An absent key or NaN is 0.
+
+        Returns
+        -------
+        A label; None before any learning.
+
+        """
+        scores = self.decision_one(x)
+        return max(scores, key=scores.__getitem__) if scores else None
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + int(self._supports.nbytes)
+        size += sys.getsizeof(self._coefficients) + sys.getsizeof(self._labels)
+        if isinstance(self.kernel, IsolationFeatures):
+            size += self.kernel._raw_memory_usage
+        return size + sum(sys.getsizeof(label) for label in self._labels)

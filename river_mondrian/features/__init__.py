@@ -1,0 +1,13 @@
+"""Feature maps: transformers, and what the learners of `linear` stand on."""
+
+from .binning import RandomBinningFeatures
+from .fourier import RandomFourierFeatures
+from .isolation import IsolationFeatures
+from .nystrom import NystromFeatures
+
+__all__ = [
+    "IsolationFeatures",
+    "NystromFeatures",
+    "RandomBinningFeatures",
+    "RandomFourierFeatures",
+]

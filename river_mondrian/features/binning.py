@@ -1,0 +1,265 @@
+"""Random binning features of the Laplace kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..arguments import check_positive
+from ..inputs import check_integer, read_frame
+from ..kernels import binning
+from .base import Array, CellFeatures, share_of_equals
+from .by_feature import ByFeature, RowPerFeature
+
+SMALLEST_TABLE = 256
+
+
+class _BinningMap(RowPerFeature):
+    _ADDRESSES: ClassVar[Sequence[int]] = (binning.GRIDS, binning.TABLE)
+
+    def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
+        super().__init__(
+            seed, n_partitions, 1, False, binning.N_WORDS, width=2 * (n_partitions + 1)
+        )
+        self.lifetime = float(lifetime)
+        self.table = np.zeros((SMALLEST_TABLE, binning.SLOT_BYTES // 8), dtype=np.int64)
+
+    def _function(self) -> Callable[..., int]:
+        return binning.bin_sample
+
+    def _bind(self) -> None:
+        self.record[binning.GRIDS] = self.rows.ctypes.data
+        self.record[binning.TABLE] = self.table.ctypes.data
+        self.record[binning.MASK] = len(self.table) - 1
+
+    def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
+        t = self.n_out
+        pitches = rng.gamma(2.0, 1.0 / self.lifetime, t)
+        row[: 2 * t : 2] = pitches
+        row[1 : 2 * t : 2] = pitches * rng.random(t)
+        row.view(np.uint64)[2 * t :] = rng.integers(1 << 64, size=2, dtype=np.uint64)
+
+    def grow(self) -> None:
+        """Make the table of cells twice as long."""
+        old = self.table
+        self.table = np.zeros((2 * len(old), old.shape[1]), dtype=np.int64)
+        self._bind()
+        binning.move_cells(
+            old.ctypes.data, len(old), self.table.ctypes.data, int(self.record[binning.MASK])
+        )
+
+    def meet(self, sample: int) -> int:
+        """Give the new cells of a sample columns; returns -1 or a bad input's place."""
+        bad = int(binning.meet(self.address, sample))
+        while bad == binning.SHORT:
+            self.grow()
+            bad = int(binning.meet(self.address, sample))
+        return bad
+
+    def meet_csr(
+        self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
+    ) -> None:
+        """Give the new cells of the rows of a CSR matrix columns; all values have to be finite."""
+        sample = np.zeros(3, dtype=np.int64)
+        row, n = 0, len(starts) - 1
+        while row < n:
+            row = binning.meet_rows(
+                self.address,
+                sample.ctypes.data,
+                places.ctypes.data,
+                values.ctypes.data,
+                starts.ctypes.data,
+                row,
+                n,
+            )
+            if row < n:
+                self.grow()
+
+    def names(self, columns: Sequence[int]) -> list[str]:
+        return [f"binning_{column - 1}" for column in columns]
+
+
+class RandomBinningFeatures(ByFeature, CellFeatures):
+    """Random binning features of the Laplace kernel.
+
+    A partition is a grid of random pitch and random shift in each feature[^1]. The share of
+    partitions in which two samples fall into the same cell is an unbiased estimate of
+    exp(-lifetime |x - y|_1), and 1 for a sample with itself. The grids take no notice of the data.
+
+    A cell gets its column with the first sample that falls into it in `learn_one`. In a cell
+    without one a sample has no feature, since no model downstream can know anything of it; `kernel`
+    and `gram` do tell such cells apart.
+
+    A feature of the input that is absent or NaN is 0. A feature may appear at any time: its grids
+    are drawn by its name and the seed. Neither the order of keys nor the time at which they appear
+    changes them, and 0 is in the same bin of each grid, so that the cells of earlier samples stay.
+
+    Parameters
+    ----------
+    n_partitions
+        Number of grids. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
+    lifetime
+        Rate of the kernel, per unit of the features. The pitches' mean is 2 / lifetime.
+    seed
+        Random seed for reproducibility.
+
+    Notes
+    -----
+    A cell is found by a 128-bit code, so that two may be taken for one with a probability below
+    1e-20. Memory grows by some 50 to 100 bytes with each cell that is met, and by 16 `n_partitions`
+    bytes with each feature of the input.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+    >>> from river_mondrian import RandomBinningFeatures
+
+    >>> model = (
+    ...     preprocessing.StandardScaler()
+    ...     | RandomBinningFeatures(lifetime=1.0, seed=42)
+    ...     | linear_model.LogisticRegression(optim.SGD(1.0))
+    ... )
+    >>> dataset = datasets.Bananas().take(2000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    >>> features = RandomBinningFeatures(n_partitions=1000, lifetime=2.0, seed=42)
+    >>> features.learn_one({"a": 0.0, "b": 0.0})
+    >>> round(features.kernel({"a": 0.1}, {"b": 0.1}), 1)  # exp(-0.4)
+    0.7
+
+    References
+    ----------
+    [^1]: Rahimi, A. and Recht, B. (2007). Random Features for Large-Scale Kernel Machines.
+    Advances in Neural Information Processing Systems 20. Algorithm 2.
+
+    """
+
+    _map: _BinningMap | None
+
+    def __init__(
+        self, n_partitions: int = 100, lifetime: float = 1.0, seed: int | None = None
+    ) -> None:
+        check_integer("n_partitions", n_partitions, 1)
+        check_positive("lifetime", lifetime)
+        self.n_partitions = n_partitions
+        self.lifetime = lifetime
+        self.seed = seed
+        super().__init__()
+
+    def _make(self, seed: int) -> _BinningMap:
+        return _BinningMap(seed, self.n_partitions, self.lifetime)
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Draw the grids of features that are new, and give the sample's new cells columns.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        if self._map is None or not self._reader.knows(x):
+            super().learn_one(x)
+        assert self._map is not None
+        bad = self._map.meet(self._locate(x, self._map))
+        if bad >= 0:
+            raise self._bad_input(bad, x, self._map)
+
+    def _observe(self, x: Mapping[Any, Any]) -> None:
+        self.learn_one(x)
+
+    def _observe_rows(self, names: Sequence[Any], columns: NDArray[np.float64]) -> None:
+        super()._observe_rows(names, columns)
+        assert self._map is not None
+        self._map.meet_csr(*self._reader.csr(names, columns))
+
+    def _known(self, out: Array) -> Array:
+        known: Array = out[out != binning.UNKNOWN]
+        return known
+
+    def _cells(self, columns: Array) -> Array:
+        # Those that have not been met are -1.
+        return super()._cells(columns) - 1
+
+    def _csr(self, out: Array) -> sparse.csr_matrix:
+        matrix = super()._csr(out)
+        matrix.data[matrix.indices == binning.UNKNOWN] = 0.0
+        matrix.eliminate_zeros()
+        return matrix
+
+    def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
+        """Return the share of partitions in which two samples fall into the same cell.
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        compiled = self._ready()
+        found = np.empty((2, compiled.n_out), dtype=np.int64)
+        for out, sample in zip(found, (x, y), strict=True):
+            address = self._locate(sample, compiled)
+            bad = binning.codes(compiled.address, address, out.ctypes.data)
+            if bad >= 0:
+                raise self._bad_input(bad, sample, compiled)
+        return float((found[0] == found[1]).mean())
+
+    def gram(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
+        """Return the kernel of each row of a frame with each row of another.
+
+        Parameters
+        ----------
+        X
+            A frame.
+        Y
+            Another frame; None stands for the first.
+
+        Returns
+        -------
+        An array with a row per row of `X` and a column per row of `Y`.
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        first = self._codes(X)
+        second = first if Y is None else self._codes(Y)
+        both = np.concatenate([first, second])
+        cells, numbers = np.unique(both, return_inverse=True)
+        numbers = numbers.reshape(both.shape)
+        return share_of_equals(numbers[: len(first)], numbers[len(first) :], len(cells))
+
+    def _codes(self, X: Any) -> Array:
+        """Return what tells the cells of rows apart, one number for each row and partition."""
+        compiled = self._ready()
+        _, names, columns = read_frame(X)
+        places, values, starts = self._reader.csr(names, columns)
+        out = np.empty((len(columns), compiled.n_out), dtype=np.int64)
+        sample = np.zeros(3, dtype=np.int64)
+        binning.codes_of_rows(
+            compiled.address,
+            sample.ctypes.data,
+            places.ctypes.data,
+            values.ctypes.data,
+            starts.ctypes.data,
+            len(out),
+            out.ctypes.data,
+        )
+        return out

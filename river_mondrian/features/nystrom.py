@@ -1,0 +1,156 @@
+"""Nystrom features of the Laplace and the Gaussian kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg
+
+from ..arguments import check_kernel
+from ..inputs import check_integer
+from ..kernels import maps, rows
+from ..rows import KINDS
+from .base import CompiledMap, Pooled
+from .pool import Pool
+
+
+class _NystromMap(CompiledMap):
+    _ADDRESSES: ClassVar[Sequence[int]] = (
+        rows.VECTOR,
+        rows.STARTS,
+        rows.ROW_PLACES,
+        rows.ROW_VALUES,
+        rows.COEFFICIENTS,
+    )
+    _DERIVED = CompiledMap._DERIVED | {"vector"}
+
+    def __init__(self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float):
+        n = len(pool)
+        # As many outputs as landmarks at first: the kernels with them.
+        super().__init__(number, n, n, n_inputs, dense=True, sparse=True, n_words=rows.N_WORDS)
+        self.record[rows.KIND] = KINDS[kernel]
+        self.record.view(np.float64)[rows.RATE] = rate
+        self.record[rows.N_ROWS] = n
+        places, values, self.starts = pool.csr(0, n)
+        self.places, self.values = places.copy(), values.astype(np.float64)
+        self.coefficients = np.eye(n)
+        self._finish()
+        gram = self.transform_csr(self.places, self.values, self.starts)[0]
+        weights, vectors = linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
+        # Landmarks that coincide leave less than the rank asked for.
+        kept = weights > n * np.finfo(float).eps * weights[-1]
+        self.coefficients = np.ascontiguousarray(vectors[:, kept] / np.sqrt(weights[kept]))
+        self.record[[maps.N_OUT, maps.N_COLUMNS]] = self.coefficients.shape[1]
+        self._finish()
+
+    def _function(self) -> Callable[..., int]:
+        return rows.project
+
+    def _bind(self) -> None:
+        self.vector = np.zeros(max(1, self.n_inputs))
+        self.record[rows.VECTOR] = self.vector.ctypes.data
+        self.record[rows.STARTS] = self.starts.ctypes.data
+        self.record[rows.ROW_PLACES] = self.places.ctypes.data
+        self.record[rows.ROW_VALUES] = self.values.ctypes.data
+        self.record[rows.COEFFICIENTS] = self.coefficients.ctypes.data
+
+    def names(self, columns: Sequence[int]) -> list[str]:
+        """Return the names of columns: the build and the component."""
+        return [f"nystrom{self.number}_{column}" for column in columns]
+
+
+class NystromFeatures(Pooled):
+    """Nystrom features of the Laplace or the Gaussian kernel.
+
+    The kernel is approximated from its values with some samples, the landmarks[^1]: with K the
+    landmarks' kernel matrix, whose largest eigenvalues are D and their eigenvectors V, a sample is
+    mapped to D^(-1/2) V' k(x), where k(x) are its kernels with the landmarks. With as many
+    components as landmarks the dot products of the landmarks are their kernels, and those of other
+    samples at most the kernels. Under `OGDClassifier` this is NOGD[^2].
+
+    The landmarks are the first samples learned. Before there are `n_landmarks`, the map is built
+    anew whenever their number has doubled, from 2 on; then it is final.
+
+    Parameters
+    ----------
+    n_landmarks
+        Number of landmarks, b or the budget in the papers.
+    n_components
+        Number of features made, at most `n_landmarks`: the rank of the approximation. There are
+        fewer where the landmarks' kernel matrix has a smaller rank. By default a fifth of
+        `n_landmarks`, as in the papers.
+    kernel
+        "laplace" for exp(-lifetime |x - y|_1) or "gaussian" for exp(-gamma |x - y|_2^2).
+    lifetime
+        Rate of the Laplace kernel, per unit of the features.
+    gamma
+        Rate of the Gaussian kernel, per squared unit of the features.
+
+    Notes
+    -----
+    A feature of the input that is absent or NaN is 0. Features that no landmark has are ignored.
+    The time of a map is proportional to the landmarks' values that are not 0, plus `n_landmarks`
+    times `n_components`.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+    >>> from river_mondrian import NystromFeatures
+
+    >>> model = (
+    ...     preprocessing.StandardScaler()
+    ...     | NystromFeatures(kernel="gaussian", gamma=1.0)
+    ...     | linear_model.LogisticRegression(optim.SGD(1.0))
+    ... )
+    >>> dataset = datasets.Bananas().take(2000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    >>> len(model["NystromFeatures"].transform_one({"1": 0.5, "2": -0.5}))
+    20
+
+    References
+    ----------
+    [^1]: Williams, C. K. I. and Seeger, M. (2000). Using the Nystrom Method to Speed Up Kernel
+    Machines. Advances in Neural Information Processing Systems 13.
+    [^2]: Lu, J., Hoi, S. C. H., Wang, J., Zhao, P. and Liu, Z.-Y. (2016). Large Scale Online Kernel
+    Learning. Journal of Machine Learning Research 17. Algorithm 2.
+
+    """
+
+    def __init__(
+        self,
+        n_landmarks: int = 100,
+        n_components: int | None = None,
+        kernel: str = "laplace",
+        lifetime: float = 1.0,
+        gamma: float = 1.0,
+    ) -> None:
+        check_integer("n_landmarks", n_landmarks, 2)
+        if n_components is not None:
+            check_integer("n_components", n_components, 1)
+            if n_components > n_landmarks:
+                raise ValueError(
+                    f"n_components must be at most n_landmarks = {n_landmarks}, "
+                    f"got {n_components!r}"
+                )
+        check_kernel(kernel, lifetime, gamma)
+        self.n_landmarks = n_landmarks
+        self.n_components = n_components
+        self.kernel = kernel
+        self.lifetime = lifetime
+        self.gamma = gamma
+        self.pool_size = n_landmarks
+        super().__init__()
+
+    def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> int:
+        return self._reader.read_ordered(x)
+
+    def _begin(self, number: int, pool: Pool) -> CompiledMap:
+        rank = self.n_components or max(1, self.n_landmarks // 5)
+        rate = self.lifetime if self.kernel == "laplace" else self.gamma
+        return _NystromMap(number, pool, len(self._reader.index), rank, self.kernel, rate)

@@ -1,0 +1,122 @@
+"""Samples stored by their values that are not 0, and their kernels with a new one."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .inputs import check_value, ordered
+from .kernels.rows import GAUSSIAN, LAPLACE, sum_over_rows
+
+KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
+
+
+def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
+    """Return an array of at least `n` rows with the same beginning, twice as long if it grows."""
+    if n <= len(array):
+        return array
+    longer = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+class SparseRows:
+    """A growing list of samples under the Laplace or the Gaussian kernel.
+
+    Parameters
+    ----------
+    kernel
+        "laplace" for exp(-rate |x - y|_1) or "gaussian" for exp(-rate |x - y|_2^2).
+    rate
+        Rate of the kernel.
+
+    """
+
+    def __init__(self, kernel: str, rate: float) -> None:
+        self.kind = KINDS[kernel]
+        self.rate = float(rate)
+        self.places: dict[Hashable, int] = {}
+        self.n = 0
+        self.starts = np.zeros(1, dtype=np.int64)
+        self.columns = np.zeros(0, dtype=np.int32)
+        self.values = np.zeros(0)
+        self.dense = np.zeros(0)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def observe(self, x: Mapping[Any, Any]) -> None:
+        """Do nothing: these kernels learn nothing."""
+
+    def read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
+        """Check a mapping's values; returns those that are neither missing nor 0."""
+        values = ((name, check_value(name, value)) for name, value in x.items())
+        return {name: value for name, value in values if value == value and value != 0.0}
+
+    def add(self, values: Mapping[Hashable, float]) -> None:
+        """Append a sample, given by `read`."""
+        for name in ordered(name for name in values if name not in self.places):
+            self.places[name] = len(self.places)
+        self.dense = grown(self.dense, len(self.places))
+        row = sorted((self.places[name], value) for name, value in values.items())
+        start = int(self.starts[self.n])
+        stop = start + len(row)
+        self.starts = grown(self.starts, self.n + 2)
+        self.columns = grown(self.columns, stop)
+        self.values = grown(self.values, stop)
+        self.starts[self.n + 1] = stop
+        self.columns[start:stop] = [place for place, _ in row]
+        self.values[start:stop] = [value for _, value in row]
+        self.n += 1
+
+    def _size(self, values: Mapping[Hashable, float]) -> float:
+        # Exact sums, so that the order of the keys does not matter.
+        if self.kind == LAPLACE:
+            return math.fsum(map(abs, values.values()))
+        return math.fsum(value * value for value in values.values())
+
+    def _spread(self, values: Mapping[Hashable, float]) -> list[int]:
+        """Write a sample to the dense vector; returns the places to clear after use."""
+        found = [self.places[name] for name in values if name in self.places]
+        self.dense[found] = [value for name, value in values.items() if name in self.places]
+        return found
+
+    def weighted_sums(
+        self, values: Mapping[Hashable, float], coefficients: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the sum of coefficient times kernel over the rows, for each column."""
+        out = np.empty(coefficients.shape[1])
+        spread = self._spread(values)
+        sum_over_rows(
+            self.n,
+            len(values),
+            self.kind,
+            self.rate,
+            self._size(values),
+            self.dense.ctypes.data,
+            self.starts.ctypes.data,
+            self.columns.ctypes.data,
+            self.values.ctypes.data,
+            coefficients.ctypes.data,
+            len(out),
+            out.ctypes.data,
+        )
+        self.dense[spread] = 0.0
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        arrays = (self.starts, self.columns, self.values, self.dense)
+        return (
+            sys.getsizeof(self)
+            + sys.getsizeof(self.__dict__)
+            + sum(sys.getsizeof(array) for array in arrays)
+            + sys.getsizeof(self.places)
+            + sum(sys.getsizeof(name) for name in self.places)
+        )

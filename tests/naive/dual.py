@@ -1,0 +1,62 @@
+"""Algorithm 1 of Ting, Wells and Washio (2020): OGD with support vectors, hinge loss."""
+
+from __future__ import annotations
+
+import math
+
+
+def laplace(rate):
+    return lambda x, y: math.exp(
+        -rate * math.fsum(abs(x.get(k, 0.0) - y.get(k, 0.0)) for k in {**x, **y})
+    )
+
+
+def gaussian(rate):
+    return lambda x, y: math.exp(
+        -rate * math.fsum((x.get(k, 0.0) - y.get(k, 0.0)) ** 2 for k in {**x, **y})
+    )
+
+
+class TwoClasses:
+    """The algorithm as printed: one function, labels -1 and 1."""
+
+    def __init__(self, learning_rate, kernel):
+        self.learning_rate, self.kernel = learning_rate, kernel
+        self.supports = []
+
+    def decision(self, x):
+        return math.fsum(alpha * c * self.kernel(z, x) for z, c, alpha in self.supports)
+
+    def learn(self, x, c):
+        if 1.0 - c * self.decision(x) > 0.0:
+            self.supports.append((dict(x), c, self.learning_rate))
+
+
+class OneVersusRest:
+    """One function per class, each from its label's first sample on; the second mirrors the first.
+
+    With two labels the functions are those of `TwoClasses`, with opposite signs.
+    """
+
+    def __init__(self, learning_rate, kernel):
+        self.learning_rate, self.kernel = learning_rate, kernel
+        self.supports = {}
+        self.n_supports = 0
+
+    def decision(self, x):
+        return {
+            label: math.fsum(alpha * self.kernel(z, x) for z, alpha in supports)
+            for label, supports in self.supports.items()
+        }
+
+    def learn(self, x, y):
+        if y not in self.supports:
+            mirrored = next(iter(self.supports.values())) if len(self.supports) == 1 else []
+            self.supports[y] = [(z, -alpha) for z, alpha in mirrored]
+        wrong = False
+        for label, value in self.decision(x).items():
+            c = 1.0 if label == y else -1.0
+            if 1.0 - c * value > 0.0:
+                self.supports[label].append((dict(x), self.learning_rate * c))
+                wrong = True
+        self.n_supports += wrong

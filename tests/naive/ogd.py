@@ -1,0 +1,109 @@
+"""Online gradient descent on a feature map, from Ting, Wells and Washio (2021), Algorithm 2.
+
+Extended by AdaGrad (Duchi, Hazan and Singer, 2011) and by several classes, which have one score
+each from the third on. A mapped sample is a mapping from column to value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Mapped = Mapping[Any, float]
+
+
+def sign(y: float) -> float:
+    return 1.0 if y > 0.5 else -1.0
+
+
+def clipped(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
+
+
+LOSSES: dict[str, Callable[[float, float], float]] = {
+    "hinge": lambda y, f: -sign(y) if sign(y) * f <= 1.0 else 0.0,
+    "log": lambda y, f: -sign(y) / (1.0 + math.exp(sign(y) * f)),
+    "squared": lambda y, f: 2.0 * (f - y),
+    "epsilon_insensitive": lambda y, f: 0.0 if abs(f - y) <= 0.1 else math.copysign(1.0, f - y),
+    "huber": lambda y, f: clipped(f - y, 0.1),
+}
+
+
+class OGD:
+    """One score, or one per class.
+
+    Parameters
+    ----------
+    loss
+        Name of the loss.
+    rate
+        Learning rate by step.
+    adagrad
+        Whether steps are divided by the root of the sum of squared derivatives.
+    softmax
+        Whether several classes share the cross-entropy.
+
+    """
+
+    def __init__(
+        self, loss: str, rate: Callable[[int], float], adagrad: bool, softmax: bool = False
+    ) -> None:
+        self.loss = LOSSES[loss]
+        self.rate = rate
+        self.adagrad = adagrad
+        self.softmax = softmax
+        self.weights: list[dict[Any, float]] = [defaultdict(float)]
+        self.squares: list[dict[Any, float]] = [defaultdict(float)]
+        self.n_steps = 0
+
+    def add_class(self) -> None:
+        """Make room for a class: the third one splits the single score in two."""
+        if len(self.weights) == 1:
+            share = 0.5 if self.softmax else 1.0
+            single, squares = self.weights[0], self.squares[0]
+            self.weights = [
+                defaultdict(float, {c: s * share * v for c, v in single.items()})
+                for s in (-1.0, 1.0)
+            ]
+            self.squares = [defaultdict(float, squares) for _ in range(2)]
+        self.weights.append(defaultdict(float))
+        self.squares.append(defaultdict(float))
+
+    def scores(self, x: Mapped) -> list[float]:
+        return [sum(weights[c] * v for c, v in x.items()) for weights in self.weights]
+
+    def learn(self, x: Mapped, y: float, w: float = 1.0) -> None:
+        """Learn a target, or a class's number."""
+        scores = self.scores(x)
+        if len(scores) == 1:
+            slopes = [self.loss(y, scores[0])]
+        elif self.softmax:
+            powers = [math.exp(f - max(scores)) for f in scores]
+            slopes = [p / sum(powers) - (k == y) for k, p in enumerate(powers)]
+        else:
+            slopes = [self.loss(float(k == y), f) for k, f in enumerate(scores)]
+        for weights, squares, slope in zip(self.weights, self.squares, slopes, strict=True):
+            for column, value in x.items():
+                derivative = w * slope * value
+                divisor = 1.0
+                if self.adagrad:
+                    squares[column] += derivative**2
+                    divisor = math.sqrt(squares[column] + 1e-8)
+                weights[column] -= self.rate(self.n_steps) / divisor * derivative
+        self.n_steps += 1
+
+
+def order_of_learning(n: int, pool_size: int, replay: int) -> list[int]:
+    """Return the order in which the last map's weights learn samples 0 to n - 1.
+
+    The map is there with sample `pool_size` - 1. From then on a call learns its own sample, where
+    it is not stored, and replays some that are.
+    """
+    order = list(range(min(replay, pool_size)))
+    left = list(range(min(replay, pool_size), pool_size))
+    for i in range(pool_size, n):
+        order += [i, *left[:replay]]
+        left = left[replay:]
+    return order

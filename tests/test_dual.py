@@ -1,0 +1,202 @@
+"""OGD with support vectors against Algorithm 1, and as a River classifier."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from naive import dual as naive
+from river import datasets
+
+from river_mondrian import DualOGDClassifier, IsolationFeatures
+
+WIDTH = 0.7
+# No sum of multiples of it and of shares of cells comes close to 1, where rounding would decide.
+RATE = 0.3 * math.sqrt(2.0)
+TWINS = {"laplace": naive.laplace(WIDTH), "gaussian": naive.gaussian(WIDTH)}
+
+
+def samples(n, n_labels, seed=0, holes=0.3):
+    """Draw mappings whose keys come and go, and labels that depend on them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        values = rng.normal(size=6)
+        known = rng.random(6) > holes
+        names = [f"x{j}" for j in range(6) if known[j] and (j < 4 or i > n // 2)]
+        label = int(abs(3.0 * values[0] + values[1])) % n_labels
+        found.append(({name: float(values[int(name[1])]) for name in names}, "abcdef"[label]))
+    return found
+
+
+def ours(kernel, **kwargs):
+    return DualOGDClassifier(kernel, lifetime=WIDTH, gamma=WIDTH, **kwargs)
+
+
+@pytest.mark.parametrize("kernel", TWINS)
+@pytest.mark.parametrize("n_labels", [2, 5])
+def test_f_and_supports_are_the_twins(kernel, n_labels):
+    model, twin = ours(kernel, learning_rate=0.4), naive.OneVersusRest(0.4, TWINS[kernel])
+    for x, y in samples(150, n_labels):
+        got, expected = model.decision_one(x), twin.decision(x)
+        assert list(got) == list(expected)
+        np.testing.assert_allclose(list(got.values()), list(expected.values()), atol=1e-12)
+        if expected:
+            assert model.predict_one(x) == max(expected, key=expected.get)
+        model.learn_one(x, y)
+        twin.learn(x, y)
+    assert len(model.classes) == n_labels
+    assert model.n_supports == twin.n_supports
+    # A key that no support has counts by its distance from 0.
+    x = {"x0": 0.3, "new": -1.5}
+    expected = twin.decision(x)
+    np.testing.assert_allclose(
+        list(model.decision_one(x).values()), list(expected.values()), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("kernel", TWINS)
+def test_two_labels_are_the_algorithm_as_printed(kernel):
+    model, twin = ours(kernel), naive.TwoClasses(0.5, TWINS[kernel])
+    for x, y in samples(200, 2, seed=1):
+        got = model.decision_one(x)
+        np.testing.assert_allclose(got.get("b", 0.0), twin.decision(x), atol=1e-12)
+        assert len(got) < 2 or got["a"] == -got["b"]
+        model.learn_one(x, y)
+        twin.learn(x, 1 if y == "b" else -1)
+    assert model.n_supports == len(twin.supports) < 200
+
+
+@pytest.mark.parametrize("method", ["anne", "iforest"])
+@pytest.mark.parametrize("built", [0, 20, 120])
+def test_support_vectors_under_the_isolation_kernel_as_it_stands(method, built):
+    stream = samples(160, 3, seed=2)
+    features = IsolationFeatures(30, 8, method=method, pool_size=100, seed=1)
+    for x, _ in samples(built, 3, seed=3):
+        features.learn_one(x)
+    before = pickle.dumps(features)
+    model = DualOGDClassifier(features, learning_rate=RATE)
+
+    def kernel(x, y):
+        map_now = model._supports.features
+        return 0.0 if map_now._map is None else map_now.kernel(x, y)
+
+    twin = naive.OneVersusRest(RATE, kernel)
+    seen = set()
+    for x, y in stream:
+        # The map learns first.
+        model.learn_one(x, y)
+        twin.learn(x, y)
+        got, expected = model.decision_one(x), twin.decision(x)
+        np.testing.assert_allclose(list(got.values()), list(expected.values()), atol=1e-12)
+        seen.add(model._supports.features._map and model._supports.features._map.number)
+    assert model.n_supports == twin.n_supports
+    assert len(seen) >= (5 if built == 0 else 2 if built == 20 else 1)
+    assert model._supports.features._settled
+    assert pickle.dumps(features) == before
+    assert pickle.dumps(model.kernel) == before
+    with pytest.raises(ValueError, match="feature 'x0' must be finite in single precision"):
+        model.predict_one({"x0": math.inf})
+
+
+def test_copies_of_an_isolation_kernel_go_on_alike():
+    model = DualOGDClassifier(IsolationFeatures(20, 8, pool_size=64, seed=1))
+    stream = samples(120, 3)
+    for i, (x, y) in enumerate(stream):
+        if i in (20, 90):
+            twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+        model.learn_one(x, y)
+        if i >= 20:
+            for twin in twins:
+                twin.learn_one(x, y)
+                assert twin.decision_one(x) == model.decision_one(x)
+    held = model._supports.features._raw_memory_usage + model.kernel._raw_memory_usage
+    held += model._coefficients.nbytes + model._supports.cells.nbytes
+    assert held < model._raw_memory_usage < held + 4000
+
+
+def test_the_kernel_of_far_numbers_is_not_rounded_away():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        far = {f"time{i}": float(value) for i, value in enumerate(rng.uniform(1e9, 2e9, 9))}
+        model = ours("gaussian")
+        model.learn_one({**far, "x": 0.1}, True)
+        assert model.decision_one({**far, "x": 0.1})[True] == 0.5
+        close = {**far, "time0": far["time0"] + 1.0, "x": 0.2}
+        assert model.decision_one(close)[True] == pytest.approx(0.5 * math.exp(-WIDTH * 1.01))
+
+
+def test_weight_is_a_factor_of_the_step():
+    model = ours("laplace", learning_rate=0.3)
+    model.learn_one({"a": 1.0}, 1, w=2.0)
+    assert model.decision_one({"a": 1.0})[1] == pytest.approx(0.6)
+    model.learn_one({"a": 9.0}, 1, w=0.0)
+    assert model.n_supports == 1
+
+
+def test_missing_values_are_zero_and_the_order_of_keys_does_not_matter():
+    whole, sparse, turned = (ours("laplace") for _ in range(3))
+    for x, y in datasets.Phishing().take(80):
+        whole.learn_one(x, y)
+        sparse.learn_one({k: v for k, v in x.items() if v != 0.0} | {"z": math.nan}, y)
+        turned.learn_one(dict(reversed(x.items())), y)
+    assert pickle.dumps(whole) == pickle.dumps(sparse) == pickle.dumps(turned)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "w", "message"),
+    [
+        ({"a": "text"}, True, 1.0, "feature 'a' must be a number, got 'text'"),
+        ({"a": math.inf}, True, 1.0, "feature 'a' must be finite in single precision, got inf"),
+        ({"a": 1.0}, None, 1.0, "the label must not be missing"),
+        ({"a": 1.0}, [1], 1.0, "the label must be hashable"),
+        ({"a": 1.0}, True, -1.0, "the weight must be a finite number >= 0, got -1.0"),
+        ({"a": 1.0}, True, math.nan, "the weight must be a finite number >= 0, got nan"),
+    ],
+)
+def test_bad_input_changes_nothing(x, y, w, message):
+    model = ours("gaussian")
+    for sample, label in samples(20, 2):
+        model.learn_one(sample, label)
+    before = pickle.dumps(model)
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.learn_one({**x, "new": 1.0}, y, w)
+    if y is True and w == 1.0:
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.predict_one(x)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kernel": "linear"}, "kernel must be"),
+        ({"lifetime": 0.0}, "lifetime must be a finite number > 0, got 0.0"),
+        ({"gamma": math.inf}, "gamma must be a finite number > 0, got inf"),
+        ({"learning_rate": True}, "learning_rate must be a finite number > 0, got True"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        DualOGDClassifier(**arguments)
+
+
+def test_copies_go_on_alike_and_memory_counts_the_supports():
+    model = ours("laplace")
+    stream = samples(120, 3)
+    for x, y in stream[:60]:
+        model.learn_one(x, y)
+    size = model._raw_memory_usage
+    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for x, y in stream[60:]:
+        scores = [m.decision_one(x) for m in (model, *twins)]
+        assert scores[0] == scores[1] == scores[2]
+        for m in (model, *twins):
+            m.learn_one(x, y)
+    owners = (vars(model), vars(model._supports))
+    held = sum(v.nbytes for o in owners for v in o.values() if isinstance(v, np.ndarray))
+    assert held < model._raw_memory_usage < held + 4000
+    assert model._raw_memory_usage > size

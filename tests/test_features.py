@@ -1,0 +1,186 @@
+"""What all peers of the isolation kernel have in common as transformers."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from river import datasets
+
+from river_mondrian import (
+    NystromFeatures,
+    OGDClassifier,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+)
+
+MAPS = {
+    "fourier gaussian": lambda: RandomFourierFeatures(40, seed=1),
+    "fourier laplace": lambda: RandomFourierFeatures(40, "laplace", seed=1),
+    "binning": lambda: RandomBinningFeatures(40, lifetime=0.3, seed=1),
+    "nystrom laplace": lambda: NystromFeatures(60, lifetime=0.3),
+    "nystrom gaussian": lambda: NystromFeatures(60, 60, "gaussian", gamma=0.3),
+}
+each = pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
+STREAM = [{k: 0.3 * v for k, v in x.items()} for x, _ in datasets.Phishing().take(150)]
+LABELS = [y for _, y in datasets.Phishing().take(150)]
+FRAME = pd.DataFrame(STREAM, index=range(7, 157))
+
+
+def learned(make, n=100):
+    features = make()
+    for x in STREAM[:n]:
+        features.learn_one(x)
+    return features
+
+
+@each
+@pytest.mark.parametrize("cut", [0, 1, 37, 100])
+def test_batches_equal_single_samples(make, cut):
+    one, many = learned(make), make()
+    many.learn_many(FRAME[:cut])
+    many.learn_many(FRAME[cut:100])
+    assert pickle.dumps(one) == pickle.dumps(many)
+    mapped = many.transform_many(FRAME)
+    assert mapped.index.equals(FRAME.index)
+    for i, x in enumerate(STREAM):
+        row = mapped.iloc[i]
+        assert {k: v for k, v in row.items() if v != 0.0} == {
+            k: v for k, v in one.transform_one(x).items() if v != 0.0
+        }
+
+
+@each
+def test_frames_of_all_kinds(make):
+    features = learned(make)
+    expected = features.transform_many(FRAME)
+    for kind in (pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME, preserve_index=False)):
+        mapped = features.transform_many(kind)
+        assert type(mapped) is type(kind)
+        found = mapped.to_pandas()
+        assert list(found) == list(expected)
+        np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
+        other = make()
+        other.learn_many(kind[:100])
+        assert pickle.dumps(other) == pickle.dumps(features)
+    matrix = features.to_csr(FRAME)
+    assert matrix.shape == (150, features._map.n_columns)
+    np.testing.assert_allclose(
+        features.gram(FRAME[:100]), (matrix[:100] @ matrix[:100].T).toarray(), atol=1e-12
+    )
+    np.testing.assert_array_equal(features.gram(FRAME)[3:5], features.gram(FRAME[3:5], FRAME))
+
+
+@each
+def test_before_learning(make):
+    features = make()
+    assert features.transform_one({"a": 1.0}) == {}
+    assert features.transform_many(FRAME).empty
+    features.learn_many(FRAME[:0])
+    with pytest.raises(RuntimeError, match="cannot map yet: it has to learn samples first"):
+        features.gram(FRAME)
+
+
+@each
+def test_missing_is_zero_and_the_order_of_keys_does_not_matter(make):
+    whole, holes, turned = make(), make(), make()
+    whole.learn_one(STREAM[0] | {"z": 1.0})
+    holes.learn_one(STREAM[0] | {"z": 1.0})
+    turned.learn_one(dict(reversed((STREAM[0] | {"z": 1.0}).items())))
+    for x in STREAM[1:100]:
+        whole.learn_one(x | {"z": 0.0})
+        holes.learn_one({k: v for k, v in x.items() if v != 0.0} | {"z": math.nan})
+        turned.learn_one(dict(reversed(x.items())))
+    assert pickle.dumps(whole) == pickle.dumps(turned) == pickle.dumps(holes)
+    for x in STREAM[100:]:
+        expected = whole.transform_one(x)
+        assert whole.transform_one(x | {"z": math.nan, "new": 5.0}) == expected
+        assert whole.transform_one(dict(reversed(x.items()))) == expected
+
+
+@each
+def test_copies_go_on_alike_and_memory_is_exact(make):
+    features = learned(make, 50)
+    twins = [copy.deepcopy(features), pickle.loads(pickle.dumps(features))]
+    for x in STREAM[50:]:
+        for twin in (features, *twins):
+            twin.learn_one(x)
+        mapped = [twin.transform_one(x) for twin in (features, *twins)]
+        assert mapped[0] == mapped[1] == mapped[2]
+    owners = [features._map, features._reader, features._pool]
+    held = sum(
+        value.nbytes
+        for owner in owners
+        if owner is not None
+        for value in vars(owner).values()
+        if isinstance(value, np.ndarray)
+    )
+    assert held < features._raw_memory_usage < held + 4000
+
+
+@each
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("text", "feature 'z' must be a number, got 'text'"),
+        (None, "feature 'z' must be a number, got None"),
+        (math.inf, "feature 'z' must be finite in single precision, got inf"),
+        (-1e39, "feature 'z' must be finite in single precision, got -1e\\+39"),
+        (10**400, "feature 'z' must be finite in single precision, got 1000"),
+    ],
+)
+def test_bad_input_changes_nothing(make, value, message):
+    for x in ({"z": 1.0}, {"other": 1.0}):
+        features = make()
+        for sample in STREAM[:20]:
+            features.learn_one(sample | x)
+        before = pickle.dumps(features)
+        with pytest.raises((TypeError, ValueError), match=message):
+            features.learn_one({"new": 1.0, "z": value})
+        if "z" in x:
+            with pytest.raises((TypeError, ValueError), match=message):
+                features.transform_one({"z": value})
+        frame = pd.DataFrame([{"new": 1.0, "z": 1.0}, {"new": 2.0, "z": value}], dtype=object)
+        if value is not None:
+            with pytest.raises((TypeError, ValueError), match=message):
+                features.learn_many(frame)
+        assert pickle.dumps(features) == before
+
+
+@each
+def test_a_bad_value_in_a_frame_is_named(make):
+    features = learned(make)
+    name = FRAME.columns[2]
+    frame = FRAME.copy()
+    frame.iloc[3, 2] = math.inf
+    with pytest.raises(
+        ValueError, match=f"feature '{name}' must be finite .* got .*inf.* in row 3"
+    ):
+        features.transform_many(frame)
+
+
+@each
+@pytest.mark.parametrize("cut", [0, 45, 150])
+def test_under_a_learner_batches_equal_single_samples(make, cut):
+    """The map learns with the learner: features appear, cells are met, landmarks come."""
+    features = make()
+    one, many = OGDClassifier(features, "log"), OGDClassifier(features, "log")
+    stream = [{k: v for k, v in x.items() if i > 60 or k != "https"} for i, x in enumerate(STREAM)]
+    scores = []
+    for x, y in zip(stream, LABELS, strict=True):
+        scores.append(one.predict_one(x) == y)
+        one.learn_one(x, y)
+    for part in (slice(0, cut), slice(cut, None)):
+        if stream[part]:
+            many.learn_many(pd.DataFrame(stream[part]), LABELS[part])
+    assert pickle.dumps(features) == pickle.dumps(make())
+    assert many.predict_many(FRAME).tolist() == [one.predict_one(x) for x in STREAM]
+    expected = [one.predict_proba_one(x) for x in STREAM]
+    assert [many.predict_proba_one(x) for x in STREAM] == expected
+    assert np.mean(scores[50:]) > 0.75

@@ -1,0 +1,667 @@
+"""Isolation kernel feature maps against their twin and their definition, and as users meet them."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from naive import isolation as naive
+from river import compose, datasets, linear_model, optim, preprocessing
+from scipy import stats
+from sklearn.svm import LinearSVC
+
+from river_mondrian import IsolationFeatures
+
+METHODS = ["anne", "iforest"]
+LEVEL = 0.01
+
+
+def samples(kind, n, dims, seed):
+    rng = np.random.default_rng(seed)
+    if kind == "real":
+        X = rng.normal(size=(n, dims))
+    elif kind == "binary":
+        X = rng.integers(0, 2, size=(n, dims)).astype(float)
+    elif kind == "tenths":
+        X = rng.integers(-5, 6, size=(n, dims)) / 10.0
+    elif kind == "few":
+        X = rng.normal(size=(n, dims)) * (rng.random((n, dims)) < 0.02)
+    else:
+        X = (rng.random((n, dims)) < 0.02).astype(float)
+    return [{f"f{j:03d}": v for j, v in enumerate(row) if v != 0.0} for row in X.tolist()]
+
+
+def frame(rows):
+    return pd.DataFrame(rows).fillna(0.0)
+
+
+def built(rows, **params):
+    """Learn rows, and go on until the map is there."""
+    features = IsolationFeatures(pool_size=len(rows), **params)
+    for x in rows:
+        features.learn_one(x)
+    while not features.frozen:
+        features.learn_one(rows[0])
+    return features
+
+
+def last_build(n):
+    """Return the number of the build of n samples."""
+    return sum(1 for k in range(2, n + 1) if k & (k - 1) == 0 or k == n) - 1
+
+
+def state(features):
+    """Pickle part by part: equal parts may or may not be the same object to a whole one."""
+    return {name: pickle.dumps(part) for name, part in features.__dict__.items()}
+
+
+# Cells.
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("kind", "dims"), [("real", 3), ("real", 20), ("binary", 9), ("few", 300), ("few binary", 300)]
+)
+@pytest.mark.parametrize("scale", [False, True])
+def test_cells_are_the_twins(method, kind, dims, scale):
+    pool, queries = samples(kind, 60, dims, 1), samples(kind, 25, dims, 2)
+    features = built(pool, n_partitions=12, n_cells=9, method=method, scale=scale, seed=5)
+    factors = naive.scaled(pool) if scale else None
+    known = {name for x in pool for name in x}
+    queries = [{name: v for name, v in x.items() if name in known} for x in queries]
+    expected = naive.cells(
+        method,
+        [naive.scale(x, factors) for x in pool],
+        [naive.scale(x, factors) for x in queries],
+        seed=5,
+        number=last_build(60),
+        t=12,
+        psi=9,
+    )
+    assert [features.cells_one(x).tolist() for x in queries] == expected
+    assert features.cells_many(frame(queries)).tolist() == expected
+    kernel = [features.kernel(x, queries[0]) for x in queries]
+    shared = [[a == b for a, b in zip(c, expected[0], strict=True)] for c in expected]
+    np.testing.assert_allclose(kernel, np.mean(shared, axis=1), rtol=1e-12)
+
+
+def test_most_of_the_binary_searches_are_ties():
+    """The rule for ties is tested above: here is shown that it was."""
+    pool, queries = samples("binary", 60, 9, 1), samples("binary", 25, 9, 2)
+    _, subsets, _ = naive.draw(5, last_build(60), 60, 12, 9)
+    ties = 0
+    for x, subset in itertools.product(queries, subsets):
+        distances = [naive.squared_distance(x, pool[i]) for i in subset]
+        ties += distances.count(min(distances)) > 1
+    assert ties > 100
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["real", "binary", "tenths"])
+def test_cells_do_not_depend_on_how_samples_are_stored(method, kind):
+    """A feature per sample that only it has makes the pool sparse and changes no comparison."""
+    pool = samples(kind, 300, 6, 3)
+    queries = [x for k in ("real", "binary", "tenths") for x in samples(k, 100, 6, 4)]
+    params = {"n_partitions": 20, "n_cells": 40, "method": method, "seed": 1}
+    dense = built(pool, **params)
+    padded = [{**x, **{f"g{j:03d}": 0.0 for j in range(400)}} for x in pool]
+    for j, x in enumerate(padded[:2]):
+        x[f"g{j:03d}"] = 1e-300
+    sparse = built(padded, **params)
+    assert sparse._map.sparse and not dense._map.sparse
+    for x in queries:
+        np.testing.assert_array_equal(dense.cells_one(x), sparse.cells_one(x))
+    np.testing.assert_array_equal(
+        dense.cells_many(frame(queries)), sparse.cells_many(frame(queries))
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_point_has_a_cell_of_its_own(method):
+    """Section 4: a partition isolates each of its points from the others."""
+    pool = samples("real", 64, 3, 0)
+    features = built(pool, n_partitions=30, n_cells=16, method=method, seed=2)
+    _, subsets, _ = naive.draw(2, last_build(64), 64, 30, 16)
+    for i, subset in enumerate(subsets):
+        assert [features.cells_one(pool[j])[i] for j in subset] == list(range(16))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_coinciding_points_share_the_cell_of_the_first(method):
+    features = built([{"a": 1.0}] * 40 + [{}] * 40, n_partitions=30, method=method, seed=2)
+    one, none = features.cells_one({"a": 1.0}), features.cells_one({})
+    _, subsets, _ = naive.draw(2, last_build(80), 80, 30, 20)
+    for i, subset in enumerate(subsets):
+        assert one[i] == next(k for k, j in enumerate(subset) if j < 40)
+        assert none[i] == next(k for k, j in enumerate(subset) if j >= 40)
+    empty = built([{}] * 8, method=method, seed=2)
+    assert empty.kernel({"a": 1.0}, {}) == 1.0
+
+
+WAYS = ["scan", "tree", "index", "product"]
+
+
+def force(monkeypatch, way):
+    """Make the map search in one way, whatever it costs, and however small the pool is."""
+    monkeypatch.setattr("river_mondrian.features.isolation.TREE_LEAST", 1)
+    for name in ("tree", "index", "scan", "product"):
+        cost = {way: 0.0, "product": -1.0 if way == "product" else math.inf}.get(name, 1e9)
+        monkeypatch.setattr(
+            f"river_mondrian.features.isolation.VoronoiMap._{name}_cost",
+            lambda self, *args, cost=cost: cost,
+        )
+
+
+def assert_way(compiled, way):
+    assert (compiled.tree is not None) == (way in ("tree", "product"))
+    assert compiled.indexed == (way == "index")
+    assert (compiled.centred is not None) == (way == "product")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("kind", "dims"),
+    [("real", 1), ("real", 3), ("real", 24), ("real", 140), ("binary", 9)],
+)
+@pytest.mark.parametrize("scale", [False, True])
+def test_every_way_to_search_gives_the_twins_cells(monkeypatch, way, kind, dims, scale):
+    force(monkeypatch, way)
+    pool, queries = samples(kind, 300, dims, 1), samples(kind, 40, dims, 2)
+    queries += [{name: 3.0 * v for name, v in x.items()} for x in queries[:3]] + pool[:5]
+    features = built(pool, n_partitions=10, n_cells=12, scale=scale, seed=5)
+    assert_way(features._map, way)
+    factors = naive.scaled(pool) if scale else None
+    expected = naive.cells(
+        "anne",
+        [naive.scale(x, factors) for x in pool],
+        [naive.scale(x, factors) for x in queries],
+        seed=5,
+        number=last_build(300),
+        t=10,
+        psi=12,
+    )
+    assert features.cells_many(frame(queries)).tolist() == expected
+    assert [features.cells_one(x).tolist() for x in queries] == expected
+
+
+@pytest.mark.parametrize("kind", ["real", "binary", "tenths", "few", "twice"])
+@pytest.mark.parametrize("dims", [2, 17, 60, 150])
+def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
+    pool = samples("real" if kind == "twice" else kind, 1000, dims, 1)
+    if kind == "twice":
+        pool[500:] = pool[:500]
+    queries = samples("real" if kind == "twice" else kind, 200, dims, 2) + pool[:50]
+    queries += [{name: v + 1e-7 for name, v in x.items()} for x in pool[:50]]
+    cells = {}
+    for way in WAYS:
+        with monkeypatch.context() as patch:
+            force(patch, way)
+            features = built(pool, n_partitions=30, n_cells=80, seed=3)
+            assert_way(features._map, way)
+        cells[way] = features.cells_many(frame(queries))
+        np.testing.assert_array_equal([features.cells_one(x) for x in queries], cells[way])
+        np.testing.assert_array_equal(cells[way], cells["scan"])
+
+
+@pytest.mark.parametrize("way", ["tree", "product"])
+@pytest.mark.parametrize("unit", [1.0, 1e12])
+def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way, unit):
+    pool = [{name: unit * v for name, v in x.items()} for x in samples("real", 200, 3, 0)]
+    far = [{**pool[0], "f001": s * 10.0**e} for e in range(6, 39) for s in (-1, 1)]
+    force(monkeypatch, way)
+    near = built(pool, n_partitions=10, n_cells=20, seed=0)
+    assert_way(near._map, way)
+    huge = built(pool + far, n_partitions=10, n_cells=20, seed=0)
+    assert huge._map.tree is None
+    force(monkeypatch, "scan")
+    for features, rows in ((near, pool), (huge, pool + far)):
+        reference = built(rows, n_partitions=10, n_cells=20, seed=0)
+        queries = far + pool[:20]
+        expected = [reference.cells_one(x).tolist() for x in queries]
+        assert [features.cells_one(x).tolist() for x in queries] == expected
+        assert features.cells_many(frame(queries)).tolist() == expected
+
+
+def test_the_way_is_chosen_by_what_it_costs():
+    def chosen(rows, n_cells):
+        return built(rows, n_cells=n_cells, seed=0)._map
+
+    rng = np.random.default_rng(0)
+    plane = chosen(samples("real", 4000, 2, 0), 256)
+    assert plane.tree is not None and not plane.indexed
+    noise = pd.DataFrame(rng.normal(size=(2000, 80))).add_prefix("f").to_dict("records")
+    assert chosen(noise, 64).tree is None
+    assert chosen(noise, 64).centred is not None
+    binary = chosen(samples("few binary", 2000, 200, 0), 64)
+    assert binary.indexed and binary.centred is None
+
+
+# The law.
+
+
+def exact_kernel(method, pool, x, y, psi):
+    """Average over all subsets (Equation 1); the trees of two points have one cut."""
+    total = 0.0
+    subsets = list(itertools.combinations(range(len(pool)), psi))
+    for subset in subsets:
+        points = [pool[i] for i in subset]
+        if method == "anne":
+            total += naive.voronoi_cell(points, x) == naive.voronoi_cell(points, y)
+            continue
+        for name in x:
+            low, high = sorted(z[name] for z in points)
+            between = min(high, max(x[name], y[name])) - max(low, min(x[name], y[name]))
+            total += (1.0 - max(0.0, between) / (high - low)) / len(x)
+    return total / len(subsets)
+
+
+@pytest.mark.parametrize(("method", "psi"), [("anne", 2), ("anne", 3), ("iforest", 2)])
+def test_the_kernel_follows_its_definition(method, psi):
+    """Shared cells of independent partitions are binomial with the exact kernel as their mean."""
+    rng = np.random.default_rng(0)
+    t, seeds, n_pairs = 2000, 4, 6
+    pool = [dict(zip("ab", row, strict=True)) for row in rng.normal(size=(4 * psi, 2)).tolist()]
+    queries = [dict(zip("ab", row, strict=True)) for row in rng.normal(size=(12, 2)).tolist()]
+    pool = [naive.scale(x, None) for x in pool]
+    queries = [naive.scale(x, None) for x in queries]
+    for seed in range(seeds):
+        features = built(pool, n_partitions=t, n_cells=psi, method=method, seed=seed)
+        for x, y in zip(queries[::2], queries[1::2], strict=True):
+            shared = round(t * features.kernel(x, y))
+            expected = exact_kernel(method, pool, x, y, psi)
+            p = stats.binomtest(shared, t, expected).pvalue
+            assert p > LEVEL / (3 * seeds * n_pairs)
+
+
+def test_isolation_trees_have_nearly_a_laplace_kernel_on_uniform_data():
+    """Figure 1: by L1 distance, close to exponential, and far from Gaussian."""
+    rng = np.random.default_rng(1)
+    reach = np.array([0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12])
+    mean = np.zeros(len(reach))
+    for seed in range(3):
+        pool = rng.uniform(size=(1024, 2))
+        features = built(
+            pd.DataFrame(pool, columns=["a", "b"]).to_dict("records"),
+            n_partitions=500,
+            n_cells=256,
+            method="iforest",
+            seed=seed,
+        )
+        centres = rng.uniform(0.25, 0.75, size=(150, 2))
+        step = rng.dirichlet([1.0, 1.0], size=150) * rng.choice([-1.0, 1.0], size=(150, 2))
+        home = features.cells_many(pd.DataFrame(centres, columns=["a", "b"]))
+        for k, r in enumerate(reach):
+            moved = features.cells_many(pd.DataFrame(centres + r * step, columns=["a", "b"]))
+            mean[k] += (home == moved).mean() / 3
+    middle = 3
+    lifetime = -math.log(mean[middle]) / reach[middle]
+    laplace = np.exp(-lifetime * reach)
+    gaussian = np.exp(math.log(mean[middle]) * (reach / reach[middle]) ** 2)
+    assert np.abs(mean - laplace).max() < 0.06
+    assert np.abs(mean - gaussian).max() > 0.15
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_cells_are_small_where_data_are_dense(method):
+    """At the same distance, points in a sparse region are more alike (section 3)."""
+    rng = np.random.default_rng(0)
+    pool = [{"a": v} for v in [*rng.uniform(0, 1, 900), *rng.uniform(1, 10, 100)]]
+    features = built(pool, n_partitions=300, n_cells=32, method=method, seed=0)
+    assert features.kernel({"a": 0.5}, {"a": 0.6}) + 0.3 < features.kernel({"a": 5.5}, {"a": 5.6})
+
+
+# Growth.
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_useful_from_two_samples_on_then_frozen(method):
+    features = IsolationFeatures(n_partitions=7, n_cells=8, method=method, pool_size=100, seed=1)
+    cells_of, builds = {}, []
+    assert features.transform_one({"a": 1.0}) == {}
+    with pytest.raises(RuntimeError, match="cannot map yet"):
+        features.cells_one({"a": 1.0})
+    for n, x in enumerate(samples("real", 120, 4, 0), 1):
+        features.learn_one(x)
+        mapped = features.transform_one(x)
+        assert len(mapped) == (7 if n > 1 else 0)
+        assert all(value == pytest.approx(7**-0.5) for value in mapped.values())
+        if mapped:
+            build = {name.split("_")[0] for name in mapped}
+            assert len(build) == 1
+            builds += [(n, *build)] if not builds or builds[-1][1] not in build else []
+            cells_of[n] = max(int(name.split("_")[2]) for name in mapped)
+            assert features.kernel(x, x) == 1.0
+    assert [n for n, _ in builds] == [2, 4, 8, 16, 32, 64, 100]
+    assert [name for _, name in builds] == [f"{method}{k}" for k in range(7)]
+    assert all(cells < min(8, max(1, n // 4)) for n, cells in cells_of.items())
+    assert features.frozen
+    assert features._pool is None
+
+
+def test_growing_trees_is_spread_over_calls(monkeypatch):
+    rows = samples("real", 64, 4, 0)
+    whole = built(rows, n_partitions=40, method="iforest", seed=3)
+    monkeypatch.setattr("river_mondrian.features.isolation.GROWTH", 100)
+    spread = IsolationFeatures(n_partitions=40, method="iforest", pool_size=64, seed=3)
+    for x in rows:
+        spread.learn_one(x)
+    calls = 0
+    while not spread.frozen:
+        # What comes meanwhile is not part of the map, and a copy goes on where this one is.
+        spread = pickle.loads(pickle.dumps(spread))
+        spread.learn_one({"b": 3.0})
+        calls += 1
+    assert calls > 5
+    for x in rows:
+        np.testing.assert_array_equal(spread.cells_one(x), whole.cells_one(x))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_absent_key_and_nan_are_zero(method):
+    pool = samples("real", 80, 4, 0)
+    for x in pool[1::3]:
+        del x["f001"]
+    gaps = [{**x, "f001": x.get("f001", math.nan)} for x in pool]
+    zeros = [{**x, "f001": x.get("f001", 0.0)} for x in pool]
+    maps = [built(rows, n_partitions=20, method=method, seed=1) for rows in (pool, gaps, zeros)]
+    for x in pool:
+        for variant in (x, {**x, "f002": math.nan}, {**x, "f002": 0.0}):
+            cells = [features.cells_one(variant) for features in maps]
+            np.testing.assert_array_equal(cells[0], cells[1])
+            np.testing.assert_array_equal(cells[0], cells[2])
+    without = {name: v for name, v in pool[1].items() if name != "f002"}
+    np.testing.assert_array_equal(
+        maps[0].cells_one(without), maps[0].cells_one({**without, "f002": math.nan})
+    )
+    table = pl.DataFrame({**{k: [v] for k, v in without.items()}, "f002": [None]})
+    np.testing.assert_array_equal(maps[0].cells_many(table)[0], maps[0].cells_one(without))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_feature_that_the_pool_lacks_is_ignored(method):
+    pool = samples("real", 80, 4, 0)
+    features = built(pool, n_partitions=20, method=method, seed=1)
+    cells = features.cells_one(pool[0])
+    np.testing.assert_array_equal(cells, features.cells_one({**pool[0], "other": 1e9, 7: -3.0}))
+
+
+# Frames, seeds, copies, memory.
+
+
+def to_kind(rows, kind):
+    plain = pd.DataFrame(rows, index=np.arange(len(rows))[::-1] * 3)
+    if kind == "pandas":
+        return plain
+    return pl.DataFrame(plain) if kind == "polars" else pa.Table.from_pandas(plain, None, False)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("cut", [0, 1, 70, 150])
+def test_frames_are_as_one_by_one_and_come_back_as_they_went_in(method, kind, cut):
+    rows = samples("real", 200, 4, 0)
+    for x in rows[::5]:
+        del x["f000"]
+    params = {"n_partitions": 10, "n_cells": 16, "method": method, "pool_size": 150, "seed": 4}
+    one, many = IsolationFeatures(**params), IsolationFeatures(**params)
+    assert list(to_columns(many.transform_many(to_kind(rows[:3], kind)))) == []
+    for x in rows:
+        one.learn_one(x)
+    for part in (rows[:cut], rows[cut:]):
+        if part:
+            many.learn_many(to_kind(part, kind))
+    assert state(one) == state(many)
+    table = to_kind(rows, kind)
+    out = many.transform_many(table)
+    assert type(out) is type(table)
+    if kind == "pandas":
+        assert out.index.equals(table.index)
+        assert all(isinstance(dtype, pd.SparseDtype) for dtype in out.dtypes)
+    columns = to_columns(out)
+    assert all(column.any() for column in columns.values())
+    for i, x in enumerate(rows):
+        mapped = {name: column[i] for name, column in columns.items() if column[i] != 0.0}
+        assert mapped == one.transform_one(x)
+    np.testing.assert_array_equal(many.cells_many(table), [one.cells_one(x).tolist() for x in rows])
+
+
+def to_columns(table):
+    if isinstance(table, pa.Table):
+        return {name: table[name].to_numpy() for name in table.column_names}
+    return {name: np.asarray(table[name]) for name in table.columns}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_csr_and_gram_are_the_kernel(method):
+    rows = samples("real", 100, 4, 0)
+    features = built(rows, n_partitions=30, n_cells=8, method=method, seed=0)
+    matrix, gram = features.to_csr(frame(rows)), features.gram(frame(rows), frame(rows[:7]))
+    assert matrix.shape == (100, 30 * 8)
+    expected = [[features.kernel(x, y) for y in rows[:7]] for x in rows]
+    np.testing.assert_allclose(gram, expected, rtol=1e-12)
+    np.testing.assert_allclose((matrix @ matrix[:7].T).toarray(), expected, rtol=1e-12)
+    np.testing.assert_array_equal(features.gram(frame(rows[:7])), gram[:7])
+
+
+def test_scikit_learns_linear_models_take_the_matrix():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 2)), columns=["a", "b"])
+    y = np.hypot(X["a"], X["b"]) < 1.1
+    features = built(X[:400].to_dict("records"), n_cells=16, seed=0)
+    model = LinearSVC().fit(features.to_csr(X[:400]), y[:400])
+    assert model.score(features.to_csr(X[400:]), y[400:]) > 0.9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_of_keys_does_not_matter_and_seeds_do(method):
+    rows = samples("real", 120, 5, 0)
+    shuffler = np.random.default_rng(0)
+    orders = [[f"f{j:03d}" for j in shuffler.permutation(5)] for _ in rows]
+    shuffled = [{name: x[name] for name in order} for x, order in zip(rows, orders, strict=True)]
+    first = built(rows, method=method, seed=1)
+    assert state(first) == state(built(shuffled, method=method, seed=1))
+    other = built(rows, method=method, seed=2)
+    assert any((first.cells_one(x) != other.cells_one(x)).any() for x in rows)
+    drawn = [built(rows, method=method) for _ in range(2)]
+    assert any((drawn[0].cells_one(x) != drawn[1].cells_one(x)).any() for x in rows)
+
+
+@pytest.mark.parametrize("way", ["tree", "product"])
+@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+def test_copies_search_alike(monkeypatch, way, copying):
+    force(monkeypatch, way)
+    features = built(samples("real", 300, 4, 0), n_partitions=10, n_cells=20, seed=1)
+    other = copying(features)
+    assert state(features) == state(other)
+    for queries in (samples("real", 100, 4, 1), samples("real", 100, 4, 2)):
+        np.testing.assert_array_equal(
+            features.cells_many(frame(queries)), other.cells_many(frame(queries))
+        )
+        for x in queries[:10]:
+            np.testing.assert_array_equal(features.cells_one(x), other.cells_one(x))
+    assert state(features) == state(other)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["real", "few"])
+@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+@pytest.mark.parametrize("n", [0, 1, 40, 150])
+def test_copies_continue_bit_for_bit(method, kind, copying, n):
+    rows = samples(kind, 200, 4 if kind == "real" else 400, 0)
+    features = IsolationFeatures(n_partitions=10, method=method, pool_size=130, seed=1)
+    for x in rows[:n]:
+        features.learn_one(x)
+    other = copying(features)
+    for x in rows[n:]:
+        assert features.transform_one(x) == other.transform_one(x)
+        features.learn_one(x)
+        other.learn_one(x)
+    assert state(features) == state(other)
+
+
+def arrays_of(part, seen):
+    """Find the arrays that an object owns, each once."""
+    if isinstance(part, np.ndarray):
+        while isinstance(part.base, np.ndarray):
+            part = part.base
+        return {} if id(part) in seen else {id(part): part.nbytes}
+    if isinstance(part, dict):
+        parts = list(part.values())
+    elif isinstance(part, (list, tuple)):
+        parts = list(part)
+    elif type(part).__module__.startswith("river_mondrian"):
+        parts = list(part.__dict__.values())
+    else:
+        return {}
+    found: dict[int, int] = {}
+    for piece in parts:
+        found |= arrays_of(piece, {*seen, *found})
+    return found
+
+
+@pytest.mark.parametrize("method", [*METHODS, "tree", "product"])
+@pytest.mark.parametrize(("kind", "dims"), [("real", 5), ("few", 400)])
+@pytest.mark.parametrize("n", [3, 90, 200])
+def test_memory_is_counted_exactly(monkeypatch, method, kind, dims, n):
+    if method not in METHODS:
+        force(monkeypatch, method)
+        method = "anne"
+    features = IsolationFeatures(n_partitions=10, method=method, pool_size=128, seed=1)
+    for x in samples(kind, n, dims, 0):
+        features.learn_one(x)
+    arrays = sum(arrays_of(features, ()).values())
+    index = features._reader.index
+    objects = [features, features.__dict__, index.names, index.places, *index.names]
+    parts = [features._map, features._next, getattr(features._map, "tree", None)]
+    objects += [part for part in parts if part is not None]
+    assert features._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_hundred_of_a_million_keys(method):
+    """Memory goes with the entries stored; a dense pool alone would take 4 GB."""
+    rng = np.random.default_rng(0)
+    rows = [{int(k): 1.0 for k in rng.integers(0, 1_000_000, size=100)} for _ in range(1100)]
+    features = built(rows[:1024], method=method, seed=0)
+    assert features._map.sparse
+    n_entries = sum(len(x) for x in rows[:1024])
+    assert features._raw_memory_usage < 500 * n_entries
+    for x in rows[1024:]:
+        assert features.cells_one(x).shape == (100,)
+        features.learn_one(x)
+    # Of two samples with nothing in common, and one with all of it, the latter is the nearer.
+    half = dict(list(rows[5].items())[:90])
+    assert features.kernel(rows[5], half) > features.kernel(rows[5], rows[6])
+
+
+# Bad input.
+
+
+BAD = [
+    ({"f000": "text"}, TypeError, "'f000'.*'text'"),
+    ({"f000": None}, TypeError, "'f000'.*None"),
+    ({"f000": math.inf}, ValueError, "'f000'.*inf"),
+    ({"f000": 1.0, "f001": -1e39}, ValueError, "'f001'.*-1e\\+39"),
+    ({"f000": 1.0, "f001": 1.0, "f002": 1.0, "f003": math.inf}, ValueError, "'f003'.*inf"),
+]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["real", "few"])
+@pytest.mark.parametrize(("x", "error", "message"), BAD)
+@pytest.mark.parametrize("n", [0, 50, 200])
+def test_a_bad_sample_is_refused_and_changes_nothing(method, kind, x, error, message, n):
+    features = IsolationFeatures(n_partitions=10, method=method, pool_size=128, seed=1)
+    for good in samples(kind, n, 4 if kind == "real" else 400, 0):
+        features.learn_one(good)
+    before = state(features)
+    bad = x if kind == "real" else {**dict.fromkeys([f"f{j:03d}" for j in range(400)], 0.0), **x}
+    if not features.frozen:
+        with pytest.raises(error, match=message):
+            features.learn_one(bad)
+    if n:
+        for method_name in ("transform_one", "cells_one"):
+            with pytest.raises(error, match=message):
+                getattr(features, method_name)(bad)
+        with pytest.raises(error, match=message):
+            features.kernel({}, bad)
+    assert state(features) == before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bad_frame_is_refused_and_changes_nothing(method):
+    rows = samples("real", 50, 4, 0)
+    features = IsolationFeatures(method=method, seed=1)
+    features.learn_many(frame(rows))
+    before = state(features)
+    good = frame(rows)
+    for table, error, message in (
+        (good.assign(f001="x"), TypeError, "'f001'.*'x'"),
+        (good.assign(f001=[1.0] * 49 + [math.inf]), ValueError, "'f001'.*inf.*row 49"),
+        (good.set_axis(["a", "b", "b", "c"], axis=1), ValueError, "'b'.*more than once"),
+    ):
+        for use in (features.learn_many, features.transform_many, features.cells_many):
+            with pytest.raises(error, match=message):
+                use(table)
+    assert state(features) == before
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
+    force(monkeypatch, way)
+    features = built(samples("real", 100, 3, 0), n_cells=8, seed=1)
+    values = np.zeros((600, 3))
+    values[400, 2] = 1e39
+    assert features._map.transform_rows(values)[1] == 400 * 3 + 2
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_partitions": 0}, "n_partitions.*0"),
+        ({"n_cells": 2.5}, "n_cells.*2.5"),
+        ({"pool_size": 1}, "pool_size.*1"),
+        ({"pool_size": True}, "pool_size.*True"),
+        ({"method": "knn"}, "method.*'knn'"),
+        ({"device": "tpu"}, "device.*'tpu'"),
+    ],
+)
+def test_a_bad_parameter_is_named(params, message):
+    with pytest.raises(ValueError, match=message):
+        IsolationFeatures(**params)
+
+
+def test_extreme_values_have_cells():
+    pool = [{"a": s * 10.0**e} for e in range(-38, 39) for s in (1, -1)] + [{"a": 0.0}] * 2
+    for method, scale in itertools.product(METHODS, (False, True)):
+        features = built(pool, n_partitions=10, n_cells=8, method=method, scale=scale, seed=0)
+        cells = features.cells_many(pd.DataFrame(pool))
+        assert ((cells >= 0) & (cells < 8)).all()
+
+
+# In River.
+
+
+def test_a_linear_model_behind_it_learns_what_it_cannot_alone():
+    def accuracy(model):
+        hits = 0
+        for i, (x, y) in enumerate(datasets.Bananas().take(2000)):
+            hits += i >= 1000 and model.predict_one(x) == y
+            model.learn_one(x, y)
+        return hits / 1000
+
+    plain = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    mapped = compose.Pipeline(
+        preprocessing.StandardScaler(),
+        IsolationFeatures(n_cells=16, pool_size=256, seed=0),
+        linear_model.LogisticRegression(optim.AdaGrad(0.5)),
+    )
+    assert accuracy(mapped) > accuracy(plain) + 0.2

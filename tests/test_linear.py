@@ -1,0 +1,639 @@
+"""Learners on feature maps against their twin and River's, and as their users meet them."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import sys
+from array import array
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from naive import ogd as naive
+from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+
+from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
+from river_mondrian.features.base import CompiledMap, FeatureMap
+from river_mondrian.kernels import maps
+from river_mondrian.kernels.memory import LARGEST, f64, i64, put_f64
+from river_mondrian.linear import REPLAY
+
+NAMES = ["a", "b", "c"]
+RATES = {
+    "constant": 0.3,
+    "schedule": optim.schedulers.InverseScaling(0.7, 0.4),
+    "sgd": optim.SGD(optim.schedulers.InverseScaling(0.7, 0.4)),
+    "adagrad": optim.AdaGrad(0.4),
+    "adagrad schedule": optim.AdaGrad(optim.schedulers.InverseScaling(0.7, 0.1)),
+}
+
+
+def rows(n, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    return [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
+
+
+def label(x, n_classes):
+    return int((x["a"] ** 2 + 2 * x["b"]) // 0.8) % n_classes
+
+
+def frame(data, kind="pandas"):
+    plain = pd.DataFrame(data, index=np.arange(len(data))[::-1] * 3)
+    if kind == "pandas":
+        return plain
+    return pl.DataFrame(plain) if kind == "polars" else pa.Table.from_pandas(plain, None, False)
+
+
+def frozen(n=100, **params):
+    features = IsolationFeatures(n_partitions=20, n_cells=10, pool_size=n, seed=1, **params)
+    features.learn_many(frame(rows(n, seed=9)))
+    while not features.frozen:
+        features.learn_one({})
+    return features
+
+
+class Scaled(FeatureMap):
+    """A dense map whose columns are the features, times 0.5; it grows as features appear."""
+
+    def _start(self):
+        self._map = _Scaled(0, len(self._reader.index))
+        self._pool = None
+
+    def learn_one(self, x):
+        values = self._reader.index.read(x)
+        self._reader.add(values)
+        if self._map is None:
+            self._start()
+        self._map.grow(len(self._reader.index))
+
+    def learn_many(self, X):
+        raise AssertionError("a learner calls _observe_rows")
+
+    def _observe_rows(self, names, columns):
+        self._reader.add_columns(names, columns)
+        self._map.grow(len(self._reader.index))
+
+
+class _Scaled(CompiledMap):
+    def __init__(self, number, n):
+        super().__init__(number, n_out=n, n_columns=n, n_inputs=n, dense=True)
+        self._finish()
+
+    def grow(self, n):
+        if n > self.n_out:
+            self.record[[maps.N_OUT, maps.N_COLUMNS, maps.N_INPUTS]] = n
+            self._finish()
+
+    def _function(self):
+        return halve
+
+    def _bind(self):
+        pass
+
+    def names(self, columns):
+        return [f"column {c}" for c in columns]
+
+
+def halve(record, x, out):
+    for place in range(i64(record, maps.N_INPUTS)):
+        if abs(f64(x, place)) > LARGEST:
+            return place
+    for place in range(i64(record, maps.N_INPUTS)):
+        value = f64(x, place)
+        put_f64(out, place, 0.5 * value if value == value else 0.0)
+    return -1
+
+
+# The algorithm.
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(
+    "loss",
+    ["log", optim.losses.Hinge(0.5), optim.losses.Log(3.0, 0.5), optim.losses.BinaryFocalLoss()],
+    ids=["log", "hinge", "weighted", "focal"],
+)
+@pytest.mark.parametrize("dense", [False, True])
+def test_two_classes_are_rivers_linear_model_on_the_mapped_sample(rate, loss, dense):
+    features = Scaled() if dense else frozen()
+    reference = linear_model.LogisticRegression(
+        optimizer=_river_optimizer(rate),
+        loss=optim.losses.Log() if loss == "log" else loss,
+        intercept_lr=0.0,
+    )
+    model = OGDClassifier(features, loss=loss, learning_rate=RATES[rate])
+    rng = np.random.default_rng(0)
+    for x in rows(200):
+        y, w = bool(label(x, 2)), float(rng.uniform(0, 2))
+        if dense:
+            features.learn_one(x)
+        mapped = features.transform_one(x)
+        if not isinstance(loss, optim.losses.Hinge) and len(model.classes) == 2:
+            expected = reference.predict_proba_one(mapped)
+            assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-6)
+        if len(model.classes) == 2 and abs(reference._raw_dot_one(mapped)) > 1e-9:
+            assert model.predict_one(x) == (reference._raw_dot_one(mapped) > 0.0)
+        model.learn_one(x, y, w=w)
+        reference.learn_one(mapped, y, w=w)
+    for x in rows(50, seed=1):
+        expected = reference._raw_dot_one(features.transform_one(x))
+        model._score(x)
+        assert model._current.scores[0] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def _river_optimizer(rate):
+    given = RATES[rate]
+    return given.clone() if isinstance(given, optim.base.Optimizer) else optim.SGD(given)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "squared",
+        optim.losses.EpsilonInsensitiveHinge(0.2),
+        optim.losses.Huber(0.3),
+        optim.losses.Quantile(0.8),
+        optim.losses.Poisson(),
+    ],
+    ids=["squared", "epsilon", "huber", "quantile", "poisson"],
+)
+def test_regression_is_rivers_linear_model_on_the_mapped_sample(rate, loss):
+    features = frozen()
+    reference = linear_model.LinearRegression(
+        optimizer=_river_optimizer(rate),
+        loss=optim.losses.Squared() if loss == "squared" else loss,
+        intercept_lr=0.0,
+    )
+    model = OGDRegressor(features, loss=loss, learning_rate=RATES[rate])
+    assert model.predict_one({"a": 0.0}) == model._rule.loss.mean_func(0.0)
+    for x in rows(200):
+        mapped = features.transform_one(x)
+        assert model.predict_one(x) == pytest.approx(reference.predict_one(mapped), abs=1e-8)
+        y = abs(x["a"]) + x["b"] ** 2
+        model.learn_one(x, y, w=0.7)
+        # River's loss takes 2y - 1 for the target.
+        doubled = isinstance(loss, optim.losses.EpsilonInsensitiveHinge)
+        reference.learn_one(mapped, (y + 1.0) / 2.0 if doubled else y, w=0.7)
+
+
+@pytest.mark.parametrize("multiclass", ["softmax", "ovr"])
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize(("rate", "adagrad"), [(0.37, False), (0.4, True)])
+def test_classes_that_appear_are_learned_as_by_the_twin(multiclass, loss, rate, adagrad):
+    features = frozen()
+    twin = naive.OGD(loss, lambda step: rate, adagrad, multiclass == "softmax")
+    model = OGDClassifier(
+        features, loss, optim.AdaGrad(rate) if adagrad else rate, multiclass=multiclass
+    )
+    names: list[str] = []
+    for i, x in enumerate(rows(300)):
+        y = f"class {label(x, 2 + i // 60)}"
+        if y not in names:
+            names.append(y)
+            if len(names) > 2:
+                twin.add_class()
+        mapped = features.transform_one(x)
+        model.learn_one(x, y)
+        twin.learn(mapped, float(names.index(y)))
+        model._score(x)
+        np.testing.assert_allclose(model._current.scores, twin.scores(mapped), atol=1e-9)
+        best = int(np.argmax(twin.scores(mapped))) if len(names) > 2 else None
+        assert best is None or model.predict_one(x) == names[best]
+    assert len(names) == 6 == len(model.classes)
+
+
+@pytest.mark.parametrize("multiclass", ["softmax", "ovr"])
+def test_a_third_class_changes_no_prediction_between_the_others(multiclass):
+    model = OGDClassifier(frozen(), "log", multiclass=multiclass)
+    for x in rows(200):
+        model.learn_one(x, label(x, 2))
+    queries = rows(50, seed=1)
+    before = [model.predict_proba_one(x) for x in queries]
+    model.learn_one({"a": 0.1}, "new", w=0.0)
+    for x, p in zip(queries, before, strict=True):
+        after = model.predict_proba_one(x)
+        if multiclass == "softmax":
+            assert after[1] / after[0] == pytest.approx(p[1] / p[0])
+        assert (after[1] > after[0]) == (p[1] > p[0])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_positive_class_is_true(first):
+    """A weight for positives is one for True, whichever is seen first."""
+    model = OGDClassifier(frozen(), optim.losses.Log(weight_pos=50.0), learning_rate=0.1)
+    for i in range(100):
+        model.learn_one({"a": 0.0}, (i % 2 == 0) == first)
+    assert model.predict_proba_one({"a": 0.0})[True] > 0.9
+
+
+@pytest.mark.parametrize("method", ["anne", "iforest"])
+@pytest.mark.parametrize("n", [105, 110, 160])
+def test_weights_for_the_final_map_learn_the_stored_samples_again(method, n):
+    data = rows(n)
+    features = IsolationFeatures(20, 10, method=method, pool_size=100, seed=1)
+    model = OGDRegressor(features, learning_rate=0.3)
+    for x in data:
+        features.learn_one(x)
+        model.learn_one(x, x["a"] * x["b"])
+    assert features.frozen and model._next is None and model._pool is None
+    twin = naive.OGD("squared", lambda step: 0.3, adagrad=False)
+    order = naive.order_of_learning(n, 100, REPLAY)
+    assert sorted(order) == list(range(n))
+    for i in order:
+        twin.learn(features.transform_one(data[i]), data[i]["a"] * data[i]["b"])
+    for x in data:
+        assert model.predict_one(x) == pytest.approx(twin.scores(features.transform_one(x))[0])
+
+
+def test_predictions_come_from_the_map_before_until_the_replay_has_caught_up():
+    data = rows(103)
+    model = OGDRegressor(IsolationFeatures(20, 10, pool_size=100, seed=1))
+    builds = []
+    for x in data:
+        model.learn_one(x, x["a"])
+        builds.append(None if model._current is None else model._current.compiled.number)
+    # Builds at 2, 4, ..., 64 and 100 samples; the last two take 3 and 4 calls to replay.
+    assert builds[:4] == [None, 0, 0, 1]
+    assert builds[62:66] == [4, 4, 4, 5]
+    assert builds[99:] == [5, 5, 5, 6]
+
+
+def test_useful_from_the_first_samples_on():
+    metric = metrics.Accuracy()
+    model = OGDClassifier(seed=1)
+    evaluate.progressive_val_score(((x, x["a"] + x["b"] > 0) for x in rows(300)), model, metric)
+    assert metric.get() > 0.85
+
+
+def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
+    monkeypatch.setattr("river_mondrian.features.isolation.GROWTH", 100)
+    data = rows(300)
+    features = IsolationFeatures(20, 10, method="iforest", pool_size=100, seed=1)
+    model = OGDRegressor(features, learning_rate=optim.SGD(1e-6))
+    for x in data:
+        features.learn_one(x)
+        model.learn_one(x, 1.0)
+    assert features.frozen and model._next is None
+    # So small a rate makes weights count samples.
+    count = sum(features.kernel(data[0], x) for x in data)
+    assert model.predict_one(data[0]) / 2e-6 == pytest.approx(count, rel=1e-3)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_features_are_copied_and_may_have_learned(dense):
+    features = Scaled() if dense else frozen()
+    before = pickle.dumps(features.__dict__)
+    model = OGDClassifier(features, seed=1)
+    for x in rows(50):
+        model.learn_one({**x, "d": 1.0}, label(x, 2))
+    assert pickle.dumps(features.__dict__) == before
+    half = IsolationFeatures(10, pool_size=100, seed=0)
+    half.learn_many(frame(rows(70)))
+    model = OGDClassifier(half)
+    for x in rows(60, seed=1):
+        model.learn_one(x, x["a"] > 0.0)
+    assert model._features.frozen
+    assert model._pool is None
+    hits = sum(model.predict_one(x) == (x["a"] > 0.0) for x in rows(100, seed=2))
+    assert hits > 75
+
+
+@pytest.mark.parametrize(
+    ("model", "least"),
+    [
+        (OGDClassifier(IsolationFeatures(n_cells=16, pool_size=256, seed=0)), 0.85),
+        (OGDClassifier(IsolationFeatures(n_cells=16, method="iforest", seed=0), "log"), 0.85),
+        (OGDClassifier(IsolationFeatures(n_cells=16, seed=0), learning_rate=0.5), 0.83),
+    ],
+    ids=["anne", "iforest", "constant"],
+)
+def test_it_learns_bananas(model, least):
+    pipeline = preprocessing.StandardScaler() | model.clone()
+    data = datasets.Bananas().take(3000)
+    assert evaluate.progressive_val_score(data, pipeline, metrics.Accuracy()).get() > least
+
+
+# Batches, frames, copies, memory.
+
+
+def build(kind, pool_size=150):
+    features = IsolationFeatures(20, 16, pool_size=pool_size, seed=2)
+    if kind == "regression":
+        return OGDRegressor(features)
+    if kind == "dense":
+        return OGDClassifier(Scaled(), "log", optim.schedulers.InverseScaling(0.4))
+    if kind == "focal":
+        return OGDClassifier(features, optim.losses.BinaryFocalLoss(), multiclass="ovr")
+    if kind == "forest":
+        features = IsolationFeatures(20, 16, "iforest", pool_size, seed=2)
+        return OGDClassifier(features, "hinge", 0.5, multiclass="ovr")
+    return OGDClassifier(features, "log", optim.AdaGrad(RATES["schedule"]))
+
+
+KINDS = ["softmax", "forest", "focal", "regression", "dense"]
+
+
+def stream(kind, n, seed=0):
+    """Make samples of which features and classes appear late, with weights."""
+    data = rows(n, seed)
+    for i, x in enumerate(data):
+        if i < 10 or i % 7 == 0:
+            del x["a"]
+    targets = [
+        x.get("a", 0.0) if kind == "regression" else f"k{label({'a': 0, **x}, 2 + i // 80)}"
+        for i, x in enumerate(data)
+    ]
+    return data, targets, np.random.default_rng(seed).uniform(0, 2, size=n).tolist()
+
+
+def state(model):
+    """Pickle part by part: equal parts may or may not be the same object to a whole one."""
+    return {
+        name: {k: pickle.dumps(v) for k, v in part.__getstate__().items()}
+        if name in ("_current", "_next") and part is not None
+        else pickle.dumps(part)
+        for name, part in model.__dict__.items()
+        if name not in ("_features", "features")
+    } | {name: pickle.dumps(part) for name, part in model._features.__dict__.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cut", [0, 1, 90, 152, 250])
+def test_batches_equal_single_samples_bit_for_bit(kind, cut):
+    data, targets, weights = stream(kind, 320)
+    one, many = build(kind), build(kind)
+    for x, y, w in zip(data, targets, weights, strict=True):
+        one.learn_one(x, y, w=w)
+    for part in (slice(0, cut), slice(cut, None)):
+        if data[part]:
+            many.learn_many(frame(data[part]), targets[part], w=weights[part])
+    assert state(one) == state(many)
+    queries = frame(data)
+    assert many.predict_many(queries).tolist() == [one.predict_one(x) for x in data]
+    if kind in ("softmax", "focal", "dense"):
+        single = pd.DataFrame([one.predict_proba_one(x) for x in data], columns=one.classes)
+        got = many.predict_proba_many(queries)
+        np.testing.assert_array_equal(got.to_numpy(), single.to_numpy())
+        assert list(got.columns) == one.classes
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("model", ["softmax", "regression"])
+def test_frames_come_back_as_they_went_in(kind, model):
+    data, targets, _ = stream(model, 200)
+    table = frame(data, kind)
+    column = {"pandas": pd.Series, "polars": pl.Series, "pyarrow": pa.array}[kind]
+    learner, reference = build(model), build(model)
+    empty = pd.Series(list(learner.predict_many(table))).astype(object)
+    assert len(empty) == 200
+    if model == "softmax":
+        assert all(getattr(v, "as_py", lambda v=v: v)() is None for v in empty)
+    learner.learn_many(table, column(targets), w=0.5)
+    for x, y in zip(data, targets, strict=True):
+        reference.learn_one(x, y, w=0.5)
+    predicted = learner.predict_many(table)
+    assert (
+        type(predicted)
+        is {"pandas": pd.Series, "polars": pl.Series, "pyarrow": pa.ChunkedArray}[kind]
+    )
+    values = predicted.to_pylist() if kind == "pyarrow" else predicted.to_list()
+    assert values == [reference.predict_one(x) for x in data]
+    if kind == "pandas":
+        assert predicted.index.equals(table.index)
+    if model == "softmax":
+        probabilities = learner.predict_proba_many(table)
+        assert type(probabilities) is type(table)
+        plain = probabilities if kind == "pandas" else probabilities.to_pandas()
+        assert list(plain.columns) == reference.classes
+        np.testing.assert_allclose(plain.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+@pytest.mark.parametrize("n", [0, 1, 70, 151, 200])
+def test_copies_continue_bit_for_bit(kind, copying, n):
+    data, targets, weights = stream(kind, 300)
+    model = build(kind)
+    for x, y, w in zip(data[:n], targets[:n], weights[:n], strict=True):
+        model.learn_one(x, y, w=w)
+    other = copying(model)
+    for x, y, w in zip(data[n:], targets[n:], weights[n:], strict=True):
+        assert model.predict_one(x) == other.predict_one(x)
+        model.learn_one(x, y, w=w)
+        other.learn_one(x, y, w=w)
+    assert state(model) == state(other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 70, 151, 300])
+def test_memory_is_counted_exactly(kind, n):
+    model = build(kind)
+    for x, y, _ in zip(*stream(kind, n), strict=True):
+        model.learn_one(x, y)
+    seen: dict[int, int] = {}
+
+    def walk(part):
+        if id(part) in seen:
+            return
+        if isinstance(part, np.ndarray):
+            seen[id(part)] = part.nbytes
+        elif isinstance(part, array):
+            seen[id(part)] = sys.getsizeof(part)
+        elif type(part).__name__ in ("_Weights", "VoronoiMap", "IsolationTreesMap", "_Scaled"):
+            seen[id(part)] = sys.getsizeof(part)
+            for piece in part.__dict__.values():
+                walk(piece)
+        elif type(part).__name__ in ("Pool", "SampleReader"):
+            for piece in part.__dict__.values():
+                walk(piece)
+        elif type(part).__name__ == "FeatureIndex":
+            walk_objects([part.names, part.places, *part.names])
+        elif isinstance(part, FeatureMap):
+            walk_objects([part, part.__dict__])
+            for piece in part.__dict__.values():
+                walk(piece)
+        elif isinstance(part, tuple):
+            for piece in part:
+                walk(piece)
+
+    def walk_objects(parts):
+        for part in parts:
+            seen[id(part), len(seen)] = sys.getsizeof(part)
+
+    walk_objects([model, model.__dict__])
+    if kind != "regression":
+        walk_objects([model._labels, *model._labels])
+    for part in model.__dict__.values():
+        walk(part)
+    assert model._raw_memory_usage == sum(seen.values())
+
+
+def test_memory_does_not_grow_once_the_map_is_final():
+    model = build("softmax")
+    data, targets, _ = stream("softmax", 1500)
+    sizes = []
+    for i, (x, y) in enumerate(zip(data, targets, strict=True)):
+        model.learn_one(x, targets[i % 100] if i > 100 else y)
+        sizes.append(model._raw_memory_usage)
+    assert len(set(sizes[160:])) == 1
+    assert sizes[-1] < max(sizes)
+
+
+def test_equal_seeds_equal_models_whatever_the_order_of_keys():
+    models = [OGDClassifier(seed=5) for _ in range(3)]
+    shuffler = np.random.default_rng(0)
+    for x in rows(200):
+        y = label(x, 3)
+        models[0].learn_one(x, y)
+        models[1].learn_one({k: x[k] for k in shuffler.permutation(NAMES).tolist()}, y)
+        models[2].learn_one(x, y)
+    assert state(models[0]) == state(models[1]) == state(models[2])
+    clone = models[0].clone()
+    assert clone.classes == [] and clone.predict_one({"a": 1.0}) is None
+
+
+# Bad input and small cases.
+
+BAD_SAMPLES = [
+    ({"a": "text", "b": 1.0}, 0, 1.0, TypeError, "'a'.*'text'"),
+    ({"a": None, "b": 1.0}, 0, 1.0, TypeError, "'a'.*None"),
+    ({"a": 1.0, "b": math.inf}, 0, 1.0, ValueError, "'b'.*inf"),
+    ({"a": 1.0, "b": 1.0, "c": -math.inf}, 0, 1.0, ValueError, "'c'.*-inf"),
+    ({"a": 1.0, "b": 1e39}, "a new label", 1.0, ValueError, "'b'.*1e\\+39"),
+    ({"a": 1.0}, 0, -1.0, ValueError, "weight.*-1"),
+    ({"a": 1.0}, 0, math.nan, ValueError, "weight.*nan"),
+    ({"a": 1.0}, 0, "heavy", TypeError, "weight.*'heavy'"),
+]
+BAD_LABELS = [
+    ([1], TypeError, "hashable.*\\[1\\]"),
+    (None, ValueError, "missing.*None"),
+    (math.nan, ValueError, "missing.*nan"),
+]
+BAD_TARGETS = [
+    ("high", TypeError, "number.*'high'"),
+    (None, TypeError, "number.*None"),
+    (math.nan, ValueError, "finite.*nan"),
+    (-math.inf, ValueError, "finite.*-inf"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [0, 20, 152, 300])
+def test_a_bad_sample_is_refused_and_changes_nothing(kind, n):
+    model = build(kind)
+    for x, y, w in zip(*stream(kind, n), strict=True):
+        model.learn_one(x, y, w=w)
+    before = state(model)
+    good = 0.0 if kind == "regression" else "k0"
+    cases = [
+        (x, good if y == 0 or kind == "regression" else y, *rest) for x, y, *rest in BAD_SAMPLES
+    ]
+    bad_y = BAD_TARGETS if kind == "regression" else BAD_LABELS
+    cases += [({"a": 1.0}, y, 1.0, error, message) for y, error, message in bad_y]
+    for x, y, w, error, message in cases:
+        with pytest.raises(error, match=message):
+            model.learn_one(x, y, w=w)
+        if n and {"a", "b"} <= x.keys():
+            with pytest.raises(error, match=message):
+                model.predict_one(x)
+        assert state(model) == before
+
+
+@pytest.mark.parametrize("kind", ["softmax", "regression"])
+@pytest.mark.parametrize("n", [3, 300])
+def test_a_bad_frame_is_refused_and_changes_nothing(kind, n):
+    model = build(kind)
+    data, targets, _ = stream(kind, 300)
+    model.learn_many(frame(data[:n]), targets[:n])
+    before = state(model)
+    good, y = frame(rows(10)), targets[:10]
+    what = "targets" if kind == "regression" else "labels"
+    for X, labels, w, error, message in (
+        (good, y[:9], 1.0, ValueError, f"10 rows.*9 {what}"),
+        (good, [*y[:9], None], 1.0, (TypeError, ValueError), "None"),
+        (good, y, [1.0] * 9, ValueError, "10 rows.*9 weights"),
+        (good, y, -0.5, ValueError, "weight.*-0.5"),
+        (good.assign(b="x"), y, 1.0, TypeError, "'b'.*'x'"),
+        (good.assign(b=[1.0] * 9 + [math.inf]), y, 1.0, ValueError, "'b'.*inf.*row 9"),
+        (good.set_axis(["a", "b", "b"], axis=1), y, 1.0, ValueError, "'b'.*more than once"),
+    ):
+        with pytest.raises(error, match=message):
+            model.learn_many(X, labels, w=w)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize(
+    ("model", "params", "error", "message"),
+    [
+        (OGDClassifier, {"features": "anne"}, TypeError, "features.*'anne'"),
+        (OGDClassifier, {"loss": "squared"}, ValueError, "loss.*'hinge'.*'squared'"),
+        (OGDClassifier, {"loss": optim.losses.Squared()}, ValueError, "BinaryLoss"),
+        (OGDRegressor, {"loss": optim.losses.Hinge()}, ValueError, "RegressionLoss"),
+        (OGDClassifier, {"learning_rate": 0.0}, ValueError, "learning_rate.*0.0"),
+        (OGDClassifier, {"learning_rate": math.inf}, ValueError, "learning_rate.*inf"),
+        (OGDClassifier, {"learning_rate": "fast"}, ValueError, "learning_rate.*'fast'"),
+        (OGDRegressor, {"learning_rate": optim.Adam()}, ValueError, "SGD or AdaGrad.*Adam"),
+        (OGDClassifier, {"multiclass": "ovo"}, ValueError, "multiclass.*'ovo'"),
+    ],
+)
+def test_a_bad_parameter_is_named(model, params, error, message):
+    with pytest.raises(error, match=message):
+        model(**params)
+
+
+def test_the_hinge_loss_gives_no_probabilities():
+    model = OGDClassifier(seed=1)
+    for _ in range(2):
+        for predict, x in ((model.predict_proba_one, {}), (model.predict_proba_many, frame([{}]))):
+            with pytest.raises(NotImplementedError, match="log"):
+                predict(x)
+        model.learn_one({"a": 1.0}, "x")
+
+
+def test_before_there_is_a_map():
+    model = OGDClassifier(loss="log", seed=1)
+    assert model.predict_one({"a": 1.0}) is None
+    assert model.predict_proba_one({"a": 1.0}) == {}
+    model.learn_one({"a": 1.0}, "x")
+    assert model.predict_one({"a": 1.0}) == "x"
+    assert model.predict_proba_one({"a": 1.0}) == {"x": 1.0}
+    assert model.predict_many(frame(rows(2))).tolist() == ["x", "x"]
+    model.learn_one({}, "y")
+    assert math.isclose(sum(model.predict_proba_one({}).values()), 1.0)
+    model = OGDClassifier(IsolationFeatures(seed=1, n_cells=4, pool_size=64), "log")
+    for _ in range(100):
+        model.learn_one({"a": 1.0}, "only")
+    assert model.predict_one({"a": -1.0}) == "only"
+    assert model.predict_many(frame(rows(2))).tolist() == ["only", "only"]
+    regressor = OGDRegressor()
+    assert regressor.predict_one({"a": 1.0}) == 0.0
+    assert regressor.predict_many(frame(rows(2))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", ["softmax", "forest"])
+def test_a_weight_of_two_is_a_larger_gradient_and_one_of_zero_is_none(kind):
+    data, targets, _ = stream(kind, 300)
+    model = build(kind)
+    for x, y in zip(data, targets, strict=True):
+        model.learn_one(x, y)
+    weights = model._current.array.copy()
+    model.learn_one(data[0], targets[0], w=0.0)
+    np.testing.assert_array_equal(model._current.array, weights)
+    once = copy.deepcopy(model)
+    model.learn_one(data[1], "k1", w=2.0)
+    once.learn_one(data[1], "k1")
+    assert (
+        np.abs(model._current.array - weights).sum() > np.abs(once._current.array - weights).sum()
+    )
+
+
+def test_extreme_targets_leave_predictions_finite():
+    model = OGDRegressor(frozen(), learning_rate=5.0)
+    for i in range(50):
+        model.learn_one({"a": 0.0}, 1e300 * (-1) ** i)
+        assert math.isfinite(model.predict_one({"a": 0.0}))
