@@ -79,7 +79,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     -----
     K is min(2000, 2 n) divided by a power of 5. Both powers are chosen after 64, 256, 1024 and 4096
     samples: those are taken with which the forest would have predicted the latest samples best, by
-    their progressive likelihood given the samples before (256 samples and 10 trees at most). K has
+    their progressive likelihood given the samples before (128 samples and 10 trees at most). K has
     to gain for what it departs. Until 4096 samples the rest follows n, R and V, whenever n has
     doubled; then only V does. Nothing is chosen with fixed values, or once a forest has stopped
     storing samples.

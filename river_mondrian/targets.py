@@ -19,7 +19,7 @@ from .trees import Carried, MondrianTrees, Node
 CHOICES = (64, 256, 1024, 4096)
 
 # A choice takes the latest half of the samples, at most so many, and so many trees.
-CHOICE_SAMPLES = 256
+CHOICE_SAMPLES = 128
 CHOICE_TREES = 10
 
 # The ratio of gamma1 to the noise is the reference's over a power of this, from 0 to the last, and

@@ -115,25 +115,33 @@ def take_out(forest: int, first: int, last: int, n_trees: int, kept: np.ndarray)
 
 @inlined
 def put_back(forest: int, p: int, n_trees: int, place: np.ndarray) -> None:
-    """Put a target back; the messages on its path are unknown then."""
+    """Put a target back into its leaves."""
     put_f64(target_at(forest, p), 1, place[n_trees, WEIGHT])
     for t in range(n_trees):
-        tree = tree_at(forest, t)
         leaf = np.int64(place[t, LEAF])
         if leaf >= 0:
-            message = message_at(node_at(forest, tree, leaf), 0)
+            message = message_at(node_at(forest, tree_at(forest, t), leaf), 0)
             put_f64(message, 0, place[t, WEIGHT])
             put_f64(message, 1, place[t, MEAN])
-        ref = i64(tree, ROOT)
-        while not is_leaf(forest, tree, ref):
-            node = node_at(forest, tree, ref)
-            ref = child_for(forest, tree, node, point_at(forest, p))
-            put_f64(message_at(node, 0 if i32(node, LEFT) == ref else 1), 0, UNKNOWN)
+
+
+@inlined
+def step_down(
+    forest: int, tree: int, parent: int, ref: int, rise: float, mean: float, variance: float
+) -> tuple[float, float]:
+    """Return the posterior mean and variance of a node; the message from it is unknown then."""
+    _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
+    if parent != 0:
+        put_f64(message_at(parent, 0 if i32(parent, LEFT) == ref else 1), 0, UNKNOWN)
+    return mean, variance
 
 
 @inlined
 def density(forest: int, t: int, p: int, y: float, weight: float) -> float:
-    """Return a tree's predictive density of a target at the leaf of its point."""
+    """Return a tree's predictive density of a target at the leaf of its point.
+
+    The messages on the way there are unknown then: the target is about to be put back.
+    """
     tree = tree_at(forest, t)
     noise, scale = f64(tree, NOISE), scale_of(forest, tree)
     mean, variance = f64(forest, Y_MEAN), 0.0
@@ -142,11 +150,11 @@ def density(forest: int, t: int, p: int, y: float, weight: float) -> float:
     while not is_leaf(forest, tree, ref):
         node = node_at(forest, tree, ref)
         rise = rise_to(forest, tree, parent, node)
-        _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
+        mean, variance = step_down(forest, tree, parent, ref, rise, mean, variance)
         parent = node
         ref = child_for(forest, tree, node, point_at(forest, p))
     rise = rise_to_end(forest, tree, parent)
-    _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
+    mean, variance = step_down(forest, tree, parent, ref, rise, mean, variance)
     variance = scale * max(variance + noise / weight, LEAST_VARIANCE)
     return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(2.0 * math.pi * variance)
 
