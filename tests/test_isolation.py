@@ -364,6 +364,33 @@ def test_growing_trees_is_spread_over_calls(monkeypatch):
         np.testing.assert_array_equal(spread.cells_one(x), whole.cells_one(x))
 
 
+def test_planting_a_tree_may_take_two_calls(monkeypatch):
+    rows = samples("real", 64, 4, 0)
+    force(monkeypatch, "tree")
+    whole = built(rows, n_partitions=10, seed=3)
+    monkeypatch.setattr("river_mondrian.features.isolation.PROJECTION", 0)
+    one = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
+    for x in rows:
+        one.learn_one(x)
+    many = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
+    many.learn_many(frame(rows))
+    assert not one.frozen
+    assert state(one) == state(many)
+    arrays = sum(arrays_of(one, ()).values())
+    points = one._next.points
+    arrays += points.data.nbytes + points.indices.nbytes + points.indptr.nbytes
+    index = one._reader.index
+    objects = [one, one.__dict__, index.names, index.places, *index.names]
+    objects += [one._map, one._map.tree, one._next]
+    assert one._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
+    copied = pickle.loads(pickle.dumps(one))
+    for features in (one, copied):
+        features.learn_one(rows[0])
+        assert features.frozen
+        for x in rows:
+            np.testing.assert_array_equal(features.cells_one(x), whole.cells_one(x))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_an_absent_key_and_nan_are_zero(method):
     pool = samples("real", 80, 4, 0)
