@@ -262,6 +262,9 @@ class _OGD(base.Estimator):
 
     # Losses by name.
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
+    # Rate of AdaGrad by default, measured on a9a, covertype and letter, and on california, kin8nm
+    # and cpu.
+    _RATE: ClassVar[float]
     # What the losses of River's that fit are.
     _KIND: ClassVar[type[optim.losses.Loss]]
 
@@ -290,7 +293,7 @@ class _OGD(base.Estimator):
         self.seed = seed
         self._rule = _Rule(
             self._LOSSES[loss]() if isinstance(loss, str) else loss,
-            optim.AdaGrad(0.5) if learning_rate is None else learning_rate,
+            optim.AdaGrad(self._RATE) if learning_rate is None else learning_rate,
             softmax,
         )
         self._features = IsolationFeatures(seed=seed) if features is None else features._own_copy()
@@ -529,6 +532,7 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
         "log": optim.losses.Log,
     }
     _KIND = optim.losses.BinaryLoss
+    _RATE = 0.5
 
     def __init__(
         self,
@@ -768,7 +772,7 @@ class OGDRegressor(_OGD, base.MiniBatchRegressor):
         `EpsilonInsensitiveHinge` only its epsilon is used: in itself, it is for targets 0 and 1.
     learning_rate
         A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River's.
-        None stands for `optim.AdaGrad(0.5)`.
+        None stands for `optim.AdaGrad(0.1)`.
     seed
         Random seed of the default features. Features that are given have their own.
 
@@ -805,6 +809,7 @@ class OGDRegressor(_OGD, base.MiniBatchRegressor):
         "huber": optim.losses.Huber,
     }
     _KIND = optim.losses.RegressionLoss
+    _RATE = 0.1
 
     def __init__(
         self,

@@ -150,8 +150,9 @@ WAYS = ["scan", "tree", "index", "product"]
 
 
 def force(monkeypatch, way):
-    """Make the map search in one way, whatever it costs, and however small the pool is."""
+    """Make the map search in one way, whatever it costs, and however small pool and batch are."""
     monkeypatch.setattr("river_mondrian.features.isolation.TREE_LEAST", 1)
+    monkeypatch.setattr("river_mondrian.features.isolation.PRODUCT_LEAST", 2)
     for name in ("tree", "index", "scan", "product"):
         cost = {way: 0.0, "product": -1.0 if way == "product" else math.inf}.get(name, 1e9)
         monkeypatch.setattr(
@@ -174,7 +175,7 @@ def assert_way(compiled, way):
 @pytest.mark.parametrize("scale", [False, True])
 def test_every_way_to_search_gives_the_twins_cells(monkeypatch, way, kind, dims, scale):
     force(monkeypatch, way)
-    pool, queries = samples(kind, 300, dims, 1), samples(kind, 40, dims, 2)
+    pool, queries = samples(kind, 300, dims, 1), samples(kind, 25 if dims < 100 else 5, dims, 2)
     queries += [{name: 3.0 * v for name, v in x.items()} for x in queries[:3]] + pool[:5]
     features = built(pool, n_partitions=10, n_cells=12, scale=scale, seed=5)
     assert_way(features._map, way)
@@ -207,7 +208,8 @@ def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
             features = built(pool, n_partitions=30, n_cells=80, seed=3)
             assert_way(features._map, way)
         cells[way] = features.cells_many(frame(queries))
-        np.testing.assert_array_equal([features.cells_one(x) for x in queries], cells[way])
+        single = [features.cells_one(x) for x in queries[::5]]
+        np.testing.assert_array_equal(single, cells[way][::5])
         np.testing.assert_array_equal(cells[way], cells["scan"])
 
 
@@ -362,6 +364,33 @@ def test_growing_trees_is_spread_over_calls(monkeypatch):
     assert calls > 5
     for x in rows:
         np.testing.assert_array_equal(spread.cells_one(x), whole.cells_one(x))
+
+
+def test_planting_a_tree_may_take_two_calls(monkeypatch):
+    rows = samples("real", 64, 4, 0)
+    force(monkeypatch, "tree")
+    whole = built(rows, n_partitions=10, seed=3)
+    monkeypatch.setattr("river_mondrian.features.isolation.PROJECTION", 0)
+    one = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
+    for x in rows:
+        one.learn_one(x)
+    many = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
+    many.learn_many(frame(rows))
+    assert not one.frozen
+    assert state(one) == state(many)
+    arrays = sum(arrays_of(one, ()).values())
+    points = one._next.points
+    arrays += points.data.nbytes + points.indices.nbytes + points.indptr.nbytes
+    index = one._reader.index
+    objects = [one, one.__dict__, index.names, index.places, *index.names]
+    objects += [one._map, one._map.tree, one._next]
+    assert one._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
+    copied = pickle.loads(pickle.dumps(one))
+    for features in (one, copied):
+        features.learn_one(rows[0])
+        assert features.frozen
+        for x in rows:
+            np.testing.assert_array_equal(features.cells_one(x), whole.cells_one(x))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -318,6 +318,24 @@ def test_it_learns_bananas(model, least):
     assert evaluate.progressive_val_score(data, pipeline, metrics.Accuracy()).get() > least
 
 
+@pytest.mark.parametrize("method", ["anne", "iforest"])
+def test_it_learns_text(method):
+    """Two topics of 20 words each, in documents of 40 out of 100,000 other words."""
+    rng = np.random.default_rng(0)
+    features = IsolationFeatures(method=method, n_cells=16, pool_size=512, seed=0)
+    model = OGDClassifier(features)
+    hits = 0
+    for i in range(1500):
+        topic = int(rng.integers(2))
+        words = [f"topic {topic} {k}" for k in rng.choice(20, 8, replace=False)]
+        words += [f"word {k}" for k in rng.integers(0, 100_000, size=40)]
+        x = dict.fromkeys(words, 1.0)
+        hits += i >= 1000 and model.predict_one(x) == topic
+        model.learn_one(x, topic)
+    assert model._current.compiled.sparse
+    assert hits > (450 if method == "anne" else 300)
+
+
 # Batches, frames, copies, memory.
 
 

@@ -13,13 +13,13 @@ from scipy import sparse
 
 from ..cuda import device_namespace, nearest_cells
 from ..inputs import check_integer
-from ..kernels import isolation, tree, voronoi
+from ..kernels import isolation, maps, tree, voronoi
 from ..kernels.distance import LANES, padded
 from ..kernels.memory import FARTHEST
 from ..kernels.tree import FARTHEST_SQUARE
 from .base import Array, CellFeatures, CompiledMap, Pooled
 from .pool import Pool
-from .tree import PointTree
+from .tree import Frame, PointTree, find_axes
 
 # Entries that one call looks at while it grows isolation trees, about 5 ms.
 GROWTH = 1_000_000
@@ -32,8 +32,11 @@ DENSE_SHARE = 0.1
 # Points from which on a tree may be worth its walk.
 TREE_LEAST = 512
 
+# Multiplications from which on the points are projected to axes in a call of its own, about 3 ms.
+PROJECTION = 5_000_000
+
 # Rows from which on a batch may be worth a matrix product, and how large the product may be.
-PRODUCT_LEAST = 16
+PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
 # How far the difference of two squared distances may be off by single precision's rounding, in
@@ -71,7 +74,8 @@ class IsolationFeatures(Pooled, CellFeatures):
     Samples are learned until there are `pool_size`; then the map is final. Before, it is built
     anew whenever the number of samples has doubled, from 2 on, with a quarter as many points per
     partition as there are samples, and at most `n_cells`. Building takes place within calls of
-    `learn_one`, a bounded part in each.
+    `learn_one`. It is spread over them where it takes long, except for Voronoi diagrams of very
+    large pools: about a second with 100,000 samples.
 
     Parameters
     ----------
@@ -103,6 +107,11 @@ class IsolationFeatures(Pooled, CellFeatures):
     A feature that is absent from a mapping, NaN, or null in a frame is 0, as in text. Features
     that no sample of the pool has are ignored, which changes no cell. Mappings with few out of very
     many features are never made dense: time and memory are proportional to their entries.
+
+    Voronoi cells are found by comparing a sample with each point of the pool at most once, for all
+    partitions together: by a scan, a tree over principal axes, an index from features to points,
+    or, for batches, a matrix product that rules out most points. The map takes what costs least by
+    its size and by some trials, and all give the same cells.
 
     The names of columns carry the number of the build (`anne7_12_34` is cell 34 of partition 12 of
     the eighth build), so that a linear model downstream does not mistake one for another.
@@ -243,6 +252,10 @@ class _Partitions(CompiledMap):
 class VoronoiMap(_Partitions):
     """Voronoi diagrams (section 4.2)."""
 
+    points: sparse.csr_matrix | None
+    frame: Frame | None
+    trials: NDArray[np.float64] | None
+
     _METHOD = "anne"
     _N_WORDS = voronoi.N_WORDS
     _ADDRESSES = (
@@ -287,10 +300,33 @@ class VoronoiMap(_Partitions):
         rng: np.random.Generator,
     ) -> None:
         super().__init__(number, n_partitions, psi, pool, n_inputs, scale, rng)
+        if self.ready:
+            self._finish()
+        else:
+            chosen = np.linspace(0, len(pool) - 1, TRIALS).astype(int).tolist()
+            self.trials = np.vstack([pool.dense(i, i + 1, n_inputs) for i in chosen])
+
+    @property
+    def ready(self) -> bool:
+        """Whether the way to search has been chosen."""
+        return self.points is None
+
+    def advance(self) -> bool:
+        """Grow a tree, in two calls where that takes long, and see what it is worth."""
+        points = self.points
+        if points is None:
+            return True
+        if self.frame is None:
+            self.frame = find_axes(self.rows[:, : self.n_inputs])
+            if self.frame[1].size * len(self.rows) > PROJECTION:
+                return False
+        points = self._plant(points, self.frame)
         self._finish()
-        if self.tree is not None:
-            self._choose(pool, self.tree)
-        del self.points
+        self._choose(points)
+        # What only building needs.
+        self.points, self.frame, self.trials = None, None, None
+        self._finish()
+        return True
 
     def _lay_out(self, points: sparse.csr_matrix) -> None:
         n_points, width = points.shape[0], padded(self.n_inputs)
@@ -298,61 +334,66 @@ class VoronoiMap(_Partitions):
         self.record[voronoi.N_POINTS] = n_points
         self.record[voronoi.WIDTH] = width
         self.points = points
+        self.frame = None
+        self.trials = None
         self.tree: PointTree | None = None
         self.centred: NDArray[np.float32] | None = None
         self.indexed = self.sparse
         if self.sparse:
-            self._index()
+            self._index(points)
+            self.points = None
             return
         self.rows = np.zeros((n_points, width), dtype=np.float32)
         self.rows[:, : self.n_inputs] = points.toarray()
         largest = float(np.abs(self.rows).max(initial=0.0))
         fits = 4.0 * width * largest**2 <= FARTHEST_SQUARE
         if n_points >= TREE_LEAST and self.n_inputs > 0 and fits:
-            self._plant()
-        elif self._index_cost() < self._scan_cost():
-            self._index()
+            return
+        if self._index_cost(points) < self._scan_cost():
+            self._index(points)
+        self.points = None
 
-    def _index(self) -> None:
+    def _index(self, points: sparse.csr_matrix) -> None:
         """Keep the entries of the points, by point and by feature, instead of rows."""
         self.indexed, self.tree = True, None
-        values = self.points.data
+        values = points.data
         small = (values == np.floor(values)) & (np.abs(values) <= voronoi.LARGEST_WHOLE)
         self.record[voronoi.WHOLE] = bool(small.all())
-        self.squared = np.asarray(self.points.astype(np.float64).power(2).sum(axis=1)).ravel()
+        self.squared = np.asarray(points.astype(np.float64).power(2).sum(axis=1)).ravel()
         largest = self.squared.max(initial=0.0)
         self.record.view(np.float64)[voronoi.LARGEST_NORM] = largest
-        self.starts, self.places, self.values = _parts(self.points)
-        self.by_feature = _parts(self.points.tocsc())
+        self.starts, self.places, self.values = _parts(points)
+        self.by_feature = _parts(points.tocsc())
         self.rows = np.empty((0, 0), dtype=np.float32)
         self.record[[voronoi.ROW, voronoi.POINTS, voronoi.TREE]] = 0
 
-    def _plant(self) -> None:
-        """Make a tree of the points, which are brought into the order of its leaves."""
+    def _plant(self, points: sparse.csr_matrix, frame: Frame) -> sparse.csr_matrix:
+        """Make a tree of the points; returns them in the order of its leaves."""
         order = np.arange(len(self.rows))
-        self.tree = PointTree(self.rows[:, : self.n_inputs], self.members, order)
-        self.rows, self.points = self.rows[order], self.points[order]
+        self.tree = PointTree(self.rows, self.members, frame, order)
+        self.rows = self.rows[order]
         self.members = np.argsort(order).astype(np.int32)[self.members]
+        return points[order]
 
-    def _index_cost(self) -> float:
+    def _index_cost(self, points: sparse.csr_matrix) -> float:
         """Return what a sample like the pool's costs by the index."""
-        per_feature = np.bincount(self.points.indices, minlength=self.n_inputs)
-        met = float((per_feature.astype(np.float64) ** 2).sum()) / self.points.shape[0]
-        return INDEX_ENTRY * met + CENTRE * self.members.size + self.points.shape[0]
+        per_feature = np.bincount(points.indices, minlength=self.n_inputs)
+        met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
+        return INDEX_ENTRY * met + CENTRE * self.members.size + points.shape[0]
 
     def _scan_cost(self) -> float:
         return SCAN_VALUE * self.rows.size + CENTRE * self.members.size
 
-    def _tree_cost(self, tree: PointTree, trials: int) -> float:
-        leaves, points = (seen / trials for seen in tree.seen)
+    def _tree_cost(self, tree: PointTree) -> float:
+        """Return what the trials have cost, each."""
+        leaves, points = (seen / TRIALS for seen in tree.seen)
         owners = self.members.size / len(self.rows)
         each = SCAN_VALUE * self.rows.shape[1] + TREE_POINT + TREE_OWNER * owners
         per_leaf = TREE_VALUE * tree.coordinates[0].size + TREE_LEAF
         return float(TREE_AXIS * tree.axes.size + per_leaf * leaves + each * points)
 
     def _product_cost(self) -> float:
-        values = self.points.data
-        if (values == np.floor(values)).all():
+        if (self.rows == np.floor(self.rows)).all():
             # Between so few values ties are common, and each is settled by exact distances.
             return math.inf
         return (
@@ -362,20 +403,20 @@ class VoronoiMap(_Partitions):
             + CENTRE * self.members.size
         )
 
-    def _choose(self, pool: Pool, tree: PointTree) -> None:
+    def _choose(self, points: sparse.csr_matrix) -> None:
         """Choose the ways that cost least, for single samples and for batches."""
-        for i in np.linspace(0, len(pool) - 1, TRIALS).astype(int).tolist():
-            self.transform_stored(pool, i, i + 1)
-        costs = (self._tree_cost(tree, TRIALS), self._index_cost(), self._scan_cost())
+        assert self.tree is not None and self.trials is not None
+        for trial in self.trials:
+            maps.map_one(self.address, trial.ctypes.data, self.out_address)
+        costs = (self._tree_cost(self.tree), self._index_cost(points), self._scan_cost())
         if self._product_cost() < min(costs):
             self.mean = self.rows.mean(axis=0, dtype=np.float64).astype(np.float32)
             self.centred = self.rows - self.mean
             self.norms = _squares(self.centred)
-        if costs[1] < min(costs[0], costs[2]) and self.centred is None:
-            self._index()
-        elif costs[2] < costs[0]:
+        elif costs[1] < min(costs[0], costs[2]):
+            self._index(points)
+        if costs[2] < costs[0]:
             self.tree = None
-        self._finish()
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
         """Map rows; see `CompiledMap`."""
@@ -479,6 +520,9 @@ class VoronoiMap(_Partitions):
         """Bytes held."""
         index = self.by_feature if self.indexed else ()
         size = super().nbytes + sum(array.nbytes for array in index)
+        if self.points is not None:
+            parts = (self.points.data, self.points.indices, self.points.indptr)
+            size += sum(part.nbytes for part in (*parts, *(self.frame or ())))
         return size + (0 if self.tree is None else self.tree.nbytes)
 
 

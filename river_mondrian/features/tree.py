@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from ..kernels import tree
 from ..kernels.distance import padded
 
-# Rows that the principal axes are found from, and rows that are projected at a time.
-SAMPLE = 1024
-BLOCK = 16384
+# Features up to which axes are exactly the principal ones. Beyond, they are near them: any
+# orthogonal axes give bounds. Products in Python are left to kernels, as a linear algebra library
+# may wait long for threads.
+EXACT_AXES = 32
 
-# Features up to which axes are exactly the principal ones. Beyond, where that takes long, they are
-# near them: any orthogonal axes give bounds.
-EXACT_AXES = 128
+# Multiplications by which a round towards the principal axes is limited, about 5 ms, and rounds.
+ROUND = 10_000_000
+ROUNDS = 2
+
+# Mean, and axes: a row per feature, padded.
+Frame = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def axes_for(n_features: int) -> int:
@@ -28,16 +32,24 @@ def axes_for(n_features: int) -> int:
     return 64
 
 
-def principal_axes(centred: NDArray[np.float64], n_axes: int) -> NDArray[np.float64]:
-    """Return orthogonal directions along which points vary most, a column for each."""
-    d = centred.shape[1]
+def find_axes(rows: NDArray[np.float32]) -> Frame:
+    """Return the mean of points, and orthogonal directions along which they vary much."""
+    d = rows.shape[1]
+    n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)
+    axes = np.zeros((d, padded(n_axes + (n_axes < d))))
+    sample = rows[:: -(-len(rows) * axes.size // ROUND)] if d > EXACT_AXES else rows
+    centred = np.ascontiguousarray(sample - mean)
     if d <= EXACT_AXES:
-        exact: NDArray[np.float64] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :n_axes]
-        return exact
-    near: NDArray[np.float64] = np.random.default_rng(0).normal(size=(d, n_axes))
-    for _ in range(2):
-        near = np.linalg.qr(centred.T @ (centred @ near))[0]
-    return near
+        axes[:, :n_axes] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :n_axes]
+        return mean, axes
+    directions = np.random.default_rng(0).normal(size=(n_axes, d))
+    for _ in range(ROUNDS):
+        axes[:, :n_axes] = directions.T
+        axes[:, :n_axes] = tree.multiply(centred, axes)[:, :n_axes]
+        directions = np.ascontiguousarray(axes[:, :n_axes].T)
+        tree.orthogonalize(directions)
+    axes[:, :n_axes] = directions.T
+    return mean, axes
 
 
 class PointTree:
@@ -46,9 +58,11 @@ class PointTree:
     Parameters
     ----------
     rows
-        Points, whose squared distances fit single precision.
+        Points, whose squared distances fit single precision; rows may be padded.
     members
         The points of each diagram (a column per diagram, in the order in which ties are broken).
+    frame
+        Mean and axes, from `find_axes`.
     order
         The points' numbers, which are brought into the order in which leaves hold the points.
 
@@ -60,17 +74,20 @@ class PointTree:
     )
 
     def __init__(
-        self, rows: NDArray[np.float32], members: NDArray[np.int32], order: NDArray[np.int64]
+        self,
+        rows: NDArray[np.float32],
+        members: NDArray[np.int32],
+        frame: Frame,
+        order: NDArray[np.int64],
     ) -> None:
-        n, d = rows.shape
-        self.mean = rows.mean(axis=0, dtype=np.float64)
-        n_axes = axes_for(d)
-        self.n_axes = n_axes
-        self.n_coordinates = n_axes + (n_axes < d)
-        self.width = padded(self.n_coordinates)
-        self.axes = np.zeros((d, self.width))
-        self.axes[:, :n_axes] = principal_axes(rows[:: -(-n // SAMPLE)] - self.mean, n_axes)
-        coordinates = self._coordinates(rows)
+        n = len(rows)
+        self.mean, self.axes = frame
+        d = len(self.mean)
+        self.n_axes = axes_for(d)
+        self.n_coordinates = self.n_axes + (self.n_axes < d)
+        self.width = self.axes.shape[1]
+        coordinates = np.zeros((n, self.width), dtype=np.float32)
+        tree.project_rows(rows, self.mean, self.axes, self.n_axes, self.n_coordinates, coordinates)
         depth = max(0, (-(-n // tree.LEAF) - 1).bit_length())
         bounds = np.array([0, n])
         for _ in range(depth):
@@ -79,20 +96,6 @@ class PointTree:
         self._box(coordinates[order], depth)
         self._find_owners(members, order)
         self._bind()
-
-    def _coordinates(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the points' coordinates."""
-        coordinates = np.zeros((len(rows), self.width), dtype=np.float32)
-        for start in range(0, len(rows), BLOCK):
-            centred = rows[start : start + BLOCK] - self.mean
-            projected = centred @ self.axes[:, : self.n_axes]
-            part = coordinates[start : start + BLOCK]
-            part[:, : self.n_axes] = projected
-            if self.n_coordinates > self.n_axes:
-                left = np.einsum("ij,ij->i", centred, centred)
-                left -= np.einsum("ij,ij->i", projected, projected)
-                part[:, self.n_axes] = np.sqrt(np.maximum(left, 0.0))
-        return coordinates
 
     def _split(
         self,

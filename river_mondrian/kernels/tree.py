@@ -17,15 +17,18 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from . import maps, voronoi
 from .distance import squared_distance
 from .memory import (
     exact_inlined,
+    exact_kernel,
     f32,
     f64,
     i32,
     i64,
+    kernel,
     put_f32,
     put_f64,
     put_i32,
@@ -177,15 +180,25 @@ def _close_loop(builder: Any, i: Any, n: Any, loop: Any, after: Any) -> None:
 
 
 @exact_inlined
-def project(record: int, tree: int) -> float:
-    """Write the query's coordinates; returns its squared distance from the mean."""
-    row, mean, axes = i64(record, voronoi.ROW), i64(tree, MEAN), i64(tree, AXES)
-    projection, query = i64(tree, PROJECTION), i64(tree, QUERY)
-    n_axes, room = i64(tree, N_AXES), i64(tree, WIDTH)
+def project(
+    row: int,
+    n_features: int,
+    mean: int,
+    axes: int,
+    n_axes: int,
+    n_coordinates: int,
+    projection: int,
+    out: int,
+) -> float:
+    """Write a row's coordinates; returns its squared distance from the mean.
+
+    `projection` is room for the coordinates, up to a multiple of `LANES`, in double precision.
+    """
+    room = (n_coordinates + LANES - 1) // LANES * LANES
     for c in range(room):
         put_f64(projection, c, 0.0)
     square = 0.0
-    for j in range(i64(record, maps.N_INPUTS)):
+    for j in range(n_features):
         value = f32(row, j) - f64(mean, j)
         square += value * value
         _add_scaled(projection, axes, value, room)
@@ -194,10 +207,76 @@ def project(record: int, tree: int) -> float:
     for c in range(n_axes):
         value = f64(projection, c)
         left -= value * value
-        put_f32(query, c, value)
-    if i64(tree, N_COORDINATES) > n_axes:
-        put_f32(query, n_axes, math.sqrt(max(left, 0.0)))
+        put_f32(out, c, value)
+    if n_coordinates > n_axes:
+        put_f32(out, n_axes, math.sqrt(max(left, 0.0)))
     return square
+
+
+@exact_kernel
+def project_rows(
+    rows: NDArray[np.float32],
+    mean: NDArray[np.float64],
+    axes: NDArray[np.float64],
+    n_axes: int,
+    n_coordinates: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Write the coordinates of points, whose rows may be padded."""
+    projection = np.zeros(axes.shape[1])
+    row, target = rows.ctypes.data, out.ctypes.data
+    for _ in range(len(rows)):
+        project(
+            row,
+            len(mean),
+            mean.ctypes.data,
+            axes.ctypes.data,
+            n_axes,
+            n_coordinates,
+            projection.ctypes.data,
+            target,
+        )
+        row += 4 * rows.shape[1]
+        target += 4 * out.shape[1]
+
+
+@exact_kernel
+def multiply(rows: NDArray[np.float64], axes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Multiply directions, a padded column for each, by the scatter matrix of centred rows."""
+    d, room = axes.shape
+    product = np.zeros((d, room))
+    along = np.empty(room)
+    for i in range(len(rows)):
+        along[:] = 0.0
+        for j in range(d):
+            _add_scaled(along.ctypes.data, axes.ctypes.data + 8 * room * j, rows[i, j], room)
+        for j in range(d):
+            _add_scaled(product.ctypes.data + 8 * room * j, along.ctypes.data, rows[i, j], room)
+    return product
+
+
+@kernel
+def orthogonalize(directions: NDArray[np.float64]) -> None:
+    """Make rows orthogonal and of length 1, or 0 where they depend on those before."""
+    n, d = directions.shape
+    for c in range(n):
+        before = 0.0
+        for j in range(d):
+            before += directions[c, j] * directions[c, j]
+        # Once leaves a rest that rounding has made; after twice it is below rounding.
+        for _ in range(2):
+            for b in range(c):
+                along = 0.0
+                for j in range(d):
+                    along += directions[c, j] * directions[b, j]
+                for j in range(d):
+                    directions[c, j] -= along * directions[b, j]
+        square = 0.0
+        for j in range(d):
+            square += directions[c, j] * directions[c, j]
+        factor = 1.0 / math.sqrt(square) if square > 1e-16 * before else 0.0
+        for j in range(d):
+            directions[c, j] *= factor
 
 
 @exact_inlined
@@ -288,7 +367,16 @@ def search(record: int, x: int, out: int) -> int:
     if bad >= 0:
         return bad
     tree = i64(record, voronoi.TREE)
-    square = project(record, tree)
+    square = project(
+        i64(record, voronoi.ROW),
+        i64(record, maps.N_INPUTS),
+        i64(tree, MEAN),
+        i64(tree, AXES),
+        i64(tree, N_AXES),
+        i64(tree, N_COORDINATES),
+        i64(tree, PROJECTION),
+        i64(tree, QUERY),
+    )
     if square <= FARTHEST_SQUARE:
         walk(record, tree, square, out)
     else:
