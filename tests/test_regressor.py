@@ -65,7 +65,7 @@ def learned(n=400, seed=7, **params):
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_batches_are_one_by_one(params, holes):
-    X, y = make_data(900)
+    X, y = make_data(1100)
     X[np.random.default_rng(1).random(X.shape) < holes] = np.nan
     w = np.random.default_rng(2).choice([0.0, 1.0, 2.5], len(y)).tolist()
     single = MondrianForestRegressor(seed=3, n_estimators=3, **params)
@@ -73,7 +73,7 @@ def test_batches_are_one_by_one(params, holes):
         single.learn_one(x, target, w=weight)
     for n_jobs in (1, 2):
         batch = MondrianForestRegressor(seed=3, n_estimators=3, n_jobs=n_jobs, **params)
-        for start, stop in ((0, 100), (100, 511), (511, 512), (512, 900)):
+        for start, stop in ((0, 100), (100, 300), (300, 1100)):
             part = pd.DataFrame(X[start:stop], columns=NAMES)
             batch.learn_many(part, pd.Series(y[start:stop]), w=w[start:stop])
         batch.n_jobs = 1
