@@ -50,8 +50,9 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
         Whether to cut blocks whose samples all have the same label. The default pauses them until
         another label arrives, and samples then what waiting has hidden (Algorithms 9 and 10).
     max_nodes
-        Number of nodes, leaves included, at which a tree stops being cut. From then on boxes and
-        counts go on learning, and the samples are not stored any more. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
+        and counts go on learning. Samples are not stored any more once all trees are there and the
+        first 256 samples are over. None sets no limit.
     scale
         Whether to divide each feature by its range. The ranges are those of the samples so far,
         refreshed by building the forest anew from its stored samples after 1, 2, 4, ... samples,

@@ -19,6 +19,10 @@ from river.utils.dataframe import into_frame
 from .kernels import maps
 from .kernels.memory import LARGEST
 
+# What squares and sums of can be computed.
+LARGEST_TARGET = 1e120
+LARGEST_WEIGHT = 1e30
+
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
     """Sort names whatever their types, so that the order of a mapping's keys does not matter."""
@@ -405,15 +409,18 @@ def check_label(label: Any) -> None:
 
 
 def check_target(target: Any) -> float:
-    """Return a regression's target as a float; refuse one that is no finite number."""
-    return _check_finite("target", target)
+    """Return a regression's target as a float; refuse what is no number or none to compute with."""
+    number = _check_finite("target", target)
+    if abs(number) > LARGEST_TARGET:
+        raise ValueError(f"the target must be at most {LARGEST_TARGET:g} in size, got {target!r}")
+    return number
 
 
 def check_weight(weight: Any) -> float:
     """Return a sample's weight as a float; refuse a negative one and one that is not finite."""
     number = _check_finite("weight", weight)
-    if number < 0.0:
-        raise ValueError(f"the weight must be >= 0, got {weight!r}")
+    if not 0.0 <= number <= LARGEST_WEIGHT:
+        raise ValueError(f"the weight must be >= 0 and <= {LARGEST_WEIGHT:g}, got {weight!r}")
     return number
 
 

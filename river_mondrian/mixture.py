@@ -70,8 +70,9 @@ class GaussianMixture:
         with np.errstate(divide="ignore", invalid="ignore"):
             gaps = np.where(self.means == y, 0.0, (y - self.means) ** 2 / self.variances)
             logs = np.log(self.weights) - 0.5 * (gaps + np.log(2.0 * math.pi * self.variances))
-        # Away from y a point has no density.
-        logs = np.where((self.variances == 0.0) & (self.means != y), -np.inf, logs)
+        # Away from y a point has no density, and without a weight there is no component.
+        nothing = (self.weights == 0.0) | ((self.variances == 0.0) & (self.means != y))
+        logs = np.where(nothing, -np.inf, logs)
         return float(special.logsumexp(logs))
 
     def quantile(self, probability: float) -> float:
@@ -92,7 +93,8 @@ class GaussianMixture:
             return low
         if self.cdf(high) <= probability:
             return high
-        return float(optimize.brentq(lambda y: self.cdf(y) - probability, low, high, xtol=1e-300))
+        close = 1e-12 * (high - low)
+        return float(optimize.brentq(lambda y: self.cdf(y) - probability, low, high, xtol=close))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the central interval that has a probability of `level`."""

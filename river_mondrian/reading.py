@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .kernels.layout import LIFETIME
+from .kernels.layout import HORIZON, LIFETIME
 from .trees import MondrianTrees, Node
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ def _raw(trees: MondrianTrees[Any], dim: int, value: float) -> float:
     return float(value / trees.scaling[1, dim] + trees.scaling[0, dim])
 
 
+def _distance(node: Node, values: Any) -> float:
+    """Return how far values lie outside a node's box, missing ones aside."""
+    outside = np.fmax(node.lower - values, values - node.upper)
+    return float(np.nansum(np.fmax(outside, 0.0)))
+
+
 def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str:
     """Describe how a tree predicts a sample."""
     nodes = _nodes(model, tree)
@@ -43,8 +49,7 @@ def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str
     while True:
         node = nodes[number]
         values = row[: len(node.lower)]
-        outside = np.fmax(node.lower - values, values - node.upper)
-        eta = float(np.nansum(np.fmax(outside, 0.0)))
+        eta = _distance(node, values)
         if eta > 0.0:
             stays *= math.exp(-eta * node.delta)
         about = f"time {node.time:.4g}, {node.n_samples} samples, branched off {1.0 - stays:.3f}"
@@ -58,7 +63,8 @@ def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str
         threshold = _raw(trees, node.dim, node.cut)
         if math.isnan(value):
             left, right = nodes[node.left], nodes[node.right]
-            goes_left = left.n_samples >= right.n_samples
+            near, far = _distance(left, values), _distance(right, values)
+            goes_left = near < far or (near == far and left.n_samples >= right.n_samples)
             sign = "is missing, cut at"
         else:
             goes_left = value <= node.cut
@@ -118,7 +124,7 @@ def draw(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
             across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
     times = [node.time for node in nodes if not node.is_leaf]
     latest = max(times, default=1.0)
-    end = min(float(model._grown().reals[LIFETIME]), 1.1 * latest)
+    end = min(float(model._grown().reals[[LIFETIME, HORIZON]].min()), 1.1 * latest)
     colors = model._colors(nodes)
 
     def height(node: Node) -> float:

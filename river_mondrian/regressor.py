@@ -48,7 +48,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     lifetime
         Time at which the trees stop being cut, in units of the scaled features. With
         `posterior="mean"` it may be a function that gives the lifetime after n samples, 1, 2, ...,
-        and never falls. The trees run on then without being built anew.
+        and never falls. The trees run on then without being built anew: they are cut without
+        end and read at the lifetime, so that memory and time do not depend on it.
     posterior
         "gaussian" or "mean".
     min_samples_split
@@ -56,18 +57,21 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         sampled from its stored points once it has as many: the tree is the full one without the
         nodes of fewer samples, exactly.
     gamma1
-        Variance of a leaf's mean as it would be with no parent, times two: the scale of the prior,
-        in squared units of the target. None stands for 2 V K / (K + 2), with V the running
-        variance of the targets.
+        Scale of the prior, in squared units of the target: twice the prior variance of a leaf's
+        mean, where the lifetime is infinite. None stands for 2 V K / (K + 2), with V the running
+        variance of the targets, such that V is the prior variance of a target (with
+        `noise_variance` fixed or a finite lifetime, too).
     gamma2
         How fast a node's mean may move away from its parent's, per unit of time. None stands for
         R / (2 log2 n) times a power of 2, with R the sum of the features' ranges (their number,
         as they are scaled).
     noise_variance
-        Variance of a target around its leaf's mean. None stands for gamma1 / K.
+        Variance of a target around its leaf's mean, in squared units of the target. None stands
+        for gamma1 / K.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops being cut. From then on boxes and
-        means go on learning, and the samples are not stored any more. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
+        and means go on learning. Samples are not stored any more once all trees are there and the
+        first 256 samples are over. None sets no limit.
     scale
         Whether to divide each feature by its range, as `MondrianForestClassifier` does.
     n_jobs
@@ -77,12 +81,12 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     Notes
     -----
-    K is min(2000, 2 n) divided by a power of 5. Both powers are chosen after 64, 256, 1024 and 4096
-    samples: those are taken with which the forest would have predicted the latest samples best, by
-    their progressive likelihood given the samples before (128 samples and 10 trees at most). K has
-    to gain for what it departs. Until 4096 samples the rest follows n, R and V, whenever n has
-    doubled; then only V does. Nothing is chosen with fixed values, or once a forest has stopped
-    storing samples.
+    K is min(2000, 2 n) divided by a power of 5. That power and the one of gamma2 are chosen after
+    64, 256, 1024 and 4096 samples: those are taken with which the trees would have predicted the
+    latest targets best, by their progressive likelihood given the targets before (128 samples and
+    10 trees at most). A smaller K is taken only if it gains .03 in log likelihood per sample and
+    step. n and R are renewed whenever n has doubled, up to 4096; V is always that of all targets.
+    Fixed values are not chosen, and nothing is once a forest has stopped storing samples.
 
     With `posterior="mean"` a sample that branches off lands in a cell without targets. The mean
     of the smallest box that it branches off from stands in, with the probability of the branch.
@@ -142,8 +146,10 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             ("gamma2", gamma2),
             ("noise_variance", noise_variance),
         ):
-            if value is not None and not (is_real(value) and 0.0 < value < math.inf):
-                raise ValueError(f"{name} must be None or a finite number > 0, got {value!r}")
+            if value is not None and not (is_real(value) and 1e-100 <= value <= 1e100):
+                raise ValueError(
+                    f"{name} must be None or a number from 1e-100 to 1e100, got {value!r}"
+                )
         self.n_estimators = n_estimators
         self.lifetime = lifetime
         self.posterior = posterior
@@ -178,14 +184,17 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             return {}
         return self._trees.hyperparameters
 
-    def _horizon(self, n: int) -> float:
-        """Return the lifetime after n samples, checked against the one before."""
-        horizon = self.lifetime(n)
-        before = 0.0 if self._trees is None or n == 1 else self._trees.horizon
-        if not (is_real(horizon) and horizon >= 0.0):
-            raise ValueError(f"lifetime({n}) must be a number >= 0, got {horizon!r}")
-        if self.n_samples > 0 and horizon < before:
-            raise ValueError(f"lifetime must not fall, got {horizon!r} after {before!r} at n = {n}")
+    def _horizon(self, more: int) -> float:
+        """Return the lifetime after `more` samples; none on the way may be less than one before."""
+        horizon = self._trees.horizon if self._trees is not None and self.n_samples > 0 else 0.0
+        for n in range(self.n_samples + 1, self.n_samples + more + 1):
+            before, horizon = horizon, self.lifetime(n)
+            if not (is_real(horizon) and horizon >= 0.0):
+                raise ValueError(f"lifetime({n}) must be a number >= 0, got {horizon!r}")
+            if horizon < before:
+                raise ValueError(
+                    f"lifetime must not fall, got {horizon!r} after {before!r} at n = {n}"
+                )
         return float(horizon)
 
     # One sample.
@@ -199,9 +208,9 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             A mapping from feature to number. NaN is the same as an absent key. With no feature
             at all only the target is learned.
         y
-            The target, a finite number.
+            The target, a number of at most 1e120 in size.
         w
-            Weight of the sample, a finite number >= 0: its noise variance is divided by it.
+            Weight of the sample, from 0 to 1e30: its noise variance is divided by it.
 
         Raises
         ------
@@ -209,20 +218,20 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             If a value or the target is no number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
-            is not finite.
+            is out of range, or a `lifetime` that is a function falls.
 
         """
         # Calls cost: most targets are floats without a weight.
-        if type(y) is not float or not math.isfinite(y) or w != 1.0:
+        if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
             y, w = check_target(y), check_weight(w)
-        horizon = self._horizon(self.n_samples + 1) if callable(self.lifetime) else math.inf
+        horizon = self._horizon(1) if callable(self.lifetime) else math.inf
         trees = self._trees
         if trees is None or not self._features.read_known(x, trees.vector):
             trees = self._write_new(self._features.read(x))
         bad = trees.learn(y, w)
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
-        if horizon < math.inf:
+        if callable(self.lifetime):
             trees.horizon = horizon
 
     def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
@@ -329,7 +338,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             return
         horizon = math.inf
         if callable(self.lifetime):
-            horizon = self._horizon(self.n_samples + len(columns))
+            horizon = self._horizon(len(columns))
         rest = self._learn_first_rows(
             names, columns, lambda row, i: self.learn_one(row, float(targets[i]), float(weights[i]))
         )

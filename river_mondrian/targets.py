@@ -22,8 +22,8 @@ CHOICES = (64, 256, 1024, 4096)
 CHOICE_SAMPLES = 128
 CHOICE_TREES = 10
 
-# The ratio of gamma1 to the noise is the reference's over a power of this, from 0 to the last, and
-# each step away from it has to gain so much log likelihood per sample.
+# The noise, over gamma1, is the reference's times a power of this, from 0 to the last, and each
+# step away from it has to gain so much log likelihood per sample.
 NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03
@@ -157,7 +157,8 @@ class TargetTrees(MondrianTrees[TargetNode]):
     def _block(self) -> int:
         # A block ends where the hyperparameters are chosen anew.
         n = self.n_samples
-        return 2 ** n.bit_length() - n if n < CHOICES[-1] else super()._block()
+        most = super()._block()
+        return min(most, 2 ** n.bit_length() - n) if n < CHOICES[-1] else most
 
     def _learned_rows(self, n_jobs: int) -> None:
         self._share(lambda a, b: gaussian.settle(self.address, a, b), len(self.trees), n_jobs)
@@ -172,9 +173,16 @@ class TargetTrees(MondrianTrees[TargetNode]):
         if gamma2 is None:
             extent = gaussian.extent(self.address) if self.n_samples else 0.0
             gamma2 = (extent or 1.0) / (2.0 * math.log2(n)) * 2.0 ** choice[0]
-        if self.gamma1 is not None and self.noise_variance is not None:
-            return gamma2, self.noise_variance / self.gamma1
-        return gamma2, 1.0 / min(2.0 * n, 2000.0 / NOISE_STEP ** choice[1])
+        if self.noise_variance is None:
+            return gamma2, NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
+        gamma1 = self.gamma1
+        if gamma1 is None:
+            # The rest of the targets' variance is that of a leaf's mean.
+            weight, _, squares = self.reals[at.Y_WEIGHT : at.Y_SQUARES + 1].tolist()
+            rest = squares / weight - self.noise_variance if weight > 0.0 else 0.0
+            rise = 0.5 * math.tanh(0.5 * gamma2 * self.reals[at.LIFETIME])
+            gamma1 = max(rest / max(rise, 1e-9), 1e-3 * self.noise_variance)
+        return gamma2, self.noise_variance / gamma1
 
     def _put_hyperparameters(self, gamma2: float, noise: float) -> None:
         reals = self.trees.view(np.float64)
@@ -214,7 +222,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
             near = [self.choice]
             if self.gamma2 is None:
                 near += [(power - 1, step), (power + 1, step)]
-            if self.gamma1 is None or self.noise_variance is None:
+            if self.noise_variance is None:
                 near += [(power, s) for s in (step - 1, step + 1) if 0 <= s <= LAST_NOISE]
             if len(near) == 1:
                 return
@@ -273,7 +281,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
         target_at = int(self.shared[at.DIM_CAPACITY])
-        lifetime = float(self.reals[at.LIFETIME])
+        lifetime = float(min(self.reals[at.LIFETIME], self.horizon))
         noise = 1.0 if self.pools else float(self.trees.view(np.float64)[t, at.NOISE])
 
         def reals(row: NDArray[np.int32], start: int) -> list[float]:
@@ -289,6 +297,8 @@ class TargetTrees(MondrianTrees[TargetNode]):
                 return True, bool(row[at.DIM] == at.PENDING), own
             total = left + right
             mean = (left * left_mean + right * right_mean) / total if total > 0.0 else math.nan
+            if time >= self.horizon:
+                return True, False, (total, total / noise, mean, lifetime)
             return False, False, (math.nan, total, mean, time)
 
         return carried

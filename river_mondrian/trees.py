@@ -384,7 +384,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
     def _block(self) -> int:
         """Return how many rows may be learned at once."""
-        return 1024
+        # The row that fills the last tree is the last one that is stored.
+        return 1 if self.bounded and not self.full else 1024
 
     @abc.abstractmethod
     def _learned_rows(self, n_jobs: int) -> None:
@@ -440,7 +441,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         """
         shared = self.shared
         n_dims, capacity, box = (int(shared[i]) for i in (at.N_DIMS, at.DIM_CAPACITY, at.BOX))
-        lifetime = float(self.reals[at.LIFETIME])
+        lifetime = float(min(self.reals[at.LIFETIME], self.reals[at.HORIZON]))
         heads = self.nodes.rows(t, int(self.trees[t, at.N_ROWS]))
         boxes = heads.view(np.float32)
         points = self.points.rows(0, self.n_points)

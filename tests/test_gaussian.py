@@ -104,8 +104,9 @@ def test_the_posterior_is_the_dense_one(params, places, seed):
     scale = trees.hyperparameters["gamma1"]
     variance = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
     noise = trees.hyperparameters["noise_variance"]
-    # Prior variance of a target: that of the root's parent is 0, and the leaves end at 1/2.
-    assert scale / 2.0 + noise == pytest.approx(variance)
+    # The prior variance of a target is that of all targets.
+    end = naive.sigmoid(trees.hyperparameters["gamma2"] * params.get("lifetime", math.inf)) - 0.5
+    assert scale * end + noise == pytest.approx(variance)
     np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose(
         [node.variance for node in nodes], scale * np.diag(twin.cov), rtol=0, atol=1e-8
@@ -213,18 +214,18 @@ def test_the_progressive_likelihood_is_the_twins(places):
     assert pickle.dumps(trees) == before
     for gamma2_, noise_ in ((gamma2, noise), (3.0, 0.05)):
         got = tuning.progressive_likelihood(trees.address, n - m, n, 3, gamma2_, noise_, kept)
-        scale = y.var() / (0.5 + noise_)
         nodes = [as_twin(trees, t, X) for t in range(3)]
         total = 0.0
         for p in range(n - m, n):
             w = (np.arange(n) < p).astype(float)
+            scale = y[:p].var() / (0.5 + noise_)
             density = 0.0
             for tree in nodes:
-                twin = naive.Posterior(tree, y, w, gamma2_, noise_, float(y.mean()))
+                twin = naive.Posterior(tree, y, w, gamma2_, noise_, float(y[:p].mean()))
                 leaf = naive.route(tree, X[p])[-1]
                 spread = math.sqrt(scale * (twin.cov[leaf, leaf] + noise_))
                 density += stats.norm.pdf(y[p], twin.mean[leaf], spread) / 3.0
-            total += math.log(density)
+            total += math.log(density * y[:p].std())
         assert got == pytest.approx(total / m, abs=1e-8)
     assert got != same
 
@@ -246,14 +247,17 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     assert len(changes) > 8
     # What is read is never from before a change.
     before = trees.__getstate__()["nodes"]["rows"]
-    gaussian.forget(trees.address, 0)
-    gaussian.settle(trees.address, 0, 1)
-    np.testing.assert_array_equal(trees.__getstate__()["nodes"]["rows"][0], before[0])
+    for t in range(2):
+        gaussian.forget(trees.address, t)
+    gaussian.settle(trees.address, 0, 2)
+    for rows, old in zip(trees.__getstate__()["nodes"]["rows"], before, strict=True):
+        np.testing.assert_array_equal(rows, old)
 
 
-def test_the_noise_is_found_where_samples_coincide():
+@pytest.mark.parametrize("n", [100, 1500])
+def test_the_noise_is_found_where_samples_coincide(n):
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 4, (1500, 2)) / 3.0
+    X = rng.integers(0, 2 if n == 100 else 4, (n, 2)) / 3.0
     y = X.sum(axis=1) + rng.normal(0.0, 0.5, len(X))
     trees = grow(X, y, n_trees=5)
     # The reference's ratio would put it at 0.001 of the targets' variance.
@@ -265,8 +269,13 @@ def test_fixed_hyperparameters_are_kept():
     fixed = {"gamma1": 2.0, "gamma2": 0.7, "noise_variance": 0.01}
     trees = grow(X, y, n_trees=2, **fixed)
     assert trees.hyperparameters == pytest.approx(fixed)
-    trees = grow(X, y, n_trees=2, noise_variance=0.02)
-    assert trees.hyperparameters["noise_variance"] == pytest.approx(0.02)
+    for noise in (0.02, 0.2):
+        trees = grow(X[:512], y[:512], n_trees=2, noise_variance=noise)
+        found = trees.hyperparameters
+        assert found["noise_variance"] == pytest.approx(noise)
+        assert found["gamma1"] / 2.0 + noise == pytest.approx(y[:512].var())
+    trees = grow(X, y, n_trees=2, gamma1=3.0)
+    assert trees.hyperparameters["gamma1"] == 3.0
 
 
 # The law of trees that pause small blocks.

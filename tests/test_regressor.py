@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ SETTINGS = [
     {"posterior": "mean", "lifetime": math.sqrt},
     {"lifetime": 2.0, "scale": False},
     {"max_nodes": 51},
+    {"max_nodes": 1001},
 ]
 
 
@@ -210,27 +212,40 @@ def test_predicting_changes_nothing(params):
     assert state(model) == before
 
 
-def test_missing_values():
-    X, y = make_data(1500)
-    holes = X.copy()
-    holes[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+def test_absent_and_nan_are_the_same():
+    X, y = make_data(600)
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     absent, nan = MondrianForestRegressor(seed=1), MondrianForestRegressor(seed=1)
-    imputed = MondrianForestRegressor(seed=1)
-    errors = np.zeros(2)
-    for i, (row, target) in enumerate(zip(holes, y.tolist(), strict=True)):
+    for row, target in zip(X, y.tolist(), strict=True):
         x = dict(zip(NAMES, row.tolist(), strict=True))
         short = {key: value for key, value in x.items() if value == value}
-        full = {key: value if value == value else 0.0 for key, value in x.items()}
-        mean = nan.predict_one(x)
-        assert absent.predict_one(short) == mean
-        if i > 300:
-            errors += abs(mean - target), abs(imputed.predict_one(full) - target)
+        assert absent.predict_one(short) == nan.predict_one(x)
         absent.learn_one(short, target)
         nan.learn_one(x, target)
-        imputed.learn_one(full, target)
     assert state(absent) == state(nan)
-    # The features' means are 0.
-    assert errors[0] < 1.05 * errors[1]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4])
+@pytest.mark.parametrize("posterior", ["gaussian", "mean"])
+def test_missing_values_do_better_than_the_mean_where_features_tell_of_each_other(share, posterior):
+    errors = np.zeros(2)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=1000)
+        X = z[:, None] + 0.4 * rng.normal(size=(1000, 4))
+        y = np.sin(2.0 * z) + 0.1 * rng.normal(size=1000)
+        X[rng.random(X.shape) < share] = np.nan
+        ours = MondrianForestRegressor(posterior=posterior, seed=seed)
+        imputed = MondrianForestRegressor(posterior=posterior, seed=seed)
+        for i, (row, target) in enumerate(zip(X, y.tolist(), strict=True)):
+            x = dict(zip(NAMES, row.tolist(), strict=True))
+            # The features' means are 0.
+            full = dict(zip(NAMES, np.nan_to_num(row).tolist(), strict=True))
+            if i > 300:
+                errors += abs(ours.predict_one(x) - target), abs(imputed.predict_one(full) - target)
+            ours.learn_one(x, target)
+            imputed.learn_one(full, target)
+    assert errors[0] < errors[1]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -301,6 +316,10 @@ def test_a_mixture_of_points():
     assert mixture.log_pdf(2.0) == math.inf
     assert mixture.log_pdf(1.5) == -math.inf
     assert mixture.crps(2.0) == pytest.approx(0.25 * 1.0 - 0.25 * 0.75)
+    three = GaussianMixture(np.array([0.3, 0.4, 0.3]), np.array([-1.0, 0.0, 1.0]), np.zeros(3))
+    assert three.quantile(0.5) == pytest.approx(0.0, abs=1e-9)
+    empty = GaussianMixture(np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+    assert empty.log_pdf(0.0) == pytest.approx(stats.norm.logpdf(0.0, 1.0))
 
 
 # Bad input.
@@ -334,6 +353,46 @@ def test_bad_samples_change_nothing(x, y, w, error, words):
         with pytest.raises(error):
             model.learn_many(frame.astype(object), [1.0, y], w=[1.0, w])
     assert state(model) == before
+
+
+@pytest.mark.parametrize(
+    ("y", "w", "words"),
+    [(1e121, 1.0, "target.*1e\\+121"), (-1e300, 1.0, "target"), (1.0, 1e31, "weight.*1e\\+31")],
+)
+def test_what_cannot_be_computed_with_is_refused(y, w, words):
+    model, _, _ = learned(n=100)
+    before = state(model)
+    with pytest.raises(ValueError, match=words):
+        model.learn_one({"a": 1.0}, y, w=w)
+    with pytest.raises(ValueError, match=words):
+        model.learn_many(pd.DataFrame([{"a": 1.0}]), [y], w=[w])
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("scale", [1e120, 1e-100])
+@pytest.mark.parametrize("params", SETTINGS)
+def test_large_and_small_targets_and_weights(scale, params):
+    X, y = make_data(300)
+    model = MondrianForestRegressor(n_estimators=2, seed=1, **params)
+    weights = np.random.default_rng(0).choice([0.0, 1e-300, 1.0, 1e30], len(y)).tolist()
+    for x, target, w in zip(rows(X), (scale * y / 20.0).tolist(), weights, strict=True):
+        model.learn_one(x, target, w=w)
+    for x in rows(X[:20]):
+        assert abs(model.predict_one(x)) < 2.0 * scale
+        if model.posterior == "gaussian":
+            assert math.isfinite(model.predict_one(x, with_dist=True).sigma)
+            low, high = model.predict_mixture_one(x).interval(0.9)
+            assert -5.0 * scale < low <= high < 5.0 * scale
+
+
+def test_numbers_of_any_type():
+    X, y = make_data(100)
+    plain, odd = MondrianForestRegressor(seed=1), MondrianForestRegressor(seed=1)
+    kinds = [int, np.float64, np.int32, np.float32, Fraction, float]
+    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
+        plain.learn_one(x, float(round(target)), w=1.0)
+        odd.learn_one(x, kinds[i % 6](round(target)), w=kinds[(i + 1) % 6](1))
+    assert state(plain) == state(odd)
 
 
 def test_bad_batches_change_nothing():
@@ -381,17 +440,52 @@ def test_means_have_no_distribution():
             ask()
 
 
-def test_a_lifetime_that_falls_is_refused():
-    model = MondrianForestRegressor(
-        lifetime=lambda n: 5.0 if n < 10 else 1.0, posterior="mean", seed=1
-    )
-    X, y = make_data(10)
+@pytest.mark.parametrize(
+    ("lifetime", "words"),
+    [
+        (lambda n: 5.0 if n < 10 else 1.0, r"fall.*n = 10"),
+        (lambda n: 1.0 if n == 10 else 5.0, r"fall.*n = 10"),
+        (lambda n: math.nan if n == 10 else 5.0, r"lifetime\(10\).*nan"),
+    ],
+)
+def test_a_lifetime_that_falls_is_refused(lifetime, words):
+    model = MondrianForestRegressor(lifetime=lifetime, posterior="mean", seed=1)
+    X, y = make_data(400)
     for x, target in zip(rows(X[:9]), y.tolist(), strict=False):
         model.learn_one(x, target)
     before = state(model)
-    with pytest.raises(ValueError, match=r"fall.*n = 10"):
+    with pytest.raises(ValueError, match=words):
         model.learn_one(rows(X)[9], 1.0)
+    with pytest.raises(ValueError, match=words):
+        model.learn_many(pd.DataFrame(X[9:], columns=NAMES), y[9:])
     assert state(model) == before
+
+
+def test_a_lifetime_that_ends_at_infinity():
+    X, y = make_data(100)
+    models = [
+        MondrianForestRegressor(
+            lifetime=lambda n: 3.0 if n < 50 else math.inf, posterior="mean", seed=1
+        )
+        for _ in range(2)
+    ]
+    for x, target in zip(rows(X), y.tolist(), strict=True):
+        models[0].learn_one(x, target)
+    models[1].learn_many(pd.DataFrame(X, columns=NAMES), y)
+    assert state(models[0]) == state(models[1])
+
+
+def test_reading_stops_at_the_lifetime():
+    model = MondrianForestRegressor(1, lambda n: 1.5, posterior="mean", seed=1)
+    X, y = make_data(300)
+    model.learn_many(pd.DataFrame(X, columns=NAMES), y)
+    frame = model.to_dataframe()
+    assert (frame.time[~frame.is_leaf] < 1.5).all()
+    assert (frame.time[frame.is_leaf] == 1.5).all()
+    assert frame[frame.is_leaf].n_samples.sum() == 300
+    assert 2 < len(frame) < 300
+    for x in rows(X[:20]):
+        assert f"mean {model.predict_one(x):.6g} (" in model.debug_one(x)
 
 
 @given(

@@ -70,7 +70,7 @@ def rise_over(decay: float, span: float) -> float:
 @inlined
 def passed_on(precision: float, rise: float) -> float:
     """Return the precision of a message from a node once it has come up to the parent."""
-    return precision / (1.0 + rise * precision)
+    return 1.0 / (1.0 / precision + rise)
 
 
 @inlined
@@ -163,7 +163,7 @@ def settle(forest: int, first: int, last: int) -> None:
             waits = False
             for side in range(2):
                 message = message_at(node, side)
-                if f64(message, 0) >= 0.0:
+                if not f64(message, 0) < 0.0:
                     continue
                 child = i32(node, LEFT + side)
                 if not is_leaf(forest, tree, child):
@@ -285,7 +285,9 @@ def scale_of(forest: int, tree: int) -> float:
         return f64(forest, NOISE_VARIANCE) / f64(tree, NOISE)
     if not f64(forest, Y_WEIGHT) > 0.0:
         return 0.0
-    return f64(forest, Y_SQUARES) / f64(forest, Y_WEIGHT) / (0.5 + f64(tree, NOISE))
+    # The prior variance of a target is that of all of them.
+    prior = rise_to_end(forest, tree, np.int64(0)) + f64(tree, NOISE)
+    return f64(forest, Y_SQUARES) / f64(forest, Y_WEIGHT) / prior
 
 
 @kernel

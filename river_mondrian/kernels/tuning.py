@@ -1,8 +1,8 @@
 """How well hyperparameters of the Gaussian posterior would have predicted the latest samples.
 
-The trees stay as they are. The latest targets are taken out of them; then each is predicted by the
-mixture of the trees from all that came before it, and put back. This progressive likelihood costs
-a pass over the trees, and a pass along the path per sample and tree.
+The trees stay as they are, cut by all samples. The latest targets are taken out of them; then each
+is predicted by the mixture of the trees from the targets before it, and put back. This progressive
+likelihood costs a pass over the trees, and a pass along the path per sample and tree.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from .access import link_at, node_at, point_at, target_at, tree_at
 from .gaussian import (
+    add_to_prior,
     forget,
     is_leaf,
     message_at,
@@ -34,6 +35,8 @@ from .layout import (
     ROOT,
     UNKNOWN,
     Y_MEAN,
+    Y_SQUARES,
+    Y_WEIGHT,
 )
 from .memory import f32, f64, i32, i64, inlined, kernel, put_f64
 from .mondrian import nearer_side
@@ -48,7 +51,8 @@ WEIGHT = 1
 MEAN = 2
 KEPT_WIDTH = 3
 
-# Variance, in units of gamma1, and density below which none is believed.
+# Variance, in units of gamma1, and density, per standard deviation of the targets, below which none
+# is believed.
 LEAST_VARIANCE = 1e-12
 LEAST_DENSITY = 1e-300
 
@@ -156,7 +160,22 @@ def density(forest: int, t: int, p: int, y: float, weight: float) -> float:
     rise = rise_to_end(forest, tree, parent)
     mean, variance = step_down(forest, tree, parent, ref, rise, mean, variance)
     variance = scale * max(variance + noise / weight, LEAST_VARIANCE)
+    if not variance > 0.0:
+        return 0.0
     return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(2.0 * math.pi * variance)
+
+
+@inlined
+def take_from_prior(forest: int, y: float, weight: float) -> None:
+    """Take a target out of the running mean and sum of squares."""
+    rest = f64(forest, Y_WEIGHT) - weight
+    mean = f64(forest, Y_MEAN)
+    if weight > 0.0 and rest > 0.0:
+        before = mean + (mean - y) * weight / rest
+        squares = f64(forest, Y_SQUARES) - weight * (y - mean) * (y - before)
+        put_f64(forest, Y_MEAN, before)
+        put_f64(forest, Y_SQUARES, max(squares, 0.0))
+        put_f64(forest, Y_WEIGHT, rest)
 
 
 @kernel
@@ -165,25 +184,37 @@ def progressive_likelihood(
 ) -> float:
     """Return the mean log density of the targets of points `first` to `last`, one after another.
 
-    The first `n_trees` trees predict, with these hyperparameters; they keep them.
+    Densities are per standard deviation of the targets before. The first `n_trees` trees predict,
+    with these hyperparameters; they keep them.
     """
     for t in range(n_trees):
         put_f64(tree_at(forest, t), GAMMA2, gamma2)
         put_f64(tree_at(forest, t), NOISE, noise)
         forget(forest, t)
     take_out(forest, first, last, n_trees, kept)
+    weight, mean, squares = f64(forest, Y_WEIGHT), f64(forest, Y_MEAN), f64(forest, Y_SQUARES)
+    for p in range(last - 1, first - 1, -1):
+        place = kept[p - first]
+        if place[n_trees, LEAF] != EMPTY:
+            take_from_prior(forest, f64(target_at(forest, p), 0), place[n_trees, WEIGHT])
     total, n = 0.0, 0
     for p in range(first, last):
         place = kept[p - first]
-        if place[n_trees, LEAF] == EMPTY or not place[n_trees, WEIGHT] > 0.0:
+        if place[n_trees, LEAF] == EMPTY:
             continue
         settle(forest, np.int64(0), n_trees)
+        y, own = f64(target_at(forest, p), 0), place[n_trees, WEIGHT]
+        spread = math.sqrt(f64(forest, Y_SQUARES) / f64(forest, Y_WEIGHT))
         mixed = 0.0
         for t in range(n_trees):
-            y = f64(target_at(forest, p), 0)
-            mixed += density(forest, t, p, y, place[n_trees, WEIGHT])
-        total += math.log(max(mixed / n_trees, LEAST_DENSITY))
-        n += 1
+            mixed += density(forest, t, p, y, own) if own > 0.0 else 0.0
+        if own > 0.0 and spread > 0.0:
+            total += math.log(max(mixed * spread / n_trees, LEAST_DENSITY))
+            n += 1
         put_back(forest, p, n_trees, place)
+        add_to_prior(forest, y, own)
     settle(forest, np.int64(0), n_trees)
-    return total / n if n > 0 else math.nan
+    put_f64(forest, Y_WEIGHT, weight)
+    put_f64(forest, Y_MEAN, mean)
+    put_f64(forest, Y_SQUARES, squares)
+    return total / n if n > 0 else 0.0
