@@ -145,10 +145,7 @@ PEERS: dict[str, tuple[Callable[[], Any], Callable[[Any, dict[Any, float]], Said
     "Jackknife(AMF, raw)": (_jackknife, _interval),
     "ARF": (lambda: river_forest.ARFRegressor(n_models=10, seed=1), _mean),
     "SGT": (lambda: _scaled(tree.SGTRegressor()), _mean),
-    "Bayesian linear": (
-        lambda: _with_intercept(linear_model.BayesianLinearRegression()),
-        _gaussian,
-    ),
+    "Bayesian linear": (_bayesian, _standardized),
 }
 WITH_DENSITY = (GAUSSIAN, f"{GAUSSIAN}, raw", "Bayesian linear")
 
