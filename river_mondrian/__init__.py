@@ -10,6 +10,7 @@ from .features import (
 )
 from .linear import OGDClassifier, OGDRegressor
 from .regressor import MondrianForestRegressor
+from .ridge import RidgeRegressor
 
 __all__ = [
     "DualOGDClassifier",
@@ -21,4 +22,5 @@ __all__ = [
     "OGDRegressor",
     "RandomBinningFeatures",
     "RandomFourierFeatures",
+    "RidgeRegressor",
 ]

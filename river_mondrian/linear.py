@@ -326,6 +326,8 @@ class Learner(base.Estimator, Generic[W]):
             return
         latest = self._next or self._current
         if latest is None or latest.compiled is not compiled:
+            # A final map has not looked at the sample: one that is refused must begin nothing.
+            features._check(x)
             self._begin(compiled)
         if stored and self._next is not None:
             self._replay()
