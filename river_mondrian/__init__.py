@@ -8,6 +8,7 @@ from .features import (
     RandomBinningFeatures,
     RandomFourierFeatures,
 )
+from .lifetime import lifetime_path
 from .linear import OGDClassifier, OGDRegressor
 from .regressor import MondrianForestRegressor
 from .ridge import RidgeRegressor
@@ -23,4 +24,5 @@ __all__ = [
     "RandomBinningFeatures",
     "RandomFourierFeatures",
     "RidgeRegressor",
+    "lifetime_path",
 ]
