@@ -296,7 +296,7 @@ def _invert(A: Array) -> tuple[Array, float]:
 class _SGD:
     """Stochastic gradient descent from where it stood before a cut."""
 
-    def __init__(self, sweep: _Sweep, delta2: float, passes: int, rate: float) -> None:
+    def __init__(self, sweep: _Sweep, delta2: float, passes: float, rate: float) -> None:
         self.sweep = sweep
         self.delta2, self.passes, self.rate = delta2, passes, rate
         self.weights = np.zeros(sweep.n_partitions)
@@ -305,8 +305,10 @@ class _SGD:
 
     def _learn(self) -> None:
         sweep = self.sweep
-        for _ in range(self.passes):
-            visits = sweep.rng.permutation(sweep.n)
+        left = max(1, round(self.passes * sweep.n))
+        while left > 0:
+            visits = sweep.rng.permutation(sweep.n)[:left]
+            left -= len(visits)
             kernels.descend(
                 sweep.y, visits, sweep.cells, sweep.ranges, self.rate, self.delta2, self.weights
             )
@@ -475,7 +477,7 @@ def lifetime_path(
     delta2: float = 1e-2,
     noise_variance: float | None = None,
     learners: Sequence[str] = LEARNERS,
-    sgd_passes: int = 1,
+    sgd_passes: float = 1.0,
     learning_rate: float = 0.2,
     prior: Any = None,
     progress: bool | None = None,
@@ -519,7 +521,7 @@ def lifetime_path(
     learners
         Which of the three to run.
     sgd_passes
-        Visits of each training row after a cut.
+        Visits of the training rows after a cut, by their number: 0.5 visits a random half.
     learning_rate
         Step of stochastic gradient descent; 1 moves a prediction onto its target.
     prior
@@ -580,7 +582,7 @@ def lifetime_path(
         check_positive("noise_variance", noise_variance)
     if isinstance(learners, str) or not learners or not set(learners) <= set(LEARNERS):
         raise ValueError(f"learners must be some of {LEARNERS}, got {learners!r}")
-    check_integer("sgd_passes", sgd_passes, 1)
+    check_positive("sgd_passes", sgd_passes)
     if not (is_real(learning_rate) and 0.0 < learning_rate <= 1.0):
         raise ValueError(f"learning_rate must be above 0 and at most 1, got {learning_rate!r}")
     if prior is not None and ("ridge" not in learners or X_test is None):

@@ -216,7 +216,7 @@ BAD = [
     ({"n_partitions": 0}, ValueError, "n_partitions.*0"),
     ({"learners": "ridge"}, ValueError, "learners.*'ridge'"),
     ({"learners": ["svm"]}, ValueError, "learners.*'svm'"),
-    ({"sgd_passes": 0}, ValueError, "sgd_passes.*0"),
+    ({"sgd_passes": 0.0}, ValueError, "sgd_passes.*0.0"),
     ({"learning_rate": 2.0}, ValueError, "learning_rate.*2.0"),
     ({"prior": stats.expon(), "learners": ["sgd"]}, ValueError, "prior.*ridge"),
 ]
