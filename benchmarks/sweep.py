@@ -321,8 +321,8 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
         f"cpu, {n} training rows, validated on {len(X_val)}, M = {M}. The sweep: stochastic "
         f"gradient descent, {passes} passes after each of {len(path.cuts)} cuts up to {last}. The "
         "others: features built and exact ridge regression solved anew for each lifetime, which is "
-        "doubled or halved from 1 on and then searched between the best two. Target: within 10 % of its "
-        "own best 10 times sooner than either."
+        "doubled or halved from 1 on and then searched between the best two. Target: within 10 % "
+        "of its own best 10 times sooner than either."
     )
     report.table(
         ("scheme", "widths", "best, %", "s to within 10 % of it", "to ours", "s in all", "reached"),

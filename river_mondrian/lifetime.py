@@ -305,13 +305,21 @@ class _SGD:
 
     def _learn(self) -> None:
         sweep = self.sweep
-        left = max(1, round(self.passes * sweep.n))
+        n_visits = max(1, round(self.passes * sweep.n))
+        left, fall = n_visits, self.rate / n_visits
         while left > 0:
             visits = sweep.rng.permutation(sweep.n)[:left]
-            left -= len(visits)
             kernels.descend(
-                sweep.y, visits, sweep.cells, sweep.ranges, self.rate, self.delta2, self.weights
+                sweep.y,
+                visits,
+                sweep.cells,
+                sweep.ranges,
+                left * fall,
+                fall,
+                self.delta2,
+                self.weights,
             )
+            left -= len(visits)
         kernels.predict(self.weights, sweep.cells, self.found)
 
     def follow(self, cell: int) -> None:
@@ -478,7 +486,7 @@ def lifetime_path(
     noise_variance: float | None = None,
     learners: Sequence[str] = LEARNERS,
     sgd_passes: float = 1.0,
-    learning_rate: float = 0.2,
+    learning_rate: float = 0.5,
     prior: Any = None,
     progress: bool | None = None,
     seed: int | None = None,
@@ -523,7 +531,8 @@ def lifetime_path(
     sgd_passes
         Visits of the training rows after a cut, by their number: 0.5 visits a random half.
     learning_rate
-        Step of stochastic gradient descent; 1 moves a prediction onto its target.
+        Step of stochastic gradient descent, which falls to 0 over the visits after a cut; 1 moves a
+        prediction onto its target.
     prior
         Prior of the lifetime, a frozen distribution of `scipy.stats`, cut off at `lifetime_max`:
         predictions of the test rows are averaged over its posterior (Supplement B).

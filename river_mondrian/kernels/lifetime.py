@@ -154,9 +154,19 @@ def refit_forest(
 
 @kernel
 def descend(
-    y: Any, visits: Any, cells: Any, ranges: Any, rate: float, delta2: float, weights: Any
+    y: Any,
+    visits: Any,
+    cells: Any,
+    ranges: Any,
+    rate: float,
+    fall: float,
+    delta2: float,
+    weights: Any,
 ) -> None:
-    """Learn points in the order of their visits; a cell's ridge is shared by its points."""
+    """Learn points in the order of their visits, by a rate that falls with each.
+
+    A cell's ridge is shared by its points.
+    """
     n_partitions = cells.shape[1]
     scale = 1.0 / math.sqrt(n_partitions)
     for visit in range(len(visits)):
@@ -169,6 +179,7 @@ def descend(
             cell = cells[i, m]
             ridge = delta2 / (ranges[cell, STOP] - ranges[cell, START])
             weights[cell] += rate * (slope - ridge * weights[cell])
+        rate -= fall
 
 
 # Exact ridge regression (section 4.2.1) while there are fewer cells than points.
