@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import forest, isolation, regressor
+from . import forest, isolation, regressor, sweep
 from .data import DataFolder
 from .report import Report
 
-SUITES = {"forest": forest.PARTS, "isolation": isolation.PARTS, "regressor": regressor.PARTS}
+SUITES = {
+    "forest": forest.PARTS,
+    "isolation": isolation.PARTS,
+    "regressor": regressor.PARTS,
+    "sweep": sweep.PARTS,
+}
 
 
 def main() -> None:

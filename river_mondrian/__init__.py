@@ -8,8 +8,10 @@ from .features import (
     RandomBinningFeatures,
     RandomFourierFeatures,
 )
+from .lifetime import lifetime_path
 from .linear import OGDClassifier, OGDRegressor
 from .regressor import MondrianForestRegressor
+from .ridge import RidgeRegressor
 
 __all__ = [
     "DualOGDClassifier",
@@ -21,4 +23,6 @@ __all__ = [
     "OGDRegressor",
     "RandomBinningFeatures",
     "RandomFourierFeatures",
+    "RidgeRegressor",
+    "lifetime_path",
 ]

@@ -7,8 +7,8 @@ import copy
 import math
 import sys
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,31 @@ class _Rule:
         return number, [float(getattr(self.loss, name)) for name in names]
 
 
-class _Weights:
+class Weights(abc.ABC):
+    """What a learner has learned for the columns of one compiled map."""
+
+    compiled: CompiledMap
+
+    @abc.abstractmethod
+    def learn(self, x: int, target: float, weight: float) -> int:
+        """Learn the sample at an address; returns -1, or the place of a bad input."""
+
+    @abc.abstractmethod
+    def learn_rows(
+        self, out: Array, targets: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> None:
+        """Learn mapped rows."""
+
+    @property
+    @abc.abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held, without the map."""
+
+
+W = TypeVar("W", bound=Weights)
+
+
+class _Weights(Weights):
     """Weights for the columns of a compiled map.
 
     Parameters
@@ -252,53 +276,23 @@ class _Weights:
         return sys.getsizeof(self) + sum(part.nbytes for part in arrays)
 
 
-class _OGD(base.Estimator):
-    """Online gradient descent on a feature map that may be built anew.
+class Learner(base.Estimator, Generic[W]):
+    """A learner on a feature map that may be built anew.
 
     While the map collects the samples that it is built from, the learner keeps their targets. When
     there is a new map, weights for it begin at zero and learn those samples again, some in each
     call. Until they have caught up, predictions come from the map before.
     """
 
-    # Losses by name.
-    _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
-    # Rate of AdaGrad by default, measured on a9a, covertype and letter, and on california, kin8nm
-    # and cpu.
-    _RATE: ClassVar[float]
-    # What the losses of River's that fit are.
-    _KIND: ClassVar[type[optim.losses.Loss]]
-
-    def __init__(
-        self,
-        features: FeatureMap | None,
-        loss: Any,
-        learning_rate: Any,
-        softmax: bool,
-        seed: int | None,
-    ) -> None:
+    def __init__(self, features: FeatureMap | None, default: Callable[[], FeatureMap]) -> None:
         if features is not None and not isinstance(features, FeatureMap):
             raise TypeError(
                 f"features must be a feature map of this package or None, got {features!r}"
             )
-        if not isinstance(loss, self._KIND) and not (
-            isinstance(loss, str) and loss in self._LOSSES
-        ):
-            raise ValueError(
-                f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a "
-                f"{self._KIND.__name__} of River's, got {loss!r}"
-            )
         self.features = features
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.seed = seed
-        self._rule = _Rule(
-            self._LOSSES[loss]() if isinstance(loss, str) else loss,
-            optim.AdaGrad(self._RATE) if learning_rate is None else learning_rate,
-            softmax,
-        )
-        self._features = IsolationFeatures(seed=seed) if features is None else features._own_copy()
-        self._current: _Weights | None = None
-        self._next: _Weights | None = None
+        self._features = default() if features is None else features._own_copy()
+        self._current: W | None = None
+        self._next: W | None = None
         # The samples to replay: those of the pool from the first that this learner has seen.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
@@ -306,10 +300,13 @@ class _OGD(base.Estimator):
         self._weights = array("d")
         self._position = 0
 
-    @property
     @abc.abstractmethod
-    def _n_scores(self) -> int:
-        """Scores that the targets known so far take."""
+    def _make_weights(self, compiled: CompiledMap) -> W:
+        """Return what has learned nothing yet for a map."""
+
+    def _kernel_target(self, target: float, weights: W) -> float:
+        """Turn a target into the kernel's."""
+        return target
 
     def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn targets into the kernel's."""
@@ -329,6 +326,8 @@ class _OGD(base.Estimator):
             return
         latest = self._next or self._current
         if latest is None or latest.compiled is not compiled:
+            # A final map has not looked at the sample: one that is refused must begin nothing.
+            features._check(x)
             self._begin(compiled)
         if stored and self._next is not None:
             self._replay()
@@ -343,21 +342,16 @@ class _OGD(base.Estimator):
             self._replay()
 
     def _learn_located(
-        self, weights: _Weights, x: Mapping[Any, Any], target: float, weight: float
+        self, weights: W, x: Mapping[Any, Any], target: float, weight: float
     ) -> None:
-        if weights.array.shape[1] == 1:
-            target = self._kernel_target(target)
+        target = self._kernel_target(target, weights)
         bad = weights.learn(self._features._locate(x, weights.compiled), target, weight)
         if bad >= 0:
             raise self._features._bad_input(bad, x, weights.compiled)
 
-    def _kernel_target(self, target: float) -> float:
-        """Turn a target into the kernel's for a single score."""
-        return target
-
     def _begin(self, compiled: CompiledMap) -> None:
         """Begin with weights of zero for a new map."""
-        weights = _Weights(self._rule, compiled, self._n_scores)
+        weights = self._make_weights(compiled)
         if self._pool is None:
             self._current = weights
         else:
@@ -426,6 +420,74 @@ class _OGD(base.Estimator):
 
     # Predicting.
 
+    def _blocks(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
+    ) -> Iterator[tuple[slice, Array]]:
+        """Map the rows of a frame, some at a time."""
+        for start in range(0, len(columns), BLOCK):
+            part = slice(start, min(start + BLOCK, len(columns)))
+            yield part, self._features._outputs(names, columns[part], compiled)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
+        size += sys.getsizeof(self._targets) + sys.getsizeof(self._weights)
+        for features in (self.features, self._features):
+            size += 0 if features is None else features._raw_memory_usage
+        if self._pool is not None and self._features._pool is None:
+            size += self._pool.nbytes
+        for weights in (self._current, self._next):
+            if weights is not None:
+                size += weights.nbytes
+                if weights.compiled is not self._features._map:
+                    size += weights.compiled.nbytes
+        return size
+
+
+class _OGD(Learner[_Weights]):
+    """Online gradient descent on a feature map."""
+
+    # Losses by name.
+    _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
+    # Rate of AdaGrad by default, measured on a9a, covertype and letter, and on california, kin8nm
+    # and cpu.
+    _RATE: ClassVar[float]
+    # What the losses of River's that fit are.
+    _KIND: ClassVar[type[optim.losses.Loss]]
+
+    def __init__(
+        self,
+        features: FeatureMap | None,
+        loss: Any,
+        learning_rate: Any,
+        softmax: bool,
+        seed: int | None,
+    ) -> None:
+        if not isinstance(loss, self._KIND) and not (
+            isinstance(loss, str) and loss in self._LOSSES
+        ):
+            raise ValueError(
+                f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a "
+                f"{self._KIND.__name__} of River's, got {loss!r}"
+            )
+        super().__init__(features, lambda: IsolationFeatures(seed=seed))
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self._rule = _Rule(
+            self._LOSSES[loss]() if isinstance(loss, str) else loss,
+            optim.AdaGrad(self._RATE) if learning_rate is None else learning_rate,
+            softmax,
+        )
+
+    @property
+    @abc.abstractmethod
+    def _n_scores(self) -> int:
+        """Scores that the targets known so far take."""
+
+    def _make_weights(self, compiled: CompiledMap) -> _Weights:
+        return _Weights(self._rule, compiled, self._n_scores)
+
     def _score(self, x: Mapping[Any, Any]) -> int:
         """Write the scores of a sample to those of the current weights; returns the best class."""
         weights = self._current
@@ -442,26 +504,9 @@ class _OGD(base.Estimator):
         if weights is None:
             return frame, np.zeros((len(columns), self._n_scores))
         scores = np.empty((len(columns), len(weights.scores)))
-        for start in range(0, len(columns), BLOCK):
-            block = columns[start : start + BLOCK]
-            out = self._features._outputs(names, block, weights.compiled)
-            scores[start : start + BLOCK] = weights.score_rows(out)
+        for part, out in self._blocks(names, columns, weights.compiled):
+            scores[part] = weights.score_rows(out)
         return frame, scores
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
-        size += sys.getsizeof(self._targets) + sys.getsizeof(self._weights)
-        for features in (self.features, self._features):
-            size += 0 if features is None else features._raw_memory_usage
-        if self._pool is not None and self._features._pool is None:
-            size += self._pool.nbytes
-        for weights in (self._current, self._next):
-            if weights is not None:
-                size += weights.nbytes
-                if weights.compiled is not self._features._map:
-                    size += weights.compiled.nbytes
-        return size
 
 
 class OGDClassifier(_OGD, base.MiniBatchClassifier):
@@ -572,8 +617,8 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
                     weights.separate(number + 1, self._positive)
         return number
 
-    def _kernel_target(self, target: float) -> float:
-        return 1.0 if target == self._positive else 0.0
+    def _kernel_target(self, target: float, weights: _Weights) -> float:
+        return target if weights.array.shape[1] > 1 else float(target == self._positive)
 
     def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
         return targets if self._n_scores > 1 else (targets == self._positive).astype(np.float64)

@@ -18,6 +18,7 @@ from river_mondrian import (
     OGDRegressor,
     RandomBinningFeatures,
     RandomFourierFeatures,
+    RidgeRegressor,
 )
 
 MODELS = {
@@ -48,6 +49,9 @@ MODELS = {
     "ogd focal": OGDClassifier(loss=optim.losses.BinaryFocalLoss(), multiclass="ovr", seed=3),
     "regression": OGDRegressor(),
     "regression, constant": OGDRegressor(loss="huber", learning_rate=0.2, seed=3),
+    "ridge": RidgeRegressor(),
+    "ridge, capped": RidgeRegressor(IsolationFeatures(20, 8, pool_size=60, seed=3), max_columns=90),
+    "ridge, fourier": RidgeRegressor(RandomFourierFeatures(20, seed=3), noise_variance=0.5),
 }
 
 

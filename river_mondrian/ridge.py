@@ -1,0 +1,463 @@
+"""Exact online Bayesian ridge regression on feature maps."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base, proba
+from river.utils.dataframe import to_native_frame, to_native_series
+from scipy import special, stats
+
+from .arguments import check_positive
+from .features.base import Array, CompiledMap, FeatureMap
+from .features.isolation import IsolationFeatures
+from .inputs import (
+    check_integer,
+    check_target,
+    check_weight,
+    read_frame,
+    read_targets,
+    read_weights,
+)
+from .kernels import maps, ridge
+from .linear import Learner, Weights
+
+
+class _Posterior(Weights):
+    """The posterior of the weights of a compiled map's columns (see `kernels.ridge`).
+
+    Parameters
+    ----------
+    compiled
+        The map.
+    delta2
+        Prior precision of a weight, times the variance of the noise.
+    intercept
+        Whether there is one.
+    limit
+        Most columns that are kept.
+
+    """
+
+    # What `_bind` makes.
+    _DERIVED = frozenset({"work", "solution", "fresh"})
+
+    def __init__(self, compiled: CompiledMap, delta2: float, intercept: bool, limit: int) -> None:
+        self.compiled = compiled
+        self.delta2 = float(delta2)
+        self.limit = limit + intercept
+        self.counts = np.array([intercept, 0, intercept], dtype=np.int64)
+        self.sums = np.zeros(3)
+        self.slots = np.full(compiled.n_columns, -1, dtype=np.int32)
+        self.factor, self.moments = np.zeros(1), np.zeros(1)
+        self._bind()
+
+    def _bind(self) -> None:
+        self.work, self.solution = np.zeros((2, len(self.moments)))
+        self.fresh = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in self._DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._bind()
+
+    def _know_columns(self) -> None:
+        """Follow a map whose columns have become more."""
+        n = self.compiled.n_columns
+        if n > len(self.slots):
+            slots = np.full(max(n, 2 * len(self.slots)), -1, dtype=np.int32)
+            slots[: len(self.slots)] = self.slots
+            self.slots = slots
+
+    def _make_room(self) -> None:
+        """Make room for more columns: about half as many entries again."""
+        n = min(self.limit, len(self.moments) * 5 // 4 + self.compiled.n_out)
+        factor, moments = np.zeros(n * (n + 1) // 2), np.zeros(n)
+        factor[: len(self.factor)], moments[: len(self.moments)] = self.factor, self.moments
+        self.factor, self.moments = factor, moments
+        self._bind()
+
+    def learn(self, x: int, target: float, weight: float) -> int:
+        """Learn the sample at an address; returns -1, or the place of a bad input."""
+        compiled = self.compiled
+        bad: int = maps.map_one(compiled.address, x, compiled.out_address)
+        if bad < 0:
+            self.learn_rows(compiled.out[np.newaxis], np.array([target]), np.array([weight]))
+        return bad
+
+    def learn_rows(
+        self, out: Array, targets: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> None:
+        """Learn mapped rows."""
+        self._know_columns()
+        self.fresh = False
+        start, compiled = 0, self.compiled
+        while True:
+            start = ridge.learn_rows(
+                out,
+                start,
+                compiled.dense,
+                compiled.value,
+                math.sqrt(self.delta2),
+                self.limit,
+                targets,
+                weights,
+                self.factor,
+                self.moments,
+                self.work,
+                self.slots,
+                self.counts,
+                self.sums,
+            )
+            if start == len(out):
+                return
+            self._make_room()
+
+    def predict(self, x: int, with_variance: bool) -> tuple[int, float, float]:
+        """Return -1 or the place of a bad input, and the mean and variance of a prediction."""
+        compiled = self.compiled
+        bad: int = maps.map_one(compiled.address, x, compiled.out_address)
+        if bad >= 0:
+            return bad, 0.0, 0.0
+        mean, variance = self.predict_rows(compiled.out[np.newaxis], with_variance)[0].tolist()
+        return bad, mean, variance
+
+    def predict_rows(self, out: Array, with_variance: bool) -> NDArray[np.float64]:
+        """Return means, and variances in units of the noise's, of mapped rows' targets."""
+        self._know_columns()
+        compiled, n = self.compiled, self.n_rows
+        found = np.full((len(out), 2), math.inf)
+        if self.n_samples == 0 and self.counts[ridge.INTERCEPT]:
+            found[:, 0] = 0.0
+            return found
+        if not self.fresh:
+            ridge.solve(n, self.factor, self.moments, self.solution)
+            self.fresh = True
+        ridge.predict_rows(
+            out,
+            compiled.dense,
+            compiled.value,
+            1.0 / self.delta2 if n < self.limit else 0.0,
+            with_variance,
+            self.factor,
+            self.solution,
+            self.work,
+            self.slots,
+            self.counts,
+            self.sums,
+            found,
+        )
+        return found
+
+    @property
+    def n_rows(self) -> int:
+        """Columns kept, with the intercept."""
+        return int(self.counts[ridge.N_ROWS])
+
+    @property
+    def n_samples(self) -> int:
+        """Samples of a weight above 0."""
+        return int(self.counts[ridge.N_SAMPLES])
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the noise."""
+        return max(0, self.n_samples - int(self.counts[ridge.INTERCEPT]))
+
+    @property
+    def residual(self) -> float:
+        """Sum of the squared errors of predictions, each divided by its variance."""
+        return float(self.sums[ridge.RESIDUAL])
+
+    def log_likelihood(self, noise_variance: float | None) -> float:
+        """Return the log marginal likelihood."""
+        freedom = self.freedom
+        if freedom == 0:
+            return 0.0
+        n = self.n_rows - int(self.counts[ridge.INTERCEPT])
+        determinant = ridge.log_determinant(self.n_rows, self.factor) - n * math.log(self.delta2)
+        spread = 0.5 * (float(self.sums[ridge.LOG_WEIGHTS]) - determinant)
+        return spread + log_of_residual(self.residual, freedom, noise_variance)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, without the map."""
+        arrays = (self.factor, self.moments, self.work, self.slots, self.counts, self.sums)
+        return sys.getsizeof(self) + sum(a.nbytes for a in arrays) + self.solution.nbytes
+
+
+def log_of_residual(residual: float, freedom: int, noise_variance: float | None) -> float:
+    """Return what a log marginal likelihood takes from residuals.
+
+    Parameters
+    ----------
+    residual
+        Sum of squared, standardised residuals.
+    freedom
+        Their number.
+    noise_variance
+        Variance of the noise; None integrates it out under the prior 1 / variance.
+
+    """
+    if noise_variance is not None:
+        return -0.5 * (freedom * math.log(2.0 * math.pi * noise_variance)) - 0.5 * (
+            residual / noise_variance
+        )
+    if residual <= 0.0:
+        return math.inf
+    half = 0.5 * freedom
+    return float(special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))
+
+
+class RidgeRegressor(Learner[_Posterior], base.MiniBatchRegressor):
+    """Exact online Bayesian ridge regression on a feature map.
+
+    A linear model on the outputs of `features` with a normal prior on its weights, whose posterior
+    is exact after each sample[^1]: predictions equal those of ridge regression on all samples so
+    far, in any order. Columns that appear while samples come are taken in. The variance of the
+    noise has a posterior of its own (normal-inverse-gamma[^2]), so that a model of targets in
+    cents predicts 100 times what it predicts in euros.
+
+    Parameters
+    ----------
+    features
+        A feature map of this package. It is copied, and the copy learns along. None stands for
+        `IsolationFeatures(n_partitions=50, n_cells=16)`.
+    delta2
+        The ridge: variance of the noise divided by the prior variance of a weight.
+    noise_variance
+        Variance of the noise, in squared units of the target. None has it learned, from the prior
+        1 / variance.
+    fit_intercept
+        Whether to add an intercept, with a flat prior.
+    max_columns
+        Most columns of the map that are kept. Columns that differ from 0 for the first time when
+        there are as many are left out of the model for good, which stays exact on those it has.
+    seed
+        Random seed of the default features. Features that are given have their own.
+
+    Notes
+    -----
+    With C columns kept, a sample takes O(C^2) time to learn, and so does the first prediction after
+    it. A further mean takes time proportional to the number of outputs, a distribution O(C^2).
+    Memory is 4 C^2 bytes, up to half as much again while C grows: 16 MB at the default limit.
+    Columns count from when they first differ from 0.
+
+    Where a map is built anew while samples come (see `IsolationFeatures`), the stored samples are
+    learned once more, 32 in each call; predictions come from the map before until then.
+
+    The kernel form of the model is a Gaussian process with a kernel of k(x, y) / delta2 times the
+    variance of the noise.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from river_mondrian import RidgeRegressor
+
+    >>> model = preprocessing.StandardScaler() | RidgeRegressor(seed=42)
+    >>> dataset = list(datasets.TrumpApproval().take(500))
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.MAE())
+    >>> metric.get() < 1.2
+    True
+
+    >>> x, y = next(iter(dataset))
+    >>> prediction = model.predict_one(x, with_dist=True)
+    >>> abs(prediction.mu - y) < 3 * prediction.sigma
+    True
+
+    References
+    ----------
+    [^1]: Balog, M., Lakshminarayanan, B., Ghahramani, Z., Roy, D. M. and Teh, Y. W. (2016). The
+    Mondrian Kernel. Uncertainty in Artificial Intelligence 32. Sections 4.2.1 and 5, Supplement C.
+    [^2]: Gelman, A. et al. (2013). Bayesian Data Analysis, third edition. CRC Press. Section 14.2.
+
+    """
+
+    def __init__(
+        self,
+        features: FeatureMap | None = None,
+        delta2: float = 1e-2,
+        noise_variance: float | None = None,
+        fit_intercept: bool = True,
+        max_columns: int = 2000,
+        seed: int | None = None,
+    ) -> None:
+        check_positive("delta2", delta2)
+        if noise_variance is not None:
+            check_positive("noise_variance", noise_variance)
+        if not isinstance(fit_intercept, (bool, np.bool_)):
+            raise ValueError(f"fit_intercept must be True or False, got {fit_intercept!r}")
+        check_integer("max_columns", max_columns, 1)
+        super().__init__(features, lambda: IsolationFeatures(50, 16, seed=seed))
+        self.delta2 = delta2
+        self.noise_variance = noise_variance
+        self.fit_intercept = fit_intercept
+        self.max_columns = max_columns
+        self.seed = seed
+
+    def _make_weights(self, compiled: CompiledMap) -> _Posterior:
+        return _Posterior(compiled, self.delta2, bool(self.fit_intercept), self.max_columns)
+
+    # What has been learned.
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the map that are in the model."""
+        return 0 if self._current is None else self._current.n_rows - bool(self.fit_intercept)
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the targets that the present map has learned.
+
+        The weights are integrated out, and so is the noise's variance where it is learned. With an
+        intercept it is the density of the targets given the first of them, whichever that is
+        called; 0 before there are targets that count.
+        """
+        if self._current is None:
+            return 0.0
+        return self._current.log_likelihood(self.noise_variance)
+
+    @property
+    def noise_posterior(self) -> Any:
+        """Posterior of the noise's variance, a frozen inverse gamma distribution of SciPy's.
+
+        Raises
+        ------
+        RuntimeError
+            Before there are two samples (one without an intercept), or where the variance is given.
+
+        """
+        if self.noise_variance is not None:
+            raise RuntimeError("the variance of the noise is given")
+        if self._current is None or self._current.freedom == 0:
+            raise RuntimeError("RidgeRegressor has to learn more samples first")
+        half = 0.5 * self._current.freedom
+        return stats.invgamma(half, scale=0.5 * self._current.residual)
+
+    # Learning.
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+        y
+            A finite number.
+        w
+            Weight of the sample, at least 0: its noise variance is divided by it.
+
+        Raises
+        ------
+        TypeError
+            If a value or the target is no number.
+        ValueError
+            If a value is infinite or too large for single precision, the target is not finite, or
+            the weight is negative or not finite.
+
+        """
+        self._learn(x, check_target(y), check_weight(w))
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn the rows of a frame, in order.
+
+        The result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+        y
+            The targets of its rows.
+        w
+            Weight of all rows, or their weights.
+
+        Raises
+        ------
+        TypeError
+            If a column or the targets hold something that is no number.
+        ValueError
+            If a value is infinite, a target not finite, a weight negative, a column doubled or a
+            length wrong; nothing has been learned then.
+
+        """
+        _, names, columns = read_frame(X)
+        targets = read_targets(y, len(columns))
+        self._learn_rows(names, columns, targets, read_weights(w, len(columns)))
+
+    # Predicting.
+
+    def _scale(self) -> float:
+        """Return the variance of a prediction, in units of its variance at known noise 1."""
+        posterior = self._current
+        if self.noise_variance is not None:
+            return float(self.noise_variance)
+        if posterior is None or posterior.freedom <= 2:
+            return math.inf
+        return posterior.residual / (posterior.freedom - 2)
+
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+        """Predict the target of a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+        with_dist
+            Whether to return a normal distribution with the mean and the variance of the
+            predictive one, which is a Student t where the noise's variance is learned. The variance
+            is infinite up to two degrees of freedom: samples, but one for the intercept.
+
+        Returns
+        -------
+        The mean of the prediction, 0 before any learning; or a `river.proba.Gaussian`.
+
+        """
+        posterior = self._current
+        mean, variance = 0.0, math.inf
+        if posterior is not None:
+            features = self._features
+            bad, mean, variance = posterior.predict(
+                features._locate(x, posterior.compiled), with_dist
+            )
+            if bad >= 0:
+                raise features._bad_input(bad, x, posterior.compiled)
+        if not with_dist:
+            return mean
+        n = 1 if posterior is None else max(1, posterior.n_samples)
+        return proba.Gaussian._from_state(n, mean, self._scale() * variance, 0)  # type: ignore[no-untyped-call]
+
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+        """Predict the targets of the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers.
+        with_dist
+            Whether to return a frame with the columns "mean" and "variance".
+
+        Returns
+        -------
+        A series of means of the same kind (and pandas index), or the frame.
+
+        """
+        frame, names, columns = read_frame(X)
+        moments = np.full((len(columns), 2), math.inf)
+        moments[:, 0] = 0.0
+        if self._current is not None:
+            for part, out in self._blocks(names, columns, self._current.compiled):
+                moments[part] = self._current.predict_rows(out, with_dist)
+        if not with_dist:
+            return to_native_series(moments[:, 0], name=None, like=frame)
+        variances = self._scale() * moments[:, 1]
+        return to_native_frame({"mean": moments[:, 0], "variance": variances}, like=frame)

@@ -1,0 +1,49 @@
+"""Mondrian features at a lifetime from Balog et al. (2016), sections 3 and 6, by dense matrices.
+
+A partition is given by its cuts, as `LifetimePath.cuts` has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def cells_of(x: Sequence[float], cuts: Sequence[Any], n_partitions: int) -> list[int]:
+    """Return the cell of a point in each partition, after these cuts."""
+    cells = list(range(n_partitions))
+    for number, (m, cell, feature, place) in enumerate(cuts):
+        if cells[m] == cell and x[feature] > place:
+            cells[m] = n_partitions + number
+    return cells
+
+
+def features(X: np.ndarray, cuts: Sequence[Any], n_partitions: int) -> np.ndarray:
+    """Return the features of points: 1 / sqrt(M) in the column of each cell (equation 2)."""
+    Phi = np.zeros((len(X), n_partitions + len(cuts)))
+    for row, x in zip(Phi, X, strict=True):
+        row[cells_of(x, cuts, n_partitions)] = 1.0 / math.sqrt(n_partitions)
+    return Phi
+
+
+def ridge(Phi: np.ndarray, y: np.ndarray, delta2: float) -> np.ndarray:
+    """Return the weights that minimise equation (3)."""
+    return np.linalg.solve(Phi.T @ Phi + delta2 * np.eye(Phi.shape[1]), Phi.T @ y)
+
+
+def forest(Phi: np.ndarray, y: np.ndarray, delta2: float) -> np.ndarray:
+    """Return the weights that minimise equation (4): those of each cell on its own."""
+    n_partitions = round(1.0 / Phi.max() ** 2)
+    inside = Phi > 0.0
+    means = [y[rows].sum() / (rows.sum() + delta2) for rows in inside.T]
+    return np.array(means) / math.sqrt(n_partitions)
+
+
+def log_density(Phi: np.ndarray, y: np.ndarray, delta2: float, noise: float) -> float:
+    """Return the log density of targets with noise of this variance, over delta2 for weights."""
+    K = noise * (np.eye(len(y)) + Phi @ Phi.T / delta2)
+    quadratic = float(y @ np.linalg.solve(K, y))
+    return -0.5 * (quadratic + np.linalg.slogdet(K)[1] + len(y) * math.log(2.0 * math.pi))

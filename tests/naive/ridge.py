@@ -1,0 +1,99 @@
+"""Bayesian ridge regression from Balog et al. (2016), 4.2.1, by dense matrices of all samples.
+
+A mapped sample is a mapping from column to value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Mapped = Mapping[Any, float]
+
+
+class Ridge:
+    """The posterior given samples.
+
+    Parameters
+    ----------
+    delta2
+        Variance of the noise over the prior variance of a weight.
+    intercept
+        Whether there is one, with a flat prior.
+    limit
+        Most columns; those met later are left out.
+
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Mapped],
+        y: Sequence[float],
+        weights: Sequence[float],
+        delta2: float,
+        intercept: bool,
+        limit: int = 10**9,
+    ) -> None:
+        kept = [i for i, w in enumerate(weights) if w > 0.0]
+        self.columns: list[Any] = []
+        for i in kept:
+            for column, value in rows[i].items():
+                if value != 0.0 and column not in self.columns and len(self.columns) < limit:
+                    self.columns.append(column)
+        self.full = len(self.columns) == limit
+        self.delta2, self.intercept = delta2, intercept
+        self.Phi = np.array([self.vector(rows[i]) for i in kept]).reshape(len(kept), -1)
+        self.y = np.array([y[i] for i in kept])
+        self.noise = np.diag([1.0 / weights[i] for i in kept])
+
+    def vector(self, x: Mapped) -> list[float]:
+        return [1.0] * self.intercept + [x.get(column, 0.0) for column in self.columns]
+
+    def _covariance(self) -> np.ndarray:
+        """Return the covariance of the targets without the intercept, over the noise's variance."""
+        cells = self.Phi[:, self.intercept :]
+        return self.noise + cells @ cells.T / self.delta2
+
+    @property
+    def _precision(self) -> np.ndarray:
+        prior = np.full(self.Phi.shape[1], self.delta2)
+        prior[: self.intercept] = 0.0
+        return self.Phi.T @ np.linalg.inv(self.noise) @ self.Phi + np.diag(prior)
+
+    def mean(self, x: Mapped) -> float:
+        moments = self.Phi.T @ np.linalg.inv(self.noise) @ self.y
+        return float(self.vector(x) @ np.linalg.solve(self._precision, moments))
+
+    def variance(self, x: Mapped) -> float:
+        """Return the variance of a target, over the noise's variance."""
+        v = np.array(self.vector(x))
+        known = 1.0 + v @ np.linalg.solve(self._precision, v)
+        new = [value for column, value in x.items() if column not in self.columns]
+        return known + (0.0 if self.full else sum(value**2 for value in new) / self.delta2)
+
+    def log_density(self, noise_variance: float) -> float:
+        """Return the log density of the targets; with an intercept, of all given the first."""
+        K = noise_variance * self._covariance()
+        y = self.y
+        if self.intercept:
+            # The differences from the first target do not know the intercept.
+            D = np.hstack([-np.ones((len(y) - 1, 1)), np.eye(len(y) - 1)])
+            K, y = D @ K @ D.T, D @ y
+        return -0.5 * float(
+            y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + len(y) * math.log(2.0 * math.pi)
+        )
+
+    def marginal(self) -> float:
+        """Integrate the noise's variance out, by the trapezoidal rule over its logarithm."""
+        grid = np.linspace(-30.0, 30.0, 20_001)
+        logs = np.array([self.log_density(math.exp(t)) for t in grid[::100]])
+        # Densities cost much; between, what they are in the variance.
+        n = len(self.y) - self.intercept
+        quadratic = 2.0 * (self.log_density(2.0) - self.log_density(1.0)) + n * math.log(2.0)
+        fine = self.log_density(1.0) + quadratic - 0.5 * n * grid - quadratic * np.exp(-grid)
+        np.testing.assert_allclose(fine[::100], logs, rtol=1e-6, atol=1e-6)
+        top = fine.max()
+        return float(top + math.log(np.exp(fine - top).sum() * (grid[1] - grid[0])))

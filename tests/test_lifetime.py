@@ -1,0 +1,248 @@
+"""The sweep over lifetimes against dense matrices, and as its users meet it."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from naive import lifetime as naive
+from scipy import stats
+
+from river_mondrian import lifetime_path
+
+M = 8
+
+
+def data(n=60, n_val=20, n_test=15, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n + n_val + n_test, 2))
+    y = 5.0 + np.sin(6.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=len(X))
+    parts = np.split(np.arange(len(X)), [n, n + n_val])
+    return [(X[part], y[part]) for part in parts]
+
+
+def sweep(lifetime_max=12.0, **kwargs):
+    train, val, test = data()
+    kwargs = {"n_partitions": M, "delta2": 1e-2, "seed": 1} | kwargs
+    return lifetime_path(*train, lifetime_max, *val, *test, **kwargs)
+
+
+def rmse(found, y):
+    return math.sqrt(np.mean((found - y) ** 2))
+
+
+@pytest.mark.parametrize(("delta2", "noise"), [(1e-2, 1e-2), (1e-4, 0.3), (1.0, None)])
+def test_every_lifetime_is_a_fit_by_dense_matrices(delta2, noise):
+    path = sweep(delta2=delta2, noise_variance=noise)
+    sets = dict(zip(("train", "validation", "test"), data(), strict=True))
+    X, y = sets["train"]
+    mean = y.mean()
+    assert path.n_cells[-1] > 3 * len(y)
+    first = path.log_marginal_likelihood[0]
+    for step in range(0, len(path.lifetimes), 20):
+        cuts = path.cuts[:step]
+        assert path.n_cells[step] == M + step
+        Phi = naive.features(X, cuts, M)
+        for learner, fit in (("ridge", naive.ridge), ("forest", naive.forest)):
+            weights = fit(Phi, y - mean, delta2)
+            for kind, (rows, targets) in sets.items():
+                expected = rmse(naive.features(rows, cuts, M) @ weights + mean, targets)
+                got = path.errors[learner][kind][step]
+                assert got == pytest.approx(expected, rel=1e-8, abs=1e-10)
+        if noise is not None:
+            density = naive.log_density(Phi, y - mean, delta2, noise)
+            assert path.log_marginal_likelihood[step] == pytest.approx(density, rel=1e-8, abs=1e-8)
+        else:
+            # Without the noise's variance, by the ratio to what it is at time 0.
+            start = naive.features(X, path.cuts[:0], M)
+            logs = [_integrated(F, y - mean, delta2) for F in (Phi, start)]
+            gap = path.log_marginal_likelihood[step] - first
+            assert gap == pytest.approx(logs[0] - logs[1], abs=1e-8)
+
+
+def _integrated(Phi, y, delta2):
+    """Return the log density with the noise's variance integrated out, but for a constant."""
+    K = np.eye(len(y)) + Phi @ Phi.T / delta2
+    return -0.5 * (np.linalg.slogdet(K)[1] + len(y) * math.log(y @ np.linalg.solve(K, y)))
+
+
+def test_gradient_descent_comes_close_to_ridge_regression():
+    path = sweep(learners=["ridge", "sgd"], delta2=0.5, sgd_passes=30, learning_rate=0.02)
+    exact, found = path.errors["ridge"], path.errors["sgd"]
+    for kind in exact:
+        np.testing.assert_allclose(found[kind][50:], exact[kind][50:], rtol=0.1, atol=0.01)
+
+
+def test_parts_begin_with_the_weight_of_their_cell():
+    """So little is learned that predictions stay what they were at time 0."""
+    path = sweep(learners=["sgd"], learning_rate=1e-12)
+    for kind, (_, y) in zip(("train", "validation", "test"), data(), strict=True):
+        constant = rmse(data()[0][1].mean(), y)
+        np.testing.assert_allclose(path.errors["sgd"][kind], constant, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_cuts_are_those_of_mondrian_processes(seed):
+    """The first cut of each partition: its time, feature and place (section 2.2)."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((20, 2)) * [1.0, 3.0]
+    n = 600
+    path = lifetime_path(X, np.zeros(20), 20.0, n_partitions=n, learners=["forest"], seed=seed)
+    whole = path.cuts["cell"] < n
+    # The lower part of a cut cell keeps the number: of each number the first cut counts.
+    places = [np.flatnonzero(whole & (path.cuts["cell"] == m))[0] for m in range(n)]
+    firsts, times = path.cuts[places], path.lifetimes[1:][places]
+    low, reach = X.min(axis=0), np.ptp(X, axis=0)
+    level = 0.01 / (3 * 4)
+    assert stats.kstest(times, stats.expon(scale=1.0 / reach.sum()).cdf).pvalue > level
+    on_first = int((firsts["feature"] == 0).sum())
+    assert stats.binomtest(on_first, n, reach[0] / reach.sum()).pvalue > level
+    for d in range(2):
+        found = firsts["place"][firsts["feature"] == d]
+        assert stats.kstest(found, stats.uniform(low[d], reach[d]).cdf).pvalue > level
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_two_points_share_a_cell_with_the_probability_of_the_laplace_kernel(seed):
+    X = np.array([[0.0, 0.0], [0.3, 0.4], [1.0, 1.0], [0.1, 0.8]])
+    n, lifetime = 2000, 1.5
+    path = lifetime_path(X, np.zeros(4), lifetime, n_partitions=n, learners=["forest"], seed=seed)
+    Phi = naive.features(X, path.cuts, n)
+    K = Phi @ Phi.T
+    for i in range(4):
+        for j in range(i):
+            p = math.exp(-lifetime * np.abs(X[i] - X[j]).sum())
+            same = round(K[i, j] * n)
+            assert stats.binomtest(same, n, p).pvalue > 0.01 / 18
+
+
+def test_the_posterior_and_the_average_over_it():
+    """Supplement B, by all predictions at once."""
+    prior = stats.gamma(2.0, scale=2.0)
+    path = sweep(learners=["ridge"], noise_variance=0.01, prior=prior, lifetime_max=4.0)
+    (X, y), _, (X_test, _) = data()
+    stops = np.append(path.lifetimes[1:], 4.0)
+    logs = path.log_marginal_likelihood + np.log(prior.cdf(stops) - prior.cdf(path.lifetimes))
+    shares = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+    np.testing.assert_allclose(path.posterior(prior), shares, rtol=1e-9)
+    expected = np.zeros(len(X_test))
+    for step in np.flatnonzero(shares > 1e-12):
+        cuts = path.cuts[:step]
+        weights = naive.ridge(naive.features(X, cuts, M), y - y.mean(), 1e-2)
+        expected += shares[step] * (naive.features(X_test, cuts, M) @ weights + y.mean())
+    np.testing.assert_allclose(path.test_prediction, expected, rtol=1e-9)
+    useless = stats.uniform(50.0, 1.0)
+    with pytest.raises(ValueError, match="no mass"):
+        path.posterior(useless)
+    with pytest.raises(ValueError, match="no mass"):
+        sweep(learners=["ridge"], prior=useless)
+
+
+def test_learners_share_the_cuts_and_a_seed_gives_the_same_path():
+    everything, alone = sweep(), sweep(learners=["forest"])
+    np.testing.assert_array_equal(everything.cuts, alone.cuts)
+    np.testing.assert_array_equal(
+        everything.errors["forest"]["test"], alone.errors["forest"]["test"]
+    )
+    again = sweep()
+    for learner, errors in everything.errors.items():
+        for kind, values in errors.items():
+            np.testing.assert_array_equal(values, again.errors[learner][kind])
+    assert not np.array_equal(sweep(seed=2).cuts[:5], everything.cuts[:5])
+    longer = sweep(learners=["forest"], lifetime_max=15.0)
+    assert len(longer.cuts) > len(alone.cuts)
+    np.testing.assert_array_equal(longer.cuts[: len(alone.cuts)], alone.cuts)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_are_read_by_name(kind):
+    train, val, _ = data()
+    frames = [kind({"a": X[:, 0], "b": X[:, 1]}) for X, _ in (train, val)]
+    path = lifetime_path(*train, 5.0, *val, n_partitions=M, seed=1)
+    same = lifetime_path(
+        frames[0], pd.Series(train[1]), 5.0, frames[1][["b", "a"]], val[1], n_partitions=M, seed=1
+    )
+    for learner, errors in path.errors.items():
+        np.testing.assert_array_equal(errors["validation"], same.errors[learner]["validation"])
+
+
+def test_what_a_path_gives():
+    mpl.use("Agg")
+    path = sweep(lifetime_max=3.0)
+    frame = path.to_frame()
+    assert len(frame) == len(path.lifetimes) == len(path.cuts) + 1
+    assert {"lifetime", "ridge_test", "sgd_train", "forest_validation"} <= set(frame.columns)
+    assert (np.diff(path.lifetimes) > 0.0).all() and path.lifetimes[-1] <= 3.0
+    assert (np.diff(path.seconds) > 0.0).all()
+    assert path.best("forest") == path.lifetimes[frame["forest_validation"].argmin()]
+    top = frame["log_marginal_likelihood"].argmax()
+    assert path.best(by="marginal") == path.lifetimes[top]
+    assert len(path.plot().get_lines()) == 9
+    forest = sweep(lifetime_max=3.0, learners=["forest"])
+    assert "log_marginal_likelihood" not in forest.to_frame()
+    for call in (lambda: forest.best(by="marginal"), lambda: forest.posterior(stats.expon())):
+        with pytest.raises(ValueError, match="no ridge"):
+            call()
+    with pytest.raises(ValueError, match="'ridge'"):
+        forest.best()
+
+
+def test_points_that_do_not_differ_and_targets_that_do_not():
+    path = lifetime_path(np.ones((5, 2)), np.arange(5.0), 10.0, n_partitions=3, seed=1)
+    assert path.lifetimes.tolist() == [0.0]
+    X = np.random.default_rng(0).random((10, 2))
+    path = lifetime_path(X, np.full(10, 7.0), 5.0, n_partitions=3, seed=1)
+    for errors in path.errors.values():
+        np.testing.assert_allclose(errors["train"], 0.0, atol=1e-12)
+
+
+def test_progress_is_shown_where_it_is_wanted(capsys, monkeypatch):
+    monkeypatch.setattr("river_mondrian.lifetime.QUIET", -1.0)
+    monkeypatch.setattr("river_mondrian.lifetime.EVERY", 0.0)
+    sweep(lifetime_max=3.0, progress=True)
+    assert " of 3, " in capsys.readouterr().err
+    sweep(lifetime_max=3.0)
+    assert capsys.readouterr().err == ""
+
+
+BAD = [
+    ({"lifetime_max": 0.0}, ValueError, "lifetime_max.*0.0"),
+    ({"delta2": -1.0}, ValueError, "delta2.*-1.0"),
+    ({"noise_variance": 0.0}, ValueError, "noise_variance.*0.0"),
+    ({"n_partitions": 0}, ValueError, "n_partitions.*0"),
+    ({"learners": "ridge"}, ValueError, "learners.*'ridge'"),
+    ({"learners": ["svm"]}, ValueError, "learners.*'svm'"),
+    ({"sgd_passes": 0.0}, ValueError, "sgd_passes.*0.0"),
+    ({"learning_rate": 2.0}, ValueError, "learning_rate.*2.0"),
+    ({"prior": stats.expon(), "learners": ["sgd"]}, ValueError, "prior.*ridge"),
+]
+
+
+@pytest.mark.parametrize(("params", "error", "message"), BAD)
+def test_a_bad_parameter_is_named(params, error, message):
+    with pytest.raises(error, match=message):
+        sweep(**params)
+
+
+def test_bad_data_is_refused():
+    (X, y), (X_val, y_val), _ = data()
+    bad = X.copy()
+    bad[7, 1] = np.nan
+    text = pd.DataFrame({"a": ["x"] * 60, "b": X[:, 1]})
+    for args, error, message in (
+        ((bad, y, 1.0), ValueError, "feature 1 of X.*nan.*row 7"),
+        ((X[:, 0], y, 1.0), ValueError, "two dimensions"),
+        ((X, y[:9], 1.0), ValueError, "60 rows.*9 targets"),
+        ((X, [*y[:-1], np.inf], 1.0), ValueError, "target.*inf"),
+        ((X[:0], [], 1.0), ValueError, "no rows"),
+        ((text, y, 1.0), TypeError, "'a'.*'x'"),
+        ((X, y, 1.0, X_val[:, :1], y_val), ValueError, "X_val"),
+        ((X, y, 1.0, X_val), ValueError, "needs y_val"),
+        ((X, y, 1.0, None, y_val), ValueError, "X_val is None"),
+    ):
+        with pytest.raises(error, match=message):
+            lifetime_path(*args, n_partitions=2)

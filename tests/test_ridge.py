@@ -1,0 +1,339 @@
+"""Exact ridge regression against its dense twin, and as its users meet it."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from naive.ridge import Ridge
+from river import proba
+from scipy import stats
+from test_linear import Scaled, frame, frozen, rows, state
+
+from river_mondrian import IsolationFeatures, RandomFourierFeatures, RidgeRegressor
+
+MAPS = {
+    "cells": frozen,
+    "dense": Scaled,
+    "fourier": lambda: RandomFourierFeatures(30, seed=1),
+}
+SETTINGS = {
+    "default": {},
+    "no intercept": {"fit_intercept": False},
+    "noise": {"noise_variance": 0.3, "delta2": 1e-3},
+    "paper": {"noise_variance": 1e-2, "fit_intercept": False},
+    "capped": {"max_columns": 2},
+}
+
+
+def stream(n, seed=0):
+    """Make samples of which a feature is late, with targets and weights, some of them 0."""
+    data = rows(n, seed)
+    for i, x in enumerate(data):
+        if i < 10 or i % 7 == 0:
+            del x["c"]
+    rng = np.random.default_rng(seed)
+    targets = [100.0 + math.sin(3 * x["a"]) + x["b"] + 0.1 * rng.normal() for x in data]
+    return data, targets, (rng.uniform(0.2, 2, size=n) * (rng.random(n) > 0.1)).tolist()
+
+
+def learned(model, data, targets, weights):
+    for x, y, w in zip(data, targets, weights, strict=True):
+        model.learn_one(x, y, w=w)
+    return model
+
+
+@pytest.mark.parametrize("features", MAPS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_posterior_is_that_of_dense_matrices(features, setting):
+    params = SETTINGS[setting]
+    shared = MAPS[features]()
+    data, targets, weights = stream(120)
+    queries = rows(20, seed=5)
+    for n in (1, 2, 5, 40, 120):
+        model = learned(RidgeRegressor(shared, **params), data[:n], targets[:n], weights[:n])
+        own = model._features
+        twin = Ridge(
+            [own.transform_one(x) for x in data[:n]],
+            targets[:n],
+            weights[:n],
+            model.delta2,
+            model.fit_intercept,
+            model.max_columns,
+        )
+        assert model.n_columns == len(twin.columns)
+        freedom = len(twin.y) - model.fit_intercept
+        noise = params.get("noise_variance")
+        for x in queries:
+            mapped = own.transform_one(x)
+            expected = twin.mean(mapped)
+            assert model.predict_one(x) == pytest.approx(expected, rel=1e-8, abs=1e-8)
+            said = model.predict_one(x, with_dist=True)
+            assert isinstance(said, proba.Gaussian)
+            assert said.mu == model.predict_one(x)
+            if noise is None and freedom <= 2:
+                assert said.sigma == math.inf
+                continue
+            scale = noise
+            if noise is None:
+                posterior = model.noise_posterior
+                # The predictive t by the moments of the normal-inverse-gamma.
+                scale = posterior.mean()
+                assert posterior.args[0] == freedom / 2
+            assert said.sigma**2 == pytest.approx(scale * twin.variance(mapped), rel=1e-7)
+        if noise is not None:
+            density = twin.log_density(noise) if freedom else 0.0
+            assert model.log_marginal_likelihood == pytest.approx(density, rel=1e-8, abs=1e-8)
+        elif freedom and n in (5, 40):
+            assert model.log_marginal_likelihood == pytest.approx(twin.marginal(), abs=1e-6)
+
+
+def test_the_density_is_the_gaussian_of_the_kernel():
+    """As the paper has it: noise of variance delta2 and weights of variance 1, no intercept."""
+    data, targets, _ = stream(150)
+    features = frozen()
+    model = RidgeRegressor(features, 1e-2, noise_variance=1e-2, fit_intercept=False)
+    learned(model, data, targets, [1.0] * 150)
+    K = features.gram(frame(data)) + 1e-2 * np.eye(150)
+    expected = stats.multivariate_normal(np.zeros(150), K).logpdf(targets)
+    assert model.log_marginal_likelihood == pytest.approx(expected, rel=1e-8)
+
+
+def test_densities_of_prediction_add_up_to_the_marginal_likelihood():
+    data, targets, weights = stream(60)
+    model, total = RidgeRegressor(frozen(), noise_variance=0.2), 0.0
+    for x, y, w in zip(data, targets, weights, strict=True):
+        if model._current is not None and model._current.n_samples and w > 0.0:
+            said = model.predict_one(x, with_dist=True)
+            variance = said.sigma**2 + 0.2 / w - 0.2
+            total += stats.norm(said.mu, math.sqrt(variance)).logpdf(y)
+        model.learn_one(x, y, w=w)
+    assert model.log_marginal_likelihood == pytest.approx(total, rel=1e-9)
+
+
+@pytest.mark.parametrize("features", ["cells", "fourier"])
+def test_it_stays_exact_over_many_updates(features):
+    n = 30_000
+    data, targets, _ = stream(n)
+    table = frame(data)
+    model = RidgeRegressor(MAPS[features](), delta2=1e-4)
+    model.learn_many(table, targets)
+    own = model._features
+    Phi = own.to_csr(table).toarray()
+    Phi = np.hstack([np.ones((n, 1)), Phi[:, (Phi != 0.0).any(axis=0)]])
+    penalty = np.sqrt(1e-4) * np.eye(Phi.shape[1])
+    penalty[0] = 0.0
+    expected, residual, *_ = np.linalg.lstsq(
+        np.vstack([Phi, penalty]), np.r_[targets, np.zeros(len(penalty))], rcond=None
+    )
+    got = model.predict_many(table).to_numpy()
+    np.testing.assert_allclose(got, Phi @ expected, rtol=0.0, atol=1e-8)
+    assert model._current.residual == pytest.approx(residual[0], rel=1e-8)
+
+
+def test_nothing_depends_on_the_units_of_the_target():
+    data, targets, _ = stream(200)
+    one, other = RidgeRegressor(frozen()), RidgeRegressor(frozen())
+    for x, y in zip(data, targets, strict=True):
+        one.learn_one(x, y)
+        other.learn_one(x, 1000.0 * (y - 7.0))
+    for x in rows(20, seed=3):
+        first, second = (m.predict_one(x, with_dist=True) for m in (one, other))
+        assert second.mu == pytest.approx(1000.0 * (first.mu - 7.0), rel=1e-9)
+        assert second.sigma == pytest.approx(1000.0 * first.sigma, rel=1e-9)
+    gap = other.log_marginal_likelihood - one.log_marginal_likelihood
+    assert gap == pytest.approx(-199 * math.log(1000.0), rel=1e-9)
+
+
+def test_the_order_of_samples_does_not_matter():
+    data, targets, weights = stream(150)
+    first = learned(RidgeRegressor(frozen()), data, targets, weights)
+    second = learned(RidgeRegressor(frozen()), data[::-1], targets[::-1], weights[::-1])
+    assert first.log_marginal_likelihood == pytest.approx(second.log_marginal_likelihood, rel=1e-9)
+    for x in rows(20, seed=4):
+        assert first.predict_one(x) == pytest.approx(second.predict_one(x), rel=1e-9)
+
+
+def test_intervals_cover():
+    """The predictive distribution is calibrated where the model is true."""
+    inside, n = 0, 400
+    features = frozen()
+    rng = np.random.default_rng(0)
+    weights = {}
+    model = RidgeRegressor(features, delta2=0.25)
+    for i, x in enumerate(rows(n + 200)):
+        mapped = features.transform_one(x)
+        mean = sum(v * weights.setdefault(c, 4.0 * rng.normal()) for c, v in mapped.items())
+        y = mean + 2.0 * rng.normal()
+        if i >= 200:
+            said = model.predict_one(x, with_dist=True)
+            inside += abs(y - said.mu) < stats.norm.ppf(0.95) * said.sigma
+        model.learn_one(x, y)
+    low, high = stats.binom(n, 0.9).ppf([0.005, 0.995])
+    assert low <= inside <= high
+
+
+def test_a_map_that_is_built_anew_learns_the_stored_samples_again():
+    data, targets, weights = stream(160)
+    model = RidgeRegressor(IsolationFeatures(20, 8, pool_size=100, seed=1))
+    learned(model, data, targets, weights)
+    assert model._features.frozen and model._next is None
+    again = learned(RidgeRegressor(model._features), data, targets, weights)
+    assert model.log_marginal_likelihood == pytest.approx(again.log_marginal_likelihood, rel=1e-9)
+    for x in data:
+        assert model.predict_one(x) == pytest.approx(again.predict_one(x), rel=1e-9)
+
+
+# Batches, frames, copies, memory.
+
+KINDS = {
+    "default": lambda: RidgeRegressor(seed=1),
+    "pooled": lambda: RidgeRegressor(IsolationFeatures(20, 8, pool_size=100, seed=1)),
+    "capped": lambda: RidgeRegressor(frozen(), max_columns=30),
+    "dense": lambda: RidgeRegressor(Scaled(), noise_variance=1.0, fit_intercept=False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cut", [0, 1, 90, 152])
+def test_batches_equal_single_samples_bit_for_bit(kind, cut):
+    data, targets, weights = stream(220)
+    one = learned(KINDS[kind](), data, targets, weights)
+    many = KINDS[kind]()
+    for part in (slice(0, cut), slice(cut, None)):
+        if data[part]:
+            many.learn_many(frame(data[part]), targets[part], w=weights[part])
+    assert state(one) == state(many)
+    got = many.predict_many(frame(data), with_dist=True)
+    for x, (mean, variance) in zip(data, got.to_numpy().tolist(), strict=True):
+        said = one.predict_one(x, with_dist=True)
+        assert said.mu == mean and said.sigma**2 == pytest.approx(variance, rel=1e-14)
+    assert many.predict_many(frame(data)).tolist() == got["mean"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_frames_come_back_as_they_went_in(kind):
+    data, targets, _ = stream(100)
+    table = frame(data, kind)
+    model = RidgeRegressor(frozen())
+    model.learn_many(table, targets)
+    means, both = model.predict_many(table), model.predict_many(table, with_dist=True)
+    assert type(both) is type(table)
+    assert isinstance(means, {"pandas": pd.Series, "polars": pl.Series}.get(kind, pa.ChunkedArray))
+    if kind == "pandas":
+        assert means.index.equals(table.index) and both.index.equals(table.index)
+
+
+@pytest.mark.parametrize("copying", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [0, 3, 110])
+def test_a_copy_goes_on_identically(copying, kind, n):
+    data, targets, weights = stream(150)
+    model = learned(KINDS[kind](), data[:n], targets[:n], weights[:n])
+    other = copying(model)
+    for x, y in zip(data[n:], targets[n:], strict=True):
+        assert model.predict_one(x) == other.predict_one(x)
+        model.learn_one(x, y)
+        other.learn_one(x, y)
+    assert state(model) == state(other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predicting_changes_nothing(kind):
+    model = learned(KINDS[kind](), *stream(120))
+    before = state(model)
+    model.predict_one({"a": 9.0, "new": 1.0}, with_dist=True)
+    model.predict_many(frame(rows(5)))
+    assert state(model) == before
+
+
+def test_memory_counts_every_array_once():
+    model = learned(RidgeRegressor(frozen()), *stream(120))
+    before = model._raw_memory_usage
+    arrays = {id(v): v.nbytes for v in vars(model._current).values() if isinstance(v, np.ndarray)}
+    n = len(model._current.moments)
+    assert model._current.factor.nbytes == 4 * n * (n + 1)
+    without = model._raw_memory_usage - model._current.nbytes
+    model._current = None
+    assert model._raw_memory_usage == without
+    assert before - without >= sum(arrays.values())
+
+
+def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():
+    data, targets, weights = stream(400)
+    model = RidgeRegressor(frozen(), max_columns=25)
+    sizes = []
+    for x, y, w in zip(data, targets, weights, strict=True):
+        model.learn_one(x, y, w=w)
+        sizes.append(model._raw_memory_usage)
+    assert model.n_columns == 25
+    assert len(set(sizes[50:])) == 1
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [0, 3, 120])
+def test_a_bad_sample_is_refused_and_changes_nothing(kind, n):
+    model = learned(KINDS[kind](), *(part[:n] for part in stream(120)))
+    before = state(model)
+    for x, y, w, error, message in (
+        ({"a": "text", "b": 1.0}, 0.0, 1.0, TypeError, "'a'.*'text'"),
+        ({"a": 1.0, "b": math.inf}, 0.0, 1.0, ValueError, "'b'.*inf"),
+        ({"a": 1.0, "b": 1e39}, 0.0, 1.0, ValueError, "'b'.*1e\\+39"),
+        ({"a": 1.0}, "high", 1.0, TypeError, "number.*'high'"),
+        ({"a": 1.0}, math.nan, 1.0, ValueError, "finite.*nan"),
+        ({"a": 1.0}, 0.0, -1.0, ValueError, "weight.*-1"),
+    ):
+        with pytest.raises(error, match=message):
+            model.learn_one(x, y, w=w)
+        assert state(model) == before
+    good = frame(rows(10))
+    for X, y, error, message in (
+        (good, [0.0] * 9, ValueError, "10 rows.*9 targets"),
+        (good.assign(b="x"), [0.0] * 10, TypeError, "'b'.*'x'"),
+        (good.assign(b=[1.0] * 9 + [math.inf]), [0.0] * 10, ValueError, "'b'.*inf.*row 9"),
+    ):
+        with pytest.raises(error, match=message):
+            model.learn_many(X, y)
+        assert state(model) == before
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"features": "anne"}, TypeError, "features.*'anne'"),
+        ({"delta2": 0.0}, ValueError, "delta2.*0.0"),
+        ({"noise_variance": -1.0}, ValueError, "noise_variance.*-1.0"),
+        ({"fit_intercept": "yes"}, ValueError, "fit_intercept.*'yes'"),
+        ({"max_columns": 0}, ValueError, "max_columns.*0"),
+    ],
+)
+def test_a_bad_parameter_is_named(params, error, message):
+    with pytest.raises(error, match=message):
+        RidgeRegressor(**params)
+
+
+def test_before_there_is_enough():
+    model = RidgeRegressor(seed=1)
+    assert model.predict_one({"a": 1.0}) == 0.0
+    assert model.predict_one({"a": 1.0}, with_dist=True).sigma == math.inf
+    assert (model.n_columns, model.log_marginal_likelihood) == (0, 0.0)
+    assert model.predict_many(frame(rows(2))).tolist() == [0.0, 0.0]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="more samples"):
+            _ = model.noise_posterior
+        model.learn_one({"a": 1.0}, 5.0, w=0.0)
+    with pytest.raises(RuntimeError, match="given"):
+        _ = RidgeRegressor(noise_variance=1.0).noise_posterior
+    for _ in range(5):
+        model.learn_one({"a": 1.0}, 5.0)
+    said = model.predict_one({"a": 1.0}, with_dist=True)
+    assert said.mu == pytest.approx(5.0) and said.sigma == pytest.approx(0.0, abs=1e-9)
