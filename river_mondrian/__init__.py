@@ -4,6 +4,7 @@ from .classifier import MondrianForestClassifier
 from .dual import DualOGDClassifier
 from .features import (
     IsolationFeatures,
+    MondrianFeatures,
     NystromFeatures,
     RandomBinningFeatures,
     RandomFourierFeatures,
@@ -14,6 +15,7 @@ from .regressor import MondrianForestRegressor
 __all__ = [
     "DualOGDClassifier",
     "IsolationFeatures",
+    "MondrianFeatures",
     "MondrianForestClassifier",
     "MondrianForestRegressor",
     "NystromFeatures",

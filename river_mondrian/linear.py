@@ -135,7 +135,9 @@ class _Weights:
 
     def __getstate__(self) -> dict[str, Any]:
         steps = int(self.record[ogd.STEPS])
-        return {"rule": self.rule, "compiled": self.compiled, "array": self.array, "steps": steps}
+        # Without the room for columns to come.
+        array = self.array[: self.compiled.n_columns].copy()
+        return {"rule": self.rule, "compiled": self.compiled, "array": array, "steps": steps}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.rule, self.compiled, self.array = (
@@ -190,6 +192,9 @@ class _Weights:
         compiled = self.compiled
         self._make_room()
         self._set_rate()
+        if self.in_kernel and compiled.maps_learned:
+            ogd.learn_out(self.address, compiled.address, compiled.out_address, target, weight)
+            return -1
         if self.in_kernel:
             bad: int = ogd.learn_one(
                 self.address, compiled.address, x, compiled.out_address, target, weight
@@ -415,9 +420,8 @@ class _OGD(base.Estimator):
         targets = self._kernel_targets(targets)
         while start < len(columns):
             stop = min(len(columns), start + BLOCK)
-            self._features._observe_rows(names, columns[start:stop])
             assert self._current is not None
-            out = self._features._outputs(names, columns[start:stop], self._current.compiled)
+            out = self._features._learn_outputs(names, columns[start:stop], self._current.compiled)
             self._current.learn_rows(out, targets[start:stop], weights[start:stop])
             start = stop
 

@@ -11,6 +11,7 @@ from river import checks, optim
 from river_mondrian import (
     DualOGDClassifier,
     IsolationFeatures,
+    MondrianFeatures,
     MondrianForestClassifier,
     MondrianForestRegressor,
     NystromFeatures,
@@ -38,6 +39,9 @@ MODELS = {
     "fourier": RandomFourierFeatures(),
     "fourier laplace": RandomFourierFeatures(kernel="laplace", seed=3),
     "binning": RandomBinningFeatures(seed=3),
+    "mondrian": MondrianFeatures(),
+    "seeded mondrian": MondrianFeatures(n_partitions=5, lifetime=0.5, seed=3),
+    "ogd mondrian": OGDClassifier(MondrianFeatures(n_partitions=5, seed=3)),
     "nystrom": NystromFeatures(n_landmarks=20),
     "anne": IsolationFeatures(seed=3),
     "iforest": IsolationFeatures(n_cells=4, pool_size=50, method="iforest", seed=3),

@@ -21,8 +21,8 @@ What a learner does with a map, on a copy of its own, for each labelled sample:
    kernel with the addresses of the learner's record, the map's record, and the sample maps,
    predicts and updates.
 
-Batches go through `_observe_rows` and `_outputs` (the outputs of all rows), and the learner's
-kernel runs over those.
+Batches go through `_learn_outputs`, by default `_observe_rows` and `_outputs` (the outputs of all
+rows), and the learner's kernel runs over those.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class CompiledMap(abc.ABC):
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"address", "out", "out_address"})
     # Words of the record that hold addresses.
     _ADDRESSES: ClassVar[Sequence[int]] = ()
+    # Whether `out` holds the outputs of a sample once the feature map has learned from it.
+    maps_learned = False
 
     def __init__(
         self,
@@ -264,6 +266,13 @@ class FeatureMap(base.MiniBatchTransformer):
 
         It is called where `_settled` only: before, a learner feeds the rows one by one.
         """
+
+    def _learn_outputs(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
+    ) -> Array:
+        """Learn from the rows of a frame, and map each as it was learned."""
+        self._observe_rows(names, columns)
+        return self._outputs(names, columns, compiled)
 
     def _check(self, x: Mapping[Any, Any]) -> None:
         """Raise the error for a value that is no number, infinite, or too large."""

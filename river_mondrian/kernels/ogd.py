@@ -182,6 +182,14 @@ def learn_one(record: int, map_record: int, x: int, out: int, target: float, wei
 
 
 @exact_kernel
+def learn_out(record: int, map_record: int, out: int, target: float, weight: float) -> None:
+    """Predict a mapped sample and learn it."""
+    score(record, map_record, out)
+    differentiate(record, target, weight)
+    descend(record, map_record, out, f64(record, RATE))
+
+
+@exact_kernel
 def score_out(record: int, map_record: int, out: int) -> None:
     """Write the scores of a mapped sample."""
     score(record, map_record, out)
