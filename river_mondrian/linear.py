@@ -115,10 +115,17 @@ class _Weights:
         self.compiled = compiled
         self.array = np.zeros((compiled.n_columns, n_scores, rule.stride))
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
+        # The shares of lifetimes, the mean loss, and the number of samples it is over.
+        self.shares = np.zeros(compiled.n_lifetimes + 2)
+        self.shares[:-2] = 1.0 / compiled.n_lifetimes
         self._bind()
 
     def _bind(self) -> None:
-        n_scores = self.array.shape[1]
+        n_scores, n_lifetimes = self.array.shape[1], len(self.shares) - 2
+        self.room = np.zeros(n_lifetimes + n_scores)
+        self.record[ogd.N_LIFETIMES] = n_lifetimes
+        self.record[ogd.SHARES] = self.shares.ctypes.data
+        self.record[ogd.ROOM] = self.room.ctypes.data
         self.scores, self.gradients = np.zeros(n_scores), np.zeros(n_scores)
         loss, parameters = self.rule.code(n_scores)
         self.record[ogd.WEIGHTS] = self.array.ctypes.data
@@ -137,11 +144,17 @@ class _Weights:
         steps = int(self.record[ogd.STEPS])
         # Without the room for columns to come.
         array = self.array[: self.compiled.n_columns].copy()
-        return {"rule": self.rule, "compiled": self.compiled, "array": array, "steps": steps}
+        return {
+            "rule": self.rule,
+            "compiled": self.compiled,
+            "array": array,
+            "shares": self.shares,
+            "steps": steps,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.rule, self.compiled, self.array = (
-            state[name] for name in ("rule", "compiled", "array")
+        self.rule, self.compiled, self.array, self.shares = (
+            state[name] for name in ("rule", "compiled", "array", "shares")
         )
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
         self.record[ogd.STEPS] = state["steps"]
@@ -253,7 +266,7 @@ class _Weights:
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        arrays = (self.array, self.record, self.scores, self.gradients)
+        arrays = (self.array, self.record, self.scores, self.gradients, self.shares, self.room)
         return sys.getsizeof(self) + sum(part.nbytes for part in arrays)
 
 
@@ -298,7 +311,13 @@ class _OGD(base.Estimator):
             optim.AdaGrad(0.5) if learning_rate is None else learning_rate,
             softmax,
         )
-        self._features = IsolationFeatures(seed=seed) if features is None else features._own_copy()
+        if features is not None and features._auto and not self._rule.native:
+            raise ValueError(
+                f'lifetime="auto" takes a loss by its name, or one of that kind, got {loss!r}'
+            )
+        self._features = (
+            IsolationFeatures(seed=seed) if features is None else features._own_copy(mixes=True)
+        )
         self._current: _Weights | None = None
         self._next: _Weights | None = None
         # The samples to replay: those of the pool from the first that this learner has seen.
@@ -424,6 +443,14 @@ class _OGD(base.Estimator):
             out = self._features._learn_outputs(names, columns[start:stop], self._current.compiled)
             self._current.learn_rows(out, targets[start:stop], weights[start:stop])
             start = stop
+
+    @property
+    def lifetimes(self) -> dict[float, float]:
+        """Each lifetime with its share of the predictions, where the lifetime is "auto"."""
+        if self._current is None:
+            return {}
+        shares = self._current.shares[:-2].tolist()
+        return dict(zip(self._current.compiled.lifetimes, shares, strict=False))
 
     # Predicting.
 

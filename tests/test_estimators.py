@@ -42,6 +42,8 @@ MODELS = {
     "mondrian": MondrianFeatures(),
     "seeded mondrian": MondrianFeatures(n_partitions=5, lifetime=0.5, seed=3),
     "ogd mondrian": OGDClassifier(MondrianFeatures(n_partitions=5, seed=3)),
+    "auto": OGDRegressor(MondrianFeatures(n_partitions=4, lifetime="auto")),
+    "seeded auto": OGDClassifier(MondrianFeatures(4, "auto", seed=3), loss="log"),
     "nystrom": NystromFeatures(n_landmarks=20),
     "anne": IsolationFeatures(seed=3),
     "iforest": IsolationFeatures(n_cells=4, pool_size=50, method="iforest", seed=3),

@@ -76,6 +76,8 @@ class CompiledMap(abc.ABC):
     _ADDRESSES: ClassVar[Sequence[int]] = ()
     # Whether `out` holds the outputs of a sample once the feature map has learned from it.
     maps_learned = False
+    # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
+    n_lifetimes = 1
 
     def __init__(
         self,
@@ -165,6 +167,11 @@ class CompiledMap(abc.ABC):
     def value(self) -> float:
         """The value of a cell's column."""
         return float(self.record.view(np.float64)[maps.VALUE])
+
+    @property
+    def lifetimes(self) -> list[float]:
+        """The lifetimes that a learner mixes; none where there is nothing to choose."""
+        return []
 
     @property
     def dtype(self) -> type[np.generic]:
@@ -300,8 +307,15 @@ class FeatureMap(base.MiniBatchTransformer):
             raise self._reader.too_large(place, float(columns[row, list(names).index(name)]))
         return out
 
-    def _own_copy(self) -> FeatureMap:
-        """Return the copy that a learner learns with."""
+    # Whether a learner's loss is to choose among lifetimes.
+    _auto = False
+
+    def _own_copy(self, mixes: bool = False) -> FeatureMap:
+        """Return the copy that a learner learns with, which may or may not mix lifetimes."""
+        if self._auto and not mixes:
+            raise ValueError(
+                'lifetime="auto" is chosen by the loss of OGDClassifier or OGDRegressor only'
+            )
         return copy.deepcopy(self)
 
     # One sample.

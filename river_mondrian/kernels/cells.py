@@ -104,7 +104,7 @@ def next_of(forest: int, tree: int, node: int, x: int) -> int:
 
 
 def find_cells(record: int, x: int, out: int) -> int:
-    """Write the columns of a sample's cells, for each partition those of all lifetimes.
+    """Write the columns of a sample's cells, for each lifetime those of all partitions.
 
     All trees are walked in lock-step, so that one tree's cache misses overlap another's.
     """
@@ -113,7 +113,8 @@ def find_cells(record: int, x: int, out: int) -> int:
     if bad >= 0:
         return bad
     lifetimes, n_lifetimes = i64(forest, LIFETIMES), i64(forest, N_LIFETIMES)
-    n_active = i64(forest, N_TREES)
+    n_trees = i64(forest, N_TREES)
+    n_active = n_trees
     active, reached = refs + 8 * n_active, refs + 16 * n_active
     for t in range(n_active):
         put_i64(refs, t, i64(tree_at(forest, t), ROOT))
@@ -130,10 +131,9 @@ def find_cells(record: int, x: int, out: int) -> int:
             if ref >= 0 and i32(node, DIM) >= 0:
                 time = f64(node + 4 * CELL_TIME, 0)
             if f64(lifetimes, k) <= time:
-                columns = out + 4 * n_lifetimes * t
                 cell = cell_of(forest, t, ref)
                 while k < n_lifetimes and f64(lifetimes, k) <= time:
-                    put_i32(columns, k, cell + k)
+                    put_i32(out, k * n_trees + t, cell + k)
                     k += 1
                 if k == n_lifetimes:
                     continue
