@@ -4,6 +4,7 @@ from .classifier import MondrianForestClassifier
 from .dual import DualOGDClassifier
 from .features import (
     IsolationFeatures,
+    MondrianFeatures,
     NystromFeatures,
     RandomBinningFeatures,
     RandomFourierFeatures,
@@ -16,6 +17,7 @@ from .ridge import RidgeRegressor
 __all__ = [
     "DualOGDClassifier",
     "IsolationFeatures",
+    "MondrianFeatures",
     "MondrianForestClassifier",
     "MondrianForestRegressor",
     "NystromFeatures",

@@ -19,8 +19,7 @@ from river.utils.dataframe import into_frame
 from .kernels import maps
 from .kernels.memory import LARGEST
 
-# What squares and sums of can be computed.
-LARGEST_TARGET = 1e120
+# Largest weight of a sample.
 LARGEST_WEIGHT = 1e30
 
 
@@ -356,7 +355,7 @@ def read_labels(y: Any, n: int) -> list[Hashable]:
     return labels
 
 
-def read_targets(y: Any, n: int) -> NDArray[np.float64]:
+def read_targets(y: Any, n: int, most: float = math.inf) -> NDArray[np.float64]:
     """Read the targets of `n` rows from a series, an array or a sequence.
 
     Raises
@@ -364,10 +363,12 @@ def read_targets(y: Any, n: int) -> NDArray[np.float64]:
     TypeError
         If a target is no number.
     ValueError
-        If there are not `n` targets, or one is not finite.
+        If there are not `n` targets, or one is not finite or larger than `most`.
 
     """
-    return np.array([check_target(target) for target in _listed(y, n, "targets")], dtype=float)
+    return np.array(
+        [check_target(target, most) for target in _listed(y, n, "targets")], dtype=float
+    )
 
 
 def read_weights(w: Any, n: int) -> NDArray[np.float64]:
@@ -408,11 +409,11 @@ def check_label(label: Any) -> None:
         raise ValueError(f"the label must not be missing, got {label!r}")
 
 
-def check_target(target: Any) -> float:
-    """Return a regression's target as a float; refuse what is no number or none to compute with."""
+def check_target(target: Any, most: float = math.inf) -> float:
+    """Return a target as a float; refuse one that is no finite number or larger than `most`."""
     number = _check_finite("target", target)
-    if abs(number) > LARGEST_TARGET:
-        raise ValueError(f"the target must be at most {LARGEST_TARGET:g} in size, got {target!r}")
+    if abs(number) > most:
+        raise ValueError(f"the target must be at most {most:g} in size, got {target!r}")
     return number
 
 

@@ -139,10 +139,17 @@ class _Weights(Weights):
         self.compiled = compiled
         self.array = np.zeros((compiled.n_columns, n_scores, rule.stride))
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
+        # The shares of lifetimes, the mean loss, and the number of samples it is over.
+        self.shares = np.zeros(compiled.n_lifetimes + 2)
+        self.shares[:-2] = 1.0 / compiled.n_lifetimes
         self._bind()
 
     def _bind(self) -> None:
-        n_scores = self.array.shape[1]
+        n_scores, n_lifetimes = self.array.shape[1], len(self.shares) - 2
+        self.room = np.zeros(n_lifetimes + n_scores)
+        self.record[ogd.N_LIFETIMES] = n_lifetimes
+        self.record[ogd.SHARES] = self.shares.ctypes.data
+        self.record[ogd.ROOM] = self.room.ctypes.data
         self.scores, self.gradients = np.zeros(n_scores), np.zeros(n_scores)
         loss, parameters = self.rule.code(n_scores)
         self.record[ogd.WEIGHTS] = self.array.ctypes.data
@@ -159,11 +166,19 @@ class _Weights(Weights):
 
     def __getstate__(self) -> dict[str, Any]:
         steps = int(self.record[ogd.STEPS])
-        return {"rule": self.rule, "compiled": self.compiled, "array": self.array, "steps": steps}
+        # Without the room for columns to come.
+        array = self.array[: self.compiled.n_columns].copy()
+        return {
+            "rule": self.rule,
+            "compiled": self.compiled,
+            "array": array,
+            "shares": self.shares,
+            "steps": steps,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.rule, self.compiled, self.array = (
-            state[name] for name in ("rule", "compiled", "array")
+        self.rule, self.compiled, self.array, self.shares = (
+            state[name] for name in ("rule", "compiled", "array", "shares")
         )
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
         self.record[ogd.STEPS] = state["steps"]
@@ -214,6 +229,9 @@ class _Weights(Weights):
         compiled = self.compiled
         self._make_room()
         self._set_rate()
+        if self.in_kernel and compiled.maps_learned:
+            ogd.learn_out(self.address, compiled.address, compiled.out_address, target, weight)
+            return -1
         if self.in_kernel:
             bad: int = ogd.learn_one(
                 self.address, compiled.address, x, compiled.out_address, target, weight
@@ -272,7 +290,7 @@ class _Weights(Weights):
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        arrays = (self.array, self.record, self.scores, self.gradients)
+        arrays = (self.array, self.record, self.scores, self.gradients, self.shares, self.room)
         return sys.getsizeof(self) + sum(part.nbytes for part in arrays)
 
 
@@ -284,13 +302,18 @@ class Learner(base.Estimator, Generic[W]):
     call. Until they have caught up, predictions come from the map before.
     """
 
-    def __init__(self, features: FeatureMap | None, default: Callable[[], FeatureMap]) -> None:
+    def __init__(
+        self,
+        features: FeatureMap | None,
+        default: Callable[[], FeatureMap],
+        mixes: bool = False,
+    ) -> None:
         if features is not None and not isinstance(features, FeatureMap):
             raise TypeError(
                 f"features must be a feature map of this package or None, got {features!r}"
             )
         self.features = features
-        self._features = default() if features is None else features._own_copy()
+        self._features = default() if features is None else features._own_copy(mixes)
         self._current: W | None = None
         self._next: W | None = None
         # The samples to replay: those of the pool from the first that this learner has seen.
@@ -412,9 +435,8 @@ class Learner(base.Estimator, Generic[W]):
         targets = self._kernel_targets(targets)
         while start < len(columns):
             stop = min(len(columns), start + BLOCK)
-            self._features._observe_rows(names, columns[start:stop])
             assert self._current is not None
-            out = self._features._outputs(names, columns[start:stop], self._current.compiled)
+            out = self._features._learn_outputs(names, columns[start:stop], self._current.compiled)
             self._current.learn_rows(out, targets[start:stop], weights[start:stop])
             start = stop
 
@@ -470,7 +492,7 @@ class _OGD(Learner[_Weights]):
                 f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a "
                 f"{self._KIND.__name__} of River's, got {loss!r}"
             )
-        super().__init__(features, lambda: IsolationFeatures(seed=seed))
+        super().__init__(features, lambda: IsolationFeatures(seed=seed), mixes=True)
         self.loss = loss
         self.learning_rate = learning_rate
         self.seed = seed
@@ -479,6 +501,10 @@ class _OGD(Learner[_Weights]):
             optim.AdaGrad(self._RATE) if learning_rate is None else learning_rate,
             softmax,
         )
+        if self._features._auto and not self._rule.native:
+            raise ValueError(
+                f'lifetime="auto" takes a loss by its name, or one of that kind, got {loss!r}'
+            )
 
     @property
     @abc.abstractmethod
@@ -487,6 +513,14 @@ class _OGD(Learner[_Weights]):
 
     def _make_weights(self, compiled: CompiledMap) -> _Weights:
         return _Weights(self._rule, compiled, self._n_scores)
+
+    @property
+    def lifetimes(self) -> dict[float, float]:
+        """Each lifetime with its share of the predictions, where the lifetime is "auto"."""
+        if self._current is None:
+            return {}
+        shares = self._current.shares[:-2].tolist()
+        return dict(zip(self._current.compiled.lifetimes, shares, strict=False))
 
     def _score(self, x: Mapping[Any, Any]) -> int:
         """Write the scores of a sample to those of the current weights; returns the best class."""

@@ -21,8 +21,8 @@ What a learner does with a map, on a copy of its own, for each labelled sample:
    kernel with the addresses of the learner's record, the map's record, and the sample maps,
    predicts and updates.
 
-Batches go through `_observe_rows` and `_outputs` (the outputs of all rows), and the learner's
-kernel runs over those.
+Batches go through `_learn_outputs`, by default `_observe_rows` and `_outputs` (the outputs of all
+rows), and the learner's kernel runs over those.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ class CompiledMap(abc.ABC):
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"address", "out", "out_address"})
     # Words of the record that hold addresses.
     _ADDRESSES: ClassVar[Sequence[int]] = ()
+    # Whether `out` holds the outputs of a sample once the feature map has learned from it.
+    maps_learned = False
+    # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
+    n_lifetimes = 1
 
     def __init__(
         self,
@@ -163,6 +167,11 @@ class CompiledMap(abc.ABC):
     def value(self) -> float:
         """The value of a cell's column."""
         return float(self.record.view(np.float64)[maps.VALUE])
+
+    @property
+    def lifetimes(self) -> list[float]:
+        """The lifetimes that a learner mixes; none where there is nothing to choose."""
+        return []
 
     @property
     def dtype(self) -> type[np.generic]:
@@ -265,6 +274,13 @@ class FeatureMap(base.MiniBatchTransformer):
         It is called where `_settled` only: before, a learner feeds the rows one by one.
         """
 
+    def _learn_outputs(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
+    ) -> Array:
+        """Learn from the rows of a frame, and map each as it was learned."""
+        self._observe_rows(names, columns)
+        return self._outputs(names, columns, compiled)
+
     def _check(self, x: Mapping[Any, Any]) -> None:
         """Raise the error for a value that is no number, infinite, or too large."""
         self._reader.index.read(x)
@@ -291,8 +307,15 @@ class FeatureMap(base.MiniBatchTransformer):
             raise self._reader.too_large(place, float(columns[row, list(names).index(name)]))
         return out
 
-    def _own_copy(self) -> FeatureMap:
-        """Return the copy that a learner learns with."""
+    # Whether a learner's loss is to choose among lifetimes.
+    _auto = False
+
+    def _own_copy(self, mixes: bool = False) -> FeatureMap:
+        """Return the copy that a learner learns with, which may or may not mix lifetimes."""
+        if self._auto and not mixes:
+            raise ValueError(
+                'lifetime="auto" is chosen by the loss of OGDClassifier or OGDRegressor only'
+            )
         return copy.deepcopy(self)
 
     # One sample.

@@ -10,6 +10,7 @@ import os
 
 from .layout import (
     BOX,
+    CELL,
     COUNT,
     COUNT_CAPACITY,
     COUNT_WIDTH,
@@ -101,6 +102,14 @@ def count_of(forest: int, tree: int, ref: int) -> int:
     if ref < 0:
         return 1
     return i32(node_at(forest, tree, ref), COUNT)
+
+
+@inlined
+def cell_of(forest: int, t: int, ref: int) -> int:
+    """Return the number of a reference's cell, which only trees of cells have."""
+    if ref < 0:
+        return i32(link_at(forest, ~ref, t), 0)
+    return i32(node_at(forest, tree_at(forest, t), ref), CELL)
 
 
 @inlined

@@ -2,7 +2,7 @@
 
 Over classes a block pauses while it holds one class, unless pure blocks are cut, too; over targets
 while it has fewer than `MIN_SPLIT` points. Either way a paused tree is the full one pruned by
-a rule that does not look at the cuts.
+a rule that does not look at the cuts. Trees of cells never pause, and their leaves keep no points.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from .layout import (
     COUNT,
     COUNT_WIDTH,
     LEFT,
+    MAX_SPLITS,
     MESSAGES,
     MIN_SPLIT,
     N_COUNTS,
+    N_SPLITS,
     N_WORDS,
     NONE,
     RIGHT,
@@ -24,6 +26,12 @@ from .layout import (
     UNKNOWN,
 )
 from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32, put_i64
+
+
+@inlined
+def keeps_points(forest: int, tree: int) -> bool:
+    """Tell whether leaves keep their points: while they may be sampled anew with them."""
+    return i64(forest, N_WORDS) >= 0 and i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
 
 
 @inlined
@@ -63,7 +71,7 @@ def add_to_leaf(forest: int, node: int, p: int) -> None:
         put_f64(message, 0, total)
         if total > 0.0:
             put_f64(message, 1, mean + (f64(target_at(forest, p), 0) - mean) * weight / total)
-    else:
+    elif i64(forest, N_WORDS) > 0:
         add_class(node, CLASSES, label_of(forest, p))
     put_i32(node, COUNT, i32(node, COUNT) + 1)
 
@@ -75,9 +83,9 @@ def inherit(forest: int, tree: int, node: int, side: int, child: int) -> None:
     at = CLASSES + side * words
     if words == 0:
         put_f64(node + 4 * MESSAGES + 16 * side, 0, UNKNOWN)
-    elif child < 0:
+    elif words > 0 and child < 0:
         add_class(node, at, label_of(forest, ~child))
-    else:
+    elif words > 0:
         child_node = node_at(forest, tree, child)
         for w in range(words):
             word = word_at(child_node, CLASSES + w) | word_at(child_node, CLASSES + words + w)
@@ -91,7 +99,7 @@ def tally(forest: int, t: int, node: int, p: int) -> None:
     A leaf of several classes has a row of counts, made from its class or its points.
     """
     words = i64(forest, N_WORDS)
-    if words == 0:
+    if words <= 0:
         return
     tree = tree_at(forest, t)
     label = label_of(forest, p)

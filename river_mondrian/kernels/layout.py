@@ -13,12 +13,14 @@ classes in the left set and its row of class counts, if any, in `RIGHT`. A fores
 messages, pairs of float64: what each child says of the node's mean; a leaf's own weight and mean
 are in the left one. Two float64 follow: the time of the node's cut, since differences of times
 change by rounding when another node is put between, which must not reach the messages below; and
-how far the logistic function of `gaussian` rises from the parent's time to that.
+how far the logistic function of `gaussian` rises from the parent's time to that. Trees of cells
+keep the number of a cell and the time of the node's cut (float64).
 
 A leaf has the first of its points in `LEFT` (points are linked). A box side is NaN in a dimension
 in which no point of the node has a value.
 
-A point's row is its values, its class or its target and weight (float64), and a link per tree.
+A point's row is its values, its class or its target and weight (float64), and a link per tree. In
+trees of cells points are not linked: a point that is a leaf has its cell there.
 """
 
 from __future__ import annotations
@@ -38,12 +40,18 @@ MESSAGES = 6
 TIME = 14
 RISE = 16
 
+CELL = 6
+CELL_TIME = 8
+
 # Precision of a message, or rise, that is not up to date.
 UNKNOWN = -1.0
 
 # Words of what a row carries over targets, and of a point's target and weight.
 MESSAGE_WORDS = 12
 TARGET_WORDS = 4
+
+# Words of what a row of a tree of cells carries.
+CELL_WORDS = 4
 
 # DIM of a leaf. A pending leaf is paused: its block has not been sampled. A settled one is known
 # to have no cut inside its box within the lifetime. A mixed one is about to be sampled.
@@ -71,11 +79,12 @@ WALK_END = 14
 NEED_ROWS = 15
 GAMMA2 = 16
 NOISE = 17
-TREE_WIDTH = 18
+N_CELLS = 18
+TREE_WIDTH = 19
 
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
-# POINTS and SCALING are addresses; from LIFETIME on they are float64. Over targets
-# N_WORDS is 0. LINKS is where a point's links begin.
+# POINTS and SCALING are addresses, OWNERS and LIFETIMES, too; from LIFETIME to NOISE_VARIANCE they
+# are float64. Over targets N_WORDS is 0, over cells -1. LINKS is where a point's links begin.
 TREES = 0
 N_TREES = 1
 POINTS = 2
@@ -104,7 +113,11 @@ Y_MEAN = 24
 Y_SQUARES = 25
 PRIOR_SCALE = 26
 NOISE_VARIANCE = 27
-FOREST_WIDTH = 28
+N_COLUMNS = 28
+OWNERS = 29
+LIFETIMES = 30
+N_LIFETIMES = 31
+FOREST_WIDTH = 32
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

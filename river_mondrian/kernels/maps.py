@@ -34,6 +34,9 @@ DENSE = 3
 VALUE = 4
 N_INPUTS = 5
 SPARSE = 6
+# Where there are several lifetimes: the address of the outputs of the sample that the map has
+# learned last from before it did, or 0.
+BEFORE = 7
 OWN = 8
 
 SIGNATURE = "int64(int64, int64, int64)"

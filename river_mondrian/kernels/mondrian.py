@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from .access import (
+    cell_of,
     count_of,
     link_at,
     lower_of,
@@ -24,9 +25,11 @@ from .access import (
     upper_of,
 )
 from .bits import add_class
-from .blocks import add_to_leaf, inherit, is_paused, pair_pauses, tally, wakes
+from .blocks import add_to_leaf, inherit, is_paused, keeps_points, pair_pauses, tally, wakes
 from .layout import (
     BOX,
+    CELL,
+    CELL_TIME,
     CLASSES,
     COUNT,
     COUNT_CAPACITY,
@@ -405,9 +408,15 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
             if i64(forest, N_WORDS) == 0:
                 tau = min(tau, f64(time_at(old), 0))
                 put_f64(time_at(old), 1, UNKNOWN)
+            elif i64(forest, N_WORDS) < 0:
+                tau = min(tau, f64(old + 4 * CELL_TIME, 0))
     if i64(forest, N_WORDS) == 0:
         put_f64(time_at(node), 0, tau)
         put_f64(time_at(node), 1, UNKNOWN)
+    elif i64(forest, N_WORDS) < 0:
+        # Before this cut, the cell is what it was.
+        put_i32(node, CELL, cell_of(forest, t, ref))
+        put_f64(node + 4 * CELL_TIME, 0, tau)
     hang(forest, tree, j)
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 
@@ -427,10 +436,14 @@ def visit_point(forest: int, t: int, q: int, p: int) -> int:
                 return DONE
     j = new_leaf(forest, tree)
     node = node_at(forest, tree, j)
-    put_point(forest, t, node, q)
+    if i64(forest, N_WORDS) < 0:
+        put_i32(node, CELL, cell_of(forest, t, ~q))
+        grow_leaf(forest, node, q)
+    else:
+        put_point(forest, t, node, q)
     if not paused:
         put_i32(node, DIM, SETTLED)
-    if may_split:
+    if keeps_points(forest, tree):
         put_point(forest, t, node, p)
     else:
         tally(forest, t, node, p)
@@ -472,7 +485,7 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
                 return DONE
     put_i32(node, DIM, SETTLED)
     tally(forest, t, node, p)
-    if may_split:
+    if keeps_points(forest, tree):
         put_point(forest, t, node, p)
     else:
         grow_leaf(forest, node, p)
@@ -570,6 +583,8 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                         if words > 0:
                             add_class(node, CLASSES + side * words, i32(x, label_at))
                             put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
+                        elif words < 0:
+                            put_f64(tree, WALK_TAU, f64(node + 4 * CELL_TIME, 0))
                         else:
                             put_f64(node + 4 * MESSAGES + 16 * side, 0, UNKNOWN)
                             put_f64(tree, WALK_TAU, f64(time_at(node), 0))

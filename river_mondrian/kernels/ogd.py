@@ -3,6 +3,13 @@
 A learner has one score, or one per class. Its weights lie column by column, so that a cell's
 weights for all classes are neighbours, each followed by its sum of squared gradients where steps
 adapt to it (AdaGrad).
+
+On a map whose outputs are those of several lifetimes, one after the other, each lifetime has a
+learner of its own. They are mixed by exponential weights: a lifetime's share of the prediction is
+multiplied by exp(-loss) with each sample, the loss in units of its mean, and a fixed part of all
+shares is spread evenly, so that another lifetime can take over when the stream changes (Herbster
+and Warmuth's fixed share). Over classes mistakes are counted: by their log loss the confident
+learners at long lifetimes would lose although they make fewer of them.
 """
 
 from __future__ import annotations
@@ -25,7 +32,12 @@ EPS = 7
 SCORES = 8
 GRADIENTS = 9
 STEPS = 10
-N_WORDS = 11
+N_LIFETIMES = 11
+# Addresses: each lifetime's share, after them the mean loss and the samples it is over; room for
+# a number per lifetime and per score.
+SHARES = 12
+ROOM = 13
+N_WORDS = 14
 
 # Losses; the record's FIRST and SECOND are their parameters.
 HINGE = 0
@@ -38,13 +50,30 @@ SOFTMAX = 5
 # Where gradients by score end, so that a diverging regression stays finite for long.
 LARGEST_GRADIENT = 1e12
 
+# Part of the shares of lifetimes that each sample spreads evenly, and samples over which the mean
+# loss is taken.
+SPREAD = 1e-3
+MEMORY = 1000.0
+
+# Mean losses that divide a share by e: errors have heavier tails than a likelihood would allow for.
+RATE_OF_SHARES = 0.125
+
+# Largest exponent, so that no share vanishes.
+LARGEST_LOSS = 50.0
+
 
 @exact_inlined
-def score(record: int, map_record: int, out: int) -> None:
-    """Write the scores of a mapped sample."""
+def outputs_of_one(record: int, map_record: int) -> int:
+    """Return how many of the outputs belong to one lifetime."""
+    return i64(map_record, maps.N_OUT) // i64(record, N_LIFETIMES)
+
+
+@exact_inlined
+def add_up(record: int, map_record: int, out: int) -> None:
+    """Write the scores of a mapped sample at one lifetime."""
     weights, scores = i64(record, WEIGHTS), i64(record, SCORES)
     n_scores, stride = i64(record, N_SCORES), i64(record, STRIDE)
-    n_out, row = i64(map_record, maps.N_OUT), 8 * n_scores * stride
+    n_out, row = outputs_of_one(record, map_record), 8 * n_scores * stride
     for k in range(n_scores):
         put_f64(scores, k, 0.0)
     if i64(map_record, maps.DENSE) != 0:
@@ -60,6 +89,100 @@ def score(record: int, map_record: int, out: int) -> None:
     value = f64(map_record, maps.VALUE)
     for k in range(n_scores):
         put_f64(scores, k, value * f64(scores, k))
+
+
+@exact_inlined
+def mix(record: int, map_record: int, out: int) -> None:
+    """Write the scores of the mixture of lifetimes: of its probabilities where there are any."""
+    scores, shares = i64(record, SCORES), i64(record, SHARES)
+    n_scores, n_lifetimes = i64(record, N_SCORES), i64(record, N_LIFETIMES)
+    loss, step = i64(record, LOSS), 4 * outputs_of_one(record, map_record)
+    mixed = i64(record, ROOM) + 8 * n_lifetimes
+    for c in range(n_scores):
+        put_f64(mixed, c, 0.0)
+    for k in range(n_lifetimes):
+        add_up(record, map_record, out + step * k)
+        share = f64(shares, k)
+        largest, total = f64(scores, 0), 0.0
+        if loss == SOFTMAX:
+            for c in range(1, n_scores):
+                largest = max(largest, f64(scores, c))
+            for c in range(n_scores):
+                power = math.exp(f64(scores, c) - largest)
+                put_f64(scores, c, power)
+                total += power
+            share /= total
+        for c in range(n_scores):
+            value = f64(scores, c)
+            if loss == LOG:
+                value = 1.0 / (1.0 + math.exp(-value))
+            put_f64(mixed, c, f64(mixed, c) + share * value)
+    for c in range(n_scores):
+        value = f64(mixed, c)
+        if loss == SOFTMAX:
+            value = math.log(max(value, 1e-300))
+        elif loss == LOG:
+            value = math.log(max(value, 1e-300) / max(1.0 - value, 1e-16))
+        put_f64(scores, c, value)
+
+
+@exact_inlined
+def score(record: int, map_record: int, out: int) -> None:
+    """Write the scores of a mapped sample."""
+    if i64(record, N_LIFETIMES) > 1:
+        mix(record, map_record, out)
+    else:
+        add_up(record, map_record, out)
+
+
+@exact_inlined
+def loss_of(record: int, target: float) -> float:
+    """Return the loss of the scores by which lifetimes are compared; mistakes are 1 over classes.
+
+    With several scores the target is the class's number.
+    """
+    scores, n_scores = i64(record, SCORES), i64(record, N_SCORES)
+    loss, first, own = i64(record, LOSS), f64(record, FIRST), f64(scores, 0)
+    if n_scores > 1:
+        for c in range(n_scores):
+            if c == target:
+                own = f64(scores, c)
+        for c in range(n_scores):
+            if c != target and f64(scores, c) >= own:
+                return 1.0
+        return 0.0
+    if loss in (HINGE, LOG):
+        return 1.0 if (2.0 * target - 1.0) * own <= 0.0 else 0.0
+    gap = math.fabs(own - target)
+    if loss == SQUARED:
+        return gap * gap
+    if loss == EPSILON_INSENSITIVE:
+        return max(0.0, gap - first)
+    return 0.5 * gap * gap if gap <= first else first * (gap - 0.5 * first)
+
+
+@exact_inlined
+def share_out(record: int, weight: float) -> None:
+    """Move the shares of lifetimes by their losses, which are in `ROOM`."""
+    shares, losses = i64(record, SHARES), i64(record, ROOM)
+    n_lifetimes = i64(record, N_LIFETIMES)
+    least, expected = f64(losses, 0), 0.0
+    for k in range(n_lifetimes):
+        least = min(least, f64(losses, k))
+        expected += f64(shares, k) * f64(losses, k)
+    count = min(f64(shares, n_lifetimes + 1) + 1.0, MEMORY)
+    mean = f64(shares, n_lifetimes)
+    mean += (expected - mean) / count
+    put_f64(shares, n_lifetimes, mean)
+    put_f64(shares, n_lifetimes + 1, count)
+    rate = weight * RATE_OF_SHARES / mean if mean > 0.0 else 0.0
+    total = 0.0
+    for k in range(n_lifetimes):
+        beyond = min(rate * (f64(losses, k) - least), LARGEST_LOSS)
+        put_f64(shares, k, f64(shares, k) * math.exp(-beyond))
+        total += f64(shares, k)
+    for k in range(n_lifetimes):
+        put_f64(shares, k, (1.0 - SPREAD) * f64(shares, k) / total + SPREAD / n_lifetimes)
 
 
 @exact_inlined
@@ -132,10 +255,9 @@ def descend(record: int, map_record: int, out: int, rate: float) -> None:
         slope = min(max(f64(gradients, k), -LARGEST_GRADIENT), LARGEST_GRADIENT)
         put_f64(gradients, k, slope)
         moved = moved or slope != 0.0
-    put_i64(record, STEPS, i64(record, STEPS) + 1)
     if not moved:
         return
-    for i in range(i64(map_record, maps.N_OUT)):
+    for i in range(outputs_of_one(record, map_record)):
         column = i if dense else i32(out, i)
         if dense:
             value = f64(out, i)
@@ -145,6 +267,34 @@ def descend(record: int, map_record: int, out: int, rate: float) -> None:
             if derivative != 0.0:
                 step(record, weight, derivative, rate)
             weight += word
+
+
+@exact_inlined
+def compare(record: int, map_record: int, out: int, target: float, weight: float) -> None:
+    """Move the shares of lifetimes by how they predicted a sample before its map learned it."""
+    before = i64(map_record, maps.BEFORE)
+    if before == 0:
+        before = out
+    put_i64(map_record, maps.BEFORE, 0)
+    step = 4 * outputs_of_one(record, map_record)
+    for k in range(i64(record, N_LIFETIMES)):
+        add_up(record, map_record, before + step * k)
+        put_f64(i64(record, ROOM), k, loss_of(record, target))
+    share_out(record, weight)
+
+
+@exact_inlined
+def learn_mapped(
+    record: int, map_record: int, out: int, target: float, weight: float, rate: float
+) -> None:
+    """Learn a mapped sample."""
+    step = 4 * outputs_of_one(record, map_record)
+    for _ in range(i64(record, N_LIFETIMES)):
+        add_up(record, map_record, out)
+        differentiate(record, target, weight)
+        descend(record, map_record, out, rate)
+        out += step
+    put_i64(record, STEPS, i64(record, STEPS) + 1)
 
 
 @exact_inlined
@@ -175,10 +325,16 @@ def learn_one(record: int, map_record: int, x: int, out: int, target: float, wei
     """Map a sample, predict it, and learn it; returns -1, or the place of a bad input."""
     bad = maps.map_one(map_record, x, out)
     if bad < 0:
-        score(record, map_record, out)
-        differentiate(record, target, weight)
-        descend(record, map_record, out, f64(record, RATE))
+        if i64(record, N_LIFETIMES) > 1:
+            compare(record, map_record, out, target, weight)
+        learn_mapped(record, map_record, out, target, weight, f64(record, RATE))
     return bad
+
+
+@exact_kernel
+def learn_out(record: int, map_record: int, out: int, target: float, weight: float) -> None:
+    """Predict a mapped sample and learn it."""
+    learn_mapped(record, map_record, out, target, weight, f64(record, RATE))
 
 
 @exact_kernel
@@ -191,6 +347,7 @@ def score_out(record: int, map_record: int, out: int) -> None:
 def update(record: int, map_record: int, out: int) -> None:
     """Learn a mapped sample by the gradients that the record points to."""
     descend(record, map_record, out, f64(record, RATE))
+    put_i64(record, STEPS, i64(record, STEPS) + 1)
 
 
 @exact_kernel
@@ -200,9 +357,7 @@ def learn_rows(
     """Learn mapped rows in order, with float64 targets, weights and learning rates."""
     word = 8 if i64(map_record, maps.DENSE) else 4
     for row in range(n):
-        score(record, map_record, out)
-        differentiate(record, f64(targets, row), f64(weights, row))
-        descend(record, map_record, out, f64(rates, row))
+        learn_mapped(record, map_record, out, f64(targets, row), f64(weights, row), f64(rates, row))
         out += word * i64(map_record, maps.N_OUT)
 
 

@@ -1,0 +1,150 @@
+"""Mondrian partitions as a feature map: numbering cells, and finding them (see `maps`).
+
+A cell belongs to a lifetime: it is what a partition that is cut up to then has around a sample.
+One walk down a tree grown to the last of `LIFETIMES` passes the cells of all of them. A row has one
+number for these, of which the k-th lifetime's column is the k-th after it, wherever that lifetime
+ends in the row: between the cut above it and its own. So a row that is inserted above another takes
+over its number, the cell stays what it was, and only the new leaf gets columns, one for each
+lifetime after the new cut.
+"""
+
+from __future__ import annotations
+
+import math
+
+from . import maps
+from .access import cell_of, link_at, node_at, tree_at
+from .layout import (
+    CELL,
+    CELL_TIME,
+    CELL_WORDS,
+    CUT,
+    DIM,
+    LEFT,
+    LIFETIMES,
+    N_CELLS,
+    N_COLUMNS,
+    N_LIFETIMES,
+    N_ROWS,
+    N_SPLITS,
+    N_TREES,
+    OWNERS,
+    RIGHT,
+    ROOT,
+    WALK_REF,
+)
+from .memory import f32, f64, i32, i64, inlined, kernel, prefetch, put_i32, put_i64
+from .mondrian import learn, nearer_side, scale_into
+
+# Words of a map's record: the forest, room for a scaled sample.
+FOREST = maps.OWN
+ROW = maps.OWN + 1
+# Room for the walks, three words for each tree.
+REFS = maps.OWN + 2
+N_OWN = 3
+
+# What `learn_one` and `number` say where there are new cells.
+GREW = 1 << 40
+
+
+@kernel
+def number(forest: int, point: int, out: int) -> int:
+    """Give columns to the cells that a point has opened; returns -1, or GREW if there are any.
+
+    With a single lifetime, the columns of the point's cells are written.
+    """
+    said = -1
+    lifetimes, n_lifetimes = i64(forest, LIFETIMES), i64(forest, N_LIFETIMES)
+    for t in range(i64(forest, N_TREES)):
+        tree = tree_at(forest, t)
+        leaf = i64(tree, N_CELLS)
+        # A tree has one leaf more than cuts.
+        if leaf > i64(tree, N_SPLITS):
+            if n_lifetimes == 1:
+                put_i32(out, t, cell_of(forest, t, i64(tree, WALK_REF)))
+            continue
+        said = GREW
+        put_i64(tree, N_CELLS, leaf + 1)
+        first = 0
+        if leaf > 0:
+            node = node_at(forest, tree, i64(tree, N_ROWS) - 1)
+            time = f64(node + 4 * CELL_TIME, 0)
+            while f64(lifetimes, first) <= time:
+                first += 1
+        column = i64(forest, N_COLUMNS)
+        put_i32(link_at(forest, point, t), 0, column - first)
+        for _ in range(first, n_lifetimes):
+            put_i32(i64(forest, OWNERS), 2 * column, t)
+            put_i32(i64(forest, OWNERS), 2 * column + 1, leaf)
+            column += 1
+        put_i64(forest, N_COLUMNS, column)
+        if n_lifetimes == 1:
+            put_i32(out, t, column - 1)
+    return said
+
+
+@kernel
+def learn_one(forest: int, values: int, point: int, out: int) -> int:
+    """Extend all trees by the values of a sample, stored as `point`, and number its new cells.
+
+    Returns like `mondrian.learn` while there is something left to do, else like `number`.
+    """
+    said = learn(forest, values, point)
+    return said if said != -1 else number(forest, point, out)
+
+
+@inlined
+def next_of(forest: int, tree: int, node: int, x: int) -> int:
+    """Return the child of an internal node on whose side a scaled sample is."""
+    v = f32(x, i32(node, DIM))
+    side = LEFT if v <= f32(node, CUT) else RIGHT
+    if v != v:
+        side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
+    return i32(node, side)
+
+
+def find_cells(record: int, x: int, out: int) -> int:
+    """Write the columns of a sample's cells, for each lifetime those of all partitions.
+
+    All trees are walked in lock-step, so that one tree's cache misses overlap another's.
+    """
+    forest, row, refs = i64(record, FOREST), i64(record, ROW), i64(record, REFS)
+    bad = scale_into(forest, row, x)
+    if bad >= 0:
+        return bad
+    lifetimes, n_lifetimes = i64(forest, LIFETIMES), i64(forest, N_LIFETIMES)
+    n_trees = i64(forest, N_TREES)
+    n_active = n_trees
+    active, reached = refs + 8 * n_active, refs + 16 * n_active
+    for t in range(n_active):
+        put_i64(refs, t, i64(tree_at(forest, t), ROOT))
+        put_i64(active, t, t)
+        put_i64(reached, t, 0)
+    while n_active > 0:
+        still = 0
+        for i in range(n_active):
+            t = i64(active, i)
+            tree = tree_at(forest, t)
+            ref, k = i64(refs, t), i64(reached, t)
+            node = node_at(forest, tree, ref) if ref >= 0 else 0
+            time = math.inf
+            if ref >= 0 and i32(node, DIM) >= 0:
+                time = f64(node + 4 * CELL_TIME, 0)
+            if f64(lifetimes, k) <= time:
+                cell = cell_of(forest, t, ref)
+                while k < n_lifetimes and f64(lifetimes, k) <= time:
+                    put_i32(out, k * n_trees + t, cell + k)
+                    k += 1
+                if k == n_lifetimes:
+                    continue
+                put_i64(reached, t, k)
+            ref = next_of(forest, tree, node, row)
+            put_i64(refs, t, ref)
+            if ref >= 0:
+                prefetch(node_at(forest, tree, ref), 4 * (CELL + CELL_WORDS))
+            else:
+                prefetch(link_at(forest, ~ref, t), 4)
+            put_i64(active, still, t)
+            still += 1
+        n_active = still
+    return -1

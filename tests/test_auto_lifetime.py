@@ -1,0 +1,207 @@
+"""Mondrian features of several lifetimes, and learners that choose among them by their loss."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive import cells as naive
+from naive.mixture import Mixture
+from river import datasets, optim
+from scipy import stats
+
+from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
+from river_mondrian.features.mondrian import _MondrianMap
+
+LEVEL = 0.01
+SEEDS = range(4)
+GRID = [0.5, 1.0, 2.0, 4.0]
+
+
+def samples(n, seed=0, dims=2):
+    return np.random.default_rng(seed).random((n, dims)).astype(np.float32).astype(float)
+
+
+def mapping(row):
+    return {f"x{j}": v for j, v in enumerate(row.tolist())}
+
+
+def grown(X, n_partitions, seed):
+    made = _MondrianMap(n_partitions, GRID, seed)
+    made.add_dims(X[0])
+    for row in X:
+        assert made.learn(row.ctypes.data) == -1
+    return made
+
+
+def columns(made, rows):
+    """Return the columns of rows, shape (rows, lifetimes, partitions)."""
+    return made.transform_rows(rows)[0].reshape(len(rows), len(GRID), -1)
+
+
+def test_one_walk_finds_the_cells_of_all_lifetimes():
+    X = samples(200)
+    made = _MondrianMap(5, GRID, 1)
+    made.add_dims(X[0])
+    first = []
+    for row in X:
+        made.learn(row.ctypes.data)
+        first.append(columns(made, row[None])[0])
+    # Later samples have not changed them.
+    np.testing.assert_array_equal(columns(made, X), first)
+    trees = [made.trees.read(t) for t in range(5)]
+    for row, found in zip(
+        [*X, *samples(40, 3)], [*first, *columns(made, samples(40, 3))], strict=True
+    ):
+        for k, lifetime in enumerate(GRID):
+            assert found[k].tolist() == [naive.cell(nodes, row, lifetime, k) for nodes in trees]
+    used = [set(np.unique(np.array(first)[:, k])) for k in range(len(GRID))]
+    assert sorted(c for cells in used for c in cells) == list(range(made.n_columns))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_lifetime_has_its_kernel(seed):
+    X = samples(20, seed)
+    found = columns(grown(X, 1500, seed), X[[0, 19]])
+    for k, lifetime in enumerate(GRID):
+        shared = int((found[0, k] == found[1, k]).sum())
+        expected = naive.laplace(X[0].tolist(), X[19].tolist(), lifetime)
+        level = LEVEL / (len(GRID) * len(SEEDS))
+        assert stats.binomtest(shared, 1500, expected).pvalue > level
+
+
+def parts(model, x):
+    compiled = model._features._map
+    return model._features._output(x).reshape(compiled.n_lifetimes, -1).tolist()
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_mixture_is_the_twins(log):
+    X = samples(500, 5)
+    y = np.sin(6.0 * X[:, 0]) + X[:, 1] if not log else X[:, 0] > X[:, 1]
+    features = MondrianFeatures(6, "auto", seed=2)
+    model = OGDClassifier(features, "log", 0.3) if log else OGDRegressor(features, "squared", 0.3)
+    for row, target in zip(X[:350], y[:350].tolist(), strict=True):
+        model.learn_one(mapping(row), target)
+    weights = model._current
+    assert weights.compiled is model._features._map
+    twin = Mixture(16, 1.0 / math.sqrt(6), 0.3, log)
+    twin.weights = dict(enumerate(weights.array[:, 0, 0].tolist()))
+    *twin.shares, twin.mean, twin.count = weights.shares.tolist()
+    for row, target in zip(X[350:], y[350:].tolist(), strict=True):
+        x = mapping(row)
+        before = parts(model, x)
+        found = model.predict_proba_one(x)[True] if log else model.predict_one(x)
+        assert found == pytest.approx(twin.predict(before), rel=1e-9)
+        model.learn_one(x, target)
+        twin.learn(before, parts(model, x), float(target))
+        assert list(model.lifetimes.values()) == pytest.approx(twin.shares, rel=1e-9)
+
+
+def stream(n, seed, scale=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    return X, np.sin(scale * 3.0 * X[:, 0]) * np.cos(scale * 3.0 * X[:, 1]) + rng.normal(0, 0.1, n)
+
+
+def progressive(model, X, y):
+    errors = []
+    for row, target in zip(X, y.tolist(), strict=True):
+        x = mapping(row)
+        errors.append((model.predict_one(x) - target) ** 2)
+        model.learn_one(x, target)
+    return float(np.mean(errors[len(errors) // 2 :]))
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_it_finds_the_scale(unit):
+    X, y = stream(1500, 1)
+    auto = OGDRegressor(MondrianFeatures(15, "auto", seed=1), "squared", 0.2)
+    found = progressive(auto, X * unit, y)
+    grid = list(auto.lifetimes)
+    assert len(grid) == 16
+    fixed = [
+        progressive(OGDRegressor(MondrianFeatures(15, k, seed=1), "squared", 0.2), X * unit, y)
+        for k in grid[::2]
+    ]
+    assert found < 1.1 * min(fixed)
+    assert min(fixed) < 0.5 * max(fixed)
+
+
+def mean_log_lifetime(model):
+    return sum(share * math.log(k) for k, share in model.lifetimes.items())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_follows_a_change(seed):
+    auto = OGDRegressor(MondrianFeatures(15, "auto", seed=seed), "squared", 0.2)
+    progressive(auto, *stream(1500, seed, 0.3))
+    slow = mean_log_lifetime(auto)
+    progressive(auto, *stream(1500, seed + 10, 6.0))
+    assert mean_log_lifetime(auto) > slow + 0.5
+    assert sum(auto.lifetimes.values()) == pytest.approx(1.0)
+
+
+def test_frames_and_copies():
+    data = list(datasets.Phishing().take(400))
+    frame = pd.DataFrame([x for x, _ in data])
+    y = [label for _, label in data]
+    one = OGDClassifier(MondrianFeatures(5, "auto", seed=1), "log")
+    many = OGDClassifier(MondrianFeatures(5, "auto", seed=1), "log")
+    twins = []
+    for i, (x, label) in enumerate(data):
+        if i in (3, 250, 258, 300):
+            twins += [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
+        for model in (one, *twins):
+            model.learn_one(x, label)
+    many.learn_many(frame[:130], y[:130])
+    many.learn_many(frame[130:], y[130:])
+    for model in (*twins, many):
+        assert model.predict_proba_one(data[0][0]) == one.predict_proba_one(data[0][0])
+        assert model.lifetimes == one.lifetimes
+    proba = one.predict_proba_many(frame)
+    assert proba.iloc[7].to_dict() == one.predict_proba_one(data[7][0])
+    assert np.mean(np.array(one.predict_many(frame)) == np.array(y)) > 0.85
+
+
+def test_several_classes():
+    data = list(datasets.ImageSegments().take(700))
+    for multiclass, loss in (("softmax", "hinge"), ("ovr", "log"), ("ovr", "hinge")):
+        model = OGDClassifier(MondrianFeatures(8, "auto", seed=1), loss, multiclass=multiclass)
+        right = []
+        for x, y in data:
+            right.append(model.predict_one(x) == y)
+            model.learn_one(x, y)
+        assert np.mean(right[300:]) > 0.8
+    proba = OGDClassifier(MondrianFeatures(8, "auto", seed=1), "log")
+    for x, y in data:
+        proba.learn_one(x, y)
+    assert sum(proba.predict_proba_one(data[0][0]).values()) == pytest.approx(1.0)
+
+
+def test_what_it_refuses():
+    features = MondrianFeatures(lifetime="auto")
+    with pytest.raises(ValueError, match='lifetime="auto" is chosen by a loss'):
+        features.learn_one({"a": 1.0})
+    with pytest.raises(ValueError, match='lifetime="auto" is chosen by a loss'):
+        features.learn_many(pd.DataFrame({"a": [1.0]}))
+    with pytest.raises(ValueError, match="OGDClassifier or OGDRegressor only"):
+        features._own_copy()
+    with pytest.raises(ValueError, match="takes a loss by its name"):
+        OGDClassifier(features, optim.losses.BinaryFocalLoss(), multiclass="ovr")
+    assert OGDRegressor(MondrianFeatures(lifetime=1.0)).lifetimes == {}
+
+
+def test_bad_input_changes_nothing():
+    model = OGDRegressor(MondrianFeatures(4, "auto", seed=1))
+    for n, row in enumerate(samples(300)):
+        if n in (10, 299):
+            before = pickle.dumps(model)
+            with pytest.raises(ValueError, match="feature 'x0' must be finite"):
+                model.learn_one({"x0": 1e39, "x1": 0.0}, 1.0)
+            assert pickle.dumps(model) == before
+        model.learn_one(mapping(row), 1.0)
