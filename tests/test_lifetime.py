@@ -64,6 +64,20 @@ def test_every_lifetime_is_a_fit_by_dense_matrices(delta2, noise):
             assert gap == pytest.approx(logs[0] - logs[1], abs=1e-8)
 
 
+def test_updates_are_exact_without_refinement(monkeypatch):
+    """What a rebuilt inverse would hide: fewer cells than points first, then more."""
+    monkeypatch.setattr("river_mondrian.lifetime.REFINE", math.inf)
+    monkeypatch.setattr("river_mondrian.lifetime.REBUILD", math.inf)
+    path = sweep(learners=["ridge"], delta2=0.1, noise_variance=0.1)
+    X, y = data()[0]
+    for step in (40, len(path.cuts)):
+        Phi = naive.features(X, path.cuts[:step], M)
+        fitted = Phi @ naive.ridge(Phi, y - y.mean(), 0.1) + y.mean()
+        assert path.errors["ridge"]["train"][step] == pytest.approx(rmse(fitted, y), rel=1e-8)
+        density = naive.log_density(Phi, y - y.mean(), 0.1, 0.1)
+        assert path.log_marginal_likelihood[step] == pytest.approx(density, rel=1e-8)
+
+
 def _integrated(Phi, y, delta2):
     """Return the log density with the noise's variance integrated out, but for a constant."""
     K = np.eye(len(y)) + Phi @ Phi.T / delta2
