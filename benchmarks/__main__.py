@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import forest, isolation, regressor
+from . import forest, isolation, kernel, regressor
 from .data import DataFolder
 from .report import Report
 
-SUITES = {"forest": forest.PARTS, "isolation": isolation.PARTS, "regressor": regressor.PARTS}
+SUITES = {
+    "forest": forest.PARTS,
+    "isolation": isolation.PARTS,
+    "kernel": kernel.PARTS,
+    "regressor": regressor.PARTS,
+}
 
 
 def main() -> None:
