@@ -216,8 +216,9 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Mean squared error of the standardised target, or share of mistakes (elec2, letter), "
         f"from row {WARM:,} on; M = {m}, default losses and learning rates; cpu in its own units, "
-        "the others in [0, 1]. Time: that of auto over that of the terminal lifetime alone, predicting "
-        "and learning, the shorter of two runs. Target: within 5 % of the best lifetime, below 3 times the time."
+        "the others in [0, 1]. Time: that of auto over that of the terminal lifetime alone, "
+        "predicting and learning, the shorter of two runs each. Target: within 5 % of the best "
+        "lifetime, below 3 times the time."
     )
     headers = ["set", "auto", "best fixed", "ratio", "best lifetime", "largest share", "time"]
     report.table([*headers, "reached"], table)
