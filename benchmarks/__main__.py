@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import forest, isolation, regressor, sweep
+from . import forest, isolation, kernel, regressor, sweep
 from .data import DataFolder
 from .report import Report
 
 SUITES = {
     "forest": forest.PARTS,
     "isolation": isolation.PARTS,
+    "kernel": kernel.PARTS,
     "regressor": regressor.PARTS,
     "sweep": sweep.PARTS,
 }

@@ -74,8 +74,6 @@ class CompiledMap(abc.ABC):
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"address", "out", "out_address"})
     # Words of the record that hold addresses.
     _ADDRESSES: ClassVar[Sequence[int]] = ()
-    # Whether `out` holds the outputs of a sample once the feature map has learned from it.
-    maps_learned = False
     # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
     n_lifetimes = 1
 
@@ -167,6 +165,11 @@ class CompiledMap(abc.ABC):
     def value(self) -> float:
         """The value of a cell's column."""
         return float(self.record.view(np.float64)[maps.VALUE])
+
+    @property
+    def maps_learned(self) -> bool:
+        """Whether `out` holds the outputs of the sample that the feature map has just learned."""
+        return False
 
     @property
     def lifetimes(self) -> list[float]:

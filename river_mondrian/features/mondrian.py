@@ -32,7 +32,6 @@ class _MondrianMap(CompiledMap):
         super().__init__(0, n_partitions * len(lifetimes), 0, 0, False, n_words=cells.N_OWN)
         self.trees = CellTrees(n_partitions, lifetimes, seed)
         self.n_lifetimes = len(lifetimes)
-        self.maps_learned = self.n_lifetimes == 1
         self.record.view(np.float64)[maps.VALUE] = 1.0 / math.sqrt(n_partitions)
         self._finish()
 
@@ -41,7 +40,7 @@ class _MondrianMap(CompiledMap):
 
     def _finish(self) -> None:
         super()._finish()
-        self.before = np.zeros_like(self.out[: 0 if self.maps_learned else None])
+        self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
 
     def _bind(self) -> None:
         self.room = np.zeros(3 * len(self.trees.trees), dtype=np.int64)
@@ -57,13 +56,19 @@ class _MondrianMap(CompiledMap):
 
     def learn(self, values: int) -> int:
         """Extend the partitions by a sample; returns -1 or a bad input's place."""
-        if not self.maps_learned and self.trees.n_samples > 0:
+        if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             before = int(self.before.ctypes.data)
             maps.map_one(self.address, values, before)
             self.record[maps.BEFORE] = before
+            # Where the sample opens no cell, it has those that the walk has found.
+            self.out[:] = self.before
         bad = self.trees.learn(values, self.out_address)
         self.record[maps.N_COLUMNS] = self.trees.n_columns
         return bad
+
+    @property
+    def maps_learned(self) -> bool:
+        return self.n_lifetimes == 1 or bool(self.record[maps.BEFORE])
 
     @property
     def lifetimes(self) -> list[float]:
@@ -250,7 +255,11 @@ class MondrianFeatures(CellFeatures):
         self._pool.rows.append(row)
         n = len(self._pool)
         if n & (n - 1) == 0:
+            if self._map is not None:
+                # The learner may go on with it, but it learns no more.
+                self._map.record[maps.BEFORE] = 0
             self._map = self._begin()
+            self._map.record[maps.BEFORE] = 0
         else:
             self._extend(x)
         if n == START:

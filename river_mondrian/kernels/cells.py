@@ -51,7 +51,7 @@ GREW = 1 << 40
 def number(forest: int, point: int, out: int) -> int:
     """Give columns to the cells that a point has opened; returns -1, or GREW if there are any.
 
-    With a single lifetime, the columns of the point's cells are written.
+    The columns of the point's cells are written, with several lifetimes those that are new.
     """
     said = -1
     lifetimes, n_lifetimes = i64(forest, LIFETIMES), i64(forest, N_LIFETIMES)
@@ -73,13 +73,12 @@ def number(forest: int, point: int, out: int) -> int:
                 first += 1
         column = i64(forest, N_COLUMNS)
         put_i32(link_at(forest, point, t), 0, column - first)
-        for _ in range(first, n_lifetimes):
+        for k in range(first, n_lifetimes):
+            put_i32(out, k * i64(forest, N_TREES) + t, column)
             put_i32(i64(forest, OWNERS), 2 * column, t)
             put_i32(i64(forest, OWNERS), 2 * column + 1, leaf)
             column += 1
         put_i64(forest, N_COLUMNS, column)
-        if n_lifetimes == 1:
-            put_i32(out, t, column - 1)
     return said
 
 

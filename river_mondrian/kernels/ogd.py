@@ -334,6 +334,8 @@ def learn_one(record: int, map_record: int, x: int, out: int, target: float, wei
 @exact_kernel
 def learn_out(record: int, map_record: int, out: int, target: float, weight: float) -> None:
     """Predict a mapped sample and learn it."""
+    if i64(record, N_LIFETIMES) > 1:
+        compare(record, map_record, out, target, weight)
     learn_mapped(record, map_record, out, target, weight, f64(record, RATE))
 
 

@@ -1,0 +1,227 @@
+"""The Mondrian kernel: how near it comes to the Laplace kernel, its speed, and its lifetime.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from river import linear_model, optim
+
+from river_mondrian import (
+    MondrianFeatures,
+    OGDClassifier,
+    OGDRegressor,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+)
+
+from .data import DataFolder, Stream, min_max, stream
+from .report import Report, progress, pyplot, verdict
+from .timing import median, no_gc, ratio, repeated
+
+LIFETIME = 10.0
+SIZES = (10, 20, 50, 100, 200, 500, 1000)
+MAPS: dict[str, Callable[[int, int], Any]] = {
+    "Mondrian": lambda m, seed: MondrianFeatures(m, LIFETIME, seed),
+    "random binning": lambda m, seed: RandomBinningFeatures(m, LIFETIME, seed),
+    "random Fourier": lambda m, seed: RandomFourierFeatures(m, "laplace", LIFETIME, seed=seed),
+}
+
+SPEED_TARGET = 20_000
+RATIO_TARGET = 5.0
+
+ROWS = 10_000
+WARM = 2000  # rows before which errors do not count
+AUTO_SETS = ("cpu", "california", "kin8nm", "elec2", "letter")
+CLASSES = ("elec2", "letter")
+
+
+def figure5(data: DataFolder, report: Report, quick: bool) -> None:
+    """Largest error of the kernel over 100 points against M (Figure 5)."""
+    sizes, seeds = (SIZES[:4], 3) if quick else (SIZES, 10)
+    points = np.random.default_rng(0).random((100, 2)).astype(np.float32).astype(float)
+    exact = np.exp(-LIFETIME * np.abs(points[:, None] - points).sum(axis=2))
+    frame = pd.DataFrame(points, columns=["a", "b"])
+    errors: dict[str, np.ndarray] = {}
+    for name, make in MAPS.items():
+        errors[name] = np.empty((len(sizes), seeds))
+        for i, m in enumerate(sizes):
+            progress(f"{name}, M = {m}")
+            for seed in range(seeds):
+                features = make(m, seed)
+                features.learn_many(frame)
+                errors[name][i, seed] = np.abs(features.gram(frame) - exact).max()
+    report.note(
+        f"Largest absolute error over all pairs of 100 uniform points of the unit square, lifetime "
+        f"10; M non-zero features per point; median of {seeds} seeds (least, largest). The last "
+        "row is the slope of log error against log M; -1/2 is expected."
+    )
+    rows: list[list[Any]] = []
+    for i, m in enumerate(sizes):
+        bands = (errors[name][i] for name in MAPS)
+        rows.append([m, *(f"{np.median(e):.3f} ({e.min():.3f}, {e.max():.3f})" for e in bands)])
+    logs = np.log(np.array(sizes, dtype=float))
+    slopes = [np.polyfit(logs, np.log(np.median(errors[n], axis=1)), 1)[0] for n in MAPS]
+    rows.append(["slope", *(f"{slope:.2f}" for slope in slopes)])
+    report.table(["M", *MAPS], rows)
+    at50 = {name: errors[name][sizes.index(50)] for name in MAPS}
+    reached = bool(
+        np.median(at50["Mondrian"]) <= at50["random binning"].max()
+        and np.median(at50["Mondrian"]) < at50["random Fourier"].min()
+    )
+    report.note(
+        "Target at M = 50: Mondrian at or below the band of random binning, and below that of "
+        f"random Fourier features: {verdict(reached)}."
+    )
+    plt = pyplot()
+    if plt is None:
+        return
+    figure, axis = plt.subplots(figsize=(6, 4))
+    for name, found in errors.items():
+        axis.plot(sizes, np.median(found, axis=1), "o-", label=name)
+        axis.fill_between(sizes, found.min(axis=1), found.max(axis=1), alpha=0.2)
+    axis.set(xscale="log", yscale="log", xlabel="M", ylabel="largest absolute error")
+    axis.legend()
+    report.figure(figure, "")
+    plt.close(figure)
+
+
+def _progressive(model: Any, samples: Stream, wrong: list[float]) -> Iterator[str]:
+    """Predict and learn blocks of samples; adds squared errors, or mistakes over classes."""
+    for start in range(0, len(samples), 100):
+        block = samples[start : start + 100]
+        said = [model.predict_one(x) for x, _ in block]
+        yield "predict"
+        for x, y in block:
+            model.learn_one(x, y)
+        yield "learn"
+        for p, (_, y) in zip(said, block, strict=True):
+            wrong.append((p - y) ** 2 if isinstance(y, float) else float(p != y))
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Learning rate of the fused learner, alone and beside River's linear model in a pipeline."""
+    arrays = data.load("letter")
+    if arrays is None:
+        return
+    n, repeats = (1000, 1) if quick else (ROWS, 3)
+    (X,) = min_max(arrays["X_train"])
+    numbers = arrays["y_train"].astype(float)
+    targets = (numbers - numbers.mean()) / numbers.std()
+    real, classes = stream(X, targets, n), stream(X, arrays["y_train"], n)
+    wrong: dict[str, list[float]] = {}
+
+    def peers(seed: int) -> dict[str, Iterator[str]]:
+        features = MondrianFeatures(50, 2.0, seed)
+        slow = features | linear_model.LinearRegression(optim.SGD(0.1), intercept_lr=0.0)
+        models: dict[str, tuple[Any, Stream]] = {
+            "OGDRegressor": (OGDRegressor(features, learning_rate=0.1), real),
+            "pipeline": (slow, real),
+            "OGDClassifier, softmax": (OGDClassifier(features), classes),
+            "OGDClassifier, ovr": (OGDClassifier(features, multiclass="ovr"), classes),
+        }
+        found = {}
+        for name, (model, samples) in models.items():
+            wrong[name] = []
+            found[name] = _progressive(model, samples, wrong[name])
+        return found
+
+    repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})  # compile
+    runs = repeated(repeats, peers, steps=100)
+    report.note(
+        f"letter in [0, 1], M = 50, lifetime 2, {n} samples one by one, each predicted and then "
+        f"learned; medians of {repeats} runs in one process. The target of the regression is the "
+        "letter's number, standardised; the pipeline is `MondrianFeatures() | LinearRegression()` "
+        "with the same learning rate."
+    )
+    table = []
+    for name in wrong:
+        rates = [f"{n / median(runs, name, phase):,.0f}" for phase in ("learn", "predict")]
+        error = float(np.mean(wrong[name]))
+        table.append([name, *rates, f"{error:.3f}"])
+    report.table(["learner", "learn_one/s", "predict_one/s", "progressive error"], table)
+    rate = n / median(runs, "OGDRegressor", "learn")
+    times = ratio(runs, "pipeline", "OGDRegressor", "both")[0]
+    report.note(f"Target of {SPEED_TARGET:,} learn_one/s: {verdict(rate >= SPEED_TARGET)}.")
+    report.note(
+        f"The pipeline takes {times:.1f} times as long; target of {RATIO_TARGET:.0f}: "
+        f"{verdict(times >= RATIO_TARGET)}."
+    )
+
+
+def _run(model: Any, samples: Stream) -> tuple[float, float]:
+    """Return the mean error from row `WARM` on, and the seconds that all took."""
+    wrong: list[float] = []
+    with no_gc():
+        began = time.perf_counter()
+        for _ in _progressive(model, samples, wrong):
+            pass
+        spent = time.perf_counter() - began
+    return float(np.mean(wrong[min(WARM, len(wrong) // 2) :])), spent
+
+
+def auto(data: DataFolder, report: Report, quick: bool) -> None:
+    """Lifetime "auto" against the best of its 16 lifetimes in hindsight."""
+    m = 20 if quick else 50
+    table = []
+    for name in AUTO_SETS:
+        arrays = data.load(name)
+        if arrays is None:
+            continue
+        X, y = arrays["X_train"].astype(float), arrays["y_train"]
+        if name != "cpu":
+            (X,) = min_max(X)
+        if name not in CLASSES:
+            y = (y.astype(float) - y.mean()) / y.std()
+        samples = stream(X, y, 1000 if quick else ROWS)
+
+        kind: Any = OGDClassifier if name in CLASSES else OGDRegressor
+
+        def learner(lifetime: Any, kind: Any = kind) -> Any:
+            return kind(MondrianFeatures(m, lifetime, seed=1))
+
+        progress(f"{name}, auto")
+        _run(learner("auto"), samples[:300])  # compile
+        chooser = learner("auto")
+        error, seconds = _run(chooser, samples)
+        seconds = min(seconds, _run(learner("auto"), samples)[1])
+        fixed = {}
+        for lifetime in chooser.lifetimes:
+            progress(f"{name}, lifetime {lifetime:.3g}")
+            fixed[lifetime] = _run(learner(lifetime), samples)
+        best = min(fixed, key=lambda k: fixed[k][0])
+        terminal = max(fixed)
+        alone = min(fixed[terminal][1], _run(learner(terminal), samples)[1])
+        relative = error / fixed[best][0]
+        share = max(chooser.lifetimes, key=chooser.lifetimes.__getitem__)
+        times = seconds / alone
+        table.append(
+            [
+                name,
+                f"{error:.4f}",
+                f"{fixed[best][0]:.4f}",
+                f"{relative:.3f}",
+                f"{best:.3g}",
+                f"{share:.3g}",
+                f"{times:.2f}",
+                verdict(relative <= 1.05 and times < 3.0),
+            ]
+        )
+    report.note(
+        "Mean squared error of the standardised target, or share of mistakes (elec2, letter), "
+        f"from row {WARM:,} on; M = {m}, default losses and learning rates; cpu in its own units, "
+        "the others in [0, 1]. Time: that of auto over that of the terminal lifetime alone, "
+        "predicting and learning, the shorter of two runs each. Target: within 5 % of the best "
+        "lifetime, below 3 times the time."
+    )
+    headers = ["set", "auto", "best fixed", "ratio", "best lifetime", "largest share", "time"]
+    report.table([*headers, "reached"], table)
+
+
+PARTS = {"figure5": figure5, "speed": speed, "auto": auto}

@@ -1,0 +1,94 @@
+"""The Mondrian kernel: a pipeline, a fused learner, and a partition refining with the lifetime.
+
+Run it with `python examples/mondrian_kernel.py`; it prints progressive errors and saves a plot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.patches import Rectangle
+from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+
+from river_mondrian import MondrianFeatures, OGDRegressor
+
+LIFETIMES = (0.5, 2.0, 5.0, 12.0)
+
+
+def models():
+    """Return the same features under two learners, and one that finds its lifetime itself."""
+    features = MondrianFeatures(lifetime=0.05, seed=1)
+    linear = linear_model.LinearRegression(optim.SGD(0.1), intercept_lr=0.0)
+    return {
+        "linear model alone": linear_model.LinearRegression(),
+        "pipeline": features | linear,
+        "fused learner": OGDRegressor(features, learning_rate=0.1),
+        'fused, lifetime="auto"': OGDRegressor(
+            MondrianFeatures(lifetime="auto", seed=1), learning_rate=0.1
+        ),
+    }
+
+
+def cells(nodes, lifetime):
+    """Return the boxes of the cells at a lifetime, each (low, high), from the nodes of a tree."""
+    found = []
+    waiting = [(0, np.zeros(2), np.ones(2))]
+    while waiting:
+        number, low, high = waiting.pop()
+        node = nodes[number]
+        if node.is_leaf or node.time >= lifetime:
+            found.append((low, high))
+            continue
+        left_high, right_low = high.copy(), low.copy()
+        left_high[node.dim] = right_low[node.dim] = node.cut
+        waiting += [(node.left, low, left_high), (node.right, right_low, high)]
+    return found
+
+
+def draw(axes, n):
+    """Draw one partition of n points as its lifetime grows: each cut stays."""
+    rng = np.random.default_rng(2)
+    points = np.clip(rng.normal((0.4, 0.5), (0.1, 0.15), size=(n, 2)), 0.0, 1.0)
+    features = MondrianFeatures(n_partitions=1, lifetime=LIFETIMES[-1], seed=4)
+    for a, b in points.tolist():
+        features.learn_one({"a": a, "b": b})
+    nodes = features.nodes(0)
+    for axis, lifetime in zip(axes, LIFETIMES, strict=True):
+        boxes = cells(nodes, lifetime)
+        for low, high in boxes:
+            axis.add_patch(Rectangle(low, *(high - low), fill=False, linewidth=0.8))
+        axis.plot(*points.T, ".", markersize=3)
+        title = f"lifetime {lifetime:g}: {len(boxes)} cell{'s' * (len(boxes) > 1)}"
+        axis.set(title=title, xlim=(0, 1), ylim=(0, 1), aspect="equal")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default="mondrian_kernel.png", help="where the plot goes")
+    parser.add_argument("--quick", action="store_true", help="fewer samples")
+    arguments = parser.parse_args()
+
+    n = 200 if arguments.quick else 1001
+    print(f"TrumpApproval, {n} samples, predicted and then learned\n")
+    for name, model in models().items():
+        whole = preprocessing.StandardScaler() | preprocessing.TargetStandardScaler(model)
+        began = time.perf_counter()
+        metric = evaluate.progressive_val_score(
+            datasets.TrumpApproval().take(n), whole, metrics.MAE()
+        )
+        spent = time.perf_counter() - began
+        print(f"{name:<24} mean absolute error {metric.get():.3f}, {spent:.1f} s")
+
+    figure, axes = plt.subplots(1, len(LIFETIMES), figsize=(14, 3.9))
+    draw(axes, 60 if arguments.quick else 250)
+    figure.suptitle("One partition: samples in one cell are alike; a longer lifetime cuts it finer")
+    figure.tight_layout()
+    figure.savefig(arguments.out, dpi=120)
+    print(f"\nplot saved as {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
