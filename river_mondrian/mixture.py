@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,9 @@ class GaussianMixture:
             return low
         if self.cdf(high) <= probability:
             return high
+        # It takes long to import.
+        from scipy import optimize
+
         close = 1e-12 * (high - low)
         return float(optimize.brentq(lambda y: self.cdf(y) - probability, low, high, xtol=close))
 

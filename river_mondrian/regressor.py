@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base, proba
+from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from .forest import MondrianForest
@@ -273,6 +273,9 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             mean, variance = self._predict(x, self._trees)
         if not with_dist:
             return mean
+        # It takes long to import.
+        from river import proba
+
         return proba.Gaussian._from_state(self.n_samples, mean, variance, 0)  # type: ignore[no-untyped-call]
 
     def _need_distribution(self) -> None:

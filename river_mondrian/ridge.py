@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base, proba
+from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
-from scipy import special, stats
+from scipy import special
 
 from .arguments import check_positive
 from .features.base import Array, CompiledMap, FeatureMap
@@ -340,6 +340,9 @@ class RidgeRegressor(Learner[_Posterior], base.MiniBatchRegressor):
         if self._current is None or self._current.freedom == 0:
             raise RuntimeError("RidgeRegressor has to learn more samples first")
         half = 0.5 * self._current.freedom
+        # It takes long to import.
+        from scipy import stats
+
         return stats.invgamma(half, scale=0.5 * self._current.residual)
 
     # Learning.
@@ -434,6 +437,9 @@ class RidgeRegressor(Learner[_Posterior], base.MiniBatchRegressor):
         if not with_dist:
             return mean
         n = 1 if posterior is None else max(1, posterior.n_samples)
+        # It takes long to import.
+        from river import proba
+
         return proba.Gaussian._from_state(n, mean, self._scale() * variance, 0)  # type: ignore[no-untyped-call]
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
