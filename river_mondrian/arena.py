@@ -1,4 +1,4 @@
-"""Growable storage for the kernels: rows of 32-bit words in chunks that never move."""
+"""Growable storage: rows of 32-bit words in chunks that never move, and arrays that double."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from numpy.typing import NDArray
 from .kernels.memory import CHUNK_ROWS
 
 _SMALLEST = 8
+
+
+def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
+    """Return an array of at least `n` rows with the same beginning, twice as long if it grows."""
+    if n <= len(array):
+        return array
+    longer = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 class Arena:

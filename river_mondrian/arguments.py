@@ -1,11 +1,22 @@
-"""Checks of the arguments that the feature maps and the learners on them share."""
+"""Checks of the arguments of estimators."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from .inputs import is_real
+import numpy as np
+
+
+def is_real(value: Any) -> bool:
+    """Tell whether an argument is a real number and no truth value."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse an argument that is no integer, or one below `least`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
 
 
 def check_positive(name: str, value: Any) -> None:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .arena import grown
 from .features.base import CompiledMap
 from .features.isolation import IsolationFeatures
 from .features.pool import Pool
 from .kernels.rows import sum_over_cells
-from .rows import grown
 
 
 class CellSample(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .arena import grown
 from .kernels import cells, mondrian
 from .kernels import layout as at
 from .trees import Carried, MondrianTrees, Node
@@ -66,10 +67,7 @@ class CellTrees(MondrianTrees[CellNode]):
     def _reserve_columns(self) -> None:
         """Make room for the columns that a sample may need."""
         need = self.n_columns + len(self.trees) * len(self.lifetimes)
-        if need > len(self.owners):
-            owners = np.zeros((max(need, 2 * self.n_columns), 2), dtype=np.int32)
-            owners[: self.n_columns] = self.owners[: self.n_columns]
-            self.owners = owners
+        self.owners = grown(self.owners, need)
         self.shared[at.OWNERS] = self.owners.ctypes.data
 
     def __getstate__(self) -> dict[str, Any]:

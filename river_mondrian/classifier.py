@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
+from .arguments import is_real
 from .forest import MondrianForest
-from .inputs import check_label, is_real, read_frame, read_labels
+from .inputs import check_label, read_frame, read_labels
 from .labels import LabelNode, LabelTrees
 from .trees import WARM_UP
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from river import base
 
+from .arena import grown
 from .arguments import check_kernel, check_positive
 from .cell_rows import CellRows
 from .features import IsolationFeatures
 from .inputs import check_label
-from .rows import SparseRows, grown
+from .rows import SparseRows
 
 
 class DualOGDClassifier(base.Classifier):

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from river import base
 
 from . import reading
-from .inputs import FeatureIndex, check_integer, is_real, ordered, read_frame
+from .arguments import check_integer, is_real
+from .inputs import FeatureIndex, ordered, read_frame, too_large
 from .trees import WARM_UP, MondrianTrees
 
 if TYPE_CHECKING:
@@ -89,10 +90,7 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
             self._features.write(self._features.read(x), trees.vector)
 
     def _too_large(self, dim: int, value: float) -> ValueError:
-        return ValueError(
-            f"feature {self._features.names[dim]!r} must be finite in single precision, "
-            f"got {float(value)!r}"
-        )
+        return too_large(self._features.names[dim], float(value))
 
     def _learn_first_rows(
         self,
@@ -117,31 +115,20 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
             start += 1
         if start == len(columns):
             return columns[start:]
-        first = {
-            name: int(rows.argmax()) + start
-            for name, rows in zip(names, known[start:].T, strict=True)
-            if rows.any()
-        }
+        rest = columns[start:]
         place = {name: i for i, name in enumerate(names)}
-        for name in sorted(ordered(first), key=first.__getitem__):
-            self._add_features({name: float(columns[first[name], place[name]])})
-        return self._arrange(names, columns[start:], self._grown())
+        for name, first in self._features.first_rows(names, rest).items():
+            self._add_features({name: float(rest[first, place[name]])})
+        return self._arrange(names, rest)
 
-    def _arrange(
-        self, names: list[Hashable], columns: NDArray[np.float64], trees: Trees
-    ) -> NDArray[np.float64]:
-        """Bring a frame's columns into the features' order."""
-        values = np.full((len(columns), trees.values.shape[1]), np.nan)
-        for source, name in enumerate(names):
-            target = self._features.places.get(name)
-            if target is not None:
-                values[:, target] = columns[:, source]
-        return values
+    def _arrange(self, names: list[Hashable], columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring a frame's columns into the trees' order."""
+        return self._features.arrange(names, columns, self._grown().values.shape[1])
 
     def _read_rows(self, X: Any) -> tuple[Any, NDArray[np.float64] | None]:
         """Read a frame; returns its narwhals form and its rows, None before any learning."""
         frame, names, columns = read_frame(X)
-        return frame, None if self._trees is None else self._arrange(names, columns, self._trees)
+        return frame, None if self._trees is None else self._arrange(names, columns)
 
     def resample(self) -> None:
         """Draw the whole forest anew from the samples learned so far, in batch.

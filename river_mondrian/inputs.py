@@ -55,8 +55,13 @@ def check_value(name: Hashable, value: Any) -> float:
     except OverflowError:
         number = math.inf
     if abs(number) > LARGEST:
-        raise ValueError(f"feature {name!r} must be finite in single precision, got {value!r}")
+        raise too_large(name, value)
     return number
+
+
+def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
+    """Return the error for a feature's value that is not finite in single precision."""
+    return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}{where}")
 
 
 class FeatureIndex:
@@ -116,6 +121,32 @@ class FeatureIndex:
             place = self.places.get(name)
             if place is not None:
                 vector[place] = value
+
+    def first_rows(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> dict[Hashable, int]:
+        """Return a frame's new features, each with the row of its first value.
+
+        They are in the order in which adding row by row would meet them.
+        """
+        known = ~np.isnan(columns)
+        first = {
+            name: int(rows.argmax())
+            for name, rows in zip(names, known.T, strict=True)
+            if name not in self.places and rows.any()
+        }
+        return {name: first[name] for name in sorted(ordered(first), key=first.__getitem__)}
+
+    def arrange(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64], width: int
+    ) -> NDArray[np.float64]:
+        """Bring a frame's columns into the features' order, NaN for those it lacks."""
+        values = np.full((len(columns), width), np.nan)
+        for source, name in enumerate(names):
+            target = self.places.get(name)
+            if target is not None:
+                values[:, target] = columns[:, source]
+        return values
 
     @property
     def nbytes(self) -> int:
@@ -224,26 +255,16 @@ class SampleReader:
 
     def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Learn a frame's features in the order in which `add` on each row would."""
-        known = ~np.isnan(columns)
-        first = {
-            name: int(rows.argmax())
-            for name, rows in zip(names, known.T, strict=True)
-            if name not in self.index.places and rows.any()
-        }
+        first = self.index.first_rows(names, columns)
         if first:
-            self.index.add(sorted(ordered(first), key=first.__getitem__))
+            self.index.add(first)
             self._make_room()
 
     def arrange(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Bring a frame's columns into the order of the features, NaN for those it lacks."""
-        values = np.full((len(columns), len(self.vector)), np.nan)
-        for source, name in enumerate(names):
-            target = self.index.places.get(name)
-            if target is not None:
-                values[:, target] = columns[:, source]
-        return values
+        return self.index.arrange(names, columns, len(self.vector))
 
     def csr(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
@@ -258,11 +279,6 @@ class SampleReader:
         np.cumsum(kept.sum(axis=1), out=starts[1:])
         rows, places = np.nonzero(kept)
         return place_of[order][places], there[rows, places], starts
-
-    def too_large(self, place: int, value: Any) -> ValueError:
-        """Return the error for a value that is not finite in single precision."""
-        name = self.index.names[place]
-        return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}")
 
     @property
     def nbytes(self) -> int:
@@ -304,10 +320,7 @@ def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.fl
         bad = np.abs(values) > LARGEST
     if bad.any():
         row, place = np.argwhere(bad)[0]
-        raise ValueError(
-            f"feature {names[place]!r} must be finite in single precision, "
-            f"got {values[row, place]!r} in row {row}"
-        )
+        raise too_large(names[place], values[row, place], f" in row {row}")
     return frame, names, values
 
 
@@ -423,14 +436,3 @@ def check_weight(weight: Any) -> float:
     if not 0.0 <= number <= LARGEST_WEIGHT:
         raise ValueError(f"the weight must be >= 0 and <= {LARGEST_WEIGHT:g}, got {weight!r}")
     return number
-
-
-def is_real(value: Any) -> bool:
-    """Tell whether an argument is a real number and no truth value."""
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Refuse an argument that is no integer, or one below `least`."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from .arguments import check_positive
-from .inputs import check_integer, is_real, read_frame, read_targets
+from .arguments import check_integer, check_positive, is_real
+from .inputs import read_frame, read_targets
 from .kernels import lifetime as kernels
 from .ridge import log_of_residual
 

@@ -16,13 +16,14 @@ from river import base, optim
 from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
+from .arena import grown
+from .arguments import is_real
 from .features.base import Array, CompiledMap, FeatureMap
 from .features.isolation import IsolationFeatures
 from .inputs import (
     check_label,
     check_target,
     check_weight,
-    is_real,
     read_frame,
     read_labels,
     read_targets,
@@ -200,11 +201,7 @@ class _Weights(Weights):
     def _make_room(self) -> None:
         """Give new columns of the map weights of zero."""
         if self.compiled.n_columns > len(self.array):
-            larger = np.zeros(
-                (max(self.compiled.n_columns, 2 * len(self.array)), *self.array.shape[1:])
-            )
-            larger[: len(self.array)] = self.array
-            self.array = larger
+            self.array = grown(self.array, self.compiled.n_columns)
             self._bind()
 
     def _set_rate(self) -> None:

@@ -11,16 +11,9 @@ from numpy.typing import NDArray
 from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
+from .arguments import check_integer, is_real
 from .forest import MondrianForest
-from .inputs import (
-    check_integer,
-    check_target,
-    check_weight,
-    is_real,
-    read_frame,
-    read_targets,
-    read_weights,
-)
+from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from .mixture import GaussianMixture
 from .targets import TargetNode, TargetTrees
 from .trees import WARM_UP

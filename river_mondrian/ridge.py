@@ -13,17 +13,10 @@ from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
-from .arguments import check_positive
+from .arguments import check_integer, check_positive
 from .features.base import Array, CompiledMap, FeatureMap
 from .features.isolation import IsolationFeatures
-from .inputs import (
-    check_integer,
-    check_target,
-    check_weight,
-    read_frame,
-    read_targets,
-    read_weights,
-)
+from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from .kernels import maps, ridge
 from .linear import Learner, Weights
 

@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arena import grown
 from .inputs import check_value, ordered
 from .kernels.rows import GAUSSIAN, LAPLACE, sum_over_rows
 
 KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
-
-
-def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """Return an array of at least `n` rows with the same beginning, twice as long if it grows."""
-    if n <= len(array):
-        return array
-    longer = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 class SparseRows:

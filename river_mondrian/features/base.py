@@ -40,7 +40,7 @@ from river import base
 from river.utils.dataframe import sparse_to_native_frame, to_native_frame
 from scipy import sparse
 
-from ..inputs import SampleReader, read_frame
+from ..inputs import SampleReader, read_frame, too_large
 from ..kernels import maps
 from ..kernels.memory import address_of
 from .pool import Pool
@@ -294,7 +294,8 @@ class FeatureMap(base.MiniBatchTransformer):
 
     def _bad_input(self, place: int, x: Mapping[Any, Any], compiled: CompiledMap) -> ValueError:
         """Return the error for the input that a kernel refused."""
-        return self._reader.too_large(place, x[self._reader.index.names[place]])
+        name = self._reader.index.names[place]
+        return too_large(name, x[name])
 
     def _outputs(
         self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
@@ -307,7 +308,7 @@ class FeatureMap(base.MiniBatchTransformer):
         if bad >= 0:
             row, place = divmod(bad, compiled.n_inputs)
             name = self._reader.index.names[place]
-            raise self._reader.too_large(place, float(columns[row, list(names).index(name)]))
+            raise too_large(name, float(columns[row, list(names).index(name)]))
         return out
 
     # Whether a learner's loss is to choose among lifetimes.

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arguments import check_positive
-from ..inputs import check_integer, read_frame
+from ..arguments import check_integer, check_positive
+from ..inputs import read_frame
 from ..kernels import binning
 from .base import Array, CellFeatures, share_of_equals
 from .by_feature import ByFeature, RowPerFeature

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arena import grown
 from ..inputs import read_frame
 from ..kernels import maps
 from .base import CompiledMap, FeatureMap
@@ -59,10 +60,7 @@ class RowPerFeature(CompiledMap):
     def add(self, names: Sequence[Hashable]) -> None:
         """Draw the rows of the features that have none yet."""
         n = self.n_inputs
-        if len(names) > len(self.rows):
-            rows = np.zeros((max(len(names), 2 * len(self.rows)), self.rows.shape[1]))
-            rows[:n] = self.rows[:n]
-            self.rows = rows
+        self.rows = grown(self.rows, len(names))
         for place in range(n, len(names)):
             self._draw(generator_of(self.seed, names[place]), self.rows[place])
         self.record[maps.N_INPUTS] = len(names)

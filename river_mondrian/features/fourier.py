@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_kernel
-from ..inputs import check_integer
+from ..arguments import check_integer, check_kernel
 from ..kernels import fourier
 from .by_feature import ByFeature, RowPerFeature
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..arguments import check_integer
 from ..cuda import device_namespace, nearest_cells
-from ..inputs import check_integer
 from ..kernels import isolation, maps, tree, voronoi
 from ..kernels.distance import LANES, padded
 from ..kernels.memory import FARTHEST

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_positive
+from ..arguments import check_integer, check_positive
 from ..cells import CellNode, CellTrees
-from ..inputs import check_integer, read_frame
+from ..inputs import read_frame
 from ..kernels import cells, maps
 from .base import Array, CellFeatures, CompiledMap, FeatureMap
 from .pool import Pool
@@ -356,13 +356,16 @@ class MondrianFeatures(CellFeatures):
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
     ) -> Iterator[tuple[_MondrianMap, NDArray[np.float64]]]:
         """Yield the rows of a frame in parts, each with the map that knows their features."""
-        known = ~np.isnan(columns)
-        new = [i for i, name in enumerate(names) if name not in self._reader.index.places]
-        first = {i: int(known[:, i].argmax()) for i in new if known[:, i].any()}
+        first = self._reader.index.first_rows(names, columns)
+        place = {name: i for i, name in enumerate(names)}
         starts = sorted({0, *first.values()})
         for start, stop in itertools.pairwise([*starts, len(columns)]):
             own = self._add(
-                {names[i]: float(columns[start, i]) for i, row in first.items() if row == start}
+                {
+                    name: float(columns[start, place[name]])
+                    for name, row in first.items()
+                    if row == start
+                }
             )
             yield own, self._reader.arrange(names, columns[start:stop])
 

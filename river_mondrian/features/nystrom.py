@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg
 
-from ..arguments import check_kernel
-from ..inputs import check_integer
+from ..arguments import check_integer, check_kernel
 from ..kernels import maps, rows
 from ..rows import KINDS
 from .base import CompiledMap, Pooled

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Entries = tuple[NDArray[np.int32], NDArray[np.float32]]
+from ..arena import grown
 
 
 class Pool:
@@ -33,11 +33,8 @@ class Pool:
         n = len(starts) - 1
         begin = int(self._starts[self.n])
         end = begin + int(starts[-1] - starts[0])
-        if end > len(self._places):
-            self._places = _enlarged(self._places, end)
-            self._values = _enlarged(self._values, end)
-        if self.n + n + 1 > len(self._starts):
-            self._starts = _enlarged(self._starts, self.n + n + 1)
+        self._places, self._values = grown(self._places, end), grown(self._values, end)
+        self._starts = grown(self._starts, self.n + n + 1)
         self._places[begin:end] = places[starts[0] : starts[-1]]
         self._values[begin:end] = values[starts[0] : starts[-1]]
         self._starts[self.n + 1 : self.n + n + 1] = starts[1:] + (begin - int(starts[0]))
@@ -73,9 +70,3 @@ class Pool:
     def nbytes(self) -> int:
         """Bytes held."""
         return self._starts.nbytes + self._places.nbytes + self._values.nbytes
-
-
-def _enlarged(array: NDArray[Any], least: int) -> NDArray[Any]:
-    larger = np.zeros(max(least, 2 * len(array)), dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger
