@@ -6,6 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+# Streams of random numbers of a seed, besides that of the trees' own.
+LIFETIME_DRAWS = 1
+DIRECTION_DRAWS = 2
 
 
 def is_real(value: Any) -> bool:
@@ -23,6 +28,31 @@ def check_positive(name: str, value: Any) -> None:
     """Refuse an argument that is no finite number above 0."""
     if not is_real(value) or not 0.0 < value < math.inf:
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+
+
+def is_distribution(value: Any) -> bool:
+    """Tell whether an argument is a frozen distribution of `scipy.stats`."""
+    return callable(getattr(value, "rvs", None)) and callable(getattr(value, "support", None))
+
+
+def check_lifetime(lifetime: Any) -> None:
+    """Refuse a lifetime that is neither a number >= 0 nor a distribution of such numbers."""
+    if is_distribution(lifetime):
+        if not lifetime.support()[0] >= 0.0:
+            raise ValueError(
+                "lifetime must not be negative, got a distribution with support from "
+                f"{lifetime.support()[0]:g}"
+            )
+    elif not is_real(lifetime) or not lifetime >= 0.0:
+        raise ValueError(f"lifetime must be a number >= 0 or a distribution, got {lifetime!r}")
+
+
+def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float64]:
+    """Return `n` lifetimes: draws from a distribution, or a number as often."""
+    if not is_distribution(lifetime):
+        return np.full(n, float(lifetime))
+    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIFETIME_DRAWS,)))
+    return np.asarray(lifetime.rvs(size=n, random_state=generator), dtype=np.float64)
 
 
 def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
