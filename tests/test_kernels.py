@@ -13,6 +13,7 @@ from scipy import integrate, stats
 from river_mondrian import MondrianForestClassifier
 from river_mondrian.kernels import layout as at
 from river_mondrian.labels import LabelTrees
+from river_mondrian.trees import Partitions
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -36,16 +37,15 @@ def draw(n, seed, dims=3, classes=4, places=0):
 
 
 def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
-    trees = LabelTrees(
+    partitions = Partitions(
         n_trees,
         params.get("lifetime", math.inf),
-        gamma,
-        params.get("split_pure", False),
+        params.get("directions"),
         params.get("max_nodes"),
-        False,
-        seed,
+        seed=seed,
     )
-    trees.add_dims(X[0])
+    trees = LabelTrees(partitions, gamma, params.get("split_pure", False))
+    trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
     for x, label in zip(X, y, strict=True):
