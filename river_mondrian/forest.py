@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from river import base
 
 from . import reading
-from .arguments import check_integer, check_lifetime
+from .arguments import ClonesLifetime, check_integer, check_lifetime
 from .directions import Directions, check_directions
 from .inputs import FeatureIndex, ordered, read_frame, too_large
 from .trees import WARM_UP, MondrianTrees, Partitions
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Trees = TypeVar("Trees", bound=MondrianTrees[Any])
 
 
-class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
+class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
     """Base of the Mondrian forests.
 
     A subclass stores its arguments and calls `_begin`.

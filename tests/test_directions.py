@@ -432,6 +432,15 @@ def test_bad_directions(directions, error, words):
             model(directions=directions)
 
 
+def test_clones_have_the_same_distribution():
+    lifetime = stats.gamma(2.0)
+    nested = OGDRegressor(MondrianFeatures(3, lifetime, directions=2))
+    assert nested.clone().features.lifetime is lifetime
+    model = MondrianForestClassifier(lifetime=lifetime)
+    assert model.clone().lifetime is lifetime
+    assert model.clone({"lifetime": 2.0}).lifetime == 2.0
+
+
 def test_bad_lifetimes():
     for model in (MondrianForestClassifier, MondrianForestRegressor, MondrianFeatures):
         with pytest.raises(ValueError, match=r"lifetime must not be negative.*-inf"):

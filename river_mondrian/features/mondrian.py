@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_integer, check_lifetime, check_positive, is_distribution
+from ..arguments import (
+    ClonesLifetime,
+    check_integer,
+    check_lifetime,
+    check_positive,
+    is_distribution,
+)
 from ..cells import CellNode, CellTrees
 from ..directions import Directions, check_directions, distances, laplace_transform
 from ..inputs import read_frame
@@ -127,7 +133,7 @@ class _Start(Pool):
         return super().nbytes + sum(row.nbytes for row in self.rows)
 
 
-class MondrianFeatures(CellFeatures):
+class MondrianFeatures(ClonesLifetime, CellFeatures):
     """Mondrian features of the Laplace kernel.
 
     Each partition is a Mondrian process on the smallest box around the samples, cut at the
