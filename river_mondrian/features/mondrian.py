@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..arguments import check_integer, check_positive
 from ..cells import CellNode, CellTrees
-from ..inputs import read_frame
 from ..kernels import cells, maps
 from .base import Array, CellFeatures, CompiledMap, FeatureMap
 from .pool import Pool
@@ -313,29 +312,8 @@ class MondrianFeatures(CellFeatures):
                 'lifetime="auto" is chosen by a loss: use it in OGDClassifier or OGDRegressor'
             )
 
-    def learn_many(self, X: Any) -> None:
-        """Extend the partitions by the rows of a frame; the result is that of `learn_one` on each.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-
-        Raises
-        ------
-        TypeError
-            If a column holds something that is no number.
-        ValueError
-            If a value is infinite or too large, or a column is doubled; nothing has been learned
-            then.
-
-        """
-        self._check_alone()
-        _, names, columns = read_frame(X)
-        if len(columns):
-            self._observe_rows(names, columns)
-
     def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._check_alone()
         for compiled, rows in self._parts(names, columns):
             for row in _addresses(rows):
                 compiled.learn(row)
