@@ -15,7 +15,7 @@ from .arguments import check_integer, is_real
 from .directions import Directions
 from .forest import MondrianForest
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
-from .mixture import GaussianMixture
+from .mixture import GaussianMixture, gaussian
 from .targets import TargetNode, TargetTrees
 from .trees import WARM_UP
 
@@ -268,10 +268,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             mean, variance = self._predict(x, self._trees)
         if not with_dist:
             return mean
-        # It takes long to import.
-        from river import proba
-
-        return proba.Gaussian._from_state(self.n_samples, mean, variance, 0)  # type: ignore[no-untyped-call]
+        return gaussian(self.n_samples, mean, variance)
 
     def _need_distribution(self) -> None:
         if self.posterior == "mean":

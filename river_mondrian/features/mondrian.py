@@ -19,7 +19,6 @@ from ..arguments import (
 )
 from ..cells import CellNode, CellTrees
 from ..directions import Directions, check_directions, distances, laplace_transform
-from ..inputs import read_frame
 from ..kernels import cells, maps
 from ..trees import Partitions
 from .base import Array, CellFeatures, CompiledMap, FeatureMap
@@ -157,11 +156,11 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         Rate of the kernel, per unit of the features: time at which partitions stop being cut.
         A frozen distribution of `scipy.stats` is drawn from once for each partition. "auto" lets
         the loss of an `OGDClassifier` or `OGDRegressor` choose.
+    seed
+        Random seed for reproducibility.
     directions
         Directions in which to cut: None for the axes, a number of random directions for each
         partition, or a sequence of mappings from feature to coefficient. See the notes.
-    seed
-        Random seed for reproducibility.
 
     Notes
     -----
@@ -247,8 +246,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         self,
         n_partitions: int = 50,
         lifetime: Any = 1.0,
-        directions: Directions = None,
         seed: int | None = None,
+        directions: Directions = None,
     ) -> None:
         check_integer("n_partitions", n_partitions, 1)
         self._auto = isinstance(lifetime, str) and lifetime == "auto"
@@ -363,29 +362,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 'lifetime="auto" is chosen by a loss: use it in OGDClassifier or OGDRegressor'
             )
 
-    def learn_many(self, X: Any) -> None:
-        """Extend the partitions by the rows of a frame; the result is that of `learn_one` on each.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-
-        Raises
-        ------
-        TypeError
-            If a column holds something that is no number.
-        ValueError
-            If a value is infinite or too large, or a column is doubled; nothing has been learned
-            then.
-
-        """
-        self._check_alone()
-        _, names, columns = read_frame(X)
-        if len(columns):
-            self._observe_rows(names, columns)
-
     def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._check_alone()
         for compiled, rows in self._parts(names, columns):
             for row in _addresses(rows):
                 compiled.learn(row)
