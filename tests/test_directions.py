@@ -61,21 +61,27 @@ def stored(trees):
 
 @pytest.mark.parametrize("directions", [THREE, [*THREE, {"c": -2.0, "a": 0.5}, {"unseen": 1.0}], 4])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
-def test_what_trees_cut_is_the_twins_lift(directions, holes):
+@pytest.mark.parametrize("scale", [False, True])
+def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     rng = np.random.default_rng(3)
-    X = 10.0 + rng.random((60, 3))
+    # The trees have just been built anew after so many, with fresh means.
+    X = 10.0 + rng.random((64, 3))
     X[rng.random(X.shape) < holes] = math.nan
     X[0] = 10.5
-    trees = LabelTrees(Partitions(3, 2.0, directions, seed=5), 1.0)
+    trees = LabelTrees(Partitions(3, 2.0, directions, scale=scale, seed=5), 1.0)
     trees.add_inputs(list("abc"), X[0])
     trees.add_class()
-    expected = []
-    means, counts = [0.0] * 3, [0] * 3
     for x in X:
         trees.vector[:] = x
         assert trees.learn(0) == -1
-        # Values count from the first sample's.
-        values = (x - X[0]).tolist()
+    # Without scaling values count from the first sample's.
+    offsets, factors = X[0], np.ones(3)
+    if scale:
+        offsets = np.nanmin(X, axis=0)
+        factors = 1.0 / (np.nanmax(X, axis=0) - offsets)
+    expected = []
+    means, counts = [0.0] * 3, [0] * 3
+    for values in ((X - offsets) * factors).tolist():
         row = []
         for t in range(3 if directions == 4 else 1):
             row += naive.lift(trees.lift.of_tree(t).tolist(), values, means)
