@@ -22,7 +22,7 @@ from scipy import stats
 from river_mondrian import MondrianForestRegressor
 from river_mondrian.mixture import GaussianMixture
 
-from .data import Array, DataFolder, Stream, min_max, stream, take
+from .data import Array, DataFolder, Stream, min_max, min_max_stream, stream, take
 from .report import Report, progress, verdict
 from .timing import (
     BLOCK,
@@ -31,6 +31,7 @@ from .timing import (
     median,
     ratio,
     repeated,
+    test_then_learn,
 )
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -101,10 +102,6 @@ def _jackknife() -> Any:
 
 def _ours(**kwargs: Any) -> MondrianForestRegressor:
     return MondrianForestRegressor(n_estimators=10, seed=1, **kwargs)
-
-
-def _constant(x: dict[Any, float]) -> dict[str, float]:
-    return {"one": 1.0}
 
 
 def _constant(x: dict[Any, float]) -> dict[str, float]:
@@ -401,11 +398,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             continue
         part = samples[:n]
         names = list(part[0][0])
-        (X,) = min_max(np.array([[x[key] for key in names] for x, _ in part], dtype=float))
-        scaled = [
-            (dict(zip(names, row, strict=True)), y)
-            for row, (_, y) in zip(X.tolist(), part, strict=True)
-        ]
+        scaled = min_max_stream(part)
         progress(f"speed: {name}")
         runs = repeated(repeats, partial(_calls, scaled), 2 * TURN)
         for call in ("learn", "learn, later", "predict"):
@@ -455,24 +448,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _calls(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
-    return {
-        GAUSSIAN: _test_then_learn(MondrianForestRegressor(10, seed=seed), samples),
-        MEAN: _test_then_learn(MondrianForestRegressor(10, posterior="mean", seed=seed), samples),
-        "AMF": _test_then_learn(river_forest.AMFRegressor(n_estimators=10, seed=seed), samples),
+    peers = {
+        GAUSSIAN: MondrianForestRegressor(10, seed=seed),
+        MEAN: MondrianForestRegressor(10, posterior="mean", seed=seed),
+        "AMF": river_forest.AMFRegressor(n_estimators=10, seed=seed),
     }
-
-
-def _test_then_learn(model: Any, samples: Stream) -> Iterator[str]:
-    """Predict a block of samples, then learn it."""
-    predict, learn = model.predict_one, model.learn_one
-    for start in range(0, len(samples), BLOCK):
-        block = samples[start : start + BLOCK]
-        for x, _ in block:
-            predict(x)
-        yield "predict"
-        for x, y in block:
-            learn(x, y)
-        yield "learn, first" if start < WARM_START else "learn, later"
+    return {name: test_then_learn(peer, samples, "predict_one") for name, peer in peers.items()}
 
 
 PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {

@@ -52,9 +52,11 @@ def alternate(peers: Mapping[str, Iterator[str]], steps: int) -> Seconds:
     return seconds
 
 
-def test_then_learn(model: Any, samples: Stream) -> Iterator[str]:
+def test_then_learn(
+    model: Any, samples: Stream, method: str = "predict_proba_one"
+) -> Iterator[str]:
     """Predict a block of samples, then learn it: phases "predict" and "learn, first" or later."""
-    predict, learn = model.predict_proba_one, model.learn_one
+    predict, learn = getattr(model, method), model.learn_one
     for start in range(0, len(samples), BLOCK):
         block = samples[start : start + BLOCK]
         for x, _ in block:

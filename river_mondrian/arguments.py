@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from river import base
 
 # Streams of random numbers of a seed, besides that of the trees' own.
 LIFETIME_DRAWS = 1
@@ -53,6 +54,25 @@ def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float6
         return np.full(n, float(lifetime))
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIFETIME_DRAWS,)))
     return np.asarray(lifetime.rvs(size=n, random_state=generator), dtype=np.float64)
+
+
+class ClonesLifetime(base.Base):
+    """An estimator whose clones have the very distribution of lifetimes that it has.
+
+    A deep copy would be another one by its representation.
+    """
+
+    lifetime: Any
+
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
+        """Return a fresh estimator with the same parameters; see `river.base.Base.clone`."""
+        made = super().clone(new_params, include_attributes)
+        lifetime = (new_params or {}).get("lifetime", self.lifetime)
+        if is_distribution(lifetime):
+            made.lifetime = lifetime
+        return made
 
 
 def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:

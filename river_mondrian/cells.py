@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .arena import grown
 from .kernels import cells, mondrian
 from .kernels import layout as at
-from .trees import Carried, MondrianTrees, Node
+from .trees import Carried, MondrianTrees, Node, Partitions
 
 SMALLEST_TABLE = 64
 
@@ -31,30 +31,33 @@ class CellTrees(MondrianTrees[CellNode]):
 
     Parameters
     ----------
-    n_trees
-        Number of trees.
+    partitions
+        What all kinds of trees are told.
     lifetimes
-        Lifetimes whose cells are numbered, in ascending order. Cuts end at the last.
-    seed
-        Seed of the trees' random numbers.
+        Lifetimes whose cells are numbered, in ascending order, at which cuts end at the last. None
+        stands for that of each tree.
 
     """
 
     _NODE = CellNode
     _POINT_WORDS: ClassVar[int] = 0
 
-    def __init__(self, n_trees: int, lifetimes: Sequence[float], seed: int | None) -> None:
-        self.lifetimes = np.array(lifetimes, dtype=np.float64)
+    def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
+        # A row for each tree.
+        self.lifetimes = np.zeros((partitions.n_trees, len(lifetimes or [0.0])))
         # The partition and the number within it of each column's cell.
         self.owners = np.zeros((SMALLEST_TABLE, 2), dtype=np.int32)
         self.n_columns = 0
-        super().__init__(n_trees, float(self.lifetimes[-1]), None, False, seed)
+        super().__init__(partitions)
+        ends = self.trees.view(np.float64)[:, at.LIFETIME]
+        self.lifetimes[:] = ends[:, None] if lifetimes is None else lifetimes
+        ends[:] = self.lifetimes[:, -1]
         self.warm_up = None
 
     def _set_up(self) -> None:
         self.shared[at.N_WORDS] = -1
         self.shared[at.SPLIT_PURE] = 1
-        self.shared[at.N_LIFETIMES] = len(self.lifetimes)
+        self.shared[at.N_LIFETIMES] = self.lifetimes.shape[1]
 
     def _carried_words(self) -> int:
         return at.CELL_WORDS
@@ -66,7 +69,7 @@ class CellTrees(MondrianTrees[CellNode]):
 
     def _reserve_columns(self) -> None:
         """Make room for the columns that a sample may need."""
-        need = self.n_columns + len(self.trees) * len(self.lifetimes)
+        need = self.n_columns + self.lifetimes.size
         self.owners = grown(self.owners, need)
         self.shared[at.OWNERS] = self.owners.ctypes.data
 

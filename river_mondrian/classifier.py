@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
-from .arguments import is_real
+from .arguments import check_lifetime, is_real
+from .directions import Directions
 from .forest import MondrianForest
 from .inputs import check_label, read_frame, read_labels
 from .labels import LabelNode, LabelTrees
@@ -42,7 +43,8 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
     lifetime
         Time at which the trees stop being cut. A box is cut at a rate equal to the sum of its
         side lengths, in units of the scaled features (of the raw ones with `scale=False`). The
-        default, infinity, cuts until each leaf holds one class or one place.
+        default, infinity, cuts until each leaf holds one class or one place. A frozen distribution
+        of `scipy.stats` is drawn from once for each tree.
     gamma
         How fast a node's label distribution may move away from its parent's, per unit of time:
         the discount is exp(-gamma * time between the two). None stands for 10 times the number of
@@ -54,6 +56,10 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
         Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
         and counts go on learning. Samples are not stored any more once all trees are there and the
         first 256 samples are over. None sets no limit.
+    directions
+        Directions in which to cut, on the scaled features: None for the axes, a number of random
+        directions for each tree, or a sequence of mappings from feature to coefficient. See the
+        notes.
     scale
         Whether to divide each feature by its range. The ranges are those of the samples so far,
         refreshed by building the forest anew from its stored samples after 1, 2, 4, ... samples,
@@ -72,6 +78,15 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
 
     With an infinite lifetime the discount of a paused leaf is 0: inside the box of a block of one
     class that class has probability 1.
+
+    With `directions` the trees cut the sums of coefficients times features instead of the features:
+    a STIT process[^2]. Given mappings serve all trees, and the norm of each is its weight. Random
+    directions are uniform on the sphere, with a norm at which the cells are those of the isotropic
+    exponential kernel exp(-lifetime |x - y|_2) where they are many; they are drawn for the features
+    of the first 256 samples (of the first one with `scale=False`), and a feature that appears later
+    is added to them by normal coefficients. A missing value counts as the mean of those learned so
+    far, a feature that has not appeared yet as its first value, and a direction all of whose
+    features are missing is missing.
 
     Examples
     --------
@@ -96,29 +111,32 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
     [^1]: Lakshminarayanan, B., Roy, D. M. and Teh, Y. W. (2014). Mondrian Forests: Efficient
     Online Random Forests. Advances in Neural Information Processing Systems 27. Algorithms 1-10,
     appendices A, B and D.
+    [^2]: O'Reilly, E. and Tran, N. M. (2022). Stochastic Geometry to Generalize the Mondrian
+    Process. SIAM Journal on Mathematics of Data Science 4. Theorem 3.1.
 
     """
 
     def __init__(
         self,
         n_estimators: int = 10,
-        lifetime: float = math.inf,
+        lifetime: Any = math.inf,
         gamma: float | None = None,
         split_pure: bool = False,
         max_nodes: int | None = None,
+        directions: Directions = None,
         scale: bool = True,
         n_jobs: int = 1,
         seed: int | None = None,
     ) -> None:
         if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
             raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")
-        if callable(lifetime):
-            raise ValueError(f"lifetime must be a number >= 0, got {lifetime!r}")
+        check_lifetime(lifetime)
         self.n_estimators = n_estimators
         self.lifetime = lifetime
         self.gamma = gamma
         self.split_pure = split_pure
         self.max_nodes = max_nodes
+        self.directions = directions
         self.scale = scale
         self.n_jobs = n_jobs
         self.seed = seed
@@ -126,15 +144,7 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
         self._begin()
 
     def _make_trees(self) -> LabelTrees:
-        return LabelTrees(
-            self.n_estimators,
-            self.lifetime,
-            self.gamma,
-            self.split_pure,
-            self.max_nodes,
-            self.scale,
-            self.seed,
-        )
+        return LabelTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
 
     @property
     def _multiclass(self) -> bool:

@@ -1,4 +1,9 @@
-"""Cut directions: the lift x -> U x after which an axis-aligned partition is an oblique one."""
+"""Cut directions, and the kernels to which partitions tend that are cut in them.
+
+An axis-aligned partition of U x is one of x with the cut directions that are the rows of U
+(O'Reilly and Tran, Theorem 3.1). In our units, where the axis-aligned partition's kernel is that of
+|x - y|_1, the paper's measure of a segment is divided by the number of directions (Equation 10).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import is_real
+from .arguments import is_distribution, is_real
 
 # None for the axes, a number of random directions, or the directions as mappings from feature to
 # coefficient.
@@ -105,8 +110,31 @@ def distances(
 
     """
     gaps = np.nan_to_num(gaps, nan=0.0)
+    found: NDArray[np.float64]
     if directions is None:
-        return np.abs(gaps).sum(axis=1)
-    if isinstance(directions, Sequence):
-        return np.abs(gaps @ coefficients(directions, names).T).sum(axis=1)
-    return np.linalg.norm(gaps, axis=1)
+        found = np.abs(gaps).sum(axis=1)
+    elif isinstance(directions, Sequence):
+        found = np.abs(gaps @ coefficients(directions, names).T).sum(axis=1)
+    else:
+        found = np.linalg.norm(gaps, axis=1)
+    return found
+
+
+def laplace_transform(lifetime: Any, h: float) -> float:
+    """Return the mean of exp(-lifetime h): the limit kernel at distance h (Theorem 4.2).
+
+    It has a closed form for a number and for gamma, exponential and uniform distributions
+    (Corollary 4.2), and is integrated numerically for others.
+    """
+    if not is_distribution(lifetime):
+        return math.exp(-float(lifetime) * h)
+    name = lifetime.dist.name
+    least, most = (float(end) for end in lifetime.support())
+    if name in ("gamma", "expon"):
+        rest, variance = float(lifetime.mean()) - least, float(lifetime.var())
+        power = -rest * rest / variance
+        return math.exp(-least * h) * math.pow(1.0 + variance / rest * h, power)
+    if name == "uniform":
+        width = (most - least) * h
+        return math.exp(-least * h) * (-math.expm1(-width) / width if width > 0.0 else 1.0)
+    return float(lifetime.expect(lambda value: np.exp(-value * h)))

@@ -121,7 +121,7 @@ class DualOGDClassifier(base.Classifier):
         y
             A label: anything hashable but None and NaN.
         w
-            Weight of the sample: its coefficient is the learning rate times it.
+            Weight of the sample, from 0 to 1e30: its coefficient is the learning rate times it.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class DualOGDClassifier(base.Classifier):
             If a value is no number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
-            weight is negative or not finite.
+            weight is out of range.
 
         """
         check_label(y)

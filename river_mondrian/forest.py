@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from river import base
 
 from . import reading
-from .arguments import check_integer, is_real
+from .arguments import ClonesLifetime, check_integer, check_lifetime
+from .directions import Directions, check_directions
 from .inputs import FeatureIndex, ordered, read_frame, too_large
-from .trees import WARM_UP, MondrianTrees
+from .trees import WARM_UP, MondrianTrees, Partitions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Trees = TypeVar("Trees", bound=MondrianTrees[Any])
 
 
-class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
+class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
     """Base of the Mondrian forests.
 
     A subclass stores its arguments and calls `_begin`.
@@ -32,6 +33,7 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
     n_estimators: int
     lifetime: Any
     max_nodes: int | None
+    directions: Directions
     scale: bool
     n_jobs: int
     seed: int | None
@@ -42,10 +44,17 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
         check_integer("n_jobs", self.n_jobs, 1)
         if self.max_nodes is not None:
             check_integer("max_nodes", self.max_nodes, 1)
-        if not callable(self.lifetime) and not (is_real(self.lifetime) and self.lifetime >= 0.0):
-            raise ValueError(f"lifetime must be a number >= 0, got {self.lifetime!r}")
+        if not callable(self.lifetime):
+            check_lifetime(self.lifetime)
+        check_directions(self.directions)
         self._features = FeatureIndex()
         self._trees: Trees | None = None
+
+    def _partitions(self, lifetime: Any) -> Partitions:
+        """Return what the trees are told."""
+        return Partitions(
+            self.n_estimators, lifetime, self.directions, self.max_nodes, self.scale, self.seed
+        )
 
     @abc.abstractmethod
     def _make_trees(self) -> Trees:
@@ -74,7 +83,7 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
         new = {name: value for name, value in values.items() if name not in self._features.places}
         if new:
-            self._grown().add_dims(np.array(list(new.values())))
+            self._grown().add_inputs(list(new), np.array(list(new.values())))
             self._features.add(new)
 
     def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
@@ -89,8 +98,8 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
         if not self._features.read_known(x, trees.vector):
             self._features.write(self._features.read(x), trees.vector)
 
-    def _too_large(self, dim: int, value: float) -> ValueError:
-        return too_large(self._features.names[dim], float(value))
+    def _too_large(self, place: int, value: float) -> ValueError:
+        return too_large(self._features.names[place], float(value))
 
     def _learn_first_rows(
         self,
@@ -147,6 +156,23 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
             raise ValueError("samples have not been stored since every tree reached max_nodes")
         self._trees.build()
 
+    def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
+        """Return the directions that a tree cuts.
+
+        Parameters
+        ----------
+        tree
+            Number of the tree.
+
+        Returns
+        -------
+        For each direction a mapping from feature to coefficient, in the features' own units. A cut
+        parts samples by the sum of coefficients times values. Without `directions` there is one
+        for each feature. Empty before any learning.
+
+        """
+        return [] if self._trees is None else self._trees.directions(tree, self.features)
+
     # Reading: what the kinds of forest say of nodes.
 
     @abc.abstractmethod
@@ -198,9 +224,10 @@ class MondrianForest(base.Estimator, abc.ABC, Generic[Trees]):
         Returns
         -------
         A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
-        paused, time, feature, threshold (in the feature's own units) and n_samples; a classifier
-        adds count_LABEL (the counts of the posterior, Algorithm 5's c), a regressor mean and
-        variance (the posterior of the node's mean).
+        paused, time, feature, threshold (in the feature's own units) and n_samples. With cut
+        directions the feature is "direction K", and the threshold is for the sum that the K-th of
+        `cut_directions` tells. A classifier adds count_LABEL (the counts of the posterior,
+        Algorithm 5's c), a regressor mean and variance (the posterior of the node's mean).
 
         """
         return reading.to_dataframe(self, tree)

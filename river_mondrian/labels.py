@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from .kernels import hnsp
 from .kernels import layout as at
-from .trees import WARM_UP, Carried, MondrianTrees, Node
+from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
 
 
 @dataclass
@@ -25,10 +26,10 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
     Parameters
     ----------
-    n_trees, lifetime, max_nodes, scale, seed
-        As for `MondrianTrees`.
+    partitions
+        What all kinds of trees are told.
     gamma
-        Rate of the discount; None means ten times the number of dimensions known when the
+        Rate of the discount; None means ten times the number of features known when the
         warm-up ended.
     split_pure
         Whether blocks of one class are cut, too.
@@ -40,18 +41,11 @@ class LabelTrees(MondrianTrees[LabelNode]):
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"out", "out_address"}
 
     def __init__(
-        self,
-        n_trees: int,
-        lifetime: float,
-        gamma: float | None,
-        split_pure: bool,
-        max_nodes: int | None,
-        scale: bool,
-        seed: int | None,
+        self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
     ) -> None:
         self.gamma = gamma
         self.split_pure = split_pure
-        super().__init__(n_trees, lifetime, max_nodes, scale, seed)
+        super().__init__(partitions)
 
     def _set_up(self) -> None:
         self.shared[at.N_WORDS] = 1
@@ -75,11 +69,11 @@ class LabelTrees(MondrianTrees[LabelNode]):
         """Bytes held by arrays."""
         return super().nbytes + self.out.nbytes + 128
 
-    def add_dims(self, first_values: NDArray[np.float64]) -> None:
-        """Add dimensions, each with the first value that was seen in it."""
-        super().add_dims(first_values)
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        super().add_inputs(names, first_values)
         if self.n_samples < WARM_UP and self.gamma is None:
-            self.reals[at.GAMMA] = 10.0 * self.n_dims
+            self.reals[at.GAMMA] = 10.0 * self.n_inputs
 
     def add_class(self) -> int:
         """Add a class; returns its number."""
@@ -153,7 +147,7 @@ class LabelTrees(MondrianTrees[LabelNode]):
     def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
         shared = self.shared
         words, n_classes = int(shared[at.N_WORDS]), int(shared[at.N_CLASSES])
-        label_at, links = int(shared[at.DIM_CAPACITY]), int(shared[at.LINKS])
+        label_at, links = int(shared[at.N_VALUES]), int(shared[at.LINKS])
         tables = self.counts.rows(t, int(self.trees[t, at.N_COUNTS]))
         pauses = not self.split_pure
 

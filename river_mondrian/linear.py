@@ -463,6 +463,60 @@ class Learner(base.Estimator, Generic[W]):
         return size
 
 
+class TargetLearner(Learner[W], base.MiniBatchRegressor):
+    """A learner of targets that are numbers."""
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+        y
+            A finite number.
+        w
+            Weight of the sample's loss, from 0 to 1e30.
+
+        Raises
+        ------
+        TypeError
+            If a value or the target is no number.
+        ValueError
+            If a value is infinite or too large for single precision, the target is not finite, or
+            the weight is out of range.
+
+        """
+        self._learn(x, check_target(y), check_weight(w))
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn the rows of a frame, in order.
+
+        The result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+        y
+            The targets of its rows.
+        w
+            Weight of all rows, or their weights, from 0 to 1e30.
+
+        Raises
+        ------
+        TypeError
+            If a column or the targets hold something that is no number.
+        ValueError
+            If a value is infinite, a target not finite, a weight out of range, a column doubled or
+            a length wrong; nothing has been learned then.
+
+        """
+        _, names, columns = read_frame(X)
+        targets = read_targets(y, len(columns))
+        self._learn_rows(names, columns, targets, read_weights(w, len(columns)))
+
+
 class _OGD(Learner[_Weights]):
     """Online gradient descent on a feature map."""
 
@@ -664,7 +718,7 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
         y
             A label: anything hashable but None and NaN.
         w
-            Weight of the sample, at least 0: what its gradient is multiplied by.
+            Weight of the sample, from 0 to 1e30: what its gradient is multiplied by.
 
         Raises
         ------
@@ -672,7 +726,7 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
             If a value is no number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
-            weight is negative or not finite.
+            weight is out of range.
 
         """
         weight = check_weight(w)
@@ -698,14 +752,14 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
         y
             The labels of its rows.
         w
-            Weight of all rows, or their weights.
+            Weight of all rows, or their weights, from 0 to 1e30.
 
         Raises
         ------
         TypeError
             If a column holds something that is no number or a label is not hashable.
         ValueError
-            If a value is infinite, a label missing, a weight negative, a column doubled or a
+            If a value is infinite, a label missing, a weight out of range, a column doubled or a
             length wrong; nothing has been learned then.
 
         """
@@ -832,7 +886,7 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
         return size + sum(sys.getsizeof(label) for label in self._labels)
 
 
-class OGDRegressor(_OGD, base.MiniBatchRegressor):
+class OGDRegressor(_OGD, TargetLearner[_Weights]):
     """Online gradient descent regressor on a feature map.
 
     `OGDClassifier` says how the map and the weights are learned; this predicts the score itself.
@@ -899,56 +953,6 @@ class OGDRegressor(_OGD, base.MiniBatchRegressor):
     @property
     def _n_scores(self) -> int:
         return 1
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn a sample.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number.
-        y
-            A finite number.
-        w
-            Weight of the sample, at least 0: what its gradient is multiplied by.
-
-        Raises
-        ------
-        TypeError
-            If a value or the target is no number.
-        ValueError
-            If a value is infinite or too large for single precision, the target is not finite, or
-            the weight is negative or not finite.
-
-        """
-        self._learn(x, check_target(y), check_weight(w))
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
-        """Learn the rows of a frame, in order.
-
-        The result is that of `learn_one` on each row.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-        y
-            The targets of its rows.
-        w
-            Weight of all rows, or their weights.
-
-        Raises
-        ------
-        TypeError
-            If a column or the targets hold something that is no number.
-        ValueError
-            If a value is infinite, a target not finite, a weight negative, a column doubled or a
-            length wrong; nothing has been learned then.
-
-        """
-        _, names, columns = read_frame(X)
-        targets = read_targets(y, len(columns))
-        self._learn_rows(names, columns, targets, read_weights(w, len(columns)))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
         """Predict the target; what a score of 0 stands for before any learning."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,3 +127,11 @@ def _mean_size(means: NDArray[np.float64], variances: NDArray[np.float64]) -> ND
     sizes = means * (2.0 * special.ndtr(z) - 1.0) + 2.0 * sizes * density
     found: NDArray[np.float64] = np.where(variances > 0.0, sizes, np.abs(means))
     return found
+
+
+def gaussian(n: int, mean: float, variance: float) -> Any:
+    """Return River's normal distribution with the moments of `n` samples."""
+    # It takes long to import.
+    from river import proba
+
+    return proba.Gaussian._from_state(n, mean, variance, 0)  # type: ignore[no-untyped-call]

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .kernels.layout import HORIZON, LIFETIME
+from .kernels.layout import OFFSET
 from .trees import MondrianTrees, Node
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ def _nodes(model: MondrianForest[Any], tree: int) -> list[Any]:
     return [] if model._trees is None else model._trees.read(tree)
 
 
-def _raw(trees: MondrianTrees[Any], dim: int, value: float) -> float:
-    """Return a scaled value in the feature's own units."""
-    return float(value / trees.scaling[1, dim] + trees.scaling[0, dim])
+def _name(model: MondrianForest[Any], dim: int) -> Any:
+    """Return what a tree's dimension is called."""
+    return model.features[dim] if model.directions is None else f"direction {dim}"
 
 
 def _distance(node: Node, values: Any) -> float:
@@ -42,7 +43,7 @@ def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str
         return "nothing has been learned yet"
     summary = model._summary(x)
     trees = model._grown()
-    row = trees.rows[0].astype(np.float64)
+    row = trees.rows[0, int(trees.trees[tree, OFFSET]) // 4 :].astype(np.float64)
     lines = [f"tree {tree} of {model.n_estimators}"]
     number = 0
     stays = 1.0
@@ -58,9 +59,9 @@ def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str
             text = model._leaf_text(node)
             lines.append(f"{indent}leaf{' (paused)' if node.paused else ''} {text} ({about})")
             break
-        name = model.features[node.dim]
+        name = _name(model, node.dim)
         value = values[node.dim]
-        threshold = _raw(trees, node.dim, node.cut)
+        threshold = trees.cut_of(tree, node.dim, node.cut)[1]
         if math.isnan(value):
             left, right = nodes[node.left], nodes[node.right]
             near, far = _distance(left, values), _distance(right, values)
@@ -82,7 +83,6 @@ def to_dataframe(model: MondrianForest[Any], tree: int) -> pd.DataFrame:
 
     nodes = _nodes(model, tree)
     trees = model._grown()
-    features = model.features
     frame = pd.DataFrame(
         {
             "parent": [node.parent for node in nodes],
@@ -92,9 +92,10 @@ def to_dataframe(model: MondrianForest[Any], tree: int) -> pd.DataFrame:
             "is_leaf": [node.is_leaf for node in nodes],
             "paused": [node.paused for node in nodes],
             "time": [node.time for node in nodes],
-            "feature": [None if node.is_leaf else features[node.dim] for node in nodes],
+            "feature": [None if node.is_leaf else _name(model, node.dim) for node in nodes],
             "threshold": [
-                math.nan if node.is_leaf else _raw(trees, node.dim, node.cut) for node in nodes
+                math.nan if node.is_leaf else trees.cut_of(tree, node.dim, node.cut)[1]
+                for node in nodes
             ],
             "n_samples": [node.n_samples for node in nodes],
             **model._columns(nodes),
@@ -124,7 +125,7 @@ def draw(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
             across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
     times = [node.time for node in nodes if not node.is_leaf]
     latest = max(times, default=1.0)
-    end = min(float(model._grown().reals[[LIFETIME, HORIZON]].min()), 1.1 * latest)
+    end = float(min(model._grown().end_of(tree), 1.1 * latest))
     colors = model._colors(nodes)
 
     def height(node: Node) -> float:
@@ -150,42 +151,89 @@ def draw(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
     return ax
 
 
+def _clip(
+    polygon: NDArray[np.float64], normal: NDArray[np.float64], threshold: float
+) -> NDArray[np.float64]:
+    """Return the part of a convex polygon, shape (corners, 2), where <normal, x> <= threshold."""
+    heights = polygon @ normal - threshold
+    corners = []
+    for i, height in enumerate(heights):
+        if height <= 0.0:
+            corners.append(polygon[i])
+        following = (i + 1) % len(polygon)
+        if (height < 0.0) != (heights[following] < 0.0) and height != heights[following]:
+            share = height / (height - heights[following])
+            corners.append(polygon[i] + share * (polygon[following] - polygon[i]))
+    return np.array(corners).reshape(-1, 2)
+
+
+def cells_of_plane(
+    trees: MondrianTrees[Any], tree: int, nodes: list[Any], time: float = math.inf
+) -> dict[int, NDArray[np.float64]]:
+    """Return the cells of a tree over two features at a time, within the range of the samples.
+
+    They are polygons, shape (corners, 2), by the number of the node.
+    """
+    low, high = trees.ranges()
+    margin = 0.02 * np.maximum(high - low, 1e-9)
+    low, high = low - margin, high + margin
+    cells = {0: np.array([low, [high[0], low[1]], high, [low[0], high[1]]])}
+    for i, node in enumerate(nodes):
+        if i not in cells or node.is_leaf or node.time > time:
+            continue
+        cell = cells.pop(i)
+        normal, threshold = trees.cut_of(tree, node.dim, node.cut)
+        cells[node.left] = _clip(cell, normal, threshold)
+        cells[node.right] = _clip(cell, -normal, -threshold)
+    return cells
+
+
+def _name_axes(ax: Axes, names: list[Any], title: str) -> None:
+    ax.autoscale_view()
+    ax.set_xlabel(str(names[0]))
+    ax.set_ylabel(str(names[1]))
+    ax.set_title(title)
+
+
+def _check_plane(names: list[Any]) -> None:
+    if len(names) != 2:
+        raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
+
+
 def draw_partition(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
     """Draw the cells of a tree over two features, and the boxes of their samples."""
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Polygon
 
-    features = model.features
-    if len(features) != 2:
-        raise ValueError(f"a partition is drawn for two features, there are {len(features)}")
+    _check_plane(model.features)
     ax = _axes(ax)
     nodes = _nodes(model, tree)
     trees = model._grown()
     colors = model._colors(nodes)
-    root = nodes[0]
-    margin = 0.02 * np.maximum(root.upper - root.lower, 1e-9)
-    cells = {0: (root.lower - margin, root.upper + margin)}
+    # A box without width is drawn as a line.
+    widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
+    for i, cell in cells_of_plane(trees, tree, nodes).items():
+        ax.add_patch(Polygon(cell, facecolor=colors[i], alpha=0.25))
+        ax.add_patch(Polygon(cell, fill=False, edgecolor="0.4", lw=0.5))
+        held = cell
+        for dim in range(len(nodes[i].lower)):
+            for sign, bound in ((1.0, nodes[i].upper[dim]), (-1.0, nodes[i].lower[dim])):
+                normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
+                held = _clip(held, sign * normal, sign * threshold)
+        ax.add_patch(Polygon(held, facecolor=colors[i], edgecolor=colors[i]))
+    _name_axes(ax, model.features, f"partition of tree {tree}")
+    return ax
 
-    def corners(lower: Any, upper: Any) -> tuple[tuple[float, float], float, float]:
-        left, bottom = (_raw(trees, d, lower[d]) for d in range(2))
-        right, top = (_raw(trees, d, upper[d]) for d in range(2))
-        return (left, bottom), right - left, top - bottom
 
-    for i, node in enumerate(nodes):
-        lower, upper = cells.pop(i)
-        if node.is_leaf:
-            color = colors[i]
-            ax.add_patch(Rectangle(*corners(lower, upper), facecolor=color, alpha=0.25))
-            ax.add_patch(Rectangle(*corners(lower, upper), fill=False, edgecolor="0.4", lw=0.5))
-            ax.add_patch(
-                Rectangle(*corners(node.lower, node.upper), facecolor=color, edgecolor=color)
-            )
-            continue
-        below, above = upper.copy(), lower.copy()
-        below[node.dim] = above[node.dim] = node.cut
-        cells[node.left] = (lower, below)
-        cells[node.right] = (above, upper)
-    ax.autoscale_view()
-    ax.set_xlabel(str(features[0]))
-    ax.set_ylabel(str(features[1]))
-    ax.set_title(f"partition of tree {tree}")
+def draw_cells(
+    trees: MondrianTrees[Any], tree: int, names: list[Any], time: float, ax: Axes | None
+) -> Axes:
+    """Draw the cells of a tree over two features at a time."""
+    from matplotlib.patches import Polygon
+
+    _check_plane(names)
+    ax = _axes(ax)
+    cells = cells_of_plane(trees, tree, trees.read(tree), time)
+    for cell in cells.values():
+        ax.add_patch(Polygon(cell, fill=False, edgecolor="0.2", lw=0.8))
+    _name_axes(ax, names, f"partition {tree}: {len(cells)} cells")
     return ax

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from .arguments import check_integer, is_real
+from .directions import Directions
 from .forest import MondrianForest
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
-from .mixture import GaussianMixture
+from .mixture import GaussianMixture, gaussian
 from .targets import TargetNode, TargetTrees
 from .trees import WARM_UP
 
@@ -42,7 +43,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     n_estimators
         Number of trees.
     lifetime
-        Time at which the trees stop being cut, in units of the scaled features. With
+        Time at which the trees stop being cut, in units of the scaled features. A frozen
+        distribution of `scipy.stats` is drawn from once for each tree. With
         `posterior="mean"` it may be a function that gives the lifetime after n samples, 1, 2, ...,
         and never falls. The trees run on then without being built anew: they are cut without
         end and read at the lifetime, so that memory and time do not depend on it.
@@ -59,8 +61,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         `noise_variance` fixed or a finite lifetime, too).
     gamma2
         How fast a node's mean may move away from its parent's, per unit of time. None stands for
-        R / (2 log2 n) times a power of 2, with R the sum of the features' ranges (their number,
-        as they are scaled).
+        R / (2 log2 n) times a power of 2, with R the sum of the ranges that are cut (the number of
+        features, as they are scaled).
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None stands
         for gamma1 / K.
@@ -68,6 +70,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
         and means go on learning. Samples are not stored any more once all trees are there and the
         first 256 samples are over. None sets no limit.
+    directions
+        Directions in which to cut, as for `MondrianForestClassifier`.
     scale
         Whether to divide each feature by its range, as `MondrianForestClassifier` does.
     n_jobs
@@ -121,13 +125,14 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     def __init__(
         self,
         n_estimators: int = 10,
-        lifetime: float | Callable[[int], float] = math.inf,
+        lifetime: Any = math.inf,
         posterior: str = "gaussian",
         min_samples_split: int = 2,
         gamma1: float | None = None,
         gamma2: float | None = None,
         noise_variance: float | None = None,
         max_nodes: int | None = None,
+        directions: Directions = None,
         scale: bool = True,
         n_jobs: int = 1,
         seed: int | None = None,
@@ -154,6 +159,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         self.gamma2 = gamma2
         self.noise_variance = noise_variance
         self.max_nodes = max_nodes
+        self.directions = directions
         self.scale = scale
         self.n_jobs = n_jobs
         self.seed = seed
@@ -161,16 +167,12 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     def _make_trees(self) -> TargetTrees:
         return TargetTrees(
-            self.n_estimators,
-            math.inf if callable(self.lifetime) else self.lifetime,
+            self._partitions(math.inf if callable(self.lifetime) else self.lifetime),
             self.posterior == "mean",
             self.min_samples_split,
             self.gamma1,
             self.gamma2,
             self.noise_variance,
-            self.max_nodes,
-            self.scale,
-            self.seed,
         )
 
     @property
@@ -266,10 +268,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             mean, variance = self._predict(x, self._trees)
         if not with_dist:
             return mean
-        # It takes long to import.
-        from river import proba
-
-        return proba.Gaussian._from_state(self.n_samples, mean, variance, 0)  # type: ignore[no-untyped-call]
+        return gaussian(self.n_samples, mean, variance)
 
     def _need_distribution(self) -> None:
         if self.posterior == "mean":

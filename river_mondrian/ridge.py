@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
 from .arguments import check_integer, check_positive
 from .features.base import Array, CompiledMap, FeatureMap
 from .features.isolation import IsolationFeatures
-from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
+from .inputs import read_frame
 from .kernels import maps, ridge
-from .linear import Learner, Weights
+from .linear import TargetLearner, Weights
+from .mixture import gaussian
 
 
 class _Posterior(Weights):
@@ -209,7 +209,7 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     return float(special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))
 
 
-class RidgeRegressor(Learner[_Posterior], base.MiniBatchRegressor):
+class RidgeRegressor(TargetLearner[_Posterior]):
     """Exact online Bayesian ridge regression on a feature map.
 
     A linear model on the outputs of `features` with a normal prior on its weights, whose posterior
@@ -242,6 +242,8 @@ class RidgeRegressor(Learner[_Posterior], base.MiniBatchRegressor):
     it. A further mean takes time proportional to the number of outputs, a distribution O(C^2).
     Memory is 4 C^2 bytes, up to half as much again while C grows: 16 MB at the default limit.
     Columns count from when they first differ from 0.
+
+    A weight divides the variance of its sample's noise.
 
     Where a map is built anew while samples come (see `IsolationFeatures`), the stored samples are
     learned once more, 32 in each call; predictions come from the map before until then.
@@ -338,58 +340,6 @@ class RidgeRegressor(Learner[_Posterior], base.MiniBatchRegressor):
 
         return stats.invgamma(half, scale=0.5 * self._current.residual)
 
-    # Learning.
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn a sample.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number.
-        y
-            A finite number.
-        w
-            Weight of the sample, at least 0: its noise variance is divided by it.
-
-        Raises
-        ------
-        TypeError
-            If a value or the target is no number.
-        ValueError
-            If a value is infinite or too large for single precision, the target is not finite, or
-            the weight is negative or not finite.
-
-        """
-        self._learn(x, check_target(y), check_weight(w))
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
-        """Learn the rows of a frame, in order.
-
-        The result is that of `learn_one` on each row.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-        y
-            The targets of its rows.
-        w
-            Weight of all rows, or their weights.
-
-        Raises
-        ------
-        TypeError
-            If a column or the targets hold something that is no number.
-        ValueError
-            If a value is infinite, a target not finite, a weight negative, a column doubled or a
-            length wrong; nothing has been learned then.
-
-        """
-        _, names, columns = read_frame(X)
-        targets = read_targets(y, len(columns))
-        self._learn_rows(names, columns, targets, read_weights(w, len(columns)))
-
     # Predicting.
 
     def _scale(self) -> float:
@@ -430,10 +380,7 @@ class RidgeRegressor(Learner[_Posterior], base.MiniBatchRegressor):
         if not with_dist:
             return mean
         n = 1 if posterior is None else max(1, posterior.n_samples)
-        # It takes long to import.
-        from river import proba
-
-        return proba.Gaussian._from_state(n, mean, self._scale() * variance, 0)  # type: ignore[no-untyped-call]
+        return gaussian(n, mean, self._scale() * variance)
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Predict the targets of the rows of a frame.

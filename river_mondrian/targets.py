@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .kernels import gaussian, tuning
 from .kernels import layout as at
 from .mixture import GaussianMixture
-from .trees import Carried, MondrianTrees, Node
+from .trees import Carried, MondrianTrees, Node, Partitions
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
 # these; here they are chosen, too.
@@ -51,8 +51,8 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     Parameters
     ----------
-    n_trees, lifetime, max_nodes, scale, seed
-        As for `MondrianTrees`.
+    partitions
+        What all kinds of trees are told.
     pools
         Whether nodes have plain means instead of the Gaussian posterior.
     min_samples_split
@@ -68,23 +68,19 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     def __init__(
         self,
-        n_trees: int,
-        lifetime: float,
-        pools: bool,
-        min_samples_split: int,
-        gamma1: float | None,
-        gamma2: float | None,
-        noise_variance: float | None,
-        max_nodes: int | None,
-        scale: bool,
-        seed: int | None,
+        partitions: Partitions,
+        pools: bool = False,
+        min_samples_split: int = 2,
+        gamma1: float | None = None,
+        gamma2: float | None = None,
+        noise_variance: float | None = None,
     ) -> None:
         self.pools = pools
         self.min_samples_split = min_samples_split
         self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
         # The choice: powers of 2 on the reference's gamma2, of `NOISE_STEP` on its noise.
         self.choice = (0, 0)
-        super().__init__(n_trees, lifetime, max_nodes, scale, seed)
+        super().__init__(partitions)
 
     def _set_up(self) -> None:
         self.shared[at.MIN_SPLIT] = self.min_samples_split
@@ -180,7 +176,8 @@ class TargetTrees(MondrianTrees[TargetNode]):
             # The rest of the targets' variance is that of a leaf's mean.
             weight, _, squares = self.reals[at.Y_WEIGHT : at.Y_SQUARES + 1].tolist()
             rest = squares / weight - self.noise_variance if weight > 0.0 else 0.0
-            rise = 0.5 * math.tanh(0.5 * gamma2 * self.reals[at.LIFETIME])
+            lifetimes = self.trees.view(np.float64)[:, at.LIFETIME]
+            rise = float(np.mean(0.5 * np.tanh(0.5 * gamma2 * lifetimes)))
             gamma1 = max(rest / max(rise, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
@@ -280,8 +277,8 @@ class TargetTrees(MondrianTrees[TargetNode]):
     # Reading.
 
     def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
-        target_at = int(self.shared[at.DIM_CAPACITY])
-        lifetime = float(min(self.reals[at.LIFETIME], self.horizon))
+        target_at = int(self.shared[at.N_VALUES])
+        lifetime = self.end_of(t)
         noise = 1.0 if self.pools else float(self.trees.view(np.float64)[t, at.NOISE])
 
         def reals(row: NDArray[np.int32], start: int) -> list[float]:

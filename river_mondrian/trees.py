@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
@@ -18,9 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arena import Arena
+from .arguments import draw_lifetimes
+from .directions import Directions
 from .kernels import layout as at
-from .kernels import mondrian
+from .kernels import mondrian, scaling
 from .kernels.memory import LARGEST
+from .lift import Lift
 
 NAN_BITS = 0x7FC00000
 
@@ -31,11 +34,43 @@ WARM_UP = 256
 _NOT_PICKLED = [at.NODES, at.COUNTS, at.ROW_CAPACITY, at.COUNT_CAPACITY, at.NEED_ROWS]
 _NOT_PICKLED += [at.WALK_REF, at.WALK_PARENT, at.WALK_SIDE, at.WALK_TAU, at.WALK_POINT, at.WALK_END]
 
+# Rows that are predicted at once.
+PREDICTED_ROWS = 8192
+
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
 BATCH_LANES = 4
 
 
 Carried = Callable[[int, NDArray[np.int32]], tuple[bool, bool, tuple[Any, ...]]]
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """What Mondrian trees of all kinds are told.
+
+    Parameters
+    ----------
+    n_trees
+        Number of trees.
+    lifetime
+        Time at which the trees stop being cut, or a distribution from which each draws its own.
+    directions
+        Cut directions; None for the axes.
+    max_nodes
+        Nodes (leaves and internal ones) at which a tree stops being cut.
+    scale
+        Whether inputs are divided by their range over the warm-up.
+    seed
+        Seed of the random numbers.
+
+    """
+
+    n_trees: int
+    lifetime: Any
+    directions: Directions = None
+    max_nodes: int | None = None
+    scale: bool = False
+    seed: int | None = None
 
 
 @dataclass
@@ -61,22 +96,7 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 
 class MondrianTrees(abc.ABC, Generic[AnyNode]):
-    """Mondrian trees over one store of points.
-
-    Parameters
-    ----------
-    n_trees
-        Number of trees.
-    lifetime
-        Time at which the trees stop being cut.
-    max_nodes
-        Nodes (leaves and internal ones) at which a tree stops being cut.
-    scale
-        Whether dimensions are divided by their range over the warm-up.
-    seed
-        Seed of the trees' random numbers.
-
-    """
+    """Mondrian trees over one store of points."""
 
     # What `_finish` makes from the rest.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
@@ -96,30 +116,31 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
     # Words of a point besides its values and links.
     _POINT_WORDS: ClassVar[int]
 
-    def __init__(
-        self,
-        n_trees: int,
-        lifetime: float,
-        max_nodes: int | None,
-        scale: bool,
-        seed: int | None,
-    ) -> None:
+    def __init__(self, partitions: Partitions) -> None:
+        n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
         self.n_points = 0
         self.n_samples = 0
-        self.scale = scale
+        self.scale = partitions.scale
         self.full = False
         self.bounded = max_nodes is not None
+        directions = partitions.directions
+        self.lift = None if directions is None else Lift(directions, n_trees, seed)
         self.trees = np.zeros((n_trees, at.TREE_WIDTH), dtype=np.int64)
         self.trees[:, at.ROOT] = at.EMPTY
         states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
         self.trees[:, at.RNG] = states.view(np.int64)
+        lifetimes = draw_lifetimes(partitions.lifetime, n_trees, seed)
+        self.trees.view(np.float64)[:, at.LIFETIME] = lifetimes
         self.shared = np.zeros(at.FOREST_WIDTH, dtype=np.int64)
         self.shared[at.N_TREES] = n_trees
-        self.shared[at.DIM_CAPACITY] = 1
+        self.shared[at.INPUT_CAPACITY] = self.shared[at.DIM_CAPACITY] = 1
+        if self.lift is not None:
+            self.shared[at.N_DIMS] = self.shared[at.DIM_CAPACITY] = self.lift.n_dims
+            if self.lift.n_sets > 1:
+                self.trees[:, at.OFFSET] = 4 * self.lift.n_dims * np.arange(n_trees)
         self.shared[at.COUNT_WIDTH] = 4
         self.shared[at.MAX_SPLITS] = 2**62 if max_nodes is None else (max_nodes - 1) // 2
         self.reals = self.shared.view(np.float64)
-        self.reals[at.LIFETIME] = lifetime
         self.reals[at.HORIZON] = math.inf
         self._set_up()
         self.scaling = np.array([[0.0], [1.0]])
@@ -142,20 +163,22 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         shared = self.shared
         shared[at.BOX] = at.CLASSES + self._carried_words()
         shared[at.NODE_WIDTH] = shared[at.BOX] + 2 * shared[at.DIM_CAPACITY]
-        shared[at.LINKS] = shared[at.DIM_CAPACITY] + self._POINT_WORDS
+        n_sets = 1 if self.lift is None else self.lift.n_sets
+        shared[at.N_VALUES] = n_sets * shared[at.DIM_CAPACITY]
+        shared[at.LINKS] = shared[at.N_VALUES] + self._POINT_WORDS
         shared[at.POINT_WIDTH] = shared[at.LINKS] + len(self.trees)
 
     def _finish(self) -> None:
         """Make what is derived from the rest and not pickled."""
-        capacity = int(self.shared[at.DIM_CAPACITY])
-        self.values = np.full((1, capacity), np.nan)
+        self.values = np.full((1, int(self.shared[at.INPUT_CAPACITY])), np.nan)
         self.vector = self.values[0]
-        self.rows = np.empty((1, capacity), dtype=np.float32)
+        self.rows = np.empty((1, int(self.shared[at.N_VALUES])), dtype=np.float32)
         self.reals = self.shared.view(np.float64)
         # The kernels get addresses: of the forest's integers here, of the rest among them.
         self.address = int(self.shared.ctypes.data)
         self.shared[at.TREES] = self.trees.ctypes.data
         self.shared[at.SCALING] = self.scaling.ctypes.data
+        self.shared[at.LIFT] = 0 if self.lift is None else self.lift.finish()
         self.values_address = int(self.values.ctypes.data)
         self.row_address = int(self.rows.ctypes.data)
         self._reserve_points(self.n_points)
@@ -195,7 +218,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         state["trees"] = self.trees.copy()
         state["trees"][:, _NOT_PICKLED] = 0
         state["shared"] = self.shared.copy()
-        state["shared"][[at.SCALING, at.TREES, at.POINTS, at.POINT_CAPACITY]] = 0
+        state["shared"][[at.SCALING, at.LIFT, at.TREES, at.POINTS, at.POINT_CAPACITY]] = 0
         if self.warm_up is not None and self.scale:
             state["warm_up"] = self.warm_up[: self.n_samples].copy()
         state["nodes"] = self.nodes.pack(self.trees[:, at.N_ROWS].tolist())
@@ -217,51 +240,67 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         size = sum(array.nbytes + 128 for array in arrays)
         if self.warm_up is not None:
             size += self.warm_up.nbytes
+        if self.lift is not None:
+            size += self.lift.nbytes
         return size + self.nodes.nbytes + self.points.nbytes + self.counts.nbytes
 
     # Growth.
 
     @property
-    def n_dims(self) -> int:
-        """Number of dimensions in use."""
-        return int(self.shared[at.N_DIMS])
+    def n_inputs(self) -> int:
+        """Number of features in use."""
+        return int(self.shared[at.N_INPUTS])
 
-    def add_dims(self, first_values: NDArray[np.float64]) -> None:
-        """Add dimensions, each with the first value that was seen in it."""
-        old = int(self.shared[at.DIM_CAPACITY])
-        n_dims = self.n_dims
-        wanted = n_dims + len(first_values)
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        old = int(self.shared[at.INPUT_CAPACITY])
+        n_inputs = self.n_inputs
+        wanted = n_inputs + len(names)
+        capacity = old
         if wanted > old:
             # The first sample's features get exact room; later ones some to spare.
-            new = wanted if n_dims == 0 else max(wanted, old + old // 8)
-            box = int(self.shared[at.BOX])
-            self.shared[at.DIM_CAPACITY] = new
-            self._set_widths()
-            self.nodes.relayout(
-                int(self.shared[at.NODE_WIDTH]),
-                [(0, 0, box + old), (box + old, box + new, old)],
-                NAN_BITS,
-            )
-            self.points.relayout(
-                int(self.shared[at.POINT_WIDTH]),
-                [(0, 0, old), (old, new, self._POINT_WORDS + len(self.trees))],
-                NAN_BITS,
-            )
-            scaling = np.vstack([np.zeros(new), np.ones(new)])
-            scaling[:, :old] = self.scaling
-            self.scaling = scaling
+            capacity = wanted if n_inputs == 0 else max(wanted, old + old // 8)
+        if self.lift is not None:
+            self.lift.add_inputs(names, capacity)
+        elif capacity > old:
+            self._add_dims(old, capacity)
+        if capacity > old:
+            self.shared[at.INPUT_CAPACITY] = capacity
+            scales = np.vstack([np.zeros(capacity), np.ones(capacity)])
+            scales[:, :old] = self.scaling
+            self.scaling = scales
             if self.warm_up is not None:
-                rows = np.full((len(self.warm_up), new), np.nan)
+                rows = np.full((len(self.warm_up), capacity), np.nan)
                 rows[:, :old] = self.warm_up
                 self.warm_up = rows
-            self._finish()
-        if self.n_samples > 0:
-            self.shared[at.HAS_MISSING] = 1
+        if self.scale or self.lift is not None:
+            # With directions, a feature counts as its first value before it appears.
+            self.scaling[0, n_inputs:wanted] = first_values
         if self.scale:
-            magnitudes = np.abs(first_values)
-            self.scaling[0, n_dims:wanted] = first_values
-            self.scaling[1, n_dims:wanted] = _factors(np.zeros(len(first_values)), magnitudes)
-        self.shared[at.N_DIMS] = wanted
+            factors = _factors(np.zeros(len(first_values)), np.abs(first_values))
+            self.scaling[1, n_inputs:wanted] = factors
+        self.shared[at.N_INPUTS] = wanted
+        if self.lift is None:
+            self.shared[at.N_DIMS] = wanted
+            if self.n_samples > 0:
+                self.shared[at.HAS_MISSING] = 1
+        self._finish()
+
+    def _add_dims(self, old: int, new: int) -> None:
+        """Make room for more dimensions."""
+        box = int(self.shared[at.BOX])
+        self.shared[at.DIM_CAPACITY] = new
+        self._set_widths()
+        self.nodes.relayout(
+            int(self.shared[at.NODE_WIDTH]),
+            [(0, 0, box + old), (box + old, box + new, old)],
+            NAN_BITS,
+        )
+        self.points.relayout(
+            int(self.shared[at.POINT_WIDTH]),
+            [(0, 0, old), (old, new, self._POINT_WORDS + len(self.trees))],
+            NAN_BITS,
+        )
 
     # Learning.
 
@@ -327,8 +366,11 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         if np.fmax.reduce(magnitudes, initial=0.0) > LARGEST:
             return int(np.nanargmax(magnitudes))
         n = self.n_samples + 1
-        self._fit_scaling(self.warm_up[:n, : self.n_dims])
-        mondrian.store(self.address, self.warm_up.ctypes.data, n, 0)
+        self._fit_scaling(self.warm_up[:n, : self.n_inputs])
+        if self.lift is not None:
+            self.lift.redraw()
+            self.lift.forget()
+        scaling.store(self.address, self.warm_up.ctypes.data, n, 0)
         self._count(1)
         if n == WARM_UP:
             self.warm_up = None
@@ -343,9 +385,9 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         seen = low <= high
         low = np.where(seen, low, 0.0)
         high = np.where(seen, high, 0.0)
-        n_dims = values.shape[1]
-        self.scaling[0, :n_dims] = low
-        self.scaling[1, :n_dims] = _factors(high - low, np.abs(low))
+        n_inputs = values.shape[1]
+        self.scaling[0, :n_inputs] = low
+        self.scaling[1, :n_inputs] = _factors(high - low, np.abs(low))
 
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
@@ -372,7 +414,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
             part = np.ascontiguousarray(values[start : start + n])
             # The points stay in the store unless the forest is full.
             self._reserve_points(self.n_points + n)
-            mondrian.store(self.address, part.ctypes.data, n, self.n_points)
+            scaling.store(self.address, part.ctypes.data, n, self.n_points)
             put(start, n, self.n_points)
             mondrian.set_walks(self.address, self.n_points, self.n_points + n)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), len(self.trees), n_jobs)
@@ -413,20 +455,61 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         n_jobs: int,
     ) -> NDArray[np.float64]:
         """Predict rows of checked values by a kernel; returns an array, shape (n, width)."""
-        n = len(values)
-        out = np.empty((n, width))
-        rows = np.empty((n, self.rows.shape[1]), dtype=np.float32)
-        mondrian.scale_rows(self.address, rows.ctypes.data, values.ctypes.data, n)
+        out = np.empty((len(values), width))
+        for first in range(0, len(values), PREDICTED_ROWS):
+            block = np.ascontiguousarray(values[first : first + PREDICTED_ROWS])
+            n = len(block)
+            rows = np.empty((n, self.rows.shape[1]), dtype=np.float32)
+            scaling.scale_rows(self.address, rows.ctypes.data, block.ctypes.data, n)
+            results = out[first:]
 
-        def part(start: int, stop: int) -> None:
-            row = rows.ctypes.data + start * rows.strides[0]
-            result = out.ctypes.data + start * out.strides[0]
-            predict(self.address, row, stop - start, result)
+            def part(
+                start: int, stop: int, rows: Any = rows, results: NDArray[np.float64] = results
+            ) -> None:
+                row = rows.ctypes.data + start * rows.strides[0]
+                result = results.ctypes.data + start * results.strides[0]
+                predict(self.address, row, stop - start, result)
 
-        self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
+            self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
         return out
 
     # Reading.
+
+    def end_of(self, t: int) -> float:
+        """Return the time at which a tree ends, as it is read now."""
+        return float(min(self.trees.view(np.float64)[t, at.LIFETIME], self.reals[at.HORIZON]))
+
+    def cut_of(self, t: int, dim: int, cut: float) -> tuple[NDArray[np.float64], float]:
+        """Return what a tree's cut says of raw values: coefficients of the features, a threshold.
+
+        Samples whose coefficients times values add up to no more than the threshold go left.
+        """
+        offsets, factors = self.scaling[:, : self.n_inputs]
+        if self.lift is None:
+            one = np.zeros(self.n_inputs)
+            one[dim] = 1.0
+            return one, float(cut / factors[dim] + offsets[dim])
+        raw = self.lift.of_tree(t)[dim] * factors
+        return raw, float(cut + raw @ offsets)
+
+    def directions(self, t: int, names: Sequence[Hashable]) -> list[dict[Any, float]]:
+        """Return the directions that a tree cuts, as mappings from feature to coefficient."""
+        if not 0 <= t < len(self.trees):
+            raise ValueError(f"there are trees 0 to {len(self.trees) - 1}, got {t!r}")
+        if self.lift is None:
+            return [{name: 1.0} for name in names]
+        rows = self.lift.of_tree(t) * self.scaling[1, : self.n_inputs]
+        return [{n: v for n, v in zip(names, row, strict=True) if v} for row in rows.tolist()]
+
+    def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the lowest and highest value of each feature that any sample has had."""
+        if self.lift is None:
+            root = self.read(0)[0]
+            low, high = root.lower, root.upper
+        else:
+            low, high = self.lift.ranges()
+        offsets, factors = self.scaling[:, : self.n_inputs]
+        return low / factors + offsets, high / factors + offsets
 
     def read(self, t: int, hidden: bool = False) -> list[AnyNode]:
         """Read a tree's nodes in preorder.
@@ -441,7 +524,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         """
         shared = self.shared
         n_dims, capacity, box = (int(shared[i]) for i in (at.N_DIMS, at.DIM_CAPACITY, at.BOX))
-        lifetime = float(min(self.reals[at.LIFETIME], self.reals[at.HORIZON]))
+        end = self.end_of(t)
+        first = int(self.trees[t, at.OFFSET]) // 4
         heads = self.nodes.rows(t, int(self.trees[t, at.N_ROWS]))
         boxes = heads.view(np.float32)
         points = self.points.rows(0, self.n_points)
@@ -458,7 +542,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
             if parent >= 0:
                 setattr(nodes[parent], side, number)
             if ref < 0:
-                lower = upper = point_values[~ref, :n_dims].astype(np.float64)
+                lower = upper = point_values[~ref, first : first + n_dims].astype(np.float64)
                 n_samples = 1
                 is_leaf, paused, extra = carried(ref, points[~ref])
             else:
@@ -467,13 +551,13 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
                 upper = boxes[ref, box + capacity : box + capacity + n_dims].astype(np.float64)
                 n_samples = int(head[at.COUNT])
                 is_leaf, paused, extra = carried(ref, head)
-            delta = lifetime - tau if is_leaf else float(boxes[ref, at.DELTA])
+            delta = end - tau if is_leaf else float(boxes[ref, at.DELTA])
             node = self._NODE(
                 parent,
                 depth,
                 is_leaf,
                 paused,
-                lifetime if is_leaf else tau + delta,
+                end if is_leaf else tau + delta,
                 delta,
                 -1 if is_leaf else int(head[at.DIM]),
                 math.nan if is_leaf else float(boxes[ref, at.CUT]),

@@ -16,6 +16,7 @@ from scipy import stats
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.features.mondrian import _MondrianMap
+from river_mondrian.trees import Partitions
 
 LEVEL = 0.01
 SEEDS = range(4)
@@ -31,8 +32,8 @@ def mapping(row):
 
 
 def grown(X, n_partitions, seed):
-    made = _MondrianMap(n_partitions, GRID, seed)
-    made.add_dims(X[0])
+    made = _MondrianMap(Partitions(n_partitions, math.inf, seed=seed), GRID)
+    made.add_inputs(list(range(X.shape[1])), X[0])
     for row in X:
         assert made.learn(row.ctypes.data) == -1
     return made
@@ -45,8 +46,8 @@ def columns(made, rows):
 
 def test_one_walk_finds_the_cells_of_all_lifetimes():
     X = samples(200)
-    made = _MondrianMap(5, GRID, 1)
-    made.add_dims(X[0])
+    made = _MondrianMap(Partitions(5, math.inf, seed=1), GRID)
+    made.add_inputs(list(range(X.shape[1])), X[0])
     first = []
     for row in X:
         made.learn(row.ctypes.data)

@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 from river import checks, datasets, optim
+from scipy import stats
 
 from river_mondrian import (
     DensityForest,
@@ -38,6 +39,13 @@ MODELS = {
     "paused regressor": MondrianForestRegressor(n_estimators=3, min_samples_split=6, seed=3),
     "means": MondrianForestRegressor(n_estimators=3, posterior="mean", seed=3),
     "growing": MondrianForestRegressor(n_estimators=3, lifetime=math.sqrt, posterior="mean"),
+    "oblique": MondrianForestClassifier(
+        n_estimators=3, lifetime=stats.gamma(2.0), directions=4, seed=3
+    ),
+    "given": MondrianForestClassifier(
+        n_estimators=3, directions=[{"0": 1.0, "1": 2.0}, {"2": 1.0}], seed=3
+    ),
+    "oblique regressor": MondrianForestRegressor(n_estimators=3, directions=4),
     "dual laplace": DualOGDClassifier(),
     "dual gaussian": DualOGDClassifier(kernel="gaussian"),
     "dual anne": DualOGDClassifier(IsolationFeatures(20, 8, pool_size=40, seed=3)),
@@ -46,9 +54,11 @@ MODELS = {
     "binning": RandomBinningFeatures(seed=3),
     "mondrian": MondrianFeatures(),
     "seeded mondrian": MondrianFeatures(n_partitions=5, lifetime=0.5, seed=3),
+    "oblique mondrian": MondrianFeatures(5, stats.uniform(0.2, 1.0), directions=4, seed=3),
     "ogd mondrian": OGDClassifier(MondrianFeatures(n_partitions=5, seed=3)),
     "auto": OGDRegressor(MondrianFeatures(n_partitions=4, lifetime="auto")),
     "seeded auto": OGDClassifier(MondrianFeatures(4, "auto", seed=3), loss="log"),
+    "oblique auto": OGDRegressor(MondrianFeatures(4, "auto", directions=3)),
     "nystrom": NystromFeatures(n_landmarks=20),
     "anne": IsolationFeatures(seed=3),
     "iforest": IsolationFeatures(n_cells=4, pool_size=50, method="iforest", seed=3),

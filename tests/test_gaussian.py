@@ -13,6 +13,7 @@ from scipy import stats
 from river_mondrian.kernels import gaussian, tuning
 from river_mondrian.kernels import layout as at
 from river_mondrian.targets import CHOICES, TargetTrees
+from river_mondrian.trees import Partitions
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -34,25 +35,20 @@ def draw(n, seed, dims=3, places=0):
     return X, 50.0 + np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
 
 
+TREE_ARGUMENTS = ("lifetime", "directions", "max_nodes", "scale")
+
+
 def make(n_trees=1, seed=0, pools=False, **params):
+    own = {name: params.pop(name) for name in list(params) if name in TREE_ARGUMENTS}
     return TargetTrees(
-        n_trees,
-        params.get("lifetime", math.inf),
-        pools,
-        params.get("min_samples_split", 2),
-        params.get("gamma1"),
-        params.get("gamma2"),
-        params.get("noise_variance"),
-        params.get("max_nodes"),
-        params.get("scale", False),
-        seed,
+        Partitions(n_trees, **{"lifetime": math.inf} | own, seed=seed), pools, **params
     )
 
 
 def grow(X, y, w=None, trees=None, **params):
     if trees is None:
         trees = make(**params)
-        trees.add_dims(X[0])
+        trees.add_inputs(list(range(X.shape[1])), X[0])
     w = np.ones(len(y)) if w is None else w
     for x, target, weight in zip(X, y, w, strict=True):
         trees.vector[: len(x)] = x
@@ -233,7 +229,7 @@ def test_the_progressive_likelihood_is_the_twins(places):
 def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     X, y = draw(5000, 2)
     trees = make(n_trees=2)
-    trees.add_dims(X[0])
+    trees.add_inputs(list(range(X.shape[1])), X[0])
     seen = []
     for i, (x, target) in enumerate(zip(X, y, strict=True)):
         trees.vector[:3] = x

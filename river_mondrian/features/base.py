@@ -256,9 +256,30 @@ class FeatureMap(base.MiniBatchTransformer):
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn from a sample."""
 
-    @abc.abstractmethod
     def learn_many(self, X: Any) -> None:
+        """Learn from the rows of a frame; the result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number.
+        ValueError
+            If a value is infinite or too large, or a column is doubled; nothing has been learned
+            then.
+
+        """
+        _, names, columns = read_frame(X)
+        if len(columns):
+            self._learn_rows(names, columns)
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Learn from the rows of a frame."""
+        self._observe_rows(names, columns)
 
     # What learners use, too.
 
@@ -457,8 +478,15 @@ class FeatureMap(base.MiniBatchTransformer):
             If the map cannot map yet.
 
         """
-        first = self._read(X)[1]
-        second = first if Y is None else self._read(Y)[1]
+        first = self._told_apart_many(X)
+        return self._gram(first, first if Y is None else self._told_apart_many(Y))
+
+    def _told_apart_many(self, X: Any) -> Array:
+        """Return what the kernel compares of the rows of a frame."""
+        return self._read(X)[1]
+
+    def _gram(self, first: Array, second: Array) -> NDArray[np.float64]:
+        """Return the kernels of rows, by what is compared of them."""
         if self._ready().dense:
             product: NDArray[np.float64] = first @ second.T
             return product
@@ -487,8 +515,11 @@ class CellFeatures(FeatureMap):
             If the map cannot map yet.
 
         """
-        first = self._output(x).copy()
-        return float((first == self._output(y)).mean())
+        return float((self._told_apart(x) == self._told_apart(y)).mean())
+
+    def _told_apart(self, x: Mapping[Any, Any]) -> Array:
+        """Return what tells a sample's cells from others."""
+        return self._output(x).copy()
 
     def cells_one(self, x: Mapping[Any, Any]) -> NDArray[np.int64]:
         """Return the cell of each partition in which a sample falls.
@@ -584,26 +615,7 @@ class Pooled(FeatureMap):
         self._begin_where_due()
         self._advance()
 
-    def learn_many(self, X: Any) -> None:
-        """Store the rows of a frame while the map is being built.
-
-        The result is that of `learn_one` on each row.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-
-        Raises
-        ------
-        TypeError
-            If a column holds something that is no number.
-        ValueError
-            If a value is infinite or too large, or a column is doubled; nothing has been learned
-            then.
-
-        """
-        _, names, columns = read_frame(X)
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         start = 0
         while start < len(columns) and self._pool is not None:
             stop = start + 1

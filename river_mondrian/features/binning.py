@@ -201,53 +201,15 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         matrix.eliminate_zeros()
         return matrix
 
-    def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
-        """Return the share of partitions in which two samples fall into the same cell.
-
-        Raises
-        ------
-        RuntimeError
-            If the map cannot map yet.
-
-        """
+    def _told_apart(self, x: Mapping[Any, Any]) -> Array:
         compiled = self._ready()
-        found = np.empty((2, compiled.n_out), dtype=np.int64)
-        for out, sample in zip(found, (x, y), strict=True):
-            address = self._locate(sample, compiled)
-            bad = binning.codes(compiled.address, address, out.ctypes.data)
-            if bad >= 0:
-                raise self._bad_input(bad, sample, compiled)
-        return float((found[0] == found[1]).mean())
+        address, found = self._locate(x, compiled), np.empty(compiled.n_out, dtype=np.int64)
+        bad = binning.codes(compiled.address, address, found.ctypes.data)
+        if bad >= 0:
+            raise self._bad_input(bad, x, compiled)
+        return found
 
-    def gram(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
-        """Return the kernel of each row of a frame with each row of another.
-
-        Parameters
-        ----------
-        X
-            A frame.
-        Y
-            Another frame; None stands for the first.
-
-        Returns
-        -------
-        An array with a row per row of `X` and a column per row of `Y`.
-
-        Raises
-        ------
-        RuntimeError
-            If the map cannot map yet.
-
-        """
-        first = self._codes(X)
-        second = first if Y is None else self._codes(Y)
-        both = np.concatenate([first, second])
-        cells, numbers = np.unique(both, return_inverse=True)
-        numbers = numbers.reshape(both.shape)
-        return share_of_equals(numbers[: len(first)], numbers[len(first) :], len(cells))
-
-    def _codes(self, X: Any) -> Array:
-        """Return what tells the cells of rows apart, one number for each row and partition."""
+    def _told_apart_many(self, X: Any) -> Array:
         compiled = self._ready()
         _, names, columns = read_frame(X)
         places, values, starts = self._reader.csr(names, columns)
@@ -263,3 +225,9 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
             out.ctypes.data,
         )
         return out
+
+    def _gram(self, first: Array, second: Array) -> NDArray[np.float64]:
+        both = np.concatenate([first, second])
+        cells, numbers = np.unique(both, return_inverse=True)
+        numbers = numbers.reshape(both.shape)
+        return share_of_equals(numbers[: len(first)], numbers[len(first) :], len(cells))

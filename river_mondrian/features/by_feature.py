@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arena import grown
-from ..inputs import read_frame
 from ..kernels import maps
 from .base import CompiledMap, FeatureMap
 
@@ -115,24 +114,3 @@ class ByFeature(FeatureMap):
         """
         self._reader.add(self._reader.index.read(x))
         self._know()
-
-    def learn_many(self, X: Any) -> None:
-        """Learn from the rows of a frame; the result is that of `learn_one` on each row.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-
-        Raises
-        ------
-        TypeError
-            If a column holds something that is no number.
-        ValueError
-            If a value is infinite or too large, or a column is doubled; nothing has been learned
-            then.
-
-        """
-        _, names, columns = read_frame(X)
-        if len(columns):
-            self._observe_rows(names, columns)

@@ -5,17 +5,28 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_integer, check_positive
+from ..arguments import (
+    ClonesLifetime,
+    check_integer,
+    check_lifetime,
+    check_positive,
+    is_distribution,
+)
 from ..cells import CellNode, CellTrees
-from ..inputs import read_frame
+from ..directions import Directions, check_directions, distances, laplace_transform
 from ..kernels import cells, maps
+from ..reading import draw_cells
+from ..trees import Partitions
 from .base import Array, CellFeatures, CompiledMap, FeatureMap
 from .pool import Pool
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Of lifetime "auto": the number of lifetimes, the first and last in inverse median distances of two
 # samples, and the number of samples from which that is taken.
@@ -28,10 +39,11 @@ class _MondrianMap(CompiledMap):
     _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {"room", "before"}
     _ADDRESSES: ClassVar[Sequence[int]] = (cells.FOREST, cells.ROW, cells.REFS, maps.BEFORE)
 
-    def __init__(self, n_partitions: int, lifetimes: Sequence[float], seed: int | None) -> None:
-        super().__init__(0, n_partitions * len(lifetimes), 0, 0, False, n_words=cells.N_OWN)
-        self.trees = CellTrees(n_partitions, lifetimes, seed)
-        self.n_lifetimes = len(lifetimes)
+    def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
+        n_partitions = partitions.n_trees
+        self.n_lifetimes = 1 if lifetimes is None else len(lifetimes)
+        super().__init__(0, n_partitions * self.n_lifetimes, 0, 0, False, n_words=cells.N_OWN)
+        self.trees = CellTrees(partitions, lifetimes)
         self.record.view(np.float64)[maps.VALUE] = 1.0 / math.sqrt(n_partitions)
         self._finish()
 
@@ -48,10 +60,10 @@ class _MondrianMap(CompiledMap):
         self.record[cells.FOREST] = self.trees.address
         self.record[cells.ROW] = self.trees.row_address
 
-    def add_dims(self, first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen in it."""
-        self.trees.add_dims(first_values)
-        self.record[maps.N_INPUTS] = self.trees.n_dims
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        self.trees.add_inputs(names, first_values)
+        self.record[maps.N_INPUTS] = self.trees.n_inputs
         self._bind()
 
     def learn(self, values: int) -> int:
@@ -72,7 +84,7 @@ class _MondrianMap(CompiledMap):
 
     @property
     def lifetimes(self) -> list[float]:
-        found: list[float] = self.trees.lifetimes.tolist()
+        found: list[float] = self.trees.lifetimes[0].tolist()
         return found if self.n_lifetimes > 1 else []
 
     def transform_stored(self, pool: Any, start: int, stop: int) -> Array:
@@ -106,15 +118,15 @@ class _Start(Pool):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"rows": self.rows}
 
-    def lifetimes(self) -> list[float]:
+    def lifetimes(self, directions: Directions, names: Sequence[Hashable]) -> list[float]:
         """Return a grid of lifetimes about the inverse of the median distance of two samples."""
         rows = np.full((len(self.rows), max(map(len, self.rows))), np.nan)
         for row, values in zip(rows, self.rows, strict=True):
             row[: len(values)] = values
-        gaps = [np.nansum(np.abs(rows[k:] - rows[:-k]), axis=1) for k in (1, 2, 3) if k < len(rows)]
-        distances = np.concatenate([np.zeros(0), *gaps])
-        distances = distances[distances > 0.0]
-        median = float(np.median(distances)) if len(distances) else 1.0
+        gaps = [rows[k:] - rows[:-k] for k in (1, 2, 3) if k < len(rows)]
+        found = distances(directions, names, np.concatenate([rows[:0], *gaps]))
+        found = found[found > 0.0]
+        median = float(np.median(found)) if len(found) else 1.0
         grid: list[float] = (np.geomspace(*GRID_ENDS, GRID_SIZE) / median).tolist()
         return grid
 
@@ -124,7 +136,7 @@ class _Start(Pool):
         return super().nbytes + sum(row.nbytes for row in self.rows)
 
 
-class MondrianFeatures(CellFeatures):
+class MondrianFeatures(ClonesLifetime, CellFeatures):
     """Mondrian features of the Laplace kernel.
 
     Each partition is a Mondrian process on the smallest box around the samples, cut at the
@@ -146,9 +158,13 @@ class MondrianFeatures(CellFeatures):
         Number of partitions. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
     lifetime
         Rate of the kernel, per unit of the features: time at which partitions stop being cut.
-        "auto" lets the loss of an `OGDClassifier` or `OGDRegressor` choose.
+        A frozen distribution of `scipy.stats` is drawn from once for each partition. "auto" lets
+        the loss of an `OGDClassifier` or `OGDRegressor` choose.
     seed
         Random seed for reproducibility.
+    directions
+        Directions in which to cut: None for the axes, a number of random directions for each
+        partition, or a sequence of mappings from feature to coefficient. See the notes.
 
     Notes
     -----
@@ -169,6 +185,20 @@ class MondrianFeatures(CellFeatures):
     A feature that is absent or NaN is missing: it adds no distance to a box, and at a cut on it the
     walk goes to the child that is nearer in the other features, the larger one where both are as
     near. So `kernel` is the Laplace kernel of samples that lack nothing.
+
+    With `directions` the partitions are STIT processes[^3], which cut sums of coefficients times
+    features instead of the features. Given mappings, the rows of U, serve all partitions, and the
+    kernel tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its weight. Random directions
+    are uniform on the sphere of the first sample's features, with a norm of
+    d kappa_d / (2 kappa_(d-1) n), kappa_d the volume of the unit ball in d dimensions, for which
+    the kernel tends to exp(-lifetime |x - y|_2) as their number n grows. A feature that appears
+    later is added to them by normal coefficients of mean size 1 / n. A missing value counts as the
+    mean of those learned so far, a feature that has not appeared yet as its first value, and a
+    direction all of whose features are missing is missing as a feature is.
+
+    A lifetime that is drawn for each partition gives mixtures of kernels: a gamma distribution
+    (rate / (rate + h))^shape, a uniform one (exp(-a h) - exp(-b h)) / (h (b - a)), at distance h.
+    `limit_kernel` tells them.
 
     A sample takes time proportional to the partitions and their depth. Memory grows with the cells
     only, by 50 to 100 bytes and 8 to 12 bytes per feature of the input with each, or more where a
@@ -195,6 +225,12 @@ class MondrianFeatures(CellFeatures):
     >>> features.learn_one({"a": 0.0, "b": 0.1})
     >>> round(features.kernel({"a": 0.1, "b": 0.0}, {"a": 0.0, "b": 0.1}), 1)  # exp(-0.4)
     0.7
+    >>> round(features.limit_kernel({"a": 0.1, "b": 0.0}, {"a": 0.0, "b": 0.1}), 4)
+    0.6703
+
+    >>> oblique = MondrianFeatures(directions=[{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": -1.0}])
+    >>> round(oblique.limit_kernel({"a": 0.1, "b": 0.0}, {"a": 0.0, "b": 0.1}), 4)  # exp(-0.2)
+    0.8187
 
     References
     ----------
@@ -202,20 +238,31 @@ class MondrianFeatures(CellFeatures):
     Random Forests. Advances in Neural Information Processing Systems 27. Algorithms 1 to 4.
     [^2]: Balog, M., Lakshminarayanan, B., Ghahramani, Z., Roy, D. M. and Teh, Y. W. (2016). The
     Mondrian Kernel. Uncertainty in Artificial Intelligence 32. Sections 3 and 5, Proposition 1.
+    [^3]: O'Reilly, E. and Tran, N. M. (2022). Stochastic Geometry to Generalize the Mondrian
+    Process. SIAM Journal on Mathematics of Data Science 4. Theorems 3.1, 4.1 and 4.2, Corollary
+    4.2, Equations 9 and 10, whose lifetimes are ours times d kappa_d / (2 kappa_(d-1)) and times n.
 
     """
 
     _map: _MondrianMap | None
 
     def __init__(
-        self, n_partitions: int = 50, lifetime: float | str = 1.0, seed: int | None = None
+        self,
+        n_partitions: int = 50,
+        lifetime: Any = 1.0,
+        seed: int | None = None,
+        directions: Directions = None,
     ) -> None:
         check_integer("n_partitions", n_partitions, 1)
         self._auto = isinstance(lifetime, str) and lifetime == "auto"
-        if not self._auto:
+        if is_distribution(lifetime):
+            check_lifetime(lifetime)
+        elif not self._auto:
             check_positive("lifetime", lifetime)
+        check_directions(directions)
         self.n_partitions = n_partitions
         self.lifetime = lifetime
+        self.directions = directions
         self.seed = seed
         super().__init__()
         self._mixes = False
@@ -235,10 +282,14 @@ class MondrianFeatures(CellFeatures):
     def _begin(self) -> _MondrianMap:
         """Make the map anew, of the samples of the stream's start."""
         assert isinstance(self._pool, _Start)
-        made = _MondrianMap(self.n_partitions, self._pool.lifetimes(), self.seed)
+        names = self._reader.index.names
+        # The lifetimes tell when the partitions end.
+        partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
+        made = _MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
         for values in self._pool.rows:
-            if len(values) > made.n_inputs:
-                made.add_dims(values[made.n_inputs :])
+            old = made.n_inputs
+            if len(values) > old:
+                made.add_inputs(names[old : len(values)], values[old:])
             self._reader.vector.fill(np.nan)
             self._reader.vector[: len(values)] = values
             made.learn(int(self._reader.vector.ctypes.data))
@@ -278,11 +329,13 @@ class MondrianFeatures(CellFeatures):
     def _add(self, values: Mapping[Any, float]) -> _MondrianMap:
         """Add those of the features that are new; returns the map, made at first use."""
         if self._map is None:
-            self._map = _MondrianMap(self.n_partitions, [float(self.lifetime)], self.seed)
+            self._map = _MondrianMap(
+                Partitions(self.n_partitions, self.lifetime, self.directions, seed=self.seed)
+            )
         self._reader.add(values)
         new = self._reader.index.names[self._map.n_inputs :]
         if new:
-            self._map.add_dims(np.array([values[name] for name in new]))
+            self._map.add_inputs(new, np.array([values[name] for name in new]))
         return self._map
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
@@ -313,29 +366,8 @@ class MondrianFeatures(CellFeatures):
                 'lifetime="auto" is chosen by a loss: use it in OGDClassifier or OGDRegressor'
             )
 
-    def learn_many(self, X: Any) -> None:
-        """Extend the partitions by the rows of a frame; the result is that of `learn_one` on each.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-
-        Raises
-        ------
-        TypeError
-            If a column holds something that is no number.
-        ValueError
-            If a value is infinite or too large, or a column is doubled; nothing has been learned
-            then.
-
-        """
-        self._check_alone()
-        _, names, columns = read_frame(X)
-        if len(columns):
-            self._observe_rows(names, columns)
-
     def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._check_alone()
         for compiled, rows in self._parts(names, columns):
             for row in _addresses(rows):
                 compiled.learn(row)
@@ -375,6 +407,61 @@ class MondrianFeatures(CellFeatures):
         numbers: NDArray[np.int64] = compiled.trees.owners[columns, 1].astype(np.int64)
         return numbers
 
+    def limit_kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
+        """Return the kernel to which that of the partitions tends as their number grows.
+
+        That is the mean of exp(-lifetime h) over the lifetimes, with h = |x - y|_1 along the axes,
+        |U (x - y)|_1 for given directions and |x - y|_2 for random ones, where it is the limit in
+        their number, too.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+        y
+            Another. A feature that one of the two lacks adds no distance.
+
+        Returns
+        -------
+        The limit kernel, in closed form for a fixed lifetime and for gamma, exponential and uniform
+        distributions; for others it is integrated numerically.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision, or the lifetime is "auto".
+
+        """
+        if self._auto:
+            raise ValueError('lifetime="auto" is a mixture that the loss chooses')
+        first, second = self._reader.index.read(x), self._reader.index.read(y)
+        names = [name for name in first if name in second]
+        gaps = np.array([[first[name] - second[name] for name in names]])
+        return laplace_transform(self.lifetime, float(distances(self.directions, names, gaps)[0]))
+
+    def cut_directions(self, partition: int = 0) -> list[dict[Any, float]]:
+        """Return the directions in which a partition is cut.
+
+        Parameters
+        ----------
+        partition
+            Number of the partition.
+
+        Returns
+        -------
+        For each direction a mapping from feature to coefficient; without `directions` one for each
+        feature. Empty before any learning.
+
+        """
+        return [] if self._map is None else self._map.trees.directions(partition, self.features)
+
+    @property
+    def features(self) -> list[Any]:
+        """The features seen so far, in the order in which the partitions keep them."""
+        return list(self._reader.index.names)
+
     def nodes(self, partition: int) -> list[CellNode]:
         """Return the nodes of a partition's tree in preorder, with their boxes, cuts and times.
 
@@ -385,11 +472,37 @@ class MondrianFeatures(CellFeatures):
 
         Returns
         -------
-        Nodes whose features are in the order in which they were met. Before any learning there
-        are none.
+        Nodes whose features are in the order in which they were met, or with `directions` in that
+        of these, of values less the first sample's. Before any learning there are none.
 
         """
         return [] if self._map is None else self._map.trees.read(partition)
+
+    def draw_partition(
+        self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
+    ) -> Axes:
+        """Draw the cells that a partition has at a time with matplotlib.
+
+        Parameters
+        ----------
+        partition
+            Number of the partition.
+        time
+            Cuts after it are left out.
+        ax
+            Where to draw; None stands for a new figure.
+
+        Raises
+        ------
+        RuntimeError
+            Before any learning.
+        ValueError
+            If there are not exactly two features.
+
+        """
+        if self._map is None:
+            raise RuntimeError("MondrianFeatures has to learn samples first")
+        return draw_cells(self._map.trees, partition, self.features, time, ax)
 
 
 def _addresses(array: Array) -> range:

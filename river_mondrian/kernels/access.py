@@ -19,8 +19,10 @@ from .layout import (
     EMPTY,
     LINKS,
     N_TREES,
+    N_VALUES,
     NODE_WIDTH,
     NODES,
+    OFFSET,
     POINT_CAPACITY,
     POINT_WIDTH,
     POINTS,
@@ -64,22 +66,28 @@ def upper_of(forest: int, node: int) -> int:
 
 @inlined
 def point_at(forest: int, p: int) -> int:
-    """Return the address of a stored point, which begins with its values."""
+    """Return the address of a stored point."""
     if CHECKS and not 0 <= p < i64(forest, POINT_CAPACITY):
         raise IndexError("point out of range")
     return row_address(i64(forest, POINTS), p, i64(forest, POINT_WIDTH))
 
 
 @inlined
+def values_at(forest: int, tree: int, p: int) -> int:
+    """Return the address of the values of a stored point that a tree cuts."""
+    return point_at(forest, p) + i64(tree, OFFSET)
+
+
+@inlined
 def label_of(forest: int, p: int) -> int:
     """Return the class of a stored point."""
-    return i32(point_at(forest, p), i64(forest, DIM_CAPACITY))
+    return i32(point_at(forest, p), i64(forest, N_VALUES))
 
 
 @inlined
 def target_at(forest: int, p: int) -> int:
     """Return the address of a stored point's target, which its weight follows."""
-    return point_at(forest, p) + 4 * i64(forest, DIM_CAPACITY)
+    return point_at(forest, p) + 4 * i64(forest, N_VALUES)
 
 
 @inlined
@@ -118,7 +126,7 @@ def prefetch_ref(forest: int, tree: int, ref: int) -> None:
     if ref >= 0:
         prefetch(node_at(forest, tree, ref), 4 * i64(forest, NODE_WIDTH))
     elif ref != EMPTY:
-        prefetch(point_at(forest, ~ref), 4 * (i64(forest, DIM_CAPACITY) + 1))
+        prefetch(values_at(forest, tree, ~ref), 4 * (i64(forest, DIM_CAPACITY) + 1))
 
 
 @inlined

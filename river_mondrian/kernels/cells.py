@@ -18,9 +18,7 @@ from .layout import (
     CELL,
     CELL_TIME,
     CELL_WORDS,
-    CUT,
     DIM,
-    LEFT,
     LIFETIMES,
     N_CELLS,
     N_COLUMNS,
@@ -28,13 +26,14 @@ from .layout import (
     N_ROWS,
     N_SPLITS,
     N_TREES,
+    OFFSET,
     OWNERS,
-    RIGHT,
     ROOT,
     WALK_REF,
 )
-from .memory import f32, f64, i32, i64, inlined, kernel, prefetch, put_i32, put_i64
-from .mondrian import learn, nearer_side, scale_into
+from .memory import f64, i32, i64, kernel, prefetch, put_i32, put_i64
+from .mondrian import learn, side_of
+from .scaling import scale_into
 
 # Words of a map's record: the forest, room for a scaled sample.
 FOREST = maps.OWN
@@ -54,9 +53,10 @@ def number(forest: int, point: int, out: int) -> int:
     The columns of the point's cells are written, with several lifetimes those that are new.
     """
     said = -1
-    lifetimes, n_lifetimes = i64(forest, LIFETIMES), i64(forest, N_LIFETIMES)
+    n_lifetimes = i64(forest, N_LIFETIMES)
     for t in range(i64(forest, N_TREES)):
         tree = tree_at(forest, t)
+        lifetimes = i64(forest, LIFETIMES) + 8 * n_lifetimes * t
         leaf = i64(tree, N_CELLS)
         # A tree has one leaf more than cuts.
         if leaf > i64(tree, N_SPLITS):
@@ -92,16 +92,6 @@ def learn_one(forest: int, values: int, point: int, out: int) -> int:
     return said if said != -1 else number(forest, point, out)
 
 
-@inlined
-def next_of(forest: int, tree: int, node: int, x: int) -> int:
-    """Return the child of an internal node on whose side a scaled sample is."""
-    v = f32(x, i32(node, DIM))
-    side = LEFT if v <= f32(node, CUT) else RIGHT
-    if v != v:
-        side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
-    return i32(node, side)
-
-
 def find_cells(record: int, x: int, out: int) -> int:
     """Write the columns of a sample's cells, for each lifetime those of all partitions.
 
@@ -111,7 +101,7 @@ def find_cells(record: int, x: int, out: int) -> int:
     bad = scale_into(forest, row, x)
     if bad >= 0:
         return bad
-    lifetimes, n_lifetimes = i64(forest, LIFETIMES), i64(forest, N_LIFETIMES)
+    n_lifetimes = i64(forest, N_LIFETIMES)
     n_trees = i64(forest, N_TREES)
     n_active = n_trees
     active, reached = refs + 8 * n_active, refs + 16 * n_active
@@ -124,6 +114,7 @@ def find_cells(record: int, x: int, out: int) -> int:
         for i in range(n_active):
             t = i64(active, i)
             tree = tree_at(forest, t)
+            lifetimes = i64(forest, LIFETIMES) + 8 * n_lifetimes * t
             ref, k = i64(refs, t), i64(reached, t)
             node = node_at(forest, tree, ref) if ref >= 0 else 0
             time = math.inf
@@ -137,7 +128,7 @@ def find_cells(record: int, x: int, out: int) -> int:
                 if k == n_lifetimes:
                     continue
                 put_i64(reached, t, k)
-            ref = next_of(forest, tree, node, row)
+            ref = i32(node, side_of(forest, tree, node, row + i64(tree, OFFSET)))
             put_i64(refs, t, ref)
             if ref >= 0:
                 prefetch(node_at(forest, tree, ref), 4 * (CELL + CELL_WORDS))

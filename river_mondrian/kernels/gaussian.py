@@ -42,7 +42,8 @@ from .layout import (
     Y_WEIGHT,
 )
 from .memory import f64, i32, i64, inlined, kernel, put_f64
-from .mondrian import learn, linear_dimension, scale_into
+from .mondrian import learn, linear_dimension
+from .scaling import scale_into
 from .walks import DEPTH, ENTRY_BYTES, ETA, FIRST_DEPTH, REACH, REF, STAYS, walk_of_rows
 
 # A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
@@ -132,7 +133,7 @@ def rise_to_end(forest: int, tree: int, parent: int) -> float:
     """Return the rise from a node to a leaf below it."""
     gamma2 = f64(tree, GAMMA2)
     above = f64(time_at(parent), 0) if parent != 0 else 0.0
-    return rise_over(math.exp(-gamma2 * above), gamma2 * (f64(forest, LIFETIME) - above))
+    return rise_over(math.exp(-gamma2 * above), gamma2 * (f64(tree, LIFETIME) - above))
 
 
 @kernel
@@ -345,7 +346,7 @@ def collector(
     def collect(forest: int, t: int, lane: int, out: int) -> None:
         tree = tree_at(forest, t)
         pools = i64(forest, POOLS) == 1
-        lifetime = f64(forest, LIFETIME)
+        lifetime = f64(tree, LIFETIME)
         gamma2, noise = f64(tree, GAMMA2), f64(tree, NOISE)
         centre = f64(forest, Y_MEAN)
         scale = 0.0 if pools else scale_of(forest, tree)

@@ -18,17 +18,18 @@ from .layout import (
     CLASSES,
     COUNT,
     DIM,
-    DIM_CAPACITY,
     GAMMA,
     LEFT,
     N_CLASSES,
     N_TREES,
+    N_VALUES,
     N_WORDS,
     NONE,
     RIGHT,
 )
 from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32
-from .mondrian import learn, scale_into
+from .mondrian import learn
+from .scaling import scale_into
 from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS, walk_of_rows
 
 # Weight that no sum in float64 would notice.
@@ -38,7 +39,7 @@ NOTHING = 1e-17
 @kernel
 def put_label(forest: int, label: int, point: int) -> None:
     """Write the class of a stored point."""
-    put_i32(point_at(forest, point), i64(forest, DIM_CAPACITY), label)
+    put_i32(point_at(forest, point), i64(forest, N_VALUES), label)
 
 
 @kernel

@@ -20,7 +20,9 @@ A leaf has the first of its points in `LEFT` (points are linked). A box side is 
 in which no point of the node has a value.
 
 A point's row is its values, its class or its target and weight (float64), and a link per tree. In
-trees of cells points are not linked: a point that is a leaf has its cell there.
+trees of cells points are not linked: a point that is a leaf has its cell there. The values are what
+the trees cut: scaled features, or with cut directions what those make of them, once for all trees
+or, with directions of its own for each tree, once for each.
 """
 
 from __future__ import annotations
@@ -38,7 +40,6 @@ COUNT = 5
 CLASSES = 6
 MESSAGES = 6
 TIME = 14
-RISE = 16
 
 CELL = 6
 CELL_TIME = 8
@@ -60,7 +61,7 @@ SETTLED = -2
 MIXED = -3
 
 # Columns of a tree's integers. NODES and COUNTS are the addresses of tables of chunks; WALK_TAU,
-# GAMMA2 and NOISE are float64.
+# GAMMA2, NOISE and LIFETIME are float64. OFFSET is where a tree's values are in a point, in bytes.
 ROOT = 0
 NODES = 1
 COUNTS = 2
@@ -80,11 +81,14 @@ NEED_ROWS = 15
 GAMMA2 = 16
 NOISE = 17
 N_CELLS = 18
-TREE_WIDTH = 19
+LIFETIME = 19
+OFFSET = 20
+TREE_WIDTH = 21
 
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
-# POINTS and SCALING are addresses, OWNERS and LIFETIMES, too; from LIFETIME to NOISE_VARIANCE they
-# are float64. Over targets N_WORDS is 0, over cells -1. LINKS is where a point's links begin.
+# POINTS and SCALING are addresses, OWNERS, LIFETIMES and LIFT, too; from HORIZON to NOISE_VARIANCE
+# they are float64. Over targets N_WORDS is 0, over cells -1. A point has N_VALUES values; LINKS is
+# where its links begin. LIFT is 0 where inputs are cut as they are (see `scaling`).
 TREES = 0
 N_TREES = 1
 POINTS = 2
@@ -105,19 +109,22 @@ LINKS = 16
 MIN_SPLIT = 17
 HIDE_LIMIT = 18
 POOLS = 19
-LIFETIME = 20
-HORIZON = 21
-GAMMA = 22
-Y_WEIGHT = 23
-Y_MEAN = 24
-Y_SQUARES = 25
-PRIOR_SCALE = 26
-NOISE_VARIANCE = 27
-N_COLUMNS = 28
-OWNERS = 29
-LIFETIMES = 30
-N_LIFETIMES = 31
-FOREST_WIDTH = 32
+HORIZON = 20
+GAMMA = 21
+Y_WEIGHT = 22
+Y_MEAN = 23
+Y_SQUARES = 24
+PRIOR_SCALE = 25
+NOISE_VARIANCE = 26
+N_COLUMNS = 27
+OWNERS = 28
+LIFETIMES = 29
+N_LIFETIMES = 30
+N_VALUES = 31
+N_INPUTS = 32
+INPUT_CAPACITY = 33
+LIFT = 34
+FOREST_WIDTH = 35
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

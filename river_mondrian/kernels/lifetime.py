@@ -15,11 +15,11 @@ import numpy as np
 
 from .memory import kernel
 
-# Columns of a cell's ranges in `order`: learned points, other points, and the partition.
+# Columns of a cell's ranges in `order`: where the learned points start and stop, the same of the
+# other points, and the partition.
 START = 0
 STOP = 1
 OTHER_START = 2
-OTHER_STOP = 3
 PARTITION = 4
 
 

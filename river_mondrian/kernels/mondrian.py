@@ -23,6 +23,7 @@ from .access import (
     time_at,
     tree_at,
     upper_of,
+    values_at,
 )
 from .bits import add_class
 from .blocks import add_to_leaf, inherit, is_paused, keeps_points, pair_pauses, tally, wakes
@@ -50,15 +51,16 @@ from .layout import (
     N_ROWS,
     N_SPLITS,
     N_TREES,
+    N_VALUES,
     N_WORDS,
     NEED_ROWS,
     NODE_WIDTH,
     NONE,
+    OFFSET,
     PENDING,
     RIGHT,
     ROOT,
     ROW_CAPACITY,
-    SCALING,
     SETTLED,
     UNKNOWN,
     WALK_END,
@@ -69,8 +71,6 @@ from .layout import (
     WALK_TAU,
 )
 from .memory import (
-    FARTHEST,
-    LARGEST,
     f32,
     f64,
     i32,
@@ -84,6 +84,7 @@ from .memory import (
     put_i64,
 )
 from .random import exponential, uniform
+from .scaling import store_values
 
 # What the end of a walk says.
 DONE = 0
@@ -174,7 +175,7 @@ def distance_to(forest: int, tree: int, ref: int, x: int) -> float:
     """Return how far `x` lies outside the box of a reference."""
     n_dims = i64(forest, N_DIMS)
     if ref < 0:
-        place = point_at(forest, ~ref)
+        place = values_at(forest, tree, ~ref)
         return distance_outside(x, place, place, n_dims)
     node = node_at(forest, tree, ref)
     return distance_outside(x, lower_of(forest, node), upper_of(forest, node), n_dims)
@@ -194,11 +195,19 @@ def nearer_side(forest: int, tree: int, left: int, right: int, x: int) -> int:
 
 
 @inlined
-def grow_leaf(forest: int, node: int, p: int) -> None:
+def side_of(forest: int, tree: int, node: int, x: int) -> int:
+    """Return the side of an internal node's cut to which a sample goes: LEFT or RIGHT."""
+    v = f32(x, i32(node, DIM))
+    if v != v:
+        return nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
+    return LEFT if v <= f32(node, CUT) else RIGHT
+
+
+@inlined
+def grow_leaf(forest: int, tree: int, node: int, p: int) -> None:
     """Count a point in a leaf's row without storing it there."""
-    extend_box(
-        point_at(forest, p), lower_of(forest, node), upper_of(forest, node), i64(forest, N_DIMS)
-    )
+    x = values_at(forest, tree, p)
+    extend_box(x, lower_of(forest, node), upper_of(forest, node), i64(forest, N_DIMS))
     add_to_leaf(forest, node, p)
 
 
@@ -207,7 +216,7 @@ def put_point(forest: int, t: int, node: int, p: int) -> None:
     """Put a stored point into a leaf's row: its chain, box, set of classes and count."""
     put_i32(link_at(forest, p, t), 0, i32(node, LEFT))
     put_i32(node, LEFT, p)
-    grow_leaf(forest, node, p)
+    grow_leaf(forest, tree_at(forest, t), node, p)
 
 
 @inlined
@@ -239,7 +248,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
         put_i32(node, DIM, SETTLED)
         return math.inf
     time = exponential(tree, rate)
-    if time >= f64(forest, LIFETIME) - tau:
+    if time >= f64(tree, LIFETIME) - tau:
         put_i32(node, DIM, SETTLED)
         return math.inf
 
@@ -263,7 +272,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     first = i32(node, LEFT)
     p = first
     while p != NONE:
-        v = f32(point_at(forest, p), dim)
+        v = f32(values_at(forest, tree, p), dim)
         if v != v:
             n_missing += 1
         elif v <= cut:
@@ -279,7 +288,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     while p != NONE:
         link = link_at(forest, p, t)
         following = i32(link, 0)
-        v = f32(point_at(forest, p), dim)
+        v = f32(values_at(forest, tree, p), dim)
         if v != v:
             put_i32(link, 0, missing)
             missing = p
@@ -295,7 +304,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
         p = following
     while missing != NONE:
         following = i32(link_at(forest, missing, t), 0)
-        side = nearer_side(forest, tree, left, right, point_at(forest, missing))
+        side = nearer_side(forest, tree, left, right, values_at(forest, tree, missing))
         put_point(forest, t, node_at(forest, tree, left if side == LEFT else right), missing)
         missing = following
 
@@ -352,7 +361,7 @@ def sample_block(forest: int, t: int, j: int, tau: float) -> None:
 def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: float) -> None:
     """Cut point `p` off from the box at `ref`, `time` after the parent (Algorithm 4, lines 4-9)."""
     tree = tree_at(forest, t)
-    x = point_at(forest, p)
+    x = values_at(forest, tree, p)
     j = new_row(forest, tree)
     node = node_at(forest, tree, j)
     lower = lower_of(forest, node)
@@ -360,7 +369,7 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
     n_dims = i64(forest, N_DIMS)
     capacity = i64(forest, DIM_CAPACITY)
     if ref < 0:
-        place = point_at(forest, ~ref)
+        place = values_at(forest, tree, ~ref)
         for d in range(capacity):
             put_f32(lower, d, f32(place, d))
             put_f32(upper, d, f32(place, d))
@@ -428,17 +437,17 @@ def visit_point(forest: int, t: int, q: int, p: int) -> int:
     may_split = i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
     paused = pair_pauses(forest, p, q)
     if not paused and may_split:
-        rate = distance_to(forest, tree, ~q, point_at(forest, p))
+        rate = distance_to(forest, tree, ~q, values_at(forest, tree, p))
         if rate > 0.0:
             time = exponential(tree, rate)
-            if time < f64(forest, LIFETIME) - f64(tree, WALK_TAU):
+            if time < f64(tree, LIFETIME) - f64(tree, WALK_TAU):
                 insert_parent(forest, t, ~q, p, time, rate)
                 return DONE
     j = new_leaf(forest, tree)
     node = node_at(forest, tree, j)
     if i64(forest, N_WORDS) < 0:
         put_i32(node, CELL, cell_of(forest, t, ~q))
-        grow_leaf(forest, node, q)
+        grow_leaf(forest, tree, node, q)
     else:
         put_point(forest, t, node, q)
     if not paused:
@@ -447,7 +456,7 @@ def visit_point(forest: int, t: int, q: int, p: int) -> int:
         put_point(forest, t, node, p)
     else:
         tally(forest, t, node, p)
-        grow_leaf(forest, node, p)
+        grow_leaf(forest, tree, node, p)
     hang(forest, tree, j)
     return DONE
 
@@ -477,10 +486,10 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
         return DONE
 
     if may_split:
-        rate = distance_to(forest, tree, ref, point_at(forest, p))
+        rate = distance_to(forest, tree, ref, values_at(forest, tree, p))
         if rate > 0.0:
             time = exponential(tree, rate)
-            if time < f64(forest, LIFETIME) - tau:
+            if time < f64(tree, LIFETIME) - tau:
                 insert_parent(forest, t, ref, p, time, rate)
                 return DONE
     put_i32(node, DIM, SETTLED)
@@ -488,7 +497,7 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     if keeps_points(forest, tree):
         put_point(forest, t, node, p)
     else:
-        grow_leaf(forest, node, p)
+        grow_leaf(forest, tree, node, p)
     return DONE
 
 
@@ -534,7 +543,8 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
     node_bytes = 4 * i64(forest, NODE_WIDTH)
     lower_at = 4 * i64(forest, BOX)
     upper_at = lower_at + 4 * i64(forest, DIM_CAPACITY)
-    label_at = i64(forest, DIM_CAPACITY)
+    label_at = i64(forest, N_VALUES)
+    x_bytes = 4 * i64(forest, DIM_CAPACITY)
     words = i64(forest, N_WORDS)
     max_splits = i64(forest, MAX_SPLITS)
     may_miss = i64(forest, HAS_MISSING) == 1
@@ -562,7 +572,8 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                     if arrive(forest, t) == FULL:
                         return t
                 else:
-                    x = point_at(forest, i64(tree, WALK_POINT))
+                    point = point_at(forest, i64(tree, WALK_POINT))
+                    x = point + i64(tree, OFFSET)
                     lower = node + lower_at
                     upper = node + upper_at
                     rate = distance_outside(x, lower, upper, n_dims)
@@ -576,12 +587,9 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                         if rate > 0.0 or may_miss:
                             extend_box(x, lower, upper, n_dims)
                         put_i32(node, COUNT, i32(node, COUNT) + 1)
-                        v = f32(x, dim)
-                        side = LEFT if v <= f32(node, CUT) else RIGHT
-                        if v != v:
-                            side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
+                        side = side_of(forest, tree, node, x)
                         if words > 0:
-                            add_class(node, CLASSES + side * words, i32(x, label_at))
+                            add_class(node, CLASSES + side * words, i32(point, label_at))
                             put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
                         elif words < 0:
                             put_f64(tree, WALK_TAU, f64(node + 4 * CELL_TIME, 0))
@@ -595,13 +603,13 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                         if child >= 0:
                             prefetch(node_at(forest, tree, child), node_bytes)
                         else:
-                            prefetch(point_at(forest, ~child), 4 * label_at + 4)
+                            prefetch(values_at(forest, tree, ~child), x_bytes + 4)
                         active[still] = t
                         still += 1
                         continue
-                point = i64(tree, WALK_POINT) + 1
-                put_i64(tree, WALK_POINT, point)
-                if point == i64(tree, WALK_END):
+                following = i64(tree, WALK_POINT) + 1
+                put_i64(tree, WALK_POINT, following)
+                if following == i64(tree, WALK_END):
                     continue
                 if not start_walk(forest, tree):
                     put_i64(tree, WALK_REF, START)
@@ -658,61 +666,3 @@ def build(forest: int, n_points: int) -> None:
             put_point(forest, t, node, p)
         if n_points > i64(forest, HIDE_LIMIT) or not is_paused(forest, node):
             sample_block(forest, t, root, 0.0)
-
-
-@inlined
-def scale_into(forest: int, target: int, values: int) -> int:
-    """Scale float64 values to float32; returns -1, or the first dimension that is too large.
-
-    Scaled values end at `FARTHEST`. Dimensions for which there is only room are missing.
-    """
-    bad = -1
-    n_dims = i64(forest, N_DIMS)
-    capacity = i64(forest, DIM_CAPACITY)
-    offsets = i64(forest, SCALING)
-    factors = offsets + 8 * capacity
-    for d in range(n_dims):
-        raw = f64(values, d)
-        if abs(raw) > LARGEST and bad < 0:
-            bad = d
-        v = (raw - f64(offsets, d)) * f64(factors, d)
-        # Comparisons that NaN passes through.
-        v = FARTHEST if v > FARTHEST else v
-        put_f32(target, d, -FARTHEST if v < -FARTHEST else v)
-    for d in range(n_dims, capacity):
-        put_f32(target, d, math.nan)
-    return bad
-
-
-@inlined
-def has_missing(forest: int, x: int) -> bool:
-    """Tell whether a scaled row has a missing value."""
-    for d in range(i64(forest, N_DIMS)):
-        if f32(x, d) != f32(x, d):
-            return True
-    return False
-
-
-@inlined
-def store_values(forest: int, values: int, point: int) -> int:
-    """Scale values and write them as a point's; returns as `scale_into` does."""
-    x = point_at(forest, point)
-    bad = scale_into(forest, x, values)
-    if bad < 0 and has_missing(forest, x):
-        put_i64(forest, HAS_MISSING, 1)
-    return bad
-
-
-@kernel
-def store(forest: int, values: int, n: int, first: int) -> None:
-    """Write `n` rows of checked values as points `first`, `first + 1`, ..."""
-    for i in range(n):
-        store_values(forest, values + 8 * i64(forest, DIM_CAPACITY) * i, first + i)
-
-
-@kernel
-def scale_rows(forest: int, targets: int, values: int, n: int) -> None:
-    """Scale `n` rows of checked values."""
-    capacity = i64(forest, DIM_CAPACITY)
-    for i in range(n):
-        scale_into(forest, targets + 4 * capacity * i, values + 8 * capacity * i)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from .access import link_at, node_at, point_at, target_at, tree_at
+from .access import link_at, node_at, target_at, tree_at, values_at
 from .gaussian import (
     add_to_prior,
     forget,
@@ -24,22 +24,19 @@ from .gaussian import (
     settle,
 )
 from .layout import (
-    CUT,
-    DIM,
     EMPTY,
     GAMMA2,
     LEFT,
     NOISE,
     NONE,
-    RIGHT,
     ROOT,
     UNKNOWN,
     Y_MEAN,
     Y_SQUARES,
     Y_WEIGHT,
 )
-from .memory import f32, f64, i32, i64, inlined, kernel, put_f64
-from .mondrian import nearer_side
+from .memory import f64, i32, i64, inlined, kernel, put_f64
+from .mondrian import side_of
 
 # How many of a leaf's latest points are searched for one whose walk is uncertain.
 LONGEST = 1024
@@ -58,22 +55,13 @@ LEAST_DENSITY = 1e-300
 
 
 @inlined
-def child_for(forest: int, tree: int, node: int, x: int) -> int:
-    """Return the child of an internal node to which a sample goes."""
-    v = f32(x, i32(node, DIM))
-    side = LEFT if v <= f32(node, CUT) else RIGHT
-    if v != v:
-        side = nearer_side(forest, tree, i32(node, LEFT), i32(node, RIGHT), x)
-    return i32(node, side)
-
-
-@inlined
 def find_leaf(forest: int, t: int, p: int) -> int:
     """Return the leaf of a point, or EMPTY where a walk over missing values has not found it."""
     tree = tree_at(forest, t)
     ref = i64(tree, ROOT)
     while not is_leaf(forest, tree, ref):
-        ref = child_for(forest, tree, node_at(forest, tree, ref), point_at(forest, p))
+        node = node_at(forest, tree, ref)
+        ref = i32(node, side_of(forest, tree, node, values_at(forest, tree, p)))
     if ref < 0:
         return ref if ref == ~p else EMPTY
     q = i32(node_at(forest, tree, ref), LEFT)
@@ -156,7 +144,7 @@ def density(forest: int, t: int, p: int, y: float, weight: float) -> float:
         rise = rise_to(forest, tree, parent, node)
         mean, variance = step_down(forest, tree, parent, ref, rise, mean, variance)
         parent = node
-        ref = child_for(forest, tree, node, point_at(forest, p))
+        ref = i32(node, side_of(forest, tree, node, values_at(forest, tree, p)))
     rise = rise_to_end(forest, tree, parent)
     mean, variance = step_down(forest, tree, parent, ref, rise, mean, variance)
     variance = scale * max(variance + noise / weight, LEAST_VARIANCE)

@@ -19,18 +19,20 @@ from .layout import (
     CUT,
     DELTA,
     DIM,
-    DIM_CAPACITY,
     HORIZON,
     LEFT,
     LIFETIME,
     N_TREES,
+    N_VALUES,
     N_WORDS,
+    OFFSET,
     RIGHT,
     ROOT,
     SPLIT_PURE,
 )
 from .memory import f32, f64, i32, i64, inlined, kernel, put_f64, put_i64, uncached
-from .mondrian import distance_to, has_missing
+from .mondrian import distance_to
+from .scaling import has_missing
 
 # Walks in lock-step, and the path length for which room is made at first.
 LANES = 16
@@ -74,7 +76,7 @@ def step(forest: int, tree: int, x: int, lane: int) -> bool:
     tau = f64(lane, TAU)
     # Trees may be read at an earlier time than they end.
     horizon = f64(forest, HORIZON) - tau
-    span = min(f64(forest, LIFETIME) - tau, horizon)
+    span = min(f64(tree, LIFETIME) - tau, horizon)
     eta = distance_to(forest, tree, ref, x)
     is_leaf = True
     if ref >= 0:
@@ -145,7 +147,7 @@ def walk(
 
     Returns how many walks have not arrived: paths longer than there is room for stop it.
     """
-    row_stride = 4 * i64(forest, DIM_CAPACITY) * (1 - tree_step)
+    row_stride = 4 * i64(forest, N_VALUES) * (1 - tree_step)
     lane_stride = ENTRY_BYTES * room
     for i in range(lanes):
         put_i64(active, i, i)
@@ -157,7 +159,7 @@ def walk(
             i = i64(active, a)
             walked = tree_at(forest, tree + i * tree_step)
             lane = paths + i * lane_stride
-            x = rows + i * row_stride
+            x = rows + i * row_stride + i64(walked, OFFSET)
             if not step(forest, walked, x, lane):
                 ref = i64(lane + ENTRY_BYTES * i64(lane, DEPTH), REF)
                 node = node_at(forest, walked, ref)
@@ -193,13 +195,14 @@ def walk_of_rows(
     """
 
     @uncached
-    def predict_missing(forest: int, x: int, t: int, paths: np.ndarray, out: int) -> np.ndarray:
+    def predict_missing(forest: int, row: int, t: int, paths: np.ndarray, out: int) -> np.ndarray:
         """Predict a row with missing values by one tree; returns the paths, longer where need be.
 
         At a cut on a missing value both sides are followed, each with its share of the weight; a
         side whose weight falls below `LEAST_WEIGHT` gives it to the other.
         """
         tree = tree_at(forest, t)
+        x = row + i64(tree, OFFSET)
         lane = address_of(paths)
         most = int(1.0 / LEAST_WEIGHT) + 2
         waiting_ref = np.empty(most, np.int64)
@@ -253,7 +256,7 @@ def walk_of_rows(
         single row walks several trees in lock-step. Both add the trees' parts in the same order.
         """
         n_trees = i64(forest, N_TREES)
-        row_bytes = 4 * i64(forest, DIM_CAPACITY)
+        row_bytes = 4 * i64(forest, N_VALUES)
         paths = np.empty((LANES, FIRST_DEPTH, ENTRY_WIDTH), np.float64)
         active = np.empty(LANES, np.int64)
         complete = np.empty(n, np.bool_)

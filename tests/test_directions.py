@@ -1,0 +1,516 @@
+"""Cut directions and random lifetimes: the lift against its twin, laws, kernels, and forests."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import mondrian as naive_mondrian
+from naive import stit as naive
+from river import datasets, evaluate, metrics
+from scipy import stats
+from test_kernels import as_twin
+
+from river_mondrian import (
+    MondrianFeatures,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    OGDRegressor,
+)
+from river_mondrian.directions import isotropic_scale, laplace_transform, sphere_directions
+from river_mondrian.kernels import layout as at
+from river_mondrian.labels import LabelTrees
+from river_mondrian.trees import Partitions
+
+# Every test of a law uses this level on each of its seeds, divided by how many it makes.
+LEVEL = 0.01
+SEEDS = range(6)
+
+# Figure 1 and Example 2.1: orthogonal to (1, 0), (0, 1) and (1, 1).
+THREE = [{"a": 1.0}, {"b": 1.0}, {"a": math.sqrt(0.5), "b": math.sqrt(0.5)}]
+THREE_ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]])
+
+
+def mapping(row, names="abcdefgh"):
+    return {name: v for name, v in zip(names, row.tolist(), strict=False) if not math.isnan(v)}
+
+
+def learned(X, *args, **params):
+    features = MondrianFeatures(*args, **params)
+    for row in X:
+        features.learn_one(mapping(row))
+    return features
+
+
+def stored(trees):
+    """Return what trees cut of all stored samples, shape (samples, values)."""
+    return trees.points.rows(0, trees.n_points).view(np.float32)[
+        :, : int(trees.shared[at.N_VALUES])
+    ]
+
+
+# The lift.
+
+
+@pytest.mark.parametrize("directions", [THREE, [*THREE, {"c": -2.0, "a": 0.5}, {"unseen": 1.0}], 4])
+@pytest.mark.parametrize("holes", [0.0, 0.4])
+def test_what_trees_cut_is_the_twins_lift(directions, holes):
+    rng = np.random.default_rng(3)
+    X = 10.0 + rng.random((60, 3))
+    X[rng.random(X.shape) < holes] = math.nan
+    X[0] = 10.5
+    trees = LabelTrees(Partitions(3, 2.0, directions, seed=5), 1.0)
+    trees.add_inputs(list("abc"), X[0])
+    trees.add_class()
+    expected = []
+    means, counts = [0.0] * 3, [0] * 3
+    for x in X:
+        trees.vector[:] = x
+        assert trees.learn(0) == -1
+        # Values count from the first sample's.
+        values = (x - X[0]).tolist()
+        row = []
+        for t in range(3 if directions == 4 else 1):
+            row += naive.lift(trees.lift.of_tree(t).tolist(), values, means)
+        expected.append(row)
+        for j, value in enumerate(values):
+            if not math.isnan(value):
+                counts[j] += 1
+                means[j] += (value - means[j]) / counts[j]
+    np.testing.assert_allclose(stored(trees), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_directions_along_the_axes_give_the_forest_without_directions():
+    stream = list(datasets.Phishing().take(600))
+    axes = [{name: 1.0} for name in sorted(stream[0][0])]
+    rng = np.random.default_rng(0)
+    plain, oblique = (MondrianForestClassifier(directions=d, seed=1) for d in (None, axes))
+    for x, y in stream:
+        x = {name: value for name, value in x.items() if rng.random() < 0.8}
+        if len(plain.features) == len(axes):
+            assert plain.predict_proba_one(x) == oblique.predict_proba_one(x)
+        for model in (plain, oblique):
+            model.learn_one(x if model.n_samples else dict.fromkeys(stream[0][0], 0.5), y)
+    assert plain.to_dataframe()["threshold"].equals(oblique.to_dataframe()["threshold"])
+
+
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_random_directions_have_the_norm_of_the_isotropic_kernel(d, n, seed):
+    rows = sphere_directions(n, d, np.random.default_rng(seed))
+    volume = [math.pi ** (k / 2) / math.gamma(k / 2 + 1) for k in (d - 1, d)]
+    norm = d * volume[1] / (2.0 * volume[0] * n)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), norm, rtol=1e-12)
+    assert isotropic_scale(d) / n == pytest.approx(norm, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_random_directions_are_isotropic(d):
+    rows = sphere_directions(20000, d, np.random.default_rng(d))
+    for v in (np.eye(d)[0], np.ones(d) / math.sqrt(d)):
+        sizes = 20000 * np.abs(rows @ v)
+        z = (sizes.mean() - 1.0) / (sizes.std() / math.sqrt(len(sizes)))
+        assert abs(z) < stats.norm.isf(LEVEL / 12)
+        # The square of one coordinate of a uniform direction follows a beta law.
+        squares = (sizes / isotropic_scale(d)) ** 2
+        assert stats.kstest(squares, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > LEVEL / 6
+
+
+def test_a_later_feature_has_the_isotropic_kernels_mean_size():
+    law = stats.halfnorm(scale=math.sqrt(math.pi / 2.0))
+    assert law.mean() == pytest.approx(1.0)
+    for seed in SEEDS:
+        features = MondrianFeatures(700, directions=3, seed=seed)
+        features.learn_one({"a": 1.0, "b": 1.0})
+        features.learn_one({"a": 1.0, "b": 1.0, "c": 5.0})
+        found = [features.cut_directions(t) for t in range(700)]
+        sizes = 3.0 * np.abs([[row["c"] for row in rows] for rows in found]).ravel()
+        assert stats.kstest(sizes, law.cdf).pvalue > LEVEL / len(SEEDS)
+
+
+# The process.
+
+
+def test_the_first_cut_has_the_law_of_example_2_1():
+    corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
+    for seed in SEEDS:
+        features = learned(corners, 3000, 50.0, directions=THREE, seed=seed)
+        first = [features.nodes(t)[0] for t in range(3000)]
+        weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
+        counts = np.bincount([node.dim for node in first], minlength=3)
+        level = LEVEL / (2 * len(SEEDS))
+        assert stats.chisquare(counts, 3000 * weights).pvalue > level
+        times = np.array([node.time for node in first])
+        assert (
+            stats.kstest(times, stats.expon(scale=1.0 / (2.0 + math.sqrt(2.0))).cdf).pvalue > level
+        )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("rows", [THREE_ROWS, np.array([[2.0, 0.3], [-0.4, 1.0]])])
+def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
+    """The cells that meet a grid, and the size of the one around its centre, in distribution."""
+    ticks = np.linspace(0.02, 0.98, 9)
+    grid = np.array(list(itertools.product(ticks, ticks)))
+    directions = [{"a": a, "b": b} for a, b in rows.tolist()]
+    n, lifetime = 300, 2.5
+    features = learned(grid, n, lifetime, directions=directions, seed=seed)
+    cells = features.cells_many(pd.DataFrame(grid, columns=["a", "b"]))
+    number = [len(set(column)) for column in cells.T.tolist()]
+    size = (cells == cells[len(grid) // 2]).sum(axis=0)
+    rng = np.random.default_rng(seed)
+    square = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
+    twin_number, twin_size = [], []
+    for _ in range(n):
+        found = naive.simulate(square, rows.tolist(), lifetime, rng)
+        assert sum(map(naive.area, found)) == pytest.approx(1.0)
+        members = [[p for p in grid.tolist() if naive.holds(cell, p)] for cell in found]
+        assert sum(map(len, members)) == len(grid)
+        twin_number.append(sum(1 for points in members if points))
+        centre = grid[len(grid) // 2].tolist()
+        twin_size.append(next(len(points) for points in members if centre in points))
+    level = LEVEL / (4 * len(SEEDS))
+    assert stats.ks_2samp(number, twin_number).pvalue > level
+    assert stats.ks_2samp(size, twin_size).pvalue > level
+
+
+@pytest.mark.parametrize("directions", [THREE, 3])
+def test_online_and_batch_have_one_law(directions):
+    """Root time and number of leaves of trees grown in order and sampled at once."""
+    rng = np.random.default_rng(8)
+    X = rng.random((25, 2))
+    labels = (X[:, 0] > X[:, 1]).astype(int).tolist()
+    for seed in SEEDS:
+        online = LabelTrees(Partitions(800, math.inf, directions, seed=seed), 1.0)
+        batch = LabelTrees(Partitions(800, math.inf, directions, seed=seed + 100), 1.0)
+        for trees in (online, batch):
+            trees.add_inputs(["a", "b"], X[0])
+            trees.add_class()
+            trees.add_class()
+            for x, y in zip(X, labels, strict=True):
+                trees.vector[:] = x
+                trees.learn(y)
+        batch.build()
+        level = LEVEL / (4 * len(SEEDS))
+        for statistic in (lambda nodes: nodes[0].time, len):
+            found = [[statistic(trees.read(t)) for t in range(800)] for trees in (online, batch)]
+            assert stats.ks_2samp(*found).pvalue > level
+
+
+# Kernels.
+
+LIFETIMES = {
+    "fixed": 1.5,
+    "gamma": stats.gamma(2.0, scale=0.8),
+    "shifted": stats.gamma(1.5, loc=0.3, scale=0.5),
+    "exponential": stats.expon(scale=1.2),
+    "uniform": stats.uniform(0.5, 2.0),
+    "half normal": stats.halfnorm(scale=1.5),
+}
+
+
+@pytest.mark.parametrize("name", LIFETIMES)
+@pytest.mark.parametrize("directions", [None, THREE, 60])
+def test_partitions_have_the_limit_kernel(name, directions):
+    X = np.random.default_rng(1).random((12, 2))
+    pairs = [(0, 1), (2, 9), (10, 11)]
+    for seed in SEEDS:
+        features = learned(X, 1500, LIFETIMES[name], directions=directions, seed=seed)
+        for i, j in pairs:
+            x, y = mapping(X[i]), mapping(X[j])
+            expected = features.limit_kernel(x, y)
+            # The expectation with 60 random directions is above the limit by less than this.
+            excess = 0.0 if directions != 60 else 0.01
+            shared = round(1500 * features.kernel(x, y))
+            level = LEVEL / (len(pairs) * len(SEEDS) * 2)
+            low = stats.binomtest(shared, 1500, expected, "less").pvalue
+            high = stats.binomtest(shared, 1500, min(expected + excess, 1.0), "greater").pvalue
+            assert min(low, high) > level
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_random_directions_tend_to_the_isotropic_kernel(d):
+    rng = np.random.default_rng(d)
+    x, y = rng.random((2, d))
+    features = learned(np.array([x, y]), 4000, 1.0, directions=100, seed=1)
+    expected = math.exp(-float(np.linalg.norm(x - y)))
+    assert features.limit_kernel(mapping(x), mapping(y)) == pytest.approx(expected, rel=1e-12)
+    shared = features.kernel(mapping(x), mapping(y))
+    assert abs(shared - expected) < 0.005 + 4.0 * math.sqrt(0.25 / 4000)
+
+
+@pytest.mark.parametrize("name", LIFETIMES)
+def test_closed_forms_are_laplace_transforms(name):
+    lifetime = LIFETIMES[name]
+    for h in (0.0, 1e-9, 0.2, 3.0):
+        found = laplace_transform(lifetime, h)
+        if name == "fixed":
+            assert found == math.exp(-1.5 * h)
+        else:
+            u = (np.arange(200_000) + 0.5) / 200_000
+            assert found == pytest.approx(np.exp(-h * lifetime.ppf(u)).mean(), rel=1e-4)
+
+
+def test_the_formulas_of_corollary_4_2():
+    h = 0.7
+    assert laplace_transform(stats.gamma(2.5, scale=1 / 3.0), h) == pytest.approx(
+        (3 / (3 + h)) ** 2.5
+    )
+    expected = (math.exp(-0.5 * h) - math.exp(-2.0 * h)) / (h * 1.5)
+    assert laplace_transform(stats.uniform(0.5, 1.5), h) == pytest.approx(expected)
+
+
+def test_the_limit_kernel_in_our_units():
+    x, y = {"a": 0.2, "b": 0.9}, {"a": 0.5, "b": 0.4, "c": 7.0}
+    gap = np.array([-0.3, 0.5])
+    for directions, h in [
+        (None, 0.8),
+        (THREE, float(np.abs(THREE_ROWS @ gap).sum())),
+        (5, float(np.linalg.norm(gap))),
+    ]:
+        features = MondrianFeatures(lifetime=1.5, directions=directions)
+        assert features.limit_kernel(x, y) == pytest.approx(math.exp(-1.5 * h))
+    with pytest.raises(ValueError, match="'a' must be finite"):
+        features.limit_kernel({"a": math.inf}, y)
+    with pytest.raises(ValueError, match="auto"):
+        MondrianFeatures(lifetime="auto").limit_kernel(x, y)
+
+
+# Forests and maps.
+
+
+@pytest.mark.parametrize("directions", [THREE, 5])
+def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
+    rng = np.random.default_rng(2)
+    X = rng.random((150, 2)).astype(np.float32).astype(float)
+    labels = (X.sum(axis=1) > 1.0).astype(int).tolist()
+    trees = LabelTrees(
+        Partitions(4, stats.uniform(1.0, 4.0), directions, seed=3), 7.0, split_pure=True
+    )
+    trees.add_inputs(["a", "b"], X[0])
+    trees.add_class()
+    trees.add_class()
+    for x, y in zip(X, labels, strict=True):
+        trees.vector[:] = x
+        trees.learn(y)
+    roots = [as_twin(trees, t) for t in range(4)]
+    queries = 2.0 * rng.random((30, 2)) - 0.5
+    got = trees.predict_rows(queries, 1)
+    ends = [trees.end_of(t) for t in range(4)]
+    assert len(set(ends)) == 4
+    for x, p in zip(queries, got, strict=True):
+        expected = np.zeros(2)
+        for t, root in enumerate(roots):
+            lifted = trees.lift.of_tree(t) @ (x - X[0])
+            lifted = lifted.astype(np.float32).astype(float)
+            expected += naive_mondrian.predict(root, lifted, 7.0, [0.5, 0.5])
+        np.testing.assert_allclose(p, expected / 4.0, atol=1e-5, rtol=0)
+        trees.vector[:] = x
+        trees.predict()
+        np.testing.assert_array_equal(trees.out[0], p)
+
+
+def test_random_lifetimes_are_drawn_once_per_partition():
+    lifetime = stats.gamma(2.0)
+    features = learned(np.random.default_rng(0).random((20, 2)), 3000, lifetime, seed=7)
+    ends = [features.nodes(t)[-1].time for t in range(3000)]
+    assert stats.kstest(ends, lifetime.cdf).pvalue > LEVEL
+    for nodes in (features.nodes(t) for t in range(50)):
+        leaves = {node.time for node in nodes if node.is_leaf}
+        assert len(leaves) == 1
+        assert all(node.time < min(leaves) for node in nodes if not node.is_leaf)
+
+
+MODELS = {
+    "classifier": lambda d: MondrianForestClassifier(3, directions=d, seed=2),
+    "classifier, raw": lambda d: MondrianForestClassifier(
+        3, stats.gamma(2.0), directions=d, scale=False, seed=2
+    ),
+    "regressor": lambda d: MondrianForestRegressor(3, directions=d, seed=2),
+    "means": lambda d: MondrianForestRegressor(
+        3, math.sqrt, posterior="mean", directions=d, seed=2
+    ),
+    "features": lambda d: MondrianFeatures(6, stats.uniform(0.5, 2.0), directions=d, seed=2),
+    "auto": lambda d: OGDRegressor(MondrianFeatures(4, "auto", directions=d, seed=2)),
+}
+
+
+def stream(n, seed=0):
+    """Make samples of which some lack values and one feature comes late."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        a, b, c = rng.random(3)
+        x = {"a": a, "b": 100.0 * b, "c": c}
+        if i < n // 3 or rng.random() < 0.2:
+            del x["c"]
+        if rng.random() < 0.2:
+            del x["a"]
+        found.append((x, float(a + b > 1.0)))
+    return found
+
+
+def told(model, x, y):
+    if isinstance(model, MondrianFeatures):
+        return model.transform_one(x)
+    if isinstance(model, MondrianForestClassifier):
+        return model.predict_proba_one(x)
+    return model.predict_one(x)
+
+
+def feed(model, x, y):
+    if isinstance(model, MondrianFeatures):
+        model.learn_one(x)
+    else:
+        model.learn_one(x, y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("directions", [THREE, 4])
+def test_batches_copies_and_the_order_of_keys_change_nothing(name, directions):
+    data = stream(500)
+    one, turned, copied = (MODELS[name](directions) for _ in range(3))
+    for i, (x, y) in enumerate(data):
+        if i in (40, 300):
+            copied = copy.deepcopy(pickle.loads(pickle.dumps(copied)))
+        feed(one, x, y)
+        feed(copied, x, y)
+        feed(turned, dict(reversed(x.items())), y)
+    many = MODELS[name](directions)
+    for start, stop in ((0, 20), (20, 330), (330, 500)):
+        X = pd.DataFrame([x for x, _ in data[start:stop]])
+        if isinstance(many, MondrianFeatures):
+            many.learn_many(X)
+        else:
+            many.learn_many(X, pd.Series([y for _, y in data[start:stop]]))
+    for x, y in stream(40, seed=1):
+        expected = told(one, x, y)
+        assert told(copied, x, y) == expected
+        assert told(turned, x, y) == expected
+        assert told(many, x, y) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bad_values_leave_the_model_as_it_was(name):
+    model = MODELS[name](4)
+    for x, y in stream(100):
+        feed(model, x, y)
+    before = pickle.dumps(model)
+    for value, error in ((math.inf, ValueError), (1e300, ValueError), ("1", TypeError)):
+        with pytest.raises(error, match="'b'"):
+            feed(model, {"a": 0.5, "b": value, "c": 0.1}, 1.0)
+        assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("directions", "error", "words"),
+    [
+        (0, ValueError, "at least 1"),
+        (True, TypeError, "directions must be"),
+        (2.0, TypeError, "directions must be"),
+        ("ab", TypeError, "directions must be"),
+        ([], ValueError, "empty"),
+        ([{"a": 1.0}, ["b"]], TypeError, "direction 1"),
+        (
+            [{"a": math.nan}],
+            ValueError,
+            "direction 0 must have finite coefficients, got nan for 'a'",
+        ),
+        ([{"a": 1.0}, {"a": 0.0}], ValueError, "direction 1"),
+    ],
+)
+def test_bad_directions(directions, error, words):
+    for model in (MondrianForestClassifier, MondrianForestRegressor, MondrianFeatures):
+        with pytest.raises(error, match=words):
+            model(directions=directions)
+
+
+def test_clones_have_the_same_distribution():
+    lifetime = stats.gamma(2.0)
+    nested = OGDRegressor(MondrianFeatures(3, lifetime, directions=2))
+    assert nested.clone().features.lifetime is lifetime
+    model = MondrianForestClassifier(lifetime=lifetime)
+    assert model.clone().lifetime is lifetime
+    assert model.clone({"lifetime": 2.0}).lifetime == 2.0
+
+
+def test_bad_lifetimes():
+    for model in (MondrianForestClassifier, MondrianForestRegressor, MondrianFeatures):
+        with pytest.raises(ValueError, match=r"lifetime must not be negative.*-inf"):
+            model(lifetime=stats.norm())
+        with pytest.raises(ValueError, match="lifetime must be"):
+            model(lifetime="long")
+
+
+def test_gamma_counts_features_not_directions():
+    model = MondrianForestClassifier(directions=7, seed=1)
+    for x, y in datasets.Bananas().take(10):
+        model.learn_one(x, y)
+    assert model._trees.reals[at.GAMMA] == 20.0
+
+
+def test_a_direction_that_labels_depend_on_helps():
+    rng = np.random.default_rng(0)
+    X = rng.random((1500, 6))
+    own = rng.standard_normal(6)
+    y = (np.floor(2.0 * X @ own) % 2 == 0).tolist()
+    accuracy = []
+    for directions in (None, [mapping(own)]):
+        model = MondrianForestClassifier(directions=directions, seed=1)
+        data = ((mapping(x), label) for x, label in zip(X, y, strict=True))
+        accuracy.append(evaluate.progressive_val_score(data, model, metrics.Accuracy()).get())
+    assert accuracy[1] > accuracy[0] + 0.2
+
+
+def test_memory_counts_the_directions():
+    model = MondrianFeatures(20, directions=10, seed=1)
+    model.learn_one({"a": 1.0, "b": 2.0})
+    lift = model._map.trees.lift
+    assert lift.nbytes >= lift.coefficients.nbytes == 8 * 20 * 2 * 10
+    assert model._raw_memory_usage > lift.nbytes
+
+
+def test_reading_oblique_trees():
+    model = MondrianForestClassifier(2, directions=THREE, seed=1)
+    data = list(datasets.Bananas().take(300))
+    for x, y in data:
+        model.learn_one({"a": x["1"], "b": x["2"]}, y)
+    frame = model.to_dataframe()
+    rows = model.cut_directions()
+    assert [set(row) for row in rows] == [{"a"}, {"b"}, {"a", "b"}]
+    # The thresholds part the samples as the counts say.
+    root = frame.iloc[0]
+    direction = rows[int(root["feature"].removeprefix("direction "))]
+    heights = np.array(
+        [
+            sum({"a": x["1"], "b": x["2"]}[name] * c for name, c in direction.items())
+            for x, _ in data
+        ]
+    )
+    assert (heights <= root["threshold"]).sum() == frame.iloc[root["left"]]["n_samples"]
+    leaves = int(frame["is_leaf"].sum())
+    assert len(model.draw_partition().patches) == 3 * leaves
+    assert "direction" in model.debug_one({"a": 0.0, "b": 0.0})
+
+
+def test_drawn_cells_are_those_of_the_time():
+    grid = np.array(list(itertools.product(np.linspace(0.0, 1.0, 12), repeat=2)))
+    features = learned(grid, 2, 4.0, directions=THREE, seed=1)
+    for time in (0.0, 1.0, math.inf):
+        cuts = [node for node in features.nodes(1) if not node.is_leaf and node.time <= time]
+        patches = features.draw_partition(1, time).patches
+        assert len(patches) == len(cuts) + 1
+        # They tile the plane of the samples.
+        areas = [naive.area(list(map(tuple, patch.get_xy()[:-1].tolist()))) for patch in patches]
+        assert sum(areas) == pytest.approx(1.04**2)
+    with pytest.raises(ValueError, match="there are 3"):
+        learned(np.random.default_rng(0).random((5, 3)), 2).draw_partition()
+    with pytest.raises(RuntimeError, match="learn"):
+        MondrianFeatures().draw_partition()
