@@ -49,7 +49,8 @@ class DensityTrees:
     n_inputs
         Number of features.
     directions
-        Matrix of cut directions, a row each; None for the axes.
+        Matrices of cut directions, shape (trees, directions, features), or (1, ...) where all
+        trees have the same; None for the axes.
     stores
         Whether samples are stored, which a growing lifetime needs.
     laplace
@@ -79,7 +80,7 @@ class DensityTrees:
         laplace: bool,
     ) -> None:
         n_trees = len(lifetimes)
-        dims = n_inputs if directions is None else len(directions)
+        dims = n_inputs if directions is None else directions.shape[1]
         self.directions = directions
         self.record = np.zeros(kernels.WORDS, dtype=np.int64)
         self.record[kernels.N_TREES] = n_trees
@@ -94,14 +95,14 @@ class DensityTrees:
         self.trees.view(np.float64)[:, kernels.LIFETIME] = lifetimes
         self.means = np.zeros(2 * n_inputs)
         self.nodes = Arena(1, 2 * kernels.NODE_WORDS)
-        self.points = Arena(1, 2 * dims + n_trees)
+        self.points = Arena(1, 2 * n_inputs + n_trees)
         self._finish()
 
     def _finish(self) -> None:
         """Make the buffers and write the addresses of all arrays to the record."""
         n_dims = int(self.record[kernels.N_DIMS])
         self.vector = np.full(int(self.record[kernels.N_INPUTS]), np.nan)
-        self.lifted, self.cell = np.zeros(n_dims), np.zeros(2 * n_dims)
+        self.lifted, self.cell = np.zeros(2 * n_dims), np.zeros(2 * n_dims)
         self.parts, self.out = np.zeros((len(self.trees), 2)), np.zeros(1)
         self.address = int(self.record.ctypes.data)
         self.vector_address = int(self.vector.ctypes.data)
@@ -110,6 +111,8 @@ class DensityTrees:
         record = self.record
         if self.directions is not None:
             record[kernels.DIRECTIONS] = self.directions.ctypes.data
+            shared = len(self.directions) == 1
+            record[kernels.SET_BYTES] = 0 if shared else self.directions[0].nbytes
         record[kernels.LIFTED] = self.lifted.ctypes.data
         record[kernels.CELL] = self.cell.ctypes.data
         record[kernels.MEANS] = self.means.ctypes.data
@@ -144,7 +147,8 @@ class DensityTrees:
         """
         if self.directions is not None and n > 1:
             for i in range(n):
-                self.learn(x + 8 * i * self.directions.shape[1], 1, lifetimes and lifetimes + 8 * i)
+                row = x + 8 * i * self.directions.shape[2]
+                self.learn(row, 1, lifetimes and lifetimes + 8 * i)
             return -1
         width = 8 * int(self.record[kernels.N_INPUTS])
         while True:
@@ -198,36 +202,40 @@ class DensityTrees:
             address = int(out.ctypes.data)
             return int(kernels.log_densities(self.address, x, n, floored, parts, address))
         for i in range(n):
-            z = int(kernels.prepare(self.address, x + 8 * i * self.directions.shape[1]))
-            for t in self._unknown_volumes(z):
-                self.parts[t, 1] = self._log_volume()
+            row = x + 8 * i * self.directions.shape[2]
+            for t, _ in self._unknown_volumes(row):
+                self.parts[t, 1] = self._log_volume(t)
             out[i] = kernels.combine(self.address, parts)
             if floored and out[i] == -math.inf:
                 for t in range(len(self.trees)):
-                    kernels.last_held(self.address, t, z)
-                    self.parts[t] = 1.0, self._log_volume()
+                    kernels.last_held(self.address, t, kernels.lift_one(self.address, t, row))
+                    self.parts[t] = 1.0, self._log_volume(t)
                 out[i] = kernels.combine(self.address, parts)
         return -1
 
     def _keep_volumes(self, x: int) -> None:
         """Store the volumes of the oblique cells of a sample that has been learned."""
-        z = int(kernels.prepare(self.address, x))
-        for t in self._unknown_volumes(z):
-            kernels.keep_volume(self.address, t, z, self._log_volume())
+        for t, z in self._unknown_volumes(x):
+            kernels.keep_volume(self.address, t, z, self._log_volume(t))
 
-    def _unknown_volumes(self, z: int) -> Iterator[int]:
-        """Look at each tree; stop at those whose cell, which `cell` holds then, has no volume."""
+    def _unknown_volumes(self, x: int) -> Iterator[tuple[int, int]]:
+        """Look at each tree; stop at those whose cell, which `cell` holds then, has no volume.
+
+        Yields the number of the tree, and the address of the sample's values along its directions.
+        """
         for t in range(len(self.trees)):
+            z = int(kernels.lift_one(self.address, t, x))
             kernels.look_one(self.address, t, z, self.parts_address + 16 * t)
             if math.isnan(self.parts[t, 1]):
-                yield t
+                yield t, z
 
-    def _log_volume(self) -> float:
+    def _log_volume(self, t: int) -> float:
         assert self.directions is not None
-        n_dims = len(self.directions)
+        directions = self.directions[min(t, len(self.directions) - 1)]
+        n_dims = len(directions)
         lower, upper = self.cell[:n_dims], self.cell[n_dims:]
-        volume = polytope_volume(self.directions, lower, upper, self.lifted)
-        return math.log(volume) if volume > 0.0 else -math.inf
+        volume = polytope_volume(directions, lower, upper, self.lifted[:n_dims])
+        return math.log(max(volume, sys.float_info.min))
 
     def __getstate__(self) -> dict[str, Any]:
         record = self.record.copy()
@@ -290,12 +298,13 @@ def polytope_volume(
     if dims == 1:
         ahead = faces[:, 0] > 0.0
         return float((reach[ahead].min() + reach[~ahead].min()) * unit)
-    center = np.zeros(dims)
     if reach.min() < CLEARANCE:
         center, radius = _largest_ball(faces, reach)
-        if radius < CLEARANCE:
+        if radius < CLEARANCE**2:
             return 0.0
-    corners = HalfspaceIntersection(np.column_stack([faces, -reach]), center).intersections
+        reach, unit = (reach - faces @ center) / radius, unit * radius
+    halfspaces = np.column_stack([faces, -reach])
+    corners = HalfspaceIntersection(halfspaces, np.zeros(dims)).intersections
     return float(ConvexHull(corners).volume * unit**dims)
 
 
@@ -343,8 +352,8 @@ class DensityForest(base.AnomalyDetector):
     directions
         None for cuts along the axes; mappings from feature to coefficient, of which each gives a
         direction in which to cut, at a rate of its norm, and which have to span the space of the
-        features that they name; or a number of random directions, drawn uniformly and scaled so
-        that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
+        features that they name; or a number of random directions of each tree, uniform and scaled
+        so that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
         the first sample. Oblique cells need at most 3 features, and some milliseconds each.
     estimator
         "forest", or "laplace": the mean count over the mean volume, which estimates the Laplace
@@ -477,19 +486,22 @@ class DensityForest(base.AnomalyDetector):
         lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
         if not self._grows:
             lifetimes = draw_lifetimes(self.lifetime, self.n_estimators, seed)
-            for drawn in lifetimes:
-                _check_lifetime_size(float(drawn))
+            for lifetime in lifetimes.tolist():
+                _check_lifetime_size(lifetime)
         matrix = None
         if isinstance(self.directions, Sequence):
-            matrix = _given(self.directions, self._features.names)
+            matrix = _given(self.directions, self._features.names)[None]
         elif self.directions is not None:
             d = len(names)
             if d == 0:
                 raise ValueError("random directions need a feature in the first sample, got none")
             stream = np.random.SeedSequence(seed, spawn_key=(DIRECTION_DRAWS,))
-            matrix = sphere_directions(int(self.directions), d, np.random.default_rng(stream))
-            self._check_directions(matrix)
-        n_inputs = len(self._features) if matrix is None else matrix.shape[1]
+            generator, n = np.random.default_rng(stream), int(self.directions)
+            drawn = [sphere_directions(n, d, generator) for _ in range(self.n_estimators)]
+            for one in drawn:
+                self._check_directions(one)
+            matrix = np.array(drawn)
+        n_inputs = len(self._features) if matrix is None else matrix.shape[2]
         laplace = self.estimator == "laplace"
         return DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, laplace)
 

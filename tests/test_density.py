@@ -41,9 +41,9 @@ def cells(forest, x):
     """Return the cell of each tree that holds a sample: counts, and corners (trees, 2, D)."""
     trees = forest._trees
     forest._features.write(forest._features.read(x), trees.vector)
-    z = kernels.prepare(trees.address, trees.vector_address)
     counts, found = [], []
     for t in range(forest.n_estimators):
+        z = kernels.lift_one(trees.address, t, trees.vector_address)
         counts.append(kernels.reveal(trees.address, t, z))
         found.append(trees.cell.reshape(2, -1).copy())
     return np.array(counts), np.array(found)
@@ -372,6 +372,9 @@ def test_volumes_of_oblique_cells(dims):
             assert found == pytest.approx(share * full, abs=error)
     square, ends = np.array([[2.0, 0.0], [0.0, 0.5]]), (np.array([-1.0, 0.0]), np.ones(2))
     # From the middle, and from a corner.
+    needle = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    tip = (np.array([0.0, 0.0, 1.9999]), np.array([1.0, 1.0, 3.0]), np.array([1.0, 1.0, 2.0]))
+    assert polytope_volume(needle, *tip) == pytest.approx(0.5e-8, rel=1e-6)
     for inside in (np.array([0.0, 0.5]), np.ones(2)):
         assert polytope_volume(square, *ends, inside) == pytest.approx(2.0)
     thin = np.array([5.0, 0.0]), np.array([5.0 + 1e-6, 1.0])
@@ -391,6 +394,24 @@ def test_oblique_cells_share_as_often_as_the_kernel_says():
             share = math.exp(-1.5 * np.abs(matrix @ (x - y)).sum())
             count = together(forest, mapping(x), mapping(y))
             levels.append(stats.binomtest(count, 200, share).pvalue)
+    assert min(levels) > LEVEL / len(levels)
+
+
+def test_random_directions_are_those_of_each_tree():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 2))
+    levels = []
+    for seed in SEEDS:
+        forest = learned(X, n_estimators=150, lifetime=1.5, directions=4, seed=seed)
+        matrices = forest._trees.directions
+        assert len({matrix.tobytes() for matrix in matrices}) == 150
+        # 2 kappa_2 / (2 kappa_1 4), kappa the volumes of the unit balls.
+        np.testing.assert_allclose(np.linalg.norm(matrices, axis=2), math.pi / 8)
+        for x, y in [(X[1], X[2]), (X[0], X[0] + 0.2), (X[1] - 2.0, X[1] - 1.8)]:
+            shares = np.exp(-1.5 * np.abs(matrices @ (x - y)).sum(axis=1))
+            deviation = math.sqrt((shares * (1.0 - shares)).sum())
+            z = (together(forest, mapping(x), mapping(y)) - shares.sum()) / deviation
+            levels.append(2.0 * stats.norm.sf(abs(z)))
     assert min(levels) > LEVEL / len(levels)
 
 

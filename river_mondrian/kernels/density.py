@@ -41,8 +41,8 @@ from .memory import (
 N_TREES = 0
 N_DIMS = 1  # D of the partition: features, or cut directions
 N_INPUTS = 2  # features
-DIRECTIONS = 3  # address of the matrix of directions, N_DIMS rows; 0 for the axes
-LIFTED = 4  # address of D reals: a sample along the directions
+DIRECTIONS = 3  # address of matrices of directions, D rows each; 0 for the axes
+LIFTED = 4  # address of 2 D reals: the sample on the way along the directions, and a stored one
 MEANS = 5  # address of the features' means and then of the numbers of values behind them
 TREES = 6  # address of the trees' records
 NODES = 7  # address of the table of nodes
@@ -56,7 +56,8 @@ LAPLACE = 14  # whether volumes are averaged rather than densities
 N_SAMPLES = 15
 NEXT_TREE = 16  # one more than the tree at which an interrupted sample goes on, or 0
 CELL = 17  # address of 2 D reals: the cell on the way, its lower and upper corner
-WORDS = 18
+SET_BYTES = 18  # from a tree's matrix of directions to the next tree's; 0 where all have one
+WORDS = 19
 
 # Words of a tree's record; the lower and upper corner of the root's cell follow.
 ROOT = 0
@@ -149,15 +150,38 @@ def node_at(forest: int, node: int) -> int:
 
 @exact_inlined
 def point_at(forest: int, p: int) -> int:
-    """Return the address of a stored sample: its D values, and a link for each tree."""
-    width = 2 * i64(forest, N_DIMS) + i64(forest, N_TREES)
+    """Return the address of a stored sample: its values, and a link for each tree."""
+    width = 2 * i64(forest, N_INPUTS) + i64(forest, N_TREES)
     return row_address(i64(forest, POINTS), p, width)
 
 
 @exact_inlined
 def link_at(forest: int, p: int, t: int) -> int:
     """Return the address of the word that names the next sample in a sample's leaf."""
-    return point_at(forest, p) + 8 * i64(forest, N_DIMS) + 4 * t
+    return point_at(forest, p) + 8 * i64(forest, N_INPUTS) + 4 * t
+
+
+@exact_inlined
+def lift(forest: int, t: int, x: int, out: int) -> int:
+    """Return the address of a sample's values along a tree's directions, written to `out`."""
+    directions = i64(forest, DIRECTIONS)
+    if directions == 0:
+        return x
+    directions += t * i64(forest, SET_BYTES)
+    n = i64(forest, N_INPUTS)
+    for j in range(i64(forest, N_DIMS)):
+        total = 0.0
+        for k in range(n):
+            total += f64(directions, j * n + k) * f64(x, k)
+        put_f64(out, j, total)
+    return out
+
+
+@exact_inlined
+def lift_stored(forest: int, t: int, p: int) -> int:
+    """Return the address of a stored sample's values along a tree's directions."""
+    room = i64(forest, LIFTED) + 8 * i64(forest, N_DIMS)
+    return lift(forest, t, point_at(forest, p), room)
 
 
 @exact_inlined
@@ -333,7 +357,7 @@ def divide(forest: int, t: int, row: int) -> None:
     while point != NONE:
         link = link_at(forest, point, t)
         following = i32(link, 0)
-        right = f64(point_at(forest, point), dim) > place
+        right = f64(lift_stored(forest, t, point), dim) > place
         clip(forest, cell, dim, place, right)
         child = node_at(forest, child_of(forest, row, right))
         put_f64(cell, dim, lower)
@@ -404,21 +428,6 @@ def fill(forest: int, x: int, learn: bool) -> None:
             put_f64(means, j, f64(means, j) * (1.0 - 1.0 / count) + value / count)
 
 
-@exact_inlined
-def lift(forest: int, x: int) -> int:
-    """Return the address of a sample's values along the directions."""
-    directions = i64(forest, DIRECTIONS)
-    if directions == 0:
-        return x
-    n, z = i64(forest, N_INPUTS), i64(forest, LIFTED)
-    for j in range(i64(forest, N_DIMS)):
-        total = 0.0
-        for k in range(n):
-            total += f64(directions, j * n + k) * f64(x, k)
-        put_f64(z, j, total)
-    return z
-
-
 @exact_kernel
 def learn_rows(forest: int, x: int, n: int, lifetimes: int) -> int:
     """Learn rows of `N_INPUTS` values; NaN is missing, and its place is filled.
@@ -437,15 +446,14 @@ def learn_rows(forest: int, x: int, n: int, lifetimes: int) -> int:
             return i
         if begun == 0:
             fill(forest, row, True)
-        z = lift(forest, row)
         if i64(forest, STORES):
             point = point_at(forest, i64(forest, N_POINTS))
-            for j in range(i64(forest, N_DIMS)):
-                put_f64(point, j, f64(z, j))
+            for j in range(i64(forest, N_INPUTS)):
+                put_f64(point, j, f64(row, j))
         for t in range(max(begun - 1, np.int64(0)), i64(forest, N_TREES)):
             if lifetimes != 0:
                 put_f64(tree_at(forest, t), LIFETIME, f64(lifetimes, i))
-            if not enter(forest, t, z):
+            if not enter(forest, t, lift(forest, t, row, i64(forest, LIFTED))):
                 put_i64(forest, NEXT_TREE, t + 1)
                 return i
         put_i64(forest, NEXT_TREE, np.int64(0))
@@ -459,7 +467,7 @@ def count_in_cell(forest: int, t: int, point: int) -> int:
     """Return how many samples of a leaf's list are in the cell on the way."""
     count = np.int64(0)
     while point != NONE:
-        if holds(forest, i64(forest, CELL), point_at(forest, point)):
+        if holds(forest, i64(forest, CELL), lift_stored(forest, t, point)):
             count += 1
         point = i32(link_at(forest, point, t), 0)
     return count
@@ -633,10 +641,10 @@ def log_densities(forest: int, x: int, n: int, floored: bool, parts: int, out: i
 
 
 @exact_kernel
-def prepare(forest: int, x: int) -> int:
-    """Fill and lift a sample; returns the address of its values along the directions."""
+def lift_one(forest: int, t: int, x: int) -> int:
+    """Fill a sample's gaps; returns the address of its values along a tree's directions."""
     fill(forest, x, False)
-    return lift(forest, x)
+    return lift(forest, t, x, i64(forest, LIFTED))
 
 
 @exact_kernel
