@@ -27,6 +27,7 @@ from .inputs import FeatureIndex, check_value, ordered, read_frame, too_large
 from .kernels import density as kernels
 from .kernels.memory import CHUNK_ROWS
 
+ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 # The least lifetime, so that cells have finite volumes.
 LEAST_LIFETIME = 1e-200
 # The largest coefficient of a direction, so that samples along it are finite.
@@ -53,8 +54,8 @@ class DensityTrees:
         trees have the same; None for the axes.
     stores
         Whether samples are stored, which a growing lifetime needs.
-    laplace
-        Whether volumes are averaged rather than densities.
+    estimator
+        Number of the estimator, as `kernels.density` has them.
 
     """
 
@@ -77,7 +78,7 @@ class DensityTrees:
         n_inputs: int,
         directions: NDArray[np.float64] | None,
         stores: bool,
-        laplace: bool,
+        estimator: int,
     ) -> None:
         n_trees = len(lifetimes)
         dims = n_inputs if directions is None else directions.shape[1]
@@ -87,7 +88,7 @@ class DensityTrees:
         self.record[kernels.N_DIMS] = dims
         self.record[kernels.N_INPUTS] = n_inputs
         self.record[kernels.STORES] = stores
-        self.record[kernels.LAPLACE] = laplace
+        self.record[kernels.ESTIMATOR] = estimator
         self.trees = np.zeros((n_trees, kernels.CORNERS + 2 * dims), dtype=np.int64)
         keys = np.random.default_rng(seed).integers(1 << 64, size=n_trees, dtype=np.uint64)
         self.trees[:, kernels.ROOT] = kernels.NONE
@@ -356,8 +357,10 @@ class DensityForest(base.AnomalyDetector):
         so that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
         the first sample. Oblique cells need at most 3 features, and some milliseconds each.
     estimator
-        "forest", or "laplace": the mean count over the mean volume, which estimates the Laplace
-        kernel's density estimate (Section 5).
+        "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
+        kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
+        expectations (2 / lifetime)^d, which does the same without the noise of volumes, and so
+        suits many features, but only cuts along the axes.
     seed
         Random seed for reproducibility.
 
@@ -394,7 +397,8 @@ class DensityForest(base.AnomalyDetector):
     >>> from river import datasets, preprocessing
     >>> from sklearn import metrics
 
-    >>> detector = preprocessing.MinMaxScaler() | DensityForest(lifetime=1.0, seed=42)
+    >>> forest = DensityForest(30, lifetime=3.0, estimator="kernel", seed=42)
+    >>> detector = preprocessing.MinMaxScaler() | forest
     >>> scores, labels = [], []
     >>> for x, y in datasets.Shuttle().take(5000):
     ...     scores.append(detector.score_one(x))
@@ -424,8 +428,10 @@ class DensityForest(base.AnomalyDetector):
             if is_real(lifetime):
                 _check_lifetime_size(lifetime)
         check_directions(directions)
-        if estimator not in ("forest", "laplace"):
-            raise ValueError(f'estimator must be "forest" or "laplace", got {estimator!r}')
+        if estimator not in ESTIMATORS:
+            raise ValueError(f"estimator must be one of {[*ESTIMATORS]}, got {estimator!r}")
+        if estimator == "kernel" and directions is not None:
+            raise ValueError('estimator "kernel" needs cuts along the axes, got directions')
         self.n_estimators = n_estimators
         self.lifetime = lifetime
         self.directions = directions
@@ -502,8 +508,8 @@ class DensityForest(base.AnomalyDetector):
                 self._check_directions(one)
             matrix = np.array(drawn)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        laplace = self.estimator == "laplace"
-        return DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, laplace)
+        number = ESTIMATORS[self.estimator]
+        return DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, number)
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn a sample.

@@ -68,7 +68,7 @@ def keys(seed, n):
 # The partition.
 
 
-@pytest.mark.parametrize("estimator", ["forest", "laplace"])
+@pytest.mark.parametrize("estimator", ["forest", "laplace", "kernel"])
 @pytest.mark.parametrize("lifetime", [2.0, None])
 @pytest.mark.parametrize("dims", [1, 2, 4])
 def test_forest_is_the_twin(dims, lifetime, estimator):
@@ -80,7 +80,7 @@ def test_forest_is_the_twin(dims, lifetime, estimator):
     for z in [*X[:30], *(3.0 * rng.normal(size=(30, dims)))]:
         found = [naive.cell_of(key, X[0], began, ended, z) for key in keys(3, 5)]
         np.testing.assert_allclose(cells(forest, mapping(z))[1].transpose(0, 2, 1), found)
-        expected = naive.density(found, X, estimator)
+        expected = naive.density(found, X, estimator, ended)
         assert forest.density_one(mapping(z)) == pytest.approx(expected, rel=1e-12)
         empty += expected == 0.0
     assert empty > 0
@@ -244,10 +244,12 @@ def test_mean_over_trees_is_the_exact_density(dims):
     assert min(levels) > LEVEL / len(levels)
 
 
-def test_laplace_estimator_tends_to_the_laplace_kernel_density():
+@pytest.mark.parametrize("estimator", ["laplace", "kernel"])
+@pytest.mark.parametrize("lifetime", [1.2, stats.uniform(1.1, 0.2)])
+def test_these_estimators_tend_to_the_laplace_kernel_density(estimator, lifetime):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2))
-    forest = learned(X, n_estimators=4000, lifetime=1.2, estimator="laplace", seed=2)
+    forest = learned(X, n_estimators=4000, lifetime=lifetime, estimator=estimator, seed=2)
     for query in rng.normal(size=(5, 2)):
         expected = 0.36 * np.exp(-1.2 * np.abs(X - query).sum(axis=1)).mean()
         assert forest.density_one(mapping(query)) == pytest.approx(expected, rel=0.1)
@@ -473,6 +475,7 @@ MODELS = {
     "random": lambda: DensityForest(5, stats.gamma(2.0), seed=1),
     "schedule": lambda: DensityForest(5, growing, seed=1),
     "laplace": lambda: DensityForest(5, estimator="laplace", seed=1),
+    "kernel": lambda: DensityForest(5, estimator="kernel", seed=1),
 }
 
 
@@ -600,7 +603,8 @@ def test_a_lifetime_that_falls_changes_nothing():
         {"lifetime": True},
         {"lifetime": stats.norm()},
         {"directions": 0},
-        {"estimator": "kernel"},
+        {"estimator": "mean"},
+        {"estimator": "kernel", "directions": 3},
     ],
 )
 def test_bad_arguments(arguments):

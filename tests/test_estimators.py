@@ -27,6 +27,7 @@ from river_mondrian import (
 
 MODELS = {
     "density": DensityForest(n_estimators=10),
+    "kernel density": DensityForest(n_estimators=10, lifetime=3.0, estimator="kernel"),
     "seeded density": DensityForest(n_estimators=10, lifetime=1.0, estimator="laplace", seed=3),
     "default": MondrianForestClassifier(),
     "seeded": MondrianForestClassifier(seed=3),

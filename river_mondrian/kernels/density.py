@@ -52,7 +52,7 @@ POINTS = 10  # address of the table of stored samples
 POINT_CAPACITY = 11
 N_POINTS = 12
 STORES = 13  # whether samples are stored
-LAPLACE = 14  # whether volumes are averaged rather than densities
+ESTIMATOR = 14
 N_SAMPLES = 15
 NEXT_TREE = 16  # one more than the tree at which an interrupted sample goes on, or 0
 CELL = 17  # address of 2 D reals: the cell on the way, its lower and upper corner
@@ -78,6 +78,12 @@ LOG_VOLUME = 7  # of a leaf; NaN where it is not known
 NODE_WORDS = 8
 
 NONE = -1
+
+# Estimators: the mean of counts over volumes, mean counts over mean volumes, and the mean of counts
+# over the expectations of volumes.
+FOREST = 0
+LAPLACE = 1
+KERNEL = 2
 
 # What is derived from a key.
 LEFT_KEY = 0
@@ -543,7 +549,7 @@ def look(forest: int, t: int, z: int, out: int) -> None:
         empty = f64(row, TIME) <= lifetime and i64(row, COUNT) == 0
     else:
         empty = True
-    if empty and not i64(forest, LAPLACE):
+    if empty and i64(forest, ESTIMATOR) != LAPLACE:
         return
     put_f64(out, 0, np.float64(reveal(forest, t, z)))
     put_f64(out, 1, log_volume(forest, i64(forest, CELL)))
@@ -552,7 +558,7 @@ def look(forest: int, t: int, z: int, out: int) -> None:
 @exact_inlined
 def mean_density(forest: int, parts: int) -> float:
     """Return the log of the density, by the count and the log of the volume in each tree."""
-    trees, laplace = i64(forest, N_TREES), i64(forest, LAPLACE)
+    trees, laplace = i64(forest, N_TREES), i64(forest, ESTIMATOR) == LAPLACE
     largest, counts = -math.inf, 0.0
     for t in range(trees):
         count, volume = f64(parts, 2 * t), f64(parts, 2 * t + 1)
@@ -629,6 +635,10 @@ def log_densities(forest: int, x: int, n: int, floored: bool, parts: int, out: i
         fill(forest, row, False)
         for t in range(i64(forest, N_TREES)):
             look(forest, t, row, parts + 16 * t)
+            if i64(forest, ESTIMATOR) == KERNEL:
+                # The mean of a side is 2 / lifetime (Equation 16).
+                log_side = math.log(2.0 / f64(tree_at(forest, t), LIFETIME))
+                put_f64(parts + 16 * t, 1, np.float64(i64(forest, N_DIMS)) * log_side)
         found = mean_density(forest, parts)
         if floored and found == -math.inf:
             for t in range(i64(forest, N_TREES)):

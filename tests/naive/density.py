@@ -97,10 +97,12 @@ def volume(cell):
     return math.prod(upper - lower for lower, upper in cell)
 
 
-def density(cells, samples, estimator):
+def density(cells, samples, estimator, lifetime):
     """Return the estimate at a point by its cell in each tree (Equation 13, or Section 5)."""
     counts = [sum(inside(cell, z) for z in samples) for cell in cells]
     volumes = [volume(cell) for cell in cells]
+    if estimator == "kernel":
+        return sum(counts) / len(samples) / len(cells) * (lifetime / 2) ** len(samples[0])
     if estimator == "laplace":
         return sum(counts) / len(samples) / sum(volumes)
     shares = [count / len(samples) / v for count, v in zip(counts, volumes, strict=True)]
