@@ -28,12 +28,14 @@ from .kernels import density as kernels
 from .kernels.memory import CHUNK_ROWS
 
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
-# The least lifetime, so that cells have finite volumes.
-LEAST_LIFETIME = 1e-200
+# The least and the largest lifetime, so that cells have finite volumes above 0.
+LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
 # The largest coefficient of a direction, so that samples along it are finite.
 LARGEST_COEFFICIENT = 1e100
 # Dimensions in which volumes of oblique cells are computed.
 MOST_OBLIQUE = 3
+# The logarithm of the least positive float of full precision.
+LEAST_LOG = math.log(sys.float_info.min)
 # How far from a cell's faces, by its width, the point must be from which its volume is computed.
 CLEARANCE = 1e-7
 
@@ -235,8 +237,7 @@ class DensityTrees:
         directions = self.directions[min(t, len(self.directions) - 1)]
         n_dims = len(directions)
         lower, upper = self.cell[:n_dims], self.cell[n_dims:]
-        volume = polytope_volume(directions, lower, upper, self.lifted[:n_dims])
-        return math.log(max(volume, sys.float_info.min))
+        return log_polytope_volume(directions, lower, upper, self.lifted[:n_dims])
 
     def __getstate__(self) -> dict[str, Any]:
         record = self.record.copy()
@@ -266,13 +267,13 @@ class DensityTrees:
         return size + self.nodes.nbytes + self.points.nbytes
 
 
-def polytope_volume(
+def log_polytope_volume(
     directions: NDArray[np.float64],
     lower: NDArray[np.float64],
     upper: NDArray[np.float64],
     inside: NDArray[np.float64],
 ) -> float:
-    """Return the volume of a cell {y: lower <= U y <= upper} in up to 3 dimensions.
+    """Return the log of the volume of a cell {y: lower <= U y <= upper} in up to 3 dimensions.
 
     Parameters
     ----------
@@ -283,45 +284,60 @@ def polytope_volume(
     inside
         U y for a y in the cell.
 
+    Returns
+    -------
+    The logarithm, that of the least positive float where the volume is too small to be computed.
+
     """
-    from scipy.spatial import ConvexHull, HalfspaceIntersection
+    from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
 
     dims = directions.shape[1]
-    norms = np.linalg.norm(directions, axis=1)
-    rows = directions / norms[:, None]
-    # Each row: a direction and how far the cell reaches along it from that y, in units in which
-    # the cell is about 1 wide.
-    reach = np.concatenate([upper - inside, inside - lower]) / np.tile(norms, 2)
-    unit = (reach[: len(rows)] + reach[len(rows) :]).min()
-    if not unit > 0.0:
-        return 0.0
-    faces, reach = np.vstack([rows, -rows]), reach / unit
+    widths = upper - lower
+    if not (widths > 0.0).all():
+        return LEAST_LOG
+    # In the coordinates R y, from that y on, the cell is about as wide everywhere: with the sides
+    # as units, U = Q R and Q's columns are orthonormal.
+    normals, stretch = np.linalg.qr(directions / widths[:, None])
+    log_unit = -float(np.log(np.abs(np.diag(stretch))).sum())
+    faces = np.vstack([normals, -normals])
+    reach = np.concatenate([(upper - inside) / widths, (inside - lower) / widths])
     if dims == 1:
-        ahead = faces[:, 0] > 0.0
-        return float((reach[ahead].min() + reach[~ahead].min()) * unit)
+        ends, ahead = reach / np.abs(faces[:, 0]), faces[:, 0] > 0.0
+        length = ends[ahead].min() + ends[~ahead].min()
+        return math.log(length) + log_unit if length > 0.0 else LEAST_LOG
     if reach.min() < CLEARANCE:
         center, radius = _largest_ball(faces, reach)
         if radius < CLEARANCE**2:
-            return 0.0
-        reach, unit = (reach - faces @ center) / radius, unit * radius
+            return LEAST_LOG
+        reach, log_unit = (reach - faces @ center) / radius, log_unit + dims * math.log(radius)
     halfspaces = np.column_stack([faces, -reach])
-    corners = HalfspaceIntersection(halfspaces, np.zeros(dims)).intersections
-    return float(ConvexHull(corners).volume * unit**dims)
+    for options in ("", "QJ"):  # joggled where the corners are too flat
+        try:
+            found = HalfspaceIntersection(halfspaces, np.zeros(dims), qhull_options=options or None)
+            hull = ConvexHull(found.intersections, qhull_options=options or None)
+        except QhullError:
+            continue
+        if hull.volume > 0.0:
+            return math.log(hull.volume) + log_unit
+    return LEAST_LOG
 
 
 def _largest_ball(
     faces: NDArray[np.float64], reach: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the center and the radius of the largest ball in a polytope with normed faces."""
+    """Return the center and the radius of the largest ball in {y: faces y <= reach}."""
     from scipy.optimize import linprog
 
     dims = faces.shape[1]
+    norms = np.linalg.norm(faces, axis=1)
     found = linprog(
         np.append(np.zeros(dims), -1.0),
-        A_ub=np.hstack([faces, np.ones((len(faces), 1))]),
+        A_ub=np.column_stack([faces, norms]),
         b_ub=reach,
         bounds=[(None, None)] * dims + [(0.0, None)],
     )
+    if not found.success:
+        return np.zeros(dims), 0.0
     best = np.asarray(found.x)
     return best[:-1], float(best[-1])
 
@@ -711,9 +727,10 @@ def _given(directions: Sequence[Mapping[Any, float]], names: Any) -> NDArray[np.
 
 
 def _check_lifetime_size(lifetime: Any, when: str = "") -> None:
-    if not is_real(lifetime) or not LEAST_LIFETIME <= lifetime < math.inf:
+    if not is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
         raise ValueError(
-            f"lifetime must be a finite number >= {LEAST_LIFETIME:g}, got {lifetime!r}{when}"
+            f"lifetime must be a number from {LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}, got "
+            f"{lifetime!r}{when}"
         )
 
 

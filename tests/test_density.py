@@ -19,7 +19,7 @@ from scipy.special import exp1
 from sklearn import metrics
 
 from river_mondrian import DensityForest, exact_density
-from river_mondrian.density import polytope_volume
+from river_mondrian.density import LEAST_LOG, log_polytope_volume
 from river_mondrian.kernels import density as kernels
 
 LEVEL = 0.01
@@ -349,6 +349,11 @@ def test_exact_density_names_what_is_wrong(X, x, lifetime, text):
 
 # Oblique cuts.
 
+
+def polytope_volume(*arguments):
+    return math.exp(log_polytope_volume(*arguments))
+
+
 TRIANGLE = [{"x00": 1.0}, {"x01": 1.0}, {"x00": 0.7, "x01": -0.7}]
 
 
@@ -382,7 +387,14 @@ def test_volumes_of_oblique_cells(dims):
     thin = np.array([5.0, 0.0]), np.array([5.0 + 1e-6, 1.0])
     assert polytope_volume(square, *thin, np.array([5.0, 0.5])) == pytest.approx(1e-6, rel=1e-6)
     flat = np.array([5.0, 0.0]), np.array([5.0, 1.0])
-    assert polytope_volume(square, *flat, np.array([5.0, 0.5])) == 0.0
+    assert log_polytope_volume(square, *flat, np.array([5.0, 0.5])) == LEAST_LOG
+    # Of any shape and size.
+    for weights in ([1e9, 1e-3], [1e150, 1e150], [1e-150, 1e-150]):
+        shape = np.array([[1.0, 0.3], [0.2, -1.0], [1.0, 1.0]])
+        ends = np.full(3, 1.0)
+        expected = log_polytope_volume(shape, -ends, ends, np.zeros(3)) - np.log(weights).sum()
+        found = log_polytope_volume(shape * weights, -ends, ends, np.zeros(3))
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_oblique_cells_share_as_often_as_the_kernel_says():
@@ -543,6 +555,16 @@ def test_predictions_change_nothing_and_copies_continue(make):
             model.learn_one(x)
     # A distribution that has been copied is equal, but its pickle is not.
     assert {pickle.dumps(model._trees) for model in copies} == {pickle.dumps(forest._trees)}
+
+
+def test_a_new_feature_has_its_first_value_in_the_mean():
+    forests = [DensityForest(20, 1.0, seed=3) for _ in range(2)]
+    for forest, last in zip(forests, (math.nan, 6.0), strict=True):
+        for x in [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}]:
+            forest.learn_one(x)
+        forest.learn_one({"a": 4.0, "b": last})  # (5 + 5 + 5 + 9) / 4
+    for x in ({"a": 1.0, "b": 5.0}, {"a": 4.0, "b": 6.1}):
+        assert forests[0].density_one(x) == forests[1].density_one(x) > 0.0
 
 
 def test_missing_values_count_as_means():
