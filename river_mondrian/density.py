@@ -386,6 +386,11 @@ class DensityForest(base.AnomalyDetector):
 
     Scale the features to comparable ranges first: nothing is scaled within.
 
+    The default number of trees is where the seed has ceased to matter much: on River's Shuttle
+    stream, scaled to [0, 1], with lifetime 3 and estimator "kernel", the area under the ROC curve
+    of three seeds is .86 to .97 with 10 trees and .96 to .97 with 100. The default lifetime is for
+    the density of few features; to find anomalies among many, choose these.
+
     A feature may appear at any time (without `directions`): samples before it count as having its
     first value. A missing value counts as the feature's mean so far, or 0 before its first value.
     Features that are not known are ignored in a prediction.
