@@ -1,6 +1,7 @@
 """Random partitions for River: online learners and feature maps over Mondrian processes."""
 
 from .classifier import MondrianForestClassifier
+from .density import DensityForest, exact_density
 from .dual import DualOGDClassifier
 from .features import (
     IsolationFeatures,
@@ -15,6 +16,7 @@ from .regressor import MondrianForestRegressor
 from .ridge import RidgeRegressor
 
 __all__ = [
+    "DensityForest",
     "DualOGDClassifier",
     "IsolationFeatures",
     "MondrianFeatures",
@@ -26,5 +28,6 @@ __all__ = [
     "RandomBinningFeatures",
     "RandomFourierFeatures",
     "RidgeRegressor",
+    "exact_density",
     "lifetime_path",
 ]

@@ -1,0 +1,712 @@
+"""Density forests: their cells are those of the whole space's Mondrian, and their estimates."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import density as naive
+from scipy import stats
+from scipy.special import exp1
+from sklearn import metrics
+
+from river_mondrian import DensityForest, exact_density
+from river_mondrian.density import LEAST_LOG, log_polytope_volume
+from river_mondrian.kernels import density as kernels
+
+LEVEL = 0.01
+SEEDS = range(4)
+
+
+def mapping(row):
+    return {f"x{j:02}": float(value) for j, value in enumerate(row)}
+
+
+def learned(X, **arguments):
+    forest = DensityForest(**arguments)
+    for row in X:
+        forest.learn_one(mapping(row))
+    return forest
+
+
+def cells(forest, x):
+    """Return the cell of each tree that holds a sample: counts, and corners (trees, 2, D)."""
+    trees = forest._trees
+    forest._features.write(forest._features.read(x), trees.vector)
+    counts, found = [], []
+    for t in range(forest.n_estimators):
+        z = kernels.lift_one(trees.address, t, trees.vector_address)
+        counts.append(kernels.reveal(trees.address, t, z))
+        found.append(trees.cell.reshape(2, -1).copy())
+    return np.array(counts), np.array(found)
+
+
+def together(forest, x, y):
+    """Return the number of trees in which two samples share a cell."""
+    return int((cells(forest, x)[1] == cells(forest, y)[1]).all(axis=(1, 2)).sum())
+
+
+def parts(forest, x):
+    """Return the density by each tree."""
+    forest.log_density_one(x)
+    counts, volumes = forest._trees.parts.T
+    return counts * np.exp(-volumes) / forest.n_samples
+
+
+def keys(seed, n):
+    return np.random.default_rng(seed).integers(1 << 64, size=n, dtype=np.uint64).tolist()
+
+
+# The partition.
+
+
+@pytest.mark.parametrize("estimator", ["forest", "laplace", "kernel"])
+@pytest.mark.parametrize("lifetime", [2.0, None])
+@pytest.mark.parametrize("dims", [1, 2, 4])
+def test_forest_is_the_twin(dims, lifetime, estimator):
+    rng = np.random.default_rng(dims)
+    X = rng.normal(size=(80, dims))
+    forest = learned(X, n_estimators=5, lifetime=lifetime, estimator=estimator, seed=3)
+    began, ended = (1.0, 80 ** (1 / (dims + 2))) if lifetime is None else (lifetime, lifetime)
+    empty = 0
+    for z in [*X[:30], *(3.0 * rng.normal(size=(30, dims)))]:
+        found = [naive.cell_of(key, X[0], began, ended, z) for key in keys(3, 5)]
+        np.testing.assert_allclose(cells(forest, mapping(z))[1].transpose(0, 2, 1), found)
+        expected = naive.density(found, X, estimator, ended)
+        assert forest.density_one(mapping(z)) == pytest.approx(expected, rel=1e-12)
+        empty += expected == 0.0
+    assert empty > 0
+
+
+def growing(n):
+    return 0.5 + 0.05 * n
+
+
+@pytest.mark.parametrize("lifetime", [1.5, growing, stats.uniform(1.4, 0.2)])
+@pytest.mark.parametrize("dims", [1, 3])
+def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime):
+    """However far the first sample is, and whether the trees grew into their lifetime or not."""
+    rng = np.random.default_rng(dims)
+    X = rng.normal(size=(20, dims))
+    X[0] += 5.0
+    n, levels = 1500, []
+    pairs = [(X[3], X[3] + 0.2), (X[0], X[0] - 0.3), (X[7] - 2.0, X[7] - 1.9), (X[5], X[6])]
+    for seed in SEEDS:
+        forest = learned(X, n_estimators=n, lifetime=lifetime, seed=seed)
+        for x, y in pairs:
+            h = np.abs(x - y).sum()
+            share = math.exp(-1.5 * h)
+            if hasattr(lifetime, "rvs"):
+                share = (math.exp(-1.4 * h) - math.exp(-1.6 * h)) / (0.2 * h)
+            levels.append(
+                stats.binomtest(together(forest, mapping(x), mapping(y)), n, share).pvalue
+            )
+    assert min(levels) > LEVEL / len(levels)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_sides_of_a_cell_are_exponential(grows):
+    """Equation 16, at the first sample, at another, and where no sample is."""
+    levels = []
+    X = np.array([[0.0, 0.0], [1.0, -2.0], [1.1, -2.1], [1.2, -2.0]])
+    for seed in SEEDS:
+        lifetime = (lambda n: 0.75 * n) if grows else 3.0
+        forest = learned(X, n_estimators=1000, lifetime=lifetime, seed=seed)
+        for x in (X[0], X[1], np.array([-4.0, 0.3])):
+            corners = cells(forest, mapping(x))[1]
+            reach = np.concatenate([x - corners[:, 0], corners[:, 1] - x], axis=1)
+            levels += [
+                stats.kstest(side, stats.expon(scale=1 / 3.0).cdf).pvalue for side in reach.T
+            ]
+            levels.append(stats.spearmanr(reach[:, 0], reach[:, 2]).pvalue)
+    assert min(levels) > LEVEL / len(levels)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
+    levels = []
+    stream = [{"a": 0.0}, {"a": 0.7}, {"a": -1.0}, {"a": 0.1, "b": 5.0}, {"a": 0.3, "b": 4.0}]
+    x, y = {"a": 0.1, "b": 4.9}, {"a": 0.3, "b": 5.1}
+    far, near = {"a": 0.7, "b": 7.0}, {"a": 0.7, "b": 6.5}
+    for seed in SEEDS:
+        lifetime = (lambda n: 0.4 * n) if grows else 2.0
+        forest = DensityForest(1500, lifetime, seed=seed)
+        for sample in stream:
+            forest.learn_one(sample)
+        for first, second, h in [(x, y, 0.4), (far, near, 0.5), ({"a": 0.7, "b": 5.0}, x, 0.7)]:
+            count = together(forest, first, second)
+            levels.append(stats.binomtest(count, 1500, math.exp(-2.0 * h)).pvalue)
+        # An earlier sample's cell, whose first value there is 5.
+        corners = cells(forest, {"a": -1.0, "b": 5.0})[1]
+        for side in (corners[:, 1, 1] - 5.0, 5.0 - corners[:, 0, 1], corners[:, 1, 0] + 1.0):
+            levels.append(stats.kstest(side, stats.expon(scale=0.5).cdf).pvalue)
+        counts = cells(forest, {"a": -1.0, "b": 5.0})[0]
+        assert (counts >= 1).all()
+        nodes_agree(forest)
+    assert min(levels) > LEVEL / len(levels)
+
+
+def nodes_agree(forest):
+    """Walk down each tree: cells nest, counts and volumes of leaves are right."""
+    trees = forest._trees
+    rows = trees.nodes.rows(0, int(trees.record[kernels.N_NODES])).view(np.int64)
+    reals = rows.view(np.float64)
+    dims = int(trees.record[kernels.N_DIMS])
+    points = trees.points.rows(0, int(trees.record[kernels.N_POINTS]))
+    visited = 0
+    for tree in trees.trees:
+        corners = tree.view(np.float64)[kernels.CORNERS :]
+        lifetime = tree.view(np.float64)[kernels.LIFETIME]
+        stack = [(int(tree[kernels.ROOT]), 0.0, corners[:dims].copy(), corners[dims:].copy())]
+        n = 0
+        while stack:
+            node, began, lower, upper = stack.pop()
+            visited += 1
+            assert (lower < upper).all()
+            assert reals[node, kernels.TIME] >= began
+            dim, place = rows[node, kernels.DIM], reals[node, kernels.PLACE]
+            if dim != kernels.NONE:
+                assert lower[dim] < place < upper[dim]
+            count = int(rows[node, kernels.COUNT])
+            if reals[node, kernels.TIME] > lifetime or count > 0:
+                n += count
+                assert count > 0
+                volume = np.log(upper - lower).sum()
+                assert reals[node, kernels.LOG_VOLUME] == pytest.approx(volume, abs=1e-9)
+                if len(points):
+                    there = points[:, : 2 * dims].copy().view(np.float64)
+                    assert ((there > lower) & (there <= upper)).all(axis=1).sum() == count
+                continue
+            for slot in (kernels.LEFT, kernels.RIGHT):
+                child = int(rows[node, slot])
+                ends = [lower.copy(), upper.copy()]
+                ends[0 if slot == kernels.RIGHT else 1][dim] = place
+                if child != kernels.NONE:
+                    stack.append((child, reals[node, kernels.TIME], *ends))
+        assert n == forest.n_samples
+    assert visited == len(rows)
+
+
+values = st.floats(-5, 5) | st.integers(-1, 1) | st.just(math.nan) | st.floats(-1e30, 1e30)
+samples = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(samples, min_size=1, max_size=25),
+    st.sampled_from([0.3, 5.0, None, growing, stats.gamma(2.0)]),
+    st.integers(0, 5),
+)
+def test_trees_are_sound_whatever_is_learned(stream, lifetime, seed):
+    forest = DensityForest(2, lifetime, seed=seed)
+    for x in stream:
+        forest.learn_one(x)
+    nodes_agree(forest)
+    assert forest.n_samples == len(stream)
+    for x in stream:
+        forest.learn_one(x)
+        assert forest.log_density_one(x) > -math.inf
+
+
+def test_the_partition_is_that_of_the_seed_and_the_first_sample():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    one = learned(X, n_estimators=10, lifetime=3.0, seed=1)
+    other = learned([X[0], *X[:0:-1]], n_estimators=10, lifetime=3.0, seed=1)
+    for x in X:
+        np.testing.assert_array_equal(cells(one, mapping(x))[1], cells(other, mapping(x))[1])
+        assert one.density_one(mapping(x)) == other.density_one(mapping(x))
+    assert pickle.dumps(one) != pickle.dumps(learned(X, n_estimators=10, lifetime=3.0, seed=2))
+
+
+# The estimators.
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_mean_over_trees_is_the_exact_density(dims):
+    levels = []
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, dims)) + 3.0 * (rng.random((60, 1)) < 0.3)
+        forest = learned(X, n_estimators=2000, lifetime=1.2, seed=seed)
+        for query in 1.5 * rng.normal(size=(6, dims)):
+            found = parts(forest, mapping(query))
+            assert found.mean() == pytest.approx(forest.density_one(mapping(query)))
+            z = (found.mean() - exact_density(X, query, 1.2)) / (found.std() / math.sqrt(2000))
+            levels.append(2.0 * stats.norm.sf(abs(z)))
+    assert min(levels) > LEVEL / len(levels)
+
+
+@pytest.mark.parametrize("estimator", ["laplace", "kernel"])
+@pytest.mark.parametrize("lifetime", [1.2, stats.uniform(1.1, 0.2)])
+def test_these_estimators_tend_to_the_laplace_kernel_density(estimator, lifetime):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2))
+    forest = learned(X, n_estimators=4000, lifetime=lifetime, estimator=estimator, seed=2)
+    for query in rng.normal(size=(5, 2)):
+        expected = 0.36 * np.exp(-1.2 * np.abs(X - query).sum(axis=1)).mean()
+        assert forest.density_one(mapping(query)) == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("lifetime", [4.0, None])
+def test_density_integrates_to_one(lifetime):
+    X = np.random.default_rng(0).normal(size=(40, 1))
+    forest = learned(X, n_estimators=5, lifetime=lifetime, seed=0)
+    corners = [cells(forest, mapping(x))[1].ravel() for x in X]
+    edges = np.unique(np.concatenate(corners))
+    middles = pd.DataFrame({"x00": 0.5 * (edges[1:] + edges[:-1])})
+    total = (forest.density_many(middles) * np.diff(edges)).sum()
+    assert total == pytest.approx(1.0, abs=1e-9)
+    assert forest.density_one({"x00": edges[0] - 1e-6}) == 0.0
+
+
+def test_many_dimensions():
+    """Volumes neither over- nor underflow where they are products of many sides."""
+    rng = np.random.default_rng(0)
+    for unit in (1.0, 1e-9, 1e9):
+        X = unit * rng.normal(size=(30, 50))
+        forest = learned(X, n_estimators=20, lifetime=0.02 / unit, seed=1)
+        shares = []
+        for t, corners in enumerate(cells(forest, mapping(X[4]))[1]):
+            inside = ((corners[0] < X) & (corners[1] >= X)).all(axis=1).sum()
+            assert inside == cells(forest, mapping(X[4]))[0][t] > 0
+            shares.append(math.log(inside / 30) - np.log(corners[1] - corners[0]).sum())
+        expected = np.logaddexp.reduce(shares) - math.log(20)
+        assert forest.log_density_one(mapping(X[4])) == pytest.approx(expected, rel=1e-9)
+
+
+def test_growing_lifetime_is_consistent():
+    """The L1 error falls with the samples (Corollary 5.2)."""
+    grid = np.linspace(-4, 4, 400)
+    errors = []
+    rng = np.random.default_rng(0)
+    forest = DensityForest(30, seed=1)
+    for n in (100, 900, 9000):
+        forest.learn_many(pd.DataFrame({"x00": rng.normal(size=n)}))
+        found = forest.density_many(pd.DataFrame({"x00": grid})).to_numpy()
+        errors.append(np.abs(found - stats.norm.pdf(grid)).mean() * 8)
+    assert errors[0] > 1.5 * errors[1] > 2.0 * errors[2]
+
+
+# The closed form.
+
+
+def test_exact_density_is_theorem_5_1():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(7, 2))
+    expected = 0.0
+    for row in X:
+        term = 1.0
+        for a in np.abs(row - [0.2, -0.4]) * 1.7:
+            term *= 1.7 * math.exp(-a) * (1.0 - a * math.exp(a) * exp1(a))
+        expected += term / 7
+    assert exact_density(X, [0.2, -0.4], 1.7) == pytest.approx(expected, rel=1e-12)
+    frame = pd.DataFrame(X, columns=["b", "a"])
+    assert exact_density(frame, {"a": -0.4, "b": 0.2}, 1.7) == pytest.approx(expected)
+    queries = np.array([[0.2, -0.4], [1.0, 1.0]])
+    several = exact_density(X, queries, 1.7)
+    assert several[0] == pytest.approx(expected)
+    for kind in (pd.DataFrame, pl.DataFrame, pa.table):
+        found = exact_density(
+            kind({"b": X[:, 0], "a": X[:, 1]}), kind({"a": queries[:, 1], "b": queries[:, 0]}), 1.7
+        )
+        np.testing.assert_allclose(found, several)
+    # At a sample E_2(0) = 1; far away the density vanishes without a warning.
+    assert exact_density([[3.0]], [3.0], 2.0) == 2.0
+    with np.errstate(all="raise"):
+        assert exact_density([[3.0]], [1e6], 2.0) == 0.0
+        assert 0.0 < exact_density([[0.0]], [600.0], 1.0) < math.exp(-600.0)
+    grid = np.linspace(-30, 30, 20001)
+    one = exact_density(X[:, :1], grid[:, None], 1.7)
+    assert np.trapezoid(one, grid) == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("X", "x", "lifetime", "text"),
+    [
+        ([[0.0]], [0.0], 0.0, "lifetime"),
+        ([[0.0]], [0.0, 1.0], 1.0, "1 features"),
+        (np.zeros((0, 1)), [0.0], 1.0, "a row"),
+        ([[math.nan]], [0.0], 1.0, "finite, got nan"),
+        ([[0.0]], [math.inf], 1.0, "finite, got inf"),
+        ([[0.0]], {"a": 1.0}, 1.0, "frame"),
+        (pd.DataFrame({"a": [0.0]}), {"b": 1.0}, 1.0, "'a'"),
+        (pd.DataFrame({"a": [0.0]}), pd.DataFrame({"b": [0.0]}), 1.0, "'b'"),
+        ([0.0], [0.0], 1.0, "two dimensions"),
+    ],
+)
+def test_exact_density_names_what_is_wrong(X, x, lifetime, text):
+    with pytest.raises(ValueError, match=text):
+        exact_density(X, x, lifetime)
+
+
+# Oblique cuts.
+
+
+def polytope_volume(*arguments):
+    return math.exp(log_polytope_volume(*arguments))
+
+
+TRIANGLE = [{"x00": 1.0}, {"x01": 1.0}, {"x00": 0.7, "x01": -0.7}]
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_volumes_of_oblique_cells(dims):
+    """By Monte Carlo."""
+    rng = np.random.default_rng(dims)
+    for _ in range(5):
+        directions = rng.normal(size=(dims + 3, dims))
+        lower, upper = -rng.exponential(size=dims + 3), rng.exponential(size=dims + 3)
+        # The ball around 0 in which y = U^+ (U y) has to be.
+        box = np.linalg.norm(np.linalg.pinv(directions), 2) * np.linalg.norm(upper - lower)
+        points = rng.uniform(-box, box, size=(200_000, dims))
+        lifted = points @ directions.T
+        share = ((lifted > lower) & (lifted <= upper)).all(axis=1).mean()
+        full = (2.0 * box) ** dims
+        error = 4.0 * full * math.sqrt(share / 200_000)
+        for inside in (
+            np.zeros(dims + 3),
+            lifted[((lifted > lower) & (lifted < upper)).all(axis=1)][0],
+        ):
+            found = polytope_volume(directions, lower, upper, inside)
+            assert found == pytest.approx(share * full, abs=error)
+    square, ends = np.array([[2.0, 0.0], [0.0, 0.5]]), (np.array([-1.0, 0.0]), np.ones(2))
+    # From the middle, and from a corner.
+    needle = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    tip = (np.array([0.0, 0.0, 1.9999]), np.array([1.0, 1.0, 3.0]), np.array([1.0, 1.0, 2.0]))
+    assert polytope_volume(needle, *tip) == pytest.approx(0.5e-8, rel=1e-6)
+    for inside in (np.array([0.0, 0.5]), np.ones(2)):
+        assert polytope_volume(square, *ends, inside) == pytest.approx(2.0)
+    thin = np.array([5.0, 0.0]), np.array([5.0 + 1e-6, 1.0])
+    assert polytope_volume(square, *thin, np.array([5.0, 0.5])) == pytest.approx(1e-6, rel=1e-6)
+    flat = np.array([5.0, 0.0]), np.array([5.0, 1.0])
+    assert log_polytope_volume(square, *flat, np.array([5.0, 0.5])) == LEAST_LOG
+    # Of any shape and size.
+    for weights in ([1e9, 1e-3], [1e150, 1e150], [1e-150, 1e-150]):
+        shape = np.array([[1.0, 0.3], [0.2, -1.0], [1.0, 1.0]])
+        ends = np.full(3, 1.0)
+        expected = log_polytope_volume(shape, -ends, ends, np.zeros(3)) - np.log(weights).sum()
+        found = log_polytope_volume(shape * weights, -ends, ends, np.zeros(3))
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_oblique_cells_share_as_often_as_the_kernel_says():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 2))
+    matrix = np.array([[row.get("x00", 0.0), row.get("x01", 0.0)] for row in TRIANGLE])
+    levels = []
+    for seed in SEEDS:
+        forest = learned(X, n_estimators=200, lifetime=1.5, directions=TRIANGLE, seed=seed)
+        for x, y in [(X[1], X[2]), (X[3], X[3] + 0.3), (X[5] - 2.0, X[5])]:
+            share = math.exp(-1.5 * np.abs(matrix @ (x - y)).sum())
+            count = together(forest, mapping(x), mapping(y))
+            levels.append(stats.binomtest(count, 200, share).pvalue)
+    assert min(levels) > LEVEL / len(levels)
+
+
+def test_random_directions_are_those_of_each_tree():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 2))
+    levels = []
+    for seed in SEEDS:
+        forest = learned(X, n_estimators=150, lifetime=1.5, directions=4, seed=seed)
+        matrices = forest._trees.directions
+        assert len({matrix.tobytes() for matrix in matrices}) == 150
+        # 2 kappa_2 / (2 kappa_1 4), kappa the volumes of the unit balls.
+        np.testing.assert_allclose(np.linalg.norm(matrices, axis=2), math.pi / 8)
+        for x, y in [(X[1], X[2]), (X[0], X[0] + 0.2), (X[1] - 2.0, X[1] - 1.8)]:
+            shares = np.exp(-1.5 * np.abs(matrices @ (x - y)).sum(axis=1))
+            deviation = math.sqrt((shares * (1.0 - shares)).sum())
+            z = (together(forest, mapping(x), mapping(y)) - shares.sum()) / deviation
+            levels.append(2.0 * stats.norm.sf(abs(z)))
+    assert min(levels) > LEVEL / len(levels)
+
+
+@pytest.mark.parametrize("directions", [TRIANGLE, 5])
+@pytest.mark.parametrize("lifetime", [1.0, None])
+def test_oblique_density_integrates_to_one(directions, lifetime):
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    forest = learned(X, n_estimators=3, lifetime=lifetime, directions=directions, seed=4)
+    width = 16.0
+    axis = np.linspace(-width, width, 161)
+    axis = 0.5 * (axis[1:] + axis[:-1])
+    grid = np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
+    total = forest.density_many(pd.DataFrame(grid, columns=["x00", "x01"])).sum() * 0.2**2
+    assert total == pytest.approx(1.0, abs=0.03)
+
+
+def test_cuts_along_axes_may_be_given_as_directions():
+    """They are the same partition: U is the identity then."""
+    X = np.random.default_rng(0).normal(size=(25, 2))
+    axes = [{"x00": 1.0}, {"x01": 1.0}]
+    for estimator in ("forest", "laplace"):
+        plain = learned(X, n_estimators=4, lifetime=2.0, estimator=estimator, seed=1)
+        given_ = learned(
+            X, n_estimators=4, lifetime=2.0, directions=axes, estimator=estimator, seed=1
+        )
+        for x in [*X, *(2.0 * X[:10])]:
+            expected = plain.density_one(mapping(x))
+            assert given_.density_one(mapping(x)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_directions_that_have_no_volumes_are_refused():
+    with pytest.raises(ValueError, match="span the space of their 2 features"):
+        DensityForest(directions=[{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 2.0}])
+    with pytest.raises(ValueError, match="4 features"):
+        DensityForest(directions=[{name: 1.0} for name in "abcd"])
+    with pytest.raises(ValueError, match="at most 1e"):
+        DensityForest(directions=[{"a": 1e200}])
+    for sample, text in [
+        (dict.fromkeys("abcd", 1.0), "4 features"),
+        ({"a": 1.0, "b": 1.0, "c": 0.0}, "rank 2"),
+        ({}, "a feature"),
+    ]:
+        forest = DensityForest(directions=2, seed=1)
+        before = pickle.dumps(forest)
+        with pytest.raises(ValueError, match=text):
+            forest.learn_one(sample)
+        assert pickle.dumps(forest) == before
+    forest = DensityForest(5, 1.0, directions=[{"a": 1.0, "b": 1.0}, {"b": 1.0}], seed=1)
+    forest.learn_one({"a": 1.0, "other": 3.0})
+    assert forest.features == ["a", "b"]
+    assert forest.density_one({"a": 1.0}) == forest.density_one({"a": 1.0, "b": 0.0, "c": 9.0}) > 0
+
+
+# As a River estimator.
+
+MODELS = {
+    "default": lambda: DensityForest(5, seed=1),
+    "fixed": lambda: DensityForest(5, 2.0, seed=1),
+    "random": lambda: DensityForest(5, stats.gamma(2.0), seed=1),
+    "schedule": lambda: DensityForest(5, growing, seed=1),
+    "laplace": lambda: DensityForest(5, estimator="laplace", seed=1),
+    "kernel": lambda: DensityForest(5, estimator="kernel", seed=1),
+}
+
+
+def stream_of(n, seed=0):
+    """Draw samples with holes and with a feature that comes later."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        x = mapping(rng.normal(size=3))
+        if i < n // 3:
+            del x["x01"]
+        for name in list(x):
+            if rng.random() < 0.15:
+                x[name] = math.nan
+            elif rng.random() < 0.1:
+                del x[name]
+        found.append(dict(sorted(x.items(), key=lambda _: rng.random())))
+    return found
+
+
+def frames(stream):
+    table = pd.DataFrame(stream, columns=["x02", "x00", "x01"])
+    return [
+        table.set_index(np.arange(len(table)) + 100),
+        pl.from_pandas(table, nan_to_null=True),
+        pa.Table.from_pandas(table, preserve_index=False),
+    ]
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_batches_are_single_samples(make):
+    stream = stream_of(60)
+    one = make()
+    for x in stream:
+        one.learn_one(x)
+    expected = [one.log_density_one(x) for x in stream]
+    for frame, head in zip(frames(stream), frames(stream[:17]), strict=True):
+        many = make()
+        many.learn_many(head)
+        many.learn_many(frame[17:] if not isinstance(frame, pa.Table) else frame.slice(17))
+        assert pickle.dumps(many) == pickle.dumps(one)
+        found = many.log_density_many(frame)
+        assert type(found).__module__.split(".")[0] == type(frame).__module__.split(".")[0]
+        assert found.to_numpy().tolist() == expected
+        densities = many.density_many(frame).to_numpy().tolist()
+        assert densities == [many.density_one(x) for x in stream]
+    table = frames(stream)[0]
+    assert list(one.density_many(table).index) == list(table.index)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_predictions_change_nothing_and_copies_continue(make):
+    stream = stream_of(80)
+    forest = make()
+    for x in stream[:50]:
+        before = pickle.dumps(forest)
+        for query in (x, {}, {"x00": 1e9}, {"unknown": 1.0}):
+            forest.score_one(query)
+            forest.density_one(query)
+        assert pickle.dumps(forest) == before
+        forest.learn_one(x)
+    copies = [pickle.loads(pickle.dumps(forest)), copy.deepcopy(forest)]
+    for x in stream[50:]:
+        for model in (forest, *copies):
+            model.learn_one(x)
+    # A distribution that has been copied is equal, but its pickle is not.
+    assert {pickle.dumps(model._trees) for model in copies} == {pickle.dumps(forest._trees)}
+
+
+def test_a_new_feature_has_its_first_value_in_the_mean():
+    forests = [DensityForest(20, 1.0, seed=3) for _ in range(2)]
+    for forest, last in zip(forests, (math.nan, 6.0), strict=True):
+        for x in [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}]:
+            forest.learn_one(x)
+        forest.learn_one({"a": 4.0, "b": last})  # (5 + 5 + 5 + 9) / 4
+    for x in ({"a": 1.0, "b": 5.0}, {"a": 4.0, "b": 6.1}):
+        assert forests[0].density_one(x) == forests[1].density_one(x) > 0.0
+
+
+def test_missing_values_count_as_means():
+    first, second = DensityForest(20, 1.0, seed=3), DensityForest(20, 1.0, seed=3)
+    for x in [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]:
+        first.learn_one(x)
+        second.learn_one(x)
+    first.learn_one({"a": 5.0})
+    second.learn_one({"a": 5.0, "b": 3.0})
+    assert first.density_one({"a": math.nan, "b": 1.0}) == second.density_one({"a": 3.0, "b": 1.0})
+    first.learn_one({"a": 3.0, "b": math.nan})
+    second.learn_one({"a": 3.0, "b": 3.0})
+    for x in ({"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 3.3}):
+        assert first.density_one(x) == second.density_one(x)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_bad_input_changes_nothing(make):
+    forest = make()
+    for x in stream_of(30):
+        forest.learn_one(x)
+    before = pickle.dumps(forest)
+    bad = [("text", TypeError), (math.inf, ValueError), (1e39, ValueError), (None, TypeError)]
+    for value, error in bad:
+        for x in ({"x00": 1.0, "x01": value, "x02": 0.0}, {"new": 1.0, "x01": value}):
+            for method in (forest.learn_one, forest.density_one, forest.score_one):
+                with pytest.raises(error, match="x01"):
+                    method(x)
+    with pytest.raises(ValueError, match=r"x01.*row 1"):
+        forest.learn_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
+    with pytest.raises(ValueError, match=r"x01.*row 1"):
+        forest.density_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
+    assert pickle.dumps(forest) == before
+
+
+def test_a_lifetime_that_falls_changes_nothing():
+    forest = DensityForest(3, lambda n: 5.0 - (n > 4), seed=1)
+    for i in range(4):
+        forest.learn_one({"a": float(i)})
+    state = {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"}
+    with pytest.raises(ValueError, match=r"must not fall, got 4.0 for 5 samples after 5.0"):
+        forest.learn_one({"a": 9.0, "b": 1.0})
+    with pytest.raises(ValueError, match="must not fall"):
+        forest.learn_many(pd.DataFrame({"a": [1.0], "c": [1.0]}))
+    assert {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"} == state
+    with pytest.raises(ValueError, match="for 1 samples"):
+        DensityForest(3, lambda n: n - 1.0).learn_one({"a": 1.0})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"n_estimators": 0},
+        {"lifetime": 0.0},
+        {"lifetime": -1.0},
+        {"lifetime": math.inf},
+        {"lifetime": "text"},
+        {"lifetime": True},
+        {"lifetime": stats.norm()},
+        {"directions": 0},
+        {"estimator": "mean"},
+        {"estimator": "kernel", "directions": 3},
+    ],
+)
+def test_bad_arguments(arguments):
+    with pytest.raises((ValueError, TypeError), match=next(iter(arguments))):
+        DensityForest(**arguments)
+
+
+def test_scores():
+    forest = DensityForest(10, 1.0, seed=1)
+    assert forest.density_one({"a": 1.0}) == 0.0
+    assert forest.log_density_one({"a": 1.0}) == -math.inf
+    assert forest.score_one({"a": 1.0}) == 0.0
+    assert forest.n_samples == 0
+    rng = np.random.default_rng(0)
+    scores, labels = [], []
+    for i in range(600):
+        odd = i > 100 and rng.random() < 0.1
+        x = mapping(rng.normal(size=2) + 6.0 * rng.choice([-1, 1]) * odd)
+        scores.append(forest.score_one(x))
+        forest.learn_one(x)
+        labels.append(odd)
+    assert metrics.roc_auc_score(labels[100:], scores[100:]) > 0.9
+    x = {"x00": 0.1, "x01": 0.2}
+    assert forest.score_one(x) == -forest.log_density_one(x)
+    assert forest.density_one(x) == math.exp(forest.log_density_one(x))
+
+
+@pytest.mark.parametrize("lifetime", [1.5, growing])
+@pytest.mark.parametrize("directions", [None, TRIANGLE])
+@pytest.mark.parametrize("estimator", ["forest", "laplace"])
+def test_scores_where_the_density_is_zero(lifetime, directions, estimator):
+    """The last cells count that hold a sample, as if they held one."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    forest = learned(
+        X, n_estimators=6, lifetime=lifetime, directions=directions, estimator=estimator, seed=2
+    )
+    matrix = np.eye(2) if directions is None else np.array([[1, 0], [0, 1], [0.7, -0.7]])
+    lifted = X @ matrix.T
+    began, ended = (1.5, 1.5) if lifetime == 1.5 else (growing(1), growing(20))
+    scores, far = [], 0
+    for x in [np.array([a, b]) for a in (-40.0, -3.0, 3.0) for b in (-3.0, 0.1, 1e4)]:
+        scores.append(forest.score_one(mapping(x)))
+        if forest.density_one(mapping(x)) > 0.0:
+            continue
+        far += 1
+        volumes = []
+        for key in keys(2, 6):
+            z = matrix @ x
+            path = naive.path_of(key, lifted[0], began, ended, z)
+            held = [cell for cell in path if any(naive.inside(cell, row) for row in lifted)]
+            volumes.append(polytope_volume(matrix, *np.array(held[-1]).T, z))
+        mean = (
+            np.mean(volumes) if estimator == "laplace" else 1.0 / np.mean(1.0 / np.array(volumes))
+        )
+        assert scores[-1] == pytest.approx(math.log(20 * mean), rel=1e-6)
+    assert far >= 4
+    assert scores[2] > scores[0]
+
+
+def test_features_without_values_have_density_one():
+    forest = DensityForest(3, 1.0, seed=1)
+    forest.learn_one({})
+    forest.learn_one({"a": math.nan})
+    assert forest.density_one({}) == 1.0
+    forest.learn_one({"a": 2.0})
+    assert forest.n_samples == 3
+    assert (cells(forest, {"a": 2.0})[0] == 3).all()
+
+
+def test_memory_is_what_is_held():
+    forest = DensityForest(10, None, seed=1)
+    sizes = []
+    for x in stream_of(600):
+        forest.learn_one(x)
+        sizes.append(forest._raw_memory_usage)
+    trees = forest._trees
+    held = trees.nodes.nbytes + trees.points.nbytes
+    assert held < sizes[-1] < held + 10_000
+    assert sizes[-1] >= 64 * trees.record[kernels.N_NODES]
+    fixed = DensityForest(10, 1.0, seed=1)
+    for x in stream_of(600):
+        fixed.learn_one(x)
+    assert fixed._trees.points.capacities == [0]
