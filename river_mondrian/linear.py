@@ -16,7 +16,7 @@ from river import base, optim
 from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
-from .arena import grown
+from .arena import Arena
 from .arguments import is_real
 from .features.base import Array, CompiledMap, FeatureMap
 from .features.isolation import IsolationFeatures
@@ -138,7 +138,8 @@ class _Weights(Weights):
     def __init__(self, rule: _Rule, compiled: CompiledMap, n_scores: int) -> None:
         self.rule = rule
         self.compiled = compiled
-        self.array = np.zeros((compiled.n_columns, n_scores, rule.stride))
+        self.arena = Arena(1, 2 * rule.stride * n_scores)
+        self.scores = np.zeros(n_scores)
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
         # The shares of lifetimes, the mean loss, and the number of samples it is over.
         self.shares = np.zeros(compiled.n_lifetimes + 2)
@@ -146,14 +147,14 @@ class _Weights(Weights):
         self._bind()
 
     def _bind(self) -> None:
-        n_scores, n_lifetimes = self.array.shape[1], len(self.shares) - 2
+        n_scores, n_lifetimes = len(self.scores), len(self.shares) - 2
         self.room = np.zeros(n_lifetimes + n_scores)
         self.record[ogd.N_LIFETIMES] = n_lifetimes
         self.record[ogd.SHARES] = self.shares.ctypes.data
         self.record[ogd.ROOM] = self.room.ctypes.data
-        self.scores, self.gradients = np.zeros(n_scores), np.zeros(n_scores)
+        self.gradients = np.zeros(n_scores)
         loss, parameters = self.rule.code(n_scores)
-        self.record[ogd.WEIGHTS] = self.array.ctypes.data
+        self.record[ogd.WEIGHTS] = self.arena.addresses[0]
         self.record[ogd.N_SCORES] = n_scores
         self.record[ogd.STRIDE] = self.rule.stride
         self.record[ogd.LOSS] = loss
@@ -167,42 +168,50 @@ class _Weights(Weights):
 
     def __getstate__(self) -> dict[str, Any]:
         steps = int(self.record[ogd.STEPS])
-        # Without the room for columns to come.
-        array = self.array[: self.compiled.n_columns].copy()
         return {
             "rule": self.rule,
             "compiled": self.compiled,
-            "array": array,
+            "n_scores": len(self.scores),
+            # Without the room for columns to come.
+            "weights": self.arena.pack([self.compiled.n_columns]),
             "shares": self.shares,
             "steps": steps,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.rule, self.compiled, self.array, self.shares = (
-            state[name] for name in ("rule", "compiled", "array", "shares")
+        self.rule, self.compiled, self.shares = (
+            state[name] for name in ("rule", "compiled", "shares")
         )
+        self.arena, self.scores = Arena.unpack(state["weights"]), np.zeros(state["n_scores"])
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
         self.record[ogd.STEPS] = state["steps"]
         self._bind()
 
     def separate(self, n_scores: int, positive: int) -> None:
         """Make a score per class of the single one of two classes, or add classes."""
-        old = self.array
-        self.array = np.zeros((old.shape[0], n_scores, old.shape[2]))
-        if old.shape[1] > 1:
-            self.array[:, : old.shape[1]] = old
-        else:
+        old, stride = len(self.scores), self.rule.stride
+        # The single score has the place of the first and of the second class.
+        starts = (0, 1) if old == 1 else (0,)
+        moves = [
+            (2 * old * part, 2 * (n_scores * part + start), 2 * old)
+            for part in range(stride)
+            for start in starts
+        ]
+        self.arena.relayout(2 * stride * n_scores, moves)
+        if old == 1:
             # The difference of two softmax scores is the single score.
-            self.array[:, :2] = old
-            self.array[:, :2, 0] *= 0.5 if self.rule.softmax else 1.0
-            self.array[:, 1 - positive, 0] *= -1.0
+            for chunk in self.arena.chunks[0]:
+                weights = chunk.view(np.float64)
+                weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
+                weights[:, 1 - positive] *= -1.0
+        self.scores = np.zeros(n_scores)
         self._bind()
 
     def _make_room(self) -> None:
         """Give new columns of the map weights of zero."""
-        if self.compiled.n_columns > len(self.array):
-            self.array = grown(self.array, self.compiled.n_columns)
-            self._bind()
+        if self.compiled.n_columns > self.arena.capacities[0]:
+            self.arena.reserve(0, self.compiled.n_columns)
+            self.record[ogd.WEIGHTS] = self.arena.addresses[0]
 
     def _set_rate(self) -> None:
         if self.rule.schedule is not None:
@@ -287,8 +296,8 @@ class _Weights(Weights):
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        arrays = (self.array, self.record, self.scores, self.gradients, self.shares, self.room)
-        return sys.getsizeof(self) + sum(part.nbytes for part in arrays)
+        arrays = (self.record, self.scores, self.gradients, self.shares, self.room)
+        return sys.getsizeof(self) + self.arena.nbytes + sum(part.nbytes for part in arrays)
 
 
 class Learner(base.Estimator, Generic[W]):
@@ -703,7 +712,7 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
         return number
 
     def _kernel_target(self, target: float, weights: _Weights) -> float:
-        return target if weights.array.shape[1] > 1 else float(target == self._positive)
+        return target if len(weights.scores) > 1 else float(target == self._positive)
 
     def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
         return targets if self._n_scores > 1 else (targets == self._positive).astype(np.float64)

@@ -91,7 +91,8 @@ def test_the_mixture_is_the_twins(log):
     weights = model._current
     assert weights.compiled is model._features._map
     twin = Mixture(16, 1.0 / math.sqrt(6), 0.3, log)
-    twin.weights = dict(enumerate(weights.array[:, 0, 0].tolist()))
+    rows = weights.arena.rows(0, weights.compiled.n_columns)
+    twin.weights = dict(enumerate(rows.view(np.float64)[:, 0].tolist()))
     *twin.shares, twin.mean, twin.count = weights.shares.tolist()
     for row, target in zip(X[350:], y[350:].tolist(), strict=True):
         x = mapping(row)
