@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 from matplotlib import pyplot as plt
-from matplotlib.patches import Rectangle
 from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
 
 from river_mondrian import MondrianFeatures, OGDRegressor
@@ -32,22 +31,6 @@ def models():
     }
 
 
-def cells(nodes, lifetime):
-    """Return the boxes of the cells at a lifetime, each (low, high), from the nodes of a tree."""
-    found = []
-    waiting = [(0, np.zeros(2), np.ones(2))]
-    while waiting:
-        number, low, high = waiting.pop()
-        node = nodes[number]
-        if node.is_leaf or node.time >= lifetime:
-            found.append((low, high))
-            continue
-        left_high, right_low = high.copy(), low.copy()
-        left_high[node.dim] = right_low[node.dim] = node.cut
-        waiting += [(node.left, low, left_high), (node.right, right_low, high)]
-    return found
-
-
 def draw(axes, n):
     """Draw one partition of n points as its lifetime grows: each cut stays."""
     rng = np.random.default_rng(2)
@@ -55,14 +38,10 @@ def draw(axes, n):
     features = MondrianFeatures(n_partitions=1, lifetime=LIFETIMES[-1], seed=4)
     for a, b in points.tolist():
         features.learn_one({"a": a, "b": b})
-    nodes = features.nodes(0)
     for axis, lifetime in zip(axes, LIFETIMES, strict=True):
-        boxes = cells(nodes, lifetime)
-        for low, high in boxes:
-            axis.add_patch(Rectangle(low, *(high - low), fill=False, linewidth=0.8))
+        features.draw_partition(time=lifetime, ax=axis)
         axis.plot(*points.T, ".", markersize=3)
-        title = f"lifetime {lifetime:g}: {len(boxes)} cell{'s' * (len(boxes) > 1)}"
-        axis.set(title=title, xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        axis.set(title=f"lifetime {lifetime:g}: {len(axis.patches)} cells", aspect="equal")
 
 
 def main():

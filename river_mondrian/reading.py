@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels.layout import OFFSET
-from .trees import Node
+from .trees import MondrianTrees, Node
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,42 +167,73 @@ def _clip(
     return np.array(corners).reshape(-1, 2)
 
 
+def cells_of_plane(
+    trees: MondrianTrees[Any], tree: int, nodes: list[Any], time: float = math.inf
+) -> dict[int, NDArray[np.float64]]:
+    """Return the cells of a tree over two features at a time, within the range of the samples.
+
+    They are polygons, shape (corners, 2), by the number of the node.
+    """
+    low, high = trees.ranges()
+    margin = 0.02 * np.maximum(high - low, 1e-9)
+    low, high = low - margin, high + margin
+    cells = {0: np.array([low, [high[0], low[1]], high, [low[0], high[1]]])}
+    for i, node in enumerate(nodes):
+        if i not in cells or node.is_leaf or node.time > time:
+            continue
+        cell = cells.pop(i)
+        normal, threshold = trees.cut_of(tree, node.dim, node.cut)
+        cells[node.left] = _clip(cell, normal, threshold)
+        cells[node.right] = _clip(cell, -normal, -threshold)
+    return cells
+
+
+def _name_axes(ax: Axes, names: list[Any], title: str) -> None:
+    ax.autoscale_view()
+    ax.set_xlabel(str(names[0]))
+    ax.set_ylabel(str(names[1]))
+    ax.set_title(title)
+
+
+def _check_plane(names: list[Any]) -> None:
+    if len(names) != 2:
+        raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
+
+
 def draw_partition(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
     """Draw the cells of a tree over two features, and the boxes of their samples."""
     from matplotlib.patches import Polygon
 
-    features = model.features
-    if len(features) != 2:
-        raise ValueError(f"a partition is drawn for two features, there are {len(features)}")
+    _check_plane(model.features)
     ax = _axes(ax)
     nodes = _nodes(model, tree)
     trees = model._grown()
     colors = model._colors(nodes)
-    low, high = trees.ranges()
-    margin = 0.02 * np.maximum(high - low, 1e-9)
-    low, high = low - margin, high + margin
     # A box without width is drawn as a line.
     widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
-    cells = {0: np.array([low, [high[0], low[1]], high, [low[0], high[1]]])}
+    for i, cell in cells_of_plane(trees, tree, nodes).items():
+        ax.add_patch(Polygon(cell, facecolor=colors[i], alpha=0.25))
+        ax.add_patch(Polygon(cell, fill=False, edgecolor="0.4", lw=0.5))
+        held = cell
+        for dim in range(len(nodes[i].lower)):
+            for sign, bound in ((1.0, nodes[i].upper[dim]), (-1.0, nodes[i].lower[dim])):
+                normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
+                held = _clip(held, sign * normal, sign * threshold)
+        ax.add_patch(Polygon(held, facecolor=colors[i], edgecolor=colors[i]))
+    _name_axes(ax, model.features, f"partition of tree {tree}")
+    return ax
 
-    for i, node in enumerate(nodes):
-        cell = cells.pop(i)
-        if node.is_leaf:
-            color = colors[i]
-            ax.add_patch(Polygon(cell, facecolor=color, alpha=0.25))
-            ax.add_patch(Polygon(cell, fill=False, edgecolor="0.4", lw=0.5))
-            # The part of the cell that holds samples.
-            for dim in range(len(node.lower)):
-                for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):
-                    normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
-                    cell = _clip(cell, sign * normal, sign * threshold)
-            ax.add_patch(Polygon(cell, facecolor=color, edgecolor=color))
-            continue
-        normal, threshold = trees.cut_of(tree, node.dim, node.cut)
-        cells[node.left] = _clip(cell, normal, threshold)
-        cells[node.right] = _clip(cell, -normal, -threshold)
-    ax.autoscale_view()
-    ax.set_xlabel(str(features[0]))
-    ax.set_ylabel(str(features[1]))
-    ax.set_title(f"partition of tree {tree}")
+
+def draw_cells(
+    trees: MondrianTrees[Any], tree: int, names: list[Any], time: float, ax: Axes | None
+) -> Axes:
+    """Draw the cells of a tree over two features at a time."""
+    from matplotlib.patches import Polygon
+
+    _check_plane(names)
+    ax = _axes(ax)
+    cells = cells_of_plane(trees, tree, trees.read(tree), time)
+    for cell in cells.values():
+        ax.add_patch(Polygon(cell, fill=False, edgecolor="0.2", lw=0.8))
+    _name_axes(ax, names, f"partition {tree}: {len(cells)} cells")
     return ax

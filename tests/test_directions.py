@@ -498,3 +498,19 @@ def test_reading_oblique_trees():
     leaves = int(frame["is_leaf"].sum())
     assert len(model.draw_partition().patches) == 3 * leaves
     assert "direction" in model.debug_one({"a": 0.0, "b": 0.0})
+
+
+def test_drawn_cells_are_those_of_the_time():
+    grid = np.array(list(itertools.product(np.linspace(0.0, 1.0, 12), repeat=2)))
+    features = learned(grid, 2, 4.0, directions=THREE, seed=1)
+    for time in (0.0, 1.0, math.inf):
+        cuts = [node for node in features.nodes(1) if not node.is_leaf and node.time <= time]
+        patches = features.draw_partition(1, time).patches
+        assert len(patches) == len(cuts) + 1
+        # They tile the plane of the samples.
+        areas = [naive.area(list(map(tuple, patch.get_xy()[:-1].tolist()))) for patch in patches]
+        assert sum(areas) == pytest.approx(1.04**2)
+    with pytest.raises(ValueError, match="there are 3"):
+        learned(np.random.default_rng(0).random((5, 3)), 2).draw_partition()
+    with pytest.raises(RuntimeError, match="learn"):
+        MondrianFeatures().draw_partition()

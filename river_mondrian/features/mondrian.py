@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,13 @@ from ..arguments import (
 from ..cells import CellNode, CellTrees
 from ..directions import Directions, check_directions, distances, laplace_transform
 from ..kernels import cells, maps
+from ..reading import draw_cells
 from ..trees import Partitions
 from .base import Array, CellFeatures, CompiledMap, FeatureMap
 from .pool import Pool
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Of lifetime "auto": the number of lifetimes, the first and last in inverse median distances of two
 # samples, and the number of samples from which that is taken.
@@ -473,6 +477,32 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
         """
         return [] if self._map is None else self._map.trees.read(partition)
+
+    def draw_partition(
+        self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
+    ) -> Axes:
+        """Draw the cells that a partition has at a time with matplotlib.
+
+        Parameters
+        ----------
+        partition
+            Number of the partition.
+        time
+            Cuts after it are left out.
+        ax
+            Where to draw; None stands for a new figure.
+
+        Raises
+        ------
+        RuntimeError
+            Before any learning.
+        ValueError
+            If there are not exactly two features.
+
+        """
+        if self._map is None:
+            raise RuntimeError("MondrianFeatures has to learn samples first")
+        return draw_cells(self._map.trees, partition, self.features, time, ax)
 
 
 def _addresses(array: Array) -> range:

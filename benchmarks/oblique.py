@@ -1,0 +1,290 @@
+"""Cut directions and random lifetimes: their kernels, their pictures, and forests with them.
+
+Parts of the suite `stit`; each takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from river_mondrian import MondrianFeatures, MondrianForestClassifier, MondrianForestRegressor
+
+from .data import Array, DataFolder, min_max, stream
+from .report import Report, progress, pyplot, verdict
+from .timing import median, repeated, test_then_learn
+
+ROOT_HALF = math.sqrt(0.5)
+THREE = [{"a": 1.0}, {"b": 1.0}, {"a": ROOT_HALF, "b": ROOT_HALF}]
+LIFETIMES: dict[str, Any] = {
+    "1.5": 1.5,
+    "gamma(2, rate 1.25)": stats.gamma(2.0, scale=0.8),
+    "uniform(0.5, 2.5)": stats.uniform(0.5, 2.0),
+}
+# Directions enough for the mean over them to be the isotropic kernel within Monte Carlo error.
+MANY = 400
+LEVEL = 0.01
+
+# Lifetimes of the paper are divided by the number of directions.
+FIGURE3_LIFETIME = 9.0 / len(THREE)
+
+
+def _names(d: int) -> list[str]:
+    return [f"x{j}" for j in range(d)]
+
+
+def _mapping(row: Array) -> dict[Any, float]:
+    return dict(zip(_names(len(row)), row.tolist(), strict=True))
+
+
+def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
+    """Return directions of normal coefficients, weighted as for the isotropic kernel."""
+    rows = np.random.default_rng(seed).standard_normal((n, d))
+    return [_mapping(row) for row in rows * math.sqrt(math.pi / 2.0) / n]
+
+
+def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
+    """Frequency of a common cell beside Equations 9 and 10 and the random lifetimes' kernels."""
+    dims, seeds, n = ((2,), 2, 1000) if quick else ((2, 5, 10), 8, 4000)
+    table, worst, total = [], 0.0, 0
+    for d, (name, lifetime) in itertools.product(dims, LIFETIMES.items()):
+        kinds: dict[str, Any] = {
+            "axes": None,
+            "given": _gaussian_directions(d + 2, d, d),
+            f"isotropic ({MANY})": MANY,
+        }
+        for kind, directions in kinds.items():
+            progress(f"d = {d}, {name}, {kind}")
+            scores = []
+            for seed in range(2 if directions == MANY else seeds):
+                x, y = np.random.default_rng(seed).random((2, d)) / math.sqrt(d)
+                features = MondrianFeatures(n, lifetime, seed, directions)
+                features.learn_one(_mapping(x))
+                features.learn_one(_mapping(y))
+                expected = features.limit_kernel(_mapping(x), _mapping(y))
+                shared = features.kernel(_mapping(x), _mapping(y))
+                scores.append((shared - expected) / math.sqrt(expected * (1.0 - expected) / n))
+            total += len(scores)
+            largest = max(scores, key=abs)
+            worst = max(worst, abs(largest))
+            row = [d, name, kind, len(scores), f"{expected:.4f}", f"{shared:.4f}"]
+            table.append([*row, f"{largest:.2f}"])
+    bound = float(stats.norm.isf(LEVEL / 2.0 / total))
+    report.note(
+        f"Two points at random, {n} partitions: the frequency with which they share a cell, beside "
+        "the limit kernel, for the last seed; z is the largest standardised difference over the "
+        f"seeds. All of them should be below {bound:.2f} (level {LEVEL}, {total} comparisons)."
+    )
+    report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
+    report.note(f"All within Monte Carlo error: {verdict(worst < bound)}.")
+
+
+def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
+    """Direction of the first cut of the unit square beside Example 2.1."""
+    n, seeds = (2000, 2) if quick else (10_000, 5)
+    corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
+    weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
+    table, least = [["expected", *(f"{w:.4f}" for w in weights), ""]], 1.0
+    for seed in range(seeds):
+        features = MondrianFeatures(n, 50.0, seed, THREE)
+        features.learn_many(pd.DataFrame(corners, columns=["a", "b"]))
+        dims = [features.nodes(t)[0].dim for t in range(n)]
+        counts = np.bincount(dims, minlength=3)
+        p = float(stats.chisquare(counts, n * weights).pvalue)
+        least = min(least, p)
+        table.append([f"seed {seed}", *(f"{c / n:.4f}" for c in counts), f"{p:.3f}"])
+    report.note(f"{n} STIT processes of the unit square with the three directions of Example 2.1.")
+    report.table(["", "(1, 0)", "(0, 1)", "(1, 1) / sqrt 2", "p of chi-square"], table)
+    report.note(f"As the example says: {verdict(least > LEVEL / seeds)}.")
+
+
+def convergence(data: DataFolder, report: Report, quick: bool) -> None:
+    """Largest error of the kernel over a window against M (Theorem 4.3)."""
+    sizes, seeds = ((10, 40, 160), 2) if quick else ((10, 20, 50, 100, 200, 500, 1000), 8)
+    points = np.random.default_rng(0).random((100, 2))
+    frame = pd.DataFrame(points, columns=["a", "b"])
+    gaps = (points[:, None] - points).reshape(-1, 2)
+    # The mean over random directions is the isotropic kernel only where they are many.
+    kinds: dict[str, Any] = {"axes": None, "isotropic (100)": 100, "three": THREE}
+    table: list[list[Any]] = [[m] for m in sizes]
+    slopes: list[Any] = ["slope"]
+    for kind, directions in kinds.items():
+        limit = MondrianFeatures(lifetime=3.0, directions=directions)
+        zero = {"a": 0.0, "b": 0.0}
+        exact = np.array([limit.limit_kernel({"a": a, "b": b}, zero) for a, b in gaps.tolist()])
+        middle = []
+        for i, m in enumerate(sizes):
+            progress(f"{kind}, M = {m}")
+            errors = []
+            for seed in range(seeds):
+                features = MondrianFeatures(m, 3.0, seed, directions)
+                features.learn_many(frame)
+                errors.append(np.abs(features.gram(frame).ravel() - exact).max())
+            middle.append(float(np.median(errors)))
+            table[i].append(f"{middle[-1]:.3f} ({min(errors):.3f}, {max(errors):.3f})")
+        slopes.append(f"{np.polyfit(np.log(sizes), np.log(middle), 1)[0]:.2f}")
+    report.note(
+        "Largest absolute error over all pairs of 100 uniform points of the unit square, lifetime "
+        f"3, beside the limit kernel; median of {seeds} seeds (least, largest). The last row is "
+        "the slope of log error against log M; -1/2 is expected."
+    )
+    report.table(["M", *kinds], [*table, slopes])
+
+
+def figure1(data: DataFolder, report: Report, quick: bool) -> None:
+    """Contours of the four kernels of Figure 1, of partitions above their limits."""
+    plt = pyplot()
+    if plt is None:
+        return
+    n, ticks = (100, 21) if quick else (2000, 61)
+    gaussian = [
+        dict(zip("ab", row.values(), strict=True)) for row in _gaussian_directions(10, 2, 3)
+    ]
+    kinds: dict[str, tuple[Any, float]] = {
+        "axes: Laplace": (None, 1.0),
+        "isotropic: exponential": (40, 1.0),
+        "three directions": (THREE, 1.0 / math.sqrt(3.0)),
+        "ten Gaussian directions": (gaussian, 1.0),
+    }
+    line = np.linspace(-2.0, 2.0, ticks)
+    grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])[["a", "b"]]
+    origin = pd.DataFrame({"a": [0.0], "b": [0.0]})
+    figure, axes = plt.subplots(2, 4, figsize=(15, 7.6), sharex=True, sharey=True)
+    for column, (kind, (directions, lifetime)) in zip(axes.T, kinds.items(), strict=True):
+        progress(kind)
+        features = MondrianFeatures(n, lifetime, 1, directions)
+        features.learn_many(origin)
+        features.learn_many(grid)
+        found = features.gram(grid, origin)
+        zero = {"a": 0.0, "b": 0.0}
+        exact = np.array([features.limit_kernel(x, zero) for x in grid.to_dict("records")])
+        for axis, values in zip(column, (found, exact), strict=True):
+            axis.contour(line, line, values.reshape(ticks, ticks), levels=np.linspace(0.1, 0.9, 9))
+            axis.set_aspect("equal")
+        column[0].set_title(kind)
+    axes[0, 0].set_ylabel(f"{n} partitions")
+    axes[1, 0].set_ylabel("limit")
+    report.note("Contours of x -> k(0, x) at .1, .2, ..., .9 (Figure 1).")
+    report.figure(figure, "")
+    plt.close(figure)
+
+
+def figure3(data: DataFolder, report: Report, quick: bool) -> None:
+    """A STIT process with three directions growing in time (Figure 3)."""
+    plt = pyplot()
+    if plt is None:
+        return
+    line = np.linspace(-0.5, 0.5, 20 if quick else 60)
+    features = MondrianFeatures(1, FIGURE3_LIFETIME, 3, THREE)
+    features.learn_many(pd.DataFrame(list(itertools.product(line, line)), columns=["a", "b"]))
+    times = sorted(node.time for node in features.nodes(0) if not node.is_leaf)
+    figure, axes = plt.subplots(1, 4, figsize=(15, 4))
+    for axis, time in zip(axes, [*times[:3], FIGURE3_LIFETIME], strict=True):
+        features.draw_partition(time=time, ax=axis)
+        axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
+    report.note(
+        "One partition of the square with the directions of Example 2.1, in the paper's units of "
+        f"time (three times ours): after the first three cuts, and at t = 9 with {len(times)} cuts."
+    )
+    report.figure(figure, "")
+    plt.close(figure)
+
+
+def _principal(X: Array, n: int) -> list[dict[Any, float]]:
+    """Return the principal directions of the first rows, by variance."""
+    _, _, rows = np.linalg.svd(X[:1000] - X[:1000].mean(axis=0), full_matrices=False)
+    return [_mapping(row) for row in rows[:n]]
+
+
+def _checkerboard(n: int) -> tuple[Array, Array, list[dict[Any, float]]]:
+    """Return a checkerboard turned by 45 degrees, and its own directions."""
+    X = np.random.default_rng(0).random((n, 2))
+    turn = np.array([[1.0, 1.0], [1.0, -1.0]]) * ROOT_HALF
+    return X, (np.floor(4.0 * X @ turn.T).sum(axis=1) % 2).astype(int), [_mapping(r) for r in turn]
+
+
+def forests(data: DataFolder, report: Report, quick: bool) -> None:
+    """Accuracy of forests along the axes, random and given directions, and the cost of lifting."""
+    n = 500 if quick else 5000
+    sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
+        "rotated checkerboard": _checkerboard(n)
+    }
+    for name in ("letter", "satimage", "kin8nm"):
+        arrays = data.load(name)
+        if arrays is not None:
+            order = np.random.default_rng(0).permutation(len(arrays["X_train"]))[:n]
+            (X,) = min_max(arrays["X_train"][order])
+            sets[name] = X, arrays["y_train"][order], _principal(X, X.shape[1])
+    table = []
+    for name, (X, y, given) in sets.items():
+        d = X.shape[1]
+        real = y.dtype.kind == "f"
+        samples = stream(X, y)
+        kinds: dict[str, Any] = {
+            "axes": None,
+            "given": given,
+            "random, d": d,
+            "random, 4 d": 4 * d,
+        }
+        errors: dict[str, list[float]] = {}
+        make: Callable[..., Any] = MondrianForestRegressor if real else MondrianForestClassifier
+        for kind, directions in kinds.items():
+            errors[kind] = []
+            for seed in range(1 if quick else 3):
+                progress(f"{name}, {kind}, seed {seed}")
+                model = make(n_estimators=25, directions=directions, seed=seed)
+                errors[kind].append(_error(model, samples, real))
+
+        def peers(
+            seed: int, kinds: Any = kinds, make: Any = make, part: Any = samples[:2000]
+        ) -> Any:
+            return {
+                kind: test_then_learn(make(directions=directions, seed=seed), part, "predict_one")
+                for kind, directions in kinds.items()
+            }
+
+        runs = repeated(1 if quick else 3, peers)
+        base = [median(runs, "axes", phase) for phase in ("learn", "predict")]
+        for kind, directions in kinds.items():
+            cost = [
+                median(runs, kind, p) / b for p, b in zip(("learn", "predict"), base, strict=True)
+            ]
+            size = d if directions is None else directions
+            size = len(size) if isinstance(size, Sequence) else size
+            mean, spread = float(np.mean(errors[kind])), float(np.std(errors[kind]))
+            found = f"{mean:.4f} +- {spread:.4f}"
+            table.append([name, d, kind, size, found, *(f"{c:.2f}" for c in cost)])
+    report.note(
+        f"Progressive accuracy (kin8nm: mean absolute error), 25 trees, {n} samples in random "
+        "order in [0, 1], mean and standard deviation of the seeds. Given directions: the "
+        "checkerboard's own, elsewhere the principal directions of the first 1,000 samples, which "
+        "a user would have from older data. Time: learn_one and predict_one of 10 trees over those "
+        "along the axes, first 2,000 samples."
+    )
+    headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
+    report.table(headers, table)
+
+
+def _error(model: Any, samples: Any, real: bool) -> float:
+    total = 0.0
+    for x, y in samples:
+        said = model.predict_one(x)
+        total += abs(said - y) if real else float(said == y)
+        model.learn_one(x, y)
+    return total / len(samples)
+
+
+PARTS = {
+    "figure1": figure1,
+    "figure3": figure3,
+    "same_cell": same_cell,
+    "first_cut": first_cut,
+    "convergence": convergence,
+    "forests": forests,
+}
