@@ -29,7 +29,7 @@ from .inputs import (
     read_targets,
     read_weights,
 )
-from .kernels import ogd
+from .kernels import maps, ogd
 
 # Stored samples that a call replays when the map is new.
 REPLAY = 32
@@ -104,7 +104,10 @@ class Weights(abc.ABC):
 
     @abc.abstractmethod
     def learn(self, x: int, target: float, weight: float) -> int:
-        """Learn the sample at an address; returns -1, or the place of a bad input."""
+        """Learn the sample at an address; returns -1, or the place of a bad input.
+
+        The address is 0 where the map's `out` holds the sample's outputs.
+        """
 
     @abc.abstractmethod
     def learn_rows(
@@ -235,19 +238,20 @@ class _Weights(Weights):
         compiled = self.compiled
         self._make_room()
         self._set_rate()
-        if self.in_kernel and compiled.maps_learned:
+        if self.in_kernel and x == 0:
             ogd.learn_out(self.address, compiled.address, compiled.out_address, target, weight)
-            return -1
-        if self.in_kernel:
+        elif self.in_kernel:
             bad: int = ogd.learn_one(
                 self.address, compiled.address, x, compiled.out_address, target, weight
             )
             return bad
-        best = self.score(x)
-        if best < 0:
-            return ~best
-        self._differentiate(target, weight)
-        ogd.update(self.address, compiled.address, compiled.out_address)
+        else:
+            bad = maps.map_one(compiled.address, x, compiled.out_address) if x else -1
+            if bad >= 0:
+                return bad
+            ogd.score_out(self.address, compiled.address, compiled.out_address)
+            self._differentiate(target, weight)
+            ogd.update(self.address, compiled.address, compiled.out_address)
         return -1
 
     def learn_rows(
@@ -374,9 +378,12 @@ class Learner(base.Estimator, Generic[W]):
         self, weights: W, x: Mapping[Any, Any], target: float, weight: float
     ) -> None:
         target = self._kernel_target(target, weights)
-        bad = weights.learn(self._features._locate(x, weights.compiled), target, weight)
+        compiled = weights.compiled
+        # What the map has just learned need not be read again.
+        address = 0 if compiled.maps_learned else self._features._locate(x, compiled)
+        bad = weights.learn(address, target, weight)
         if bad >= 0:
-            raise self._features._bad_input(bad, x, weights.compiled)
+            raise self._features._bad_input(bad, x, compiled)
 
     def _begin(self, compiled: CompiledMap) -> None:
         """Begin with weights of zero for a new map."""

@@ -136,30 +136,35 @@ class CompiledMap(abc.ABC):
         """Whether the map has been built."""
         return True
 
+    def _word(self, word: int) -> int:
+        """Return a word of the record; faster than by its index."""
+        found: int = self.record.item(word)
+        return found
+
     @property
     def n_out(self) -> int:
         """Outputs per sample."""
-        return int(self.record[maps.N_OUT])
+        return self._word(maps.N_OUT)
 
     @property
     def n_columns(self) -> int:
         """Columns so far."""
-        return int(self.record[maps.N_COLUMNS])
+        return self._word(maps.N_COLUMNS)
 
     @property
     def n_inputs(self) -> int:
         """Features that are read."""
-        return int(self.record[maps.N_INPUTS])
+        return self._word(maps.N_INPUTS)
 
     @property
     def dense(self) -> bool:
         """Whether the outputs are values rather than cells."""
-        return bool(self.record[maps.DENSE])
+        return bool(self._word(maps.DENSE))
 
     @property
     def sparse(self) -> bool:
         """Whether samples are read by their entries."""
-        return bool(self.record[maps.SPARSE])
+        return bool(self._word(maps.SPARSE))
 
     @property
     def value(self) -> float:

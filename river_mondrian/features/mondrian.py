@@ -318,11 +318,12 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     def _extend(self, x: Mapping[Any, Any]) -> None:
         """Extend the partitions by a sample."""
-        compiled = self._map
-        n_known = len(self._reader.index)
-        if compiled is None or compiled.n_inputs < n_known or not self._reader.knows(x):
-            compiled = self._add(self._reader.index.read(x))
-        bad = compiled.learn(self._locate(x, compiled))
+        compiled, reader = self._map, self._reader
+        if compiled is not None and compiled.n_inputs == len(reader.index) and reader.knows(x):
+            bad = compiled.learn(reader.read(x))
+        else:
+            compiled = self._add(reader.index.read(x))
+            bad = compiled.learn(reader.read(x))
         if bad >= 0:
             raise self._bad_input(bad, x, compiled)
 
