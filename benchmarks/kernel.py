@@ -148,11 +148,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         table.append([name, *rates, f"{error:.3f}"])
     report.table(["learner", "learn_one/s", "predict_one/s", "progressive error"], table)
     rate = n / median(runs, "OGDRegressor", "learn")
-    times = ratio(runs, "pipeline", "OGDRegressor", "both")[0]
+    times = [ratio(runs, "pipeline", "OGDRegressor", p)[0] for p in ("learn", "predict", "both")]
     report.note(f"Target of {SPEED_TARGET:,} learn_one/s: {verdict(rate >= SPEED_TARGET)}.")
     report.note(
-        f"The pipeline takes {times:.1f} times as long; target of {RATIO_TARGET:.0f}: "
-        f"{verdict(times >= RATIO_TARGET)}."
+        f"The pipeline takes {times[0]:.1f} times as long to learn, {times[1]:.1f} to predict and "
+        f"{times[2]:.1f} for both; target of {RATIO_TARGET:.0f} for both: "
+        f"{verdict(times[2] >= RATIO_TARGET)}."
     )
 
 
