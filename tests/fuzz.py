@@ -12,6 +12,7 @@ import pickle
 import random
 
 import pandas as pd
+from scipy import stats
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 
@@ -25,8 +26,11 @@ Forest = MondrianForestClassifier | MondrianForestRegressor
 def draw_model(rng: random.Random) -> Forest:
     shared = {
         "n_estimators": rng.choice([1, 2, 5]),
-        "lifetime": rng.choice([math.inf, math.inf, 0.0, 1.0, 20.0]),
+        "lifetime": rng.choice([math.inf, math.inf, 0.0, 1.0, 20.0, stats.gamma(2.0)]),
         "max_nodes": rng.choice([None, None, 1, 7, 101]),
+        "directions": rng.choice(
+            [None, None, 1, 5, [{"a": 1.0, "b": -2.0}, {"late": 1e-3, 1: 5.0}]]
+        ),
         "scale": rng.random() < 0.7,
         "n_jobs": rng.choice([1, 2]),
         "seed": rng.randrange(1000),
