@@ -255,9 +255,13 @@ class _Weights(Weights):
         return -1
 
     def learn_rows(
-        self, out: Array, targets: NDArray[np.float64], weights: NDArray[np.float64]
+        self,
+        out: Array,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        before: Array | None = None,
     ) -> None:
-        """Learn mapped rows."""
+        """Learn mapped rows; `before` is as for `FeatureMap._learn_outputs`."""
         compiled = self.compiled
         self._make_room()
         if self.in_kernel:
@@ -273,6 +277,7 @@ class _Weights(Weights):
                 targets.ctypes.data,
                 weights.ctypes.data,
                 rates.ctypes.data,
+                0 if before is None else before.ctypes.data,
             )
             return
         for row, target, weight in zip(out, targets.tolist(), weights.tolist(), strict=True):
@@ -449,9 +454,21 @@ class Learner(base.Estimator, Generic[W]):
         while start < len(columns):
             stop = min(len(columns), start + BLOCK)
             assert self._current is not None
-            out = self._features._learn_outputs(names, columns[start:stop], self._current.compiled)
-            self._current.learn_rows(out, targets[start:stop], weights[start:stop])
+            compiled = self._current.compiled
+            out, before = self._features._learn_outputs(names, columns[start:stop], compiled)
+            self._learn_mapped(out, before, targets[start:stop], weights[start:stop])
             start = stop
+
+    def _learn_mapped(
+        self,
+        out: Array,
+        before: Array | None,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn mapped rows; `before` is as for `FeatureMap._learn_outputs`."""
+        assert self._current is not None
+        self._current.learn_rows(out, targets, weights)
 
     # Predicting.
 
@@ -580,6 +597,16 @@ class _OGD(Learner[_Weights]):
 
     def _make_weights(self, compiled: CompiledMap) -> _Weights:
         return _Weights(self._rule, compiled, self._n_scores)
+
+    def _learn_mapped(
+        self,
+        out: Array,
+        before: Array | None,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        assert self._current is not None
+        self._current.learn_rows(out, targets, weights, before)
 
     @property
     def lifetimes(self) -> dict[float, float]:

@@ -305,10 +305,14 @@ class FeatureMap(base.MiniBatchTransformer):
 
     def _learn_outputs(
         self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
-    ) -> Array:
-        """Learn from the rows of a frame, and map each as it was learned."""
+    ) -> tuple[Array, Array | None]:
+        """Learn from the rows of a frame, and map each as it was learned.
+
+        The second array has their outputs from before they were learned, where there are several
+        lifetimes.
+        """
         self._observe_rows(names, columns)
-        return self._outputs(names, columns, compiled)
+        return self._outputs(names, columns, compiled), None
 
     def _check(self, x: Mapping[Any, Any]) -> None:
         """Raise the error for a value that is no number, infinite, or too large."""

@@ -408,13 +408,28 @@ def update(record: int, map_record: int, out: int) -> None:
 
 @exact_kernel
 def learn_rows(
-    record: int, map_record: int, out: int, n: int, targets: int, weights: int, rates: int
+    record: int,
+    map_record: int,
+    out: int,
+    n: int,
+    targets: int,
+    weights: int,
+    rates: int,
+    before: int,
 ) -> None:
-    """Learn mapped rows in order, with float64 targets, weights and learning rates."""
-    word = 8 if i64(map_record, maps.DENSE) else 4
+    """Learn mapped rows in order, with float64 targets, weights and learning rates.
+
+    `before` has the outputs by which they compare lifetimes, or is 0.
+    """
+    step = i64(map_record, maps.N_OUT) * (8 if i64(map_record, maps.DENSE) else 4)
     for row in range(n):
-        learn_mapped(record, map_record, out, f64(targets, row), f64(weights, row), f64(rates, row))
-        out += word * i64(map_record, maps.N_OUT)
+        target, weight, rate = f64(targets, row), f64(weights, row), f64(rates, row)
+        if before != 0:
+            put_i64(map_record, maps.BEFORE, before + step * row)
+            learn_compared(record, map_record, out, target, weight, rate)
+        else:
+            learn_mapped(record, map_record, out, target, weight, rate)
+        out += step
 
 
 @exact_kernel
