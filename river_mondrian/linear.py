@@ -16,7 +16,7 @@ from river import base, optim
 from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
-from .arena import Arena
+from .arena import Arena, grown
 from .arguments import is_real
 from .features.base import Array, CompiledMap, FeatureMap
 from .features.isolation import IsolationFeatures
@@ -143,7 +143,9 @@ class _Weights(Weights):
         self.compiled = compiled
         self.arena = Arena(1, 2 * rule.stride * n_scores)
         self.scores = np.zeros(n_scores)
+        self.slots = np.zeros(1, dtype=np.int32)
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
+        self.record[ogd.N_SLOTS] = 1
         # The shares of lifetimes, the mean loss, and the number of samples it is over.
         self.shares = np.zeros(compiled.n_lifetimes + 2)
         self.shares[:-2] = 1.0 / compiled.n_lifetimes
@@ -157,7 +159,7 @@ class _Weights(Weights):
         self.record[ogd.ROOM] = self.room.ctypes.data
         self.gradients = np.zeros(n_scores)
         loss, parameters = self.rule.code(n_scores)
-        self.record[ogd.WEIGHTS] = self.arena.addresses[0]
+        self._bind_slots()
         self.record[ogd.N_SCORES] = n_scores
         self.record[ogd.STRIDE] = self.rule.stride
         self.record[ogd.LOSS] = loss
@@ -176,18 +178,20 @@ class _Weights(Weights):
             "compiled": self.compiled,
             "n_scores": len(self.scores),
             # Without the room for columns to come.
-            "weights": self.arena.pack([self.compiled.n_columns]),
+            "slots": self.slots[: self.compiled.n_columns].copy(),
+            "weights": self.arena.pack([self.record.item(ogd.N_SLOTS)]),
             "shares": self.shares,
             "steps": steps,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.rule, self.compiled, self.shares = (
-            state[name] for name in ("rule", "compiled", "shares")
+        self.rule, self.compiled, self.slots, self.shares = (
+            state[name] for name in ("rule", "compiled", "slots", "shares")
         )
         self.arena, self.scores = Arena.unpack(state["weights"]), np.zeros(state["n_scores"])
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
         self.record[ogd.STEPS] = state["steps"]
+        self.record[ogd.N_SLOTS] = max(1, len(state["weights"]["rows"][0]))
         self._bind()
 
     def separate(self, n_scores: int, positive: int) -> None:
@@ -210,11 +214,19 @@ class _Weights(Weights):
         self.scores = np.zeros(n_scores)
         self._bind()
 
+    def _bind_slots(self) -> None:
+        self.record[ogd.SLOTS] = self.slots.ctypes.data
+        self.record[ogd.WEIGHTS] = self.arena.addresses[0]
+        self.record[ogd.CAPACITY] = self.arena.capacities[0]
+
     def _make_room(self) -> None:
-        """Give new columns of the map weights of zero."""
-        if self.compiled.n_columns > self.arena.capacities[0]:
-            self.arena.reserve(0, self.compiled.n_columns)
-            self.record[ogd.WEIGHTS] = self.arena.addresses[0]
+        """Know the map's new columns, and make room for those that a sample may move."""
+        compiled = self.compiled
+        n_columns, n_slots = compiled.n_columns, self.record.item(ogd.N_SLOTS) + compiled.n_out
+        if n_columns > len(self.slots) or n_slots > self.arena.capacities[0]:
+            self.slots = grown(self.slots, n_columns)
+            self.arena.reserve(0, n_slots)
+            self._bind_slots()
 
     def _set_rate(self) -> None:
         if self.rule.schedule is not None:
@@ -263,25 +275,29 @@ class _Weights(Weights):
     ) -> None:
         """Learn mapped rows; `before` is as for `FeatureMap._learn_outputs`."""
         compiled = self.compiled
-        self._make_room()
         if self.in_kernel:
             rates = np.full(len(out), self.rule.rate)
             if self.rule.schedule is not None:
                 done = int(self.record[ogd.STEPS])
                 rates[:] = [self.rule.schedule.get(done + i) for i in range(len(out))]
-            ogd.learn_rows(
-                self.address,
-                compiled.address,
-                out.ctypes.data,
-                len(out),
-                targets.ctypes.data,
-                weights.ctypes.data,
-                rates.ctypes.data,
-                0 if before is None else before.ctypes.data,
-            )
+            start = 0
+            while start < len(out):
+                self._make_room()
+                start = ogd.learn_rows(
+                    self.address,
+                    compiled.address,
+                    out.ctypes.data,
+                    len(out),
+                    targets.ctypes.data,
+                    weights.ctypes.data,
+                    rates.ctypes.data,
+                    0 if before is None else before.ctypes.data,
+                    start,
+                )
             return
         for row, target, weight in zip(out, targets.tolist(), weights.tolist(), strict=True):
             self._set_rate()
+            self._make_room()
             ogd.score_out(self.address, compiled.address, row.ctypes.data)
             self._differentiate(target, weight)
             ogd.update(self.address, compiled.address, row.ctypes.data)
@@ -305,7 +321,7 @@ class _Weights(Weights):
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        arrays = (self.record, self.scores, self.gradients, self.shares, self.room)
+        arrays = (self.record, self.scores, self.gradients, self.shares, self.room, self.slots)
         return sys.getsizeof(self) + self.arena.nbytes + sum(part.nbytes for part in arrays)
 
 

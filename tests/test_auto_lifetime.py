@@ -13,6 +13,7 @@ from naive import cells as naive
 from naive.mixture import Mixture
 from river import datasets, optim
 from scipy import stats
+from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.features.mondrian import _MondrianMap
@@ -91,8 +92,7 @@ def test_the_mixture_is_the_twins(log):
     weights = model._current
     assert weights.compiled is model._features._map
     twin = Mixture(16, 1.0 / math.sqrt(6), 0.3, log)
-    rows = weights.arena.rows(0, weights.compiled.n_columns)
-    twin.weights = dict(enumerate(rows.view(np.float64)[:, 0].tolist()))
+    twin.weights = dict(enumerate(weights_of(model)[:, 0].tolist()))
     *twin.shares, twin.mean, twin.count = weights.shares.tolist()
     for row, target in zip(X[350:], y[350:].tolist(), strict=True):
         x = mapping(row)
@@ -193,8 +193,7 @@ def test_rows_of_frames_are_learned_as_samples(kind):
         many.learn_many(frame[part], y[part], w=w[part])
     assert many._steady
     assert many.lifetimes == one.lifetimes
-    rows = [m._current.arena.rows(0, m._features._map.n_columns) for m in (one, many)]
-    np.testing.assert_array_equal(*rows)
+    np.testing.assert_array_equal(weights_of(many), weights_of(one))
     assert many.predict_many(frame).tolist() == one.predict_many(frame).tolist()
 
 

@@ -19,7 +19,7 @@ from river import datasets, evaluate, linear_model, metrics, optim, preprocessin
 from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.arena import Arena
 from river_mondrian.features.base import CompiledMap, FeatureMap
-from river_mondrian.kernels import maps
+from river_mondrian.kernels import maps, ogd
 from river_mondrian.kernels.memory import LARGEST, f64, i64, put_f64
 from river_mondrian.linear import REPLAY
 
@@ -655,7 +655,9 @@ def test_a_weight_of_two_is_a_larger_gradient_and_one_of_zero_is_none(kind):
 
 def weights_of(model):
     current = model._current
-    return current.arena.rows(0, current.compiled.n_columns).view(np.float64)
+    slots = current.slots[: current.compiled.n_columns]
+    rows = current.arena.rows(0, current.record.item(ogd.N_SLOTS)).view(np.float64)
+    return rows[np.where(slots < 0, ~slots, slots)]
 
 
 def test_extreme_targets_leave_predictions_finite():

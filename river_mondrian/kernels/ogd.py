@@ -1,8 +1,10 @@
 """Online gradient descent on the outputs of a feature map, one call per event.
 
-A learner has one score, or one per class. Its weights lie column by column, so that a cell's
-weights for all classes are neighbours, followed by their sums of squared gradients where steps
-adapt to them (AdaGrad).
+A learner has one score, or one per class. A column's weights for all classes are neighbours,
+followed by their sums of squared gradients where steps adapt to them (AdaGrad), in a slot. Columns
+that no sample has moved yet have slot 0, which is zero. Those that one sample moves first have the
+same weights from then on until another sample moves them: they share a slot, and a column gets one
+of its own when it is moved again. So cells with one sample take next to no memory.
 
 On a map whose outputs are those of several lifetimes, one after the other, each lifetime has a
 learner of its own. They are mixed by exponential weights: a lifetime's share of the prediction is
@@ -25,11 +27,12 @@ from .memory import (
     i64,
     prefetch,
     put_f64,
+    put_i32,
     put_i64,
     row_address,
 )
 
-# Words of a learner's record; the weights are a table of chunks, a row for each column.
+# Words of a learner's record; the weights are a table of chunks, a row for each slot.
 WEIGHTS = 0
 N_SCORES = 1
 # Numbers per weight: 2 with AdaGrad, else 1.
@@ -47,7 +50,12 @@ N_LIFETIMES = 11
 # a number per lifetime and per score.
 SHARES = 12
 ROOM = 13
-N_WORDS = 14
+# The address of the columns' slots (int32), ~slot where it is shared, and how many slots are used
+# and there.
+SLOTS = 14
+N_SLOTS = 15
+CAPACITY = 16
+N_WORDS = 17
 
 # Losses; the record's FIRST and SECOND are their parameters.
 HINGE = 0
@@ -83,23 +91,33 @@ def outputs_of_one(record: int, map_record: int) -> int:
 
 
 @exact_inlined
+def weights_of(record: int, column: int, width: int) -> int:
+    """Return the address of a column's weights, in a row of so many words."""
+    slot = i32(i64(record, SLOTS), column)
+    return row_address(i64(record, WEIGHTS), slot if slot >= 0 else ~slot, width)
+
+
+@exact_inlined
 def add_up(record: int, map_record: int, out: int) -> None:
     """Write the scores of a mapped sample at one lifetime."""
-    weights, scores = i64(record, WEIGHTS), i64(record, SCORES)
+    scores, slots = i64(record, SCORES), i64(record, SLOTS)
     n_scores, n_out = i64(record, N_SCORES), outputs_of_one(record, map_record)
     width = 2 * n_scores * i64(record, STRIDE)
     for k in range(n_scores):
         put_f64(scores, k, 0.0)
     if i64(map_record, maps.DENSE) != 0:
         for i in range(n_out):
-            value, column = f64(out, i), row_address(weights, i, width)
+            value, column = f64(out, i), weights_of(record, i, width)
             for k in range(n_scores):
                 put_f64(scores, k, f64(scores, k) + value * f64(column, k))
         return
     for i in range(n_out):
         if n_scores >= MANY_SCORES and i + AHEAD < n_out:
-            prefetch(row_address(weights, i32(out, i + AHEAD), width), 8 * n_scores)
-        cell = row_address(weights, i32(out, i), width)
+            prefetch(weights_of(record, i32(out, i + AHEAD), width), 8 * n_scores)
+        column = i32(out, i)
+        if i32(slots, column) == 0:
+            continue
+        cell = weights_of(record, column, width)
         for k in range(n_scores):
             put_f64(scores, k, f64(scores, k) + f64(cell, k))
     value = f64(map_record, maps.VALUE)
@@ -258,28 +276,29 @@ def differentiate(record: int, target: float, weight: float) -> None:
 
 
 @exact_inlined
-def step(record: int, column: int, value: float, rate: float) -> None:
+def step(record: int, weights: int, value: float, rate: float) -> None:
     """Move a column's weights against their derivatives, `value` times the gradients."""
     gradients, n_scores, eps = i64(record, GRADIENTS), i64(record, N_SCORES), f64(record, EPS)
     if i64(record, STRIDE) == 1:
         for k in range(n_scores):
-            put_f64(column, k, f64(column, k) - rate * (value * f64(gradients, k)))
+            put_f64(weights, k, f64(weights, k) - rate * (value * f64(gradients, k)))
         return
-    squares = column + 8 * n_scores
+    squares = weights + 8 * n_scores
     for k in range(n_scores):
         derivative = value * f64(gradients, k)
         total = f64(squares, k) + derivative * derivative
         put_f64(squares, k, total)
         # Without an eps the first derivative may be 0 over 0.
         move = rate / math.sqrt(total + eps) * derivative if derivative != 0.0 else 0.0
-        put_f64(column, k, f64(column, k) - move)
+        put_f64(weights, k, f64(weights, k) - move)
 
 
 @exact_inlined
 def descend(record: int, map_record: int, out: int, rate: float) -> None:
     """Move the weights of a mapped sample's columns by the gradients."""
     gradients, n_scores = i64(record, GRADIENTS), i64(record, N_SCORES)
-    weights, width = i64(record, WEIGHTS), 2 * n_scores * i64(record, STRIDE)
+    slots, weights = i64(record, SLOTS), i64(record, WEIGHTS)
+    width = 2 * n_scores * i64(record, STRIDE)
     dense, value = i64(map_record, maps.DENSE) != 0, f64(map_record, maps.VALUE)
     moved = False
     for k in range(n_scores):
@@ -288,11 +307,32 @@ def descend(record: int, map_record: int, out: int, rate: float) -> None:
         moved = moved or slope != 0.0
     if not moved:
         return
+    # The slot of the columns that this sample is the first to move, the last of them, their number.
+    shared, last, n_shared = 0, 0, 0
     for i in range(outputs_of_one(record, map_record)):
+        column = i if dense else i32(out, i)
         if dense:
-            step(record, row_address(weights, i, width), f64(out, i), rate)
-        else:
-            step(record, row_address(weights, i32(out, i), width), value, rate)
+            value = f64(out, i)
+        slot = i32(slots, column)
+        if slot == 0 and shared != 0 and not dense:
+            put_i32(slots, column, ~shared)
+            n_shared += 1
+            continue
+        target = row_address(weights, slot if slot > 0 else i64(record, N_SLOTS), width)
+        if slot <= 0:
+            new = i64(record, N_SLOTS)
+            put_i64(record, N_SLOTS, new + 1)
+            put_i32(slots, column, new)
+            if slot < 0:
+                old = row_address(weights, ~slot, width)
+                for k in range(width):
+                    put_i32(target, k, i32(old, k))
+            elif not dense:
+                shared, last, n_shared = new, column, 1
+                put_i32(slots, column, ~new)
+        step(record, target, value, rate)
+    if n_shared == 1:
+        put_i32(slots, last, shared)
 
 
 @exact_inlined
@@ -416,13 +456,18 @@ def learn_rows(
     weights: int,
     rates: int,
     before: int,
-) -> None:
-    """Learn mapped rows in order, with float64 targets, weights and learning rates.
+    start: int,
+) -> int:
+    """Learn mapped rows from `start` on, with float64 targets, weights and learning rates.
 
-    `before` has the outputs by which they compare lifetimes, or is 0.
+    `before` has the outputs by which they compare lifetimes, or is 0. Returns the first row that
+    there were too few slots for, or `n`.
     """
     step = i64(map_record, maps.N_OUT) * (8 if i64(map_record, maps.DENSE) else 4)
-    for row in range(n):
+    out += step * start
+    for row in range(start, n):
+        if i64(record, N_SLOTS) + i64(map_record, maps.N_OUT) > i64(record, CAPACITY):
+            return row
         target, weight, rate = f64(targets, row), f64(weights, row), f64(rates, row)
         if before != 0:
             put_i64(map_record, maps.BEFORE, before + step * row)
@@ -430,6 +475,7 @@ def learn_rows(
         else:
             learn_mapped(record, map_record, out, target, weight, rate)
         out += step
+    return n
 
 
 @exact_kernel
