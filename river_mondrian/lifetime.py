@@ -59,6 +59,9 @@ class LifetimePath:
         Structured array of the cuts, one for each lifetime but 0: "partition", "cell", "feature"
         and "place". Points of the cell above the place went to the next cell number; numbers 0 to
         M - 1 are the whole space in each of the M partitions.
+    weights
+        By learner, what each cell says of the target less its mean, at the terminal lifetime; a
+        prediction is the mean over a row's M cells.
     test_prediction
         Predictions of the test rows by ridge regression, averaged over the posterior of the
         lifetime; None without a prior.
@@ -72,6 +75,7 @@ class LifetimePath:
     seconds: Array
     lifetime_max: float
     cuts: NDArray[Any]
+    weights: dict[str, Array]
     test_prediction: Array | None = field(default=None)
 
     def best(self, learner: str = "ridge", by: str = "validation") -> float:
@@ -176,11 +180,12 @@ class _Ridge:
     """Exact ridge regression that follows cuts.
 
     While there are fewer cells than points it keeps the inverse of the cells' second moments, then
-    that of the points' kernels.
+    that of the points' kernels. A weight times `unit` is what its cell says of the target.
     """
 
     def __init__(self, sweep: _Sweep, delta2: float, noise_variance: float | None) -> None:
         self.sweep = sweep
+        self.unit = math.sqrt(sweep.n_partitions)
         self.delta2, self.noise_variance = delta2, noise_variance
         self.weights = np.zeros(sweep.n_partitions)
         self.dual: Array | None = None
@@ -298,6 +303,7 @@ class _SGD:
 
     def __init__(self, sweep: _Sweep, delta2: float, passes: float, rate: float) -> None:
         self.sweep = sweep
+        self.unit = math.sqrt(sweep.n_partitions)
         self.delta2, self.passes, self.rate = delta2, passes, rate
         self.weights = np.zeros(sweep.n_partitions)
         self.found = np.zeros(len(sweep.X))
@@ -336,7 +342,8 @@ class _Forest:
 
     def __init__(self, sweep: _Sweep, delta2: float) -> None:
         self.sweep, self.delta2 = sweep, delta2
-        self.means = np.zeros(sweep.n_partitions)
+        self.unit = 1.0
+        self.weights = np.zeros(sweep.n_partitions)
         self.found = np.zeros(len(sweep.X))
         for cell in range(sweep.n_partitions):
             self._fit(cell)
@@ -350,16 +357,16 @@ class _Forest:
             cell,
             1.0 / sweep.n_partitions,
             self.delta2,
-            self.means,
+            self.weights,
             self.found,
         )
 
     def follow(self, cell: int) -> None:
         """Fit both parts of a cell."""
         new = self.sweep.n_cells - 1
-        if new >= len(self.means):
-            self.means = np.concatenate([self.means, np.zeros(len(self.means))])
-        self.means[new] = self.means[cell]
+        if new >= len(self.weights):
+            self.weights = np.concatenate([self.weights, np.zeros(len(self.weights))])
+        self.weights[new] = self.weights[cell]
         self._fit(cell)
         self._fit(new)
 
@@ -661,6 +668,10 @@ def lifetime_path(
         np.array(seconds),
         float(lifetime_max),
         np.array(cuts, dtype=kinds),
+        {
+            name: learner.weights[: sweep.n_cells] * learner.unit
+            for name, learner in running.items()
+        },
         None if average is None else mean + average.result,
     )
 

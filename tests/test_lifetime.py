@@ -184,6 +184,16 @@ def test_frames_are_read_by_name(kind):
         np.testing.assert_array_equal(errors["validation"], same.errors[learner]["validation"])
 
 
+@pytest.mark.parametrize("lifetime_max", [0.5, 12.0])
+def test_weights_predict_at_the_terminal_lifetime(lifetime_max):
+    path = sweep(lifetime_max, sgd_passes=0.2)
+    (_, y), _, (X_test, y_test) = data()
+    for learner, errors in path.errors.items():
+        weights = path.weights[learner]
+        found = y.mean() + naive.features(X_test, path.cuts, M) @ weights / math.sqrt(M)
+        assert rmse(found, y_test) == pytest.approx(errors["test"][-1], rel=1e-9)
+
+
 def test_what_a_path_gives():
     mpl.use("Agg")
     path = sweep(lifetime_max=3.0)
