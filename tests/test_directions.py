@@ -59,7 +59,7 @@ def stored(trees):
 # The lift.
 
 
-@pytest.mark.parametrize("directions", [THREE, [*THREE, {"c": -2.0, "a": 0.5}], 4])
+@pytest.mark.parametrize("directions", [THREE, [*THREE, {"c": -2.0, "a": 0.5}, {"unseen": 1.0}], 4])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
 def test_what_trees_cut_is_the_twins_lift(directions, holes):
     rng = np.random.default_rng(3)
