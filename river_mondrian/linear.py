@@ -691,6 +691,9 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
     kernel of a sample with itself is 1. There is no intercept: the cells of each partition add up
     to a constant.
 
+    Columns that only one sample has moved share its weights, so that cells with one sample take
+    next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
+
     Probabilities are there with `loss="log"` or another loss of River's that is made for them, and
     with none of the hinge type.
 
