@@ -142,6 +142,7 @@ class _Weights(Weights):
         self.rule = rule
         self.compiled = compiled
         self.arena = Arena(1, 2 * rule.stride * n_scores)
+        self.arena.reserve(0, 1)
         self.scores = np.zeros(n_scores)
         self.slots = np.zeros(1, dtype=np.int32)
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
@@ -191,7 +192,7 @@ class _Weights(Weights):
         self.arena, self.scores = Arena.unpack(state["weights"]), np.zeros(state["n_scores"])
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
         self.record[ogd.STEPS] = state["steps"]
-        self.record[ogd.N_SLOTS] = max(1, len(state["weights"]["rows"][0]))
+        self.record[ogd.N_SLOTS] = len(state["weights"]["rows"][0])
         self._bind()
 
     def separate(self, n_scores: int, positive: int) -> None:
