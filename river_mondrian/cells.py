@@ -65,13 +65,15 @@ class CellTrees(MondrianTrees[CellNode]):
     def _finish(self) -> None:
         super()._finish()
         self.shared[at.LIFETIMES] = self.lifetimes.ctypes.data
+        self.shared[at.OWNERS] = self.owners.ctypes.data
         self._reserve_columns()
 
     def _reserve_columns(self) -> None:
         """Make room for the columns that a sample may need."""
         need = self.n_columns + self.lifetimes.size
-        self.owners = grown(self.owners, need)
-        self.shared[at.OWNERS] = self.owners.ctypes.data
+        if need > len(self.owners):
+            self.owners = grown(self.owners, need)
+            self.shared[at.OWNERS] = self.owners.ctypes.data
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -401,6 +401,9 @@ def read_weights(w: Any, n: int) -> NDArray[np.float64]:
 
 
 def _check_finite(what: str, value: Any) -> float:
+    if type(value) is float and math.isfinite(value):
+        # What is usual takes no test against abstract classes.
+        return value
     if not isinstance(value, (numbers.Real, np.bool_)):
         raise TypeError(f"the {what} must be a number, got {value!r} ({type(value).__name__})")
     try:

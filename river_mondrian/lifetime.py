@@ -38,7 +38,7 @@ EVERY = 0.5
 
 @dataclass(frozen=True)
 class LifetimePath:
-    """What a sweep found, by lifetime: 0 and the time of every cut.
+    """What a sweep found, by lifetime: 0 and the time of every cut, or of every so many.
 
     Attributes
     ----------
@@ -56,9 +56,12 @@ class LifetimePath:
     lifetime_max
         The terminal lifetime.
     cuts
-        Structured array of the cuts, one for each lifetime but 0: "partition", "cell", "feature"
-        and "place". Points of the cell above the place went to the next cell number; numbers 0 to
-        M - 1 are the whole space in each of the M partitions.
+        Structured array of the cuts, by time: "partition", "cell", "feature" and "place". Points of
+        the cell above the place went to the next cell number; numbers 0 to M - 1 are the whole
+        space in each of the M partitions.
+    weights
+        By learner, what each cell says of the target less its mean, at the terminal lifetime; a
+        prediction is the mean over a row's M cells.
     test_prediction
         Predictions of the test rows by ridge regression, averaged over the posterior of the
         lifetime; None without a prior.
@@ -72,6 +75,7 @@ class LifetimePath:
     seconds: Array
     lifetime_max: float
     cuts: NDArray[Any]
+    weights: dict[str, Array]
     test_prediction: Array | None = field(default=None)
 
     def best(self, learner: str = "ridge", by: str = "validation") -> float:
@@ -176,18 +180,19 @@ class _Ridge:
     """Exact ridge regression that follows cuts.
 
     While there are fewer cells than points it keeps the inverse of the cells' second moments, then
-    that of the points' kernels.
+    that of the points' kernels. A weight times `unit` is what its cell says of the target.
     """
 
     def __init__(self, sweep: _Sweep, delta2: float, noise_variance: float | None) -> None:
         self.sweep = sweep
+        self.unit = math.sqrt(sweep.n_partitions)
         self.delta2, self.noise_variance = delta2, noise_variance
         self.weights = np.zeros(sweep.n_partitions)
         self.dual: Array | None = None
         self.found = np.zeros(len(sweep.X))
         self.scale = max(float(np.abs(sweep.y).max()), sys.float_info.min)
         self._rebuild()
-        self._settle()
+        self.settle()
 
     def _rebuild(self) -> None:
         """Compute the inverse from scratch."""
@@ -237,9 +242,8 @@ class _Ridge:
                 self.weights,
                 self.work,
             )
-        self._settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Predict all points, as exactly as if learned from scratch."""
         error = self._error()
         if error > REBUILD:
@@ -298,12 +302,14 @@ class _SGD:
 
     def __init__(self, sweep: _Sweep, delta2: float, passes: float, rate: float) -> None:
         self.sweep = sweep
+        self.unit = math.sqrt(sweep.n_partitions)
         self.delta2, self.passes, self.rate = delta2, passes, rate
         self.weights = np.zeros(sweep.n_partitions)
         self.found = np.zeros(len(sweep.X))
-        self._learn()
+        self.settle()
 
-    def _learn(self) -> None:
+    def settle(self) -> None:
+        """Visit points, and predict all."""
         sweep = self.sweep
         n_visits = max(1, round(self.passes * sweep.n))
         left, fall = n_visits, self.rate / n_visits
@@ -323,12 +329,11 @@ class _SGD:
         kernels.predict(self.weights, sweep.cells, self.found)
 
     def follow(self, cell: int) -> None:
-        """Give both parts of a cell its weight, and learn on."""
+        """Give both parts of a cell its weight."""
         new = self.sweep.n_cells - 1
         if new >= len(self.weights):
             self.weights = np.concatenate([self.weights, np.zeros(len(self.weights))])
         self.weights[new] = self.weights[cell]
-        self._learn()
 
 
 class _Forest:
@@ -336,7 +341,8 @@ class _Forest:
 
     def __init__(self, sweep: _Sweep, delta2: float) -> None:
         self.sweep, self.delta2 = sweep, delta2
-        self.means = np.zeros(sweep.n_partitions)
+        self.unit = 1.0
+        self.weights = np.zeros(sweep.n_partitions)
         self.found = np.zeros(len(sweep.X))
         for cell in range(sweep.n_partitions):
             self._fit(cell)
@@ -350,18 +356,21 @@ class _Forest:
             cell,
             1.0 / sweep.n_partitions,
             self.delta2,
-            self.means,
+            self.weights,
             self.found,
         )
 
     def follow(self, cell: int) -> None:
         """Fit both parts of a cell."""
         new = self.sweep.n_cells - 1
-        if new >= len(self.means):
-            self.means = np.concatenate([self.means, np.zeros(len(self.means))])
-        self.means[new] = self.means[cell]
+        if new >= len(self.weights):
+            self.weights = np.concatenate([self.weights, np.zeros(len(self.weights))])
+        self.weights[new] = self.weights[cell]
         self._fit(cell)
         self._fit(new)
+
+    def settle(self) -> None:
+        """Do nothing: each cut has moved the predictions."""
 
 
 class _Sweep:
@@ -487,6 +496,7 @@ def lifetime_path(
     learners: Sequence[str] = LEARNERS,
     sgd_passes: float = 1.0,
     learning_rate: float = 0.5,
+    cuts_per_step: int = 1,
     prior: Any = None,
     progress: bool | None = None,
     seed: int | None = None,
@@ -529,10 +539,13 @@ def lifetime_path(
     learners
         Which of the three to run.
     sgd_passes
-        Visits of the training rows after a cut, by their number: 0.5 visits a random half.
+        Visits of the training rows after a step, by their number: 0.5 visits a random half.
     learning_rate
-        Step of stochastic gradient descent, which falls to 0 over the visits after a cut; 1 moves a
+        Rate of stochastic gradient descent, which falls to 0 over the visits of a step; 1 moves a
         prediction onto its target.
+    cuts_per_step
+        Cuts after which learners predict and are evaluated, and gradient descent visits the
+        training rows. With more than 1 there are results for fewer lifetimes, in less time.
     prior
         Prior of the lifetime, a frozen distribution of `scipy.stats`, cut off at `lifetime_max`:
         predictions of the test rows are averaged over its posterior (Supplement B).
@@ -592,6 +605,7 @@ def lifetime_path(
     if isinstance(learners, str) or not learners or not set(learners) <= set(LEARNERS):
         raise ValueError(f"learners must be some of {LEARNERS}, got {learners!r}")
     check_positive("sgd_passes", sgd_passes)
+    check_integer("cuts_per_step", cuts_per_step, 1)
     if not (is_real(learning_rate) and 0.0 < learning_rate <= 1.0):
         raise ValueError(f"learning_rate must be above 0 and at most 1, got {learning_rate!r}")
     if prior is not None and ("ridge" not in learners or X_test is None):
@@ -630,7 +644,8 @@ def lifetime_path(
     }
     average = None if prior is None else _Average(prior, len(parts[2]))
     shown = _Progress(progress, lifetime_max)
-    times, counts, seconds, logs, cuts = [0.0], [], [], [], []
+    times, counts, seconds, logs = [0.0], [], [], []
+    cuts: list[tuple[int, int, int, float]] = []
     while True:
         for name, learner in running.items():
             for kind, (part, values) in places.items():
@@ -640,17 +655,22 @@ def lifetime_path(
             logs.append(running["ridge"].log_likelihood)
         counts.append(sweep.n_cells)
         seconds.append(time.perf_counter() - began)
-        following = sweep.next_time
+        n_before, following = len(cuts), times[-1]
+        while len(cuts) < n_before + cuts_per_step and sweep.next_time <= lifetime_max:
+            following = sweep.next_time
+            cuts.append(sweep.cut())
+            for learner in running.values():
+                learner.follow(cuts[-1][1])
+        stop = following if len(cuts) > n_before else float(lifetime_max)
         if average is not None:
-            stop = min(following, float(lifetime_max))
+            # What has been found for the last lifetime holds up to the next.
             average.add(times[-1], stop, logs[-1], running["ridge"].found[stops[1] :])
-        if following > lifetime_max:
+        if len(cuts) == n_before:
             break
         shown.show(following, sweep.n_cells)
-        cuts.append(sweep.cut())
         times.append(following)
         for learner in running.values():
-            learner.follow(cuts[-1][1])
+            learner.settle()
     shown.end()
     kinds = [("partition", int), ("cell", int), ("feature", int), ("place", float)]
     return LifetimePath(
@@ -661,6 +681,10 @@ def lifetime_path(
         np.array(seconds),
         float(lifetime_max),
         np.array(cuts, dtype=kinds),
+        {
+            name: learner.weights[: sweep.n_cells] * learner.unit
+            for name, learner in running.items()
+        },
         None if average is None else mean + average.result,
     )
 

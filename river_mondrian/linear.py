@@ -16,7 +16,7 @@ from river import base, optim
 from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
-from .arena import grown
+from .arena import Arena, grown
 from .arguments import is_real
 from .features.base import Array, CompiledMap, FeatureMap
 from .features.isolation import IsolationFeatures
@@ -29,7 +29,7 @@ from .inputs import (
     read_targets,
     read_weights,
 )
-from .kernels import ogd
+from .kernels import maps, ogd
 
 # Stored samples that a call replays when the map is new.
 REPLAY = 32
@@ -104,7 +104,10 @@ class Weights(abc.ABC):
 
     @abc.abstractmethod
     def learn(self, x: int, target: float, weight: float) -> int:
-        """Learn the sample at an address; returns -1, or the place of a bad input."""
+        """Learn the sample at an address; returns -1, or the place of a bad input.
+
+        The address is 0 where the map's `out` holds the sample's outputs.
+        """
 
     @abc.abstractmethod
     def learn_rows(
@@ -138,22 +141,26 @@ class _Weights(Weights):
     def __init__(self, rule: _Rule, compiled: CompiledMap, n_scores: int) -> None:
         self.rule = rule
         self.compiled = compiled
-        self.array = np.zeros((compiled.n_columns, n_scores, rule.stride))
+        self.arena = Arena(1, 2 * rule.stride * n_scores)
+        self.arena.reserve(0, 1)
+        self.scores = np.zeros(n_scores)
+        self.slots = np.zeros(1, dtype=np.int32)
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
+        self.record[ogd.N_SLOTS] = 1
         # The shares of lifetimes, the mean loss, and the number of samples it is over.
         self.shares = np.zeros(compiled.n_lifetimes + 2)
         self.shares[:-2] = 1.0 / compiled.n_lifetimes
         self._bind()
 
     def _bind(self) -> None:
-        n_scores, n_lifetimes = self.array.shape[1], len(self.shares) - 2
+        n_scores, n_lifetimes = len(self.scores), len(self.shares) - 2
         self.room = np.zeros(n_lifetimes + n_scores)
         self.record[ogd.N_LIFETIMES] = n_lifetimes
         self.record[ogd.SHARES] = self.shares.ctypes.data
         self.record[ogd.ROOM] = self.room.ctypes.data
-        self.scores, self.gradients = np.zeros(n_scores), np.zeros(n_scores)
+        self.gradients = np.zeros(n_scores)
         loss, parameters = self.rule.code(n_scores)
-        self.record[ogd.WEIGHTS] = self.array.ctypes.data
+        self._bind_slots()
         self.record[ogd.N_SCORES] = n_scores
         self.record[ogd.STRIDE] = self.rule.stride
         self.record[ogd.LOSS] = loss
@@ -167,42 +174,60 @@ class _Weights(Weights):
 
     def __getstate__(self) -> dict[str, Any]:
         steps = int(self.record[ogd.STEPS])
-        # Without the room for columns to come.
-        array = self.array[: self.compiled.n_columns].copy()
         return {
             "rule": self.rule,
             "compiled": self.compiled,
-            "array": array,
+            "n_scores": len(self.scores),
+            # Without the room for columns to come.
+            "slots": self.slots[: self.compiled.n_columns].copy(),
+            "weights": self.arena.pack([self.record.item(ogd.N_SLOTS)]),
             "shares": self.shares,
             "steps": steps,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.rule, self.compiled, self.array, self.shares = (
-            state[name] for name in ("rule", "compiled", "array", "shares")
+        self.rule, self.compiled, self.slots, self.shares = (
+            state[name] for name in ("rule", "compiled", "slots", "shares")
         )
+        self.arena, self.scores = Arena.unpack(state["weights"]), np.zeros(state["n_scores"])
         self.record = np.zeros(ogd.N_WORDS, dtype=np.int64)
         self.record[ogd.STEPS] = state["steps"]
+        self.record[ogd.N_SLOTS] = len(state["weights"]["rows"][0])
         self._bind()
 
     def separate(self, n_scores: int, positive: int) -> None:
         """Make a score per class of the single one of two classes, or add classes."""
-        old = self.array
-        self.array = np.zeros((old.shape[0], n_scores, old.shape[2]))
-        if old.shape[1] > 1:
-            self.array[:, : old.shape[1]] = old
-        else:
+        old, stride = len(self.scores), self.rule.stride
+        # The single score has the place of the first and of the second class.
+        starts = (0, 1) if old == 1 else (0,)
+        moves = [
+            (2 * old * part, 2 * (n_scores * part + start), 2 * old)
+            for part in range(stride)
+            for start in starts
+        ]
+        self.arena.relayout(2 * stride * n_scores, moves)
+        if old == 1:
             # The difference of two softmax scores is the single score.
-            self.array[:, :2] = old
-            self.array[:, :2, 0] *= 0.5 if self.rule.softmax else 1.0
-            self.array[:, 1 - positive, 0] *= -1.0
+            for chunk in self.arena.chunks[0]:
+                weights = chunk.view(np.float64)
+                weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
+                weights[:, 1 - positive] *= -1.0
+        self.scores = np.zeros(n_scores)
         self._bind()
 
+    def _bind_slots(self) -> None:
+        self.record[ogd.SLOTS] = self.slots.ctypes.data
+        self.record[ogd.WEIGHTS] = self.arena.addresses[0]
+        self.record[ogd.CAPACITY] = self.arena.capacities[0]
+
     def _make_room(self) -> None:
-        """Give new columns of the map weights of zero."""
-        if self.compiled.n_columns > len(self.array):
-            self.array = grown(self.array, self.compiled.n_columns)
-            self._bind()
+        """Know the map's new columns, and make room for those that a sample may move."""
+        compiled = self.compiled
+        n_columns, n_slots = compiled.n_columns, self.record.item(ogd.N_SLOTS) + compiled.n_out
+        if n_columns > len(self.slots) or n_slots > self.arena.capacities[0]:
+            self.slots = grown(self.slots, n_columns)
+            self.arena.reserve(0, n_slots)
+            self._bind_slots()
 
     def _set_rate(self) -> None:
         if self.rule.schedule is not None:
@@ -226,44 +251,54 @@ class _Weights(Weights):
         compiled = self.compiled
         self._make_room()
         self._set_rate()
-        if self.in_kernel and compiled.maps_learned:
+        if self.in_kernel and x == 0:
             ogd.learn_out(self.address, compiled.address, compiled.out_address, target, weight)
-            return -1
-        if self.in_kernel:
+        elif self.in_kernel:
             bad: int = ogd.learn_one(
                 self.address, compiled.address, x, compiled.out_address, target, weight
             )
             return bad
-        best = self.score(x)
-        if best < 0:
-            return ~best
-        self._differentiate(target, weight)
-        ogd.update(self.address, compiled.address, compiled.out_address)
+        else:
+            bad = maps.map_one(compiled.address, x, compiled.out_address) if x else -1
+            if bad >= 0:
+                return bad
+            ogd.score_out(self.address, compiled.address, compiled.out_address)
+            self._differentiate(target, weight)
+            ogd.update(self.address, compiled.address, compiled.out_address)
         return -1
 
     def learn_rows(
-        self, out: Array, targets: NDArray[np.float64], weights: NDArray[np.float64]
+        self,
+        out: Array,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        before: Array | None = None,
     ) -> None:
-        """Learn mapped rows."""
+        """Learn mapped rows; `before` is as for `FeatureMap._learn_outputs`."""
         compiled = self.compiled
-        self._make_room()
         if self.in_kernel:
             rates = np.full(len(out), self.rule.rate)
             if self.rule.schedule is not None:
                 done = int(self.record[ogd.STEPS])
                 rates[:] = [self.rule.schedule.get(done + i) for i in range(len(out))]
-            ogd.learn_rows(
-                self.address,
-                compiled.address,
-                out.ctypes.data,
-                len(out),
-                targets.ctypes.data,
-                weights.ctypes.data,
-                rates.ctypes.data,
-            )
+            start = 0
+            while start < len(out):
+                self._make_room()
+                start = ogd.learn_rows(
+                    self.address,
+                    compiled.address,
+                    out.ctypes.data,
+                    len(out),
+                    targets.ctypes.data,
+                    weights.ctypes.data,
+                    rates.ctypes.data,
+                    0 if before is None else before.ctypes.data,
+                    start,
+                )
             return
         for row, target, weight in zip(out, targets.tolist(), weights.tolist(), strict=True):
             self._set_rate()
+            self._make_room()
             ogd.score_out(self.address, compiled.address, row.ctypes.data)
             self._differentiate(target, weight)
             ogd.update(self.address, compiled.address, row.ctypes.data)
@@ -287,8 +322,8 @@ class _Weights(Weights):
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        arrays = (self.array, self.record, self.scores, self.gradients, self.shares, self.room)
-        return sys.getsizeof(self) + sum(part.nbytes for part in arrays)
+        arrays = (self.record, self.scores, self.gradients, self.shares, self.room, self.slots)
+        return sys.getsizeof(self) + self.arena.nbytes + sum(part.nbytes for part in arrays)
 
 
 class Learner(base.Estimator, Generic[W]):
@@ -365,9 +400,12 @@ class Learner(base.Estimator, Generic[W]):
         self, weights: W, x: Mapping[Any, Any], target: float, weight: float
     ) -> None:
         target = self._kernel_target(target, weights)
-        bad = weights.learn(self._features._locate(x, weights.compiled), target, weight)
+        compiled = weights.compiled
+        # What the map has just learned need not be read again.
+        address = 0 if compiled.maps_learned else self._features._locate(x, compiled)
+        bad = weights.learn(address, target, weight)
         if bad >= 0:
-            raise self._features._bad_input(bad, x, weights.compiled)
+            raise self._features._bad_input(bad, x, compiled)
 
     def _begin(self, compiled: CompiledMap) -> None:
         """Begin with weights of zero for a new map."""
@@ -433,9 +471,21 @@ class Learner(base.Estimator, Generic[W]):
         while start < len(columns):
             stop = min(len(columns), start + BLOCK)
             assert self._current is not None
-            out = self._features._learn_outputs(names, columns[start:stop], self._current.compiled)
-            self._current.learn_rows(out, targets[start:stop], weights[start:stop])
+            compiled = self._current.compiled
+            out, before = self._features._learn_outputs(names, columns[start:stop], compiled)
+            self._learn_mapped(out, before, targets[start:stop], weights[start:stop])
             start = stop
+
+    def _learn_mapped(
+        self,
+        out: Array,
+        before: Array | None,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn mapped rows; `before` is as for `FeatureMap._learn_outputs`."""
+        assert self._current is not None
+        self._current.learn_rows(out, targets, weights)
 
     # Predicting.
 
@@ -565,6 +615,16 @@ class _OGD(Learner[_Weights]):
     def _make_weights(self, compiled: CompiledMap) -> _Weights:
         return _Weights(self._rule, compiled, self._n_scores)
 
+    def _learn_mapped(
+        self,
+        out: Array,
+        before: Array | None,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        assert self._current is not None
+        self._current.learn_rows(out, targets, weights, before)
+
     @property
     def lifetimes(self) -> dict[float, float]:
         """Each lifetime with its share of the predictions, where the lifetime is "auto"."""
@@ -631,6 +691,9 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
     The outputs of a map of cells are 1 / sqrt(n_partitions) in the sample's cells, so that the
     kernel of a sample with itself is 1. There is no intercept: the cells of each partition add up
     to a constant.
+
+    Columns that only one sample has moved share its weights, so that cells with one sample take
+    next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
 
     Probabilities are there with `loss="log"` or another loss of River's that is made for them, and
     with none of the hinge type.
@@ -703,7 +766,7 @@ class OGDClassifier(_OGD, base.MiniBatchClassifier):
         return number
 
     def _kernel_target(self, target: float, weights: _Weights) -> float:
-        return target if weights.array.shape[1] > 1 else float(target == self._positive)
+        return target if len(weights.scores) > 1 else float(target == self._positive)
 
     def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
         return targets if self._n_scores > 1 else (targets == self._positive).astype(np.float64)

@@ -80,7 +80,7 @@ class _Posterior(Weights):
     def learn(self, x: int, target: float, weight: float) -> int:
         """Learn the sample at an address; returns -1, or the place of a bad input."""
         compiled = self.compiled
-        bad: int = maps.map_one(compiled.address, x, compiled.out_address)
+        bad: int = maps.map_one(compiled.address, x, compiled.out_address) if x else -1
         if bad < 0:
             self.learn_rows(compiled.out[np.newaxis], np.array([target]), np.array([weight]))
         return bad

@@ -13,6 +13,7 @@ from naive import cells as naive
 from naive.mixture import Mixture
 from river import datasets, optim
 from scipy import stats
+from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.features.mondrian import _MondrianMap
@@ -91,7 +92,7 @@ def test_the_mixture_is_the_twins(log):
     weights = model._current
     assert weights.compiled is model._features._map
     twin = Mixture(16, 1.0 / math.sqrt(6), 0.3, log)
-    twin.weights = dict(enumerate(weights.array[:, 0, 0].tolist()))
+    twin.weights = dict(enumerate(weights_of(model)[:, 0].tolist()))
     *twin.shares, twin.mean, twin.count = weights.shares.tolist()
     for row, target in zip(X[350:], y[350:].tolist(), strict=True):
         x = mapping(row)
@@ -167,6 +168,33 @@ def test_frames_and_copies():
     proba = one.predict_proba_many(frame)
     assert proba.iloc[7].to_dict() == one.predict_proba_one(data[7][0])
     assert np.mean(np.array(one.predict_many(frame)) == np.array(y)) > 0.85
+
+
+@pytest.mark.parametrize("kind", ["regression", "classes", "schedule"])
+def test_rows_of_frames_are_learned_as_samples(kind):
+    """Features and classes appear late, and values are missing."""
+    X = samples(420, 3, dims=3)
+    X[np.random.default_rng(3).random(X.shape) < 0.2] = math.nan
+    X[:300, 2] = math.nan
+    y = [float(v) for v in np.nansum(X, axis=1)]
+    w = np.random.default_rng(4).uniform(0, 2, len(X)).tolist()
+    features = MondrianFeatures(4, "auto", seed=1)
+    if kind == "regression":
+        one, many = OGDRegressor(features), OGDRegressor(features)
+    else:
+        rate = optim.schedulers.InverseScaling(0.5, 0.3) if kind == "schedule" else None
+        one, many = (OGDClassifier(features, learning_rate=rate) for _ in range(2))
+        y = [f"k{int(2 * v) + (i > 350)}" for i, v in enumerate(y)]
+    for row, target, weight in zip(X, y, w, strict=True):
+        x = {f"x{j}": v for j, v in enumerate(row.tolist()) if not math.isnan(v)}
+        one.learn_one(x, target, w=weight)
+    frame = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    for part in (slice(0, 280), slice(280, None)):
+        many.learn_many(frame[part], y[part], w=w[part])
+    assert many._steady
+    assert many.lifetimes == one.lifetimes
+    np.testing.assert_array_equal(weights_of(many), weights_of(one))
+    assert many.predict_many(frame).tolist() == one.predict_many(frame).tolist()
 
 
 def test_several_classes():

@@ -184,6 +184,34 @@ def test_frames_are_read_by_name(kind):
         np.testing.assert_array_equal(errors["validation"], same.errors[learner]["validation"])
 
 
+@pytest.mark.parametrize("lifetime_max", [0.5, 12.0])
+def test_weights_predict_at_the_terminal_lifetime(lifetime_max):
+    path = sweep(lifetime_max, sgd_passes=0.2)
+    (_, y), _, (X_test, y_test) = data()
+    for learner, errors in path.errors.items():
+        weights = path.weights[learner]
+        found = y.mean() + naive.features(X_test, path.cuts, M) @ weights / math.sqrt(M)
+        assert rmse(found, y_test) == pytest.approx(errors["test"][-1], rel=1e-9)
+
+
+def test_steps_of_several_cuts_are_some_of_the_lifetimes():
+    learners = ["ridge", "forest"]
+    fine = sweep(learners=learners, prior=stats.expon(scale=3))
+    coarse = sweep(learners=learners, prior=stats.expon(scale=3), cuts_per_step=7)
+    np.testing.assert_array_equal(coarse.cuts, fine.cuts)
+    steps = [*range(0, len(fine.lifetimes), 7), len(fine.lifetimes) - 1]
+    steps = sorted(set(steps))
+    np.testing.assert_array_equal(coarse.lifetimes, fine.lifetimes[steps])
+    np.testing.assert_array_equal(coarse.n_cells, fine.n_cells[steps])
+    for learner in learners:
+        for kind, found in coarse.errors[learner].items():
+            np.testing.assert_allclose(found, fine.errors[learner][kind][steps], rtol=1e-8)
+    np.testing.assert_allclose(
+        coarse.log_marginal_likelihood, fine.log_marginal_likelihood[steps], rtol=1e-8
+    )
+    np.testing.assert_allclose(coarse.test_prediction, fine.test_prediction, rtol=0.05)
+
+
 def test_what_a_path_gives():
     mpl.use("Agg")
     path = sweep(lifetime_max=3.0)

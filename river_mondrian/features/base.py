@@ -136,30 +136,35 @@ class CompiledMap(abc.ABC):
         """Whether the map has been built."""
         return True
 
+    def _word(self, word: int) -> int:
+        """Return a word of the record; faster than by its index."""
+        found: int = self.record.item(word)
+        return found
+
     @property
     def n_out(self) -> int:
         """Outputs per sample."""
-        return int(self.record[maps.N_OUT])
+        return self._word(maps.N_OUT)
 
     @property
     def n_columns(self) -> int:
         """Columns so far."""
-        return int(self.record[maps.N_COLUMNS])
+        return self._word(maps.N_COLUMNS)
 
     @property
     def n_inputs(self) -> int:
         """Features that are read."""
-        return int(self.record[maps.N_INPUTS])
+        return self._word(maps.N_INPUTS)
 
     @property
     def dense(self) -> bool:
         """Whether the outputs are values rather than cells."""
-        return bool(self.record[maps.DENSE])
+        return bool(self._word(maps.DENSE))
 
     @property
     def sparse(self) -> bool:
         """Whether samples are read by their entries."""
-        return bool(self.record[maps.SPARSE])
+        return bool(self._word(maps.SPARSE))
 
     @property
     def value(self) -> float:
@@ -300,10 +305,14 @@ class FeatureMap(base.MiniBatchTransformer):
 
     def _learn_outputs(
         self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
-    ) -> Array:
-        """Learn from the rows of a frame, and map each as it was learned."""
+    ) -> tuple[Array, Array | None]:
+        """Learn from the rows of a frame, and map each as it was learned.
+
+        The second array has their outputs from before they were learned, where there are several
+        lifetimes.
+        """
         self._observe_rows(names, columns)
-        return self._outputs(names, columns, compiled)
+        return self._outputs(names, columns, compiled), None
 
     def _check(self, x: Mapping[Any, Any]) -> None:
         """Raise the error for a value that is no number, infinite, or too large."""

@@ -274,11 +274,6 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             own._mixes, own._pool = True, _Start()
         return own
 
-    @property
-    def _settled(self) -> bool:
-        # Rows are to be predicted before the map learns them.
-        return super()._settled and not self._auto
-
     def _begin(self) -> _MondrianMap:
         """Make the map anew, of the samples of the stream's start."""
         assert isinstance(self._pool, _Start)
@@ -318,11 +313,12 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     def _extend(self, x: Mapping[Any, Any]) -> None:
         """Extend the partitions by a sample."""
-        compiled = self._map
-        n_known = len(self._reader.index)
-        if compiled is None or compiled.n_inputs < n_known or not self._reader.knows(x):
-            compiled = self._add(self._reader.index.read(x))
-        bad = compiled.learn(self._locate(x, compiled))
+        compiled, reader = self._map, self._reader
+        if compiled is not None and compiled.n_inputs == len(reader.index) and reader.knows(x):
+            bad = compiled.learn(reader.read(x))
+        else:
+            compiled = self._add(reader.index.read(x))
+            bad = compiled.learn(reader.read(x))
         if bad >= 0:
             raise self._bad_input(bad, x, compiled)
 
@@ -374,15 +370,19 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     def _learn_outputs(
         self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
-    ) -> Array:
+    ) -> tuple[Array, Array | None]:
         # Row by row: where a sample lacks values, its cell may be another after later ones.
-        outs = []
+        outs = np.empty((len(columns), compiled.n_out), dtype=np.int32)
+        befores = np.empty_like(outs) if self._auto else None
+        i = 0
         for own, rows in self._parts(names, columns):
-            outs.append(np.empty((len(rows), own.n_out), dtype=np.int32))
-            for row, out in zip(_addresses(rows), outs[-1], strict=True):
+            for row in _addresses(rows):
                 own.learn(row)
-                out[:] = own.out
-        return np.concatenate(outs)
+                outs[i] = own.out
+                if befores is not None:
+                    befores[i] = own.before
+                i += 1
+        return outs, befores
 
     def _parts(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]

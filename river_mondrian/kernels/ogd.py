@@ -1,8 +1,10 @@
 """Online gradient descent on the outputs of a feature map, one call per event.
 
-A learner has one score, or one per class. Its weights lie column by column, so that a cell's
-weights for all classes are neighbours, each followed by its sum of squared gradients where steps
-adapt to it (AdaGrad).
+A learner has one score, or one per class. A column's weights for all classes are neighbours,
+followed by their sums of squared gradients where steps adapt to them (AdaGrad), in a slot. Columns
+that no sample has moved yet have slot 0, which is zero. Those that one sample moves first have the
+same weights from then on until another sample moves them: they share a slot, and a column gets one
+of its own when it is moved again. So cells with one sample take next to no memory.
 
 On a map whose outputs are those of several lifetimes, one after the other, each lifetime has a
 learner of its own. They are mixed by exponential weights: a lifetime's share of the prediction is
@@ -17,9 +19,20 @@ from __future__ import annotations
 import math
 
 from . import maps
-from .memory import exact_inlined, exact_kernel, f64, i32, i64, put_f64, put_i64
+from .memory import (
+    exact_inlined,
+    exact_kernel,
+    f64,
+    i32,
+    i64,
+    prefetch,
+    put_f64,
+    put_i32,
+    put_i64,
+    row_address,
+)
 
-# Words of a learner's record.
+# Words of a learner's record; the weights are a table of chunks, a row for each slot.
 WEIGHTS = 0
 N_SCORES = 1
 # Numbers per weight: 2 with AdaGrad, else 1.
@@ -37,7 +50,12 @@ N_LIFETIMES = 11
 # a number per lifetime and per score.
 SHARES = 12
 ROOM = 13
-N_WORDS = 14
+# The address of the columns' slots (int32), ~slot where it is shared, and how many slots are used
+# and there.
+SLOTS = 14
+N_SLOTS = 15
+CAPACITY = 16
+N_WORDS = 17
 
 # Losses; the record's FIRST and SECOND are their parameters.
 HINGE = 0
@@ -61,6 +79,10 @@ RATE_OF_SHARES = 0.125
 # Largest exponent, so that no share vanishes.
 LARGEST_LOSS = 50.0
 
+# Cells whose weights are brought close ahead of their use, and scores from which on that pays.
+AHEAD = 4
+MANY_SCORES = 4
+
 
 @exact_inlined
 def outputs_of_one(record: int, map_record: int) -> int:
@@ -69,23 +91,35 @@ def outputs_of_one(record: int, map_record: int) -> int:
 
 
 @exact_inlined
+def weights_of(record: int, column: int, width: int) -> int:
+    """Return the address of a column's weights, in a row of so many words."""
+    slot = i32(i64(record, SLOTS), column)
+    return row_address(i64(record, WEIGHTS), slot if slot >= 0 else ~slot, width)
+
+
+@exact_inlined
 def add_up(record: int, map_record: int, out: int) -> None:
     """Write the scores of a mapped sample at one lifetime."""
-    weights, scores = i64(record, WEIGHTS), i64(record, SCORES)
-    n_scores, stride = i64(record, N_SCORES), i64(record, STRIDE)
-    n_out, row = outputs_of_one(record, map_record), 8 * n_scores * stride
+    scores, slots = i64(record, SCORES), i64(record, SLOTS)
+    n_scores, n_out = i64(record, N_SCORES), outputs_of_one(record, map_record)
+    width = 2 * n_scores * i64(record, STRIDE)
     for k in range(n_scores):
         put_f64(scores, k, 0.0)
     if i64(map_record, maps.DENSE) != 0:
         for i in range(n_out):
-            value = f64(out, i)
+            value, column = f64(out, i), weights_of(record, i, width)
             for k in range(n_scores):
-                put_f64(scores, k, f64(scores, k) + value * f64(weights + i * row, k * stride))
+                put_f64(scores, k, f64(scores, k) + value * f64(column, k))
         return
     for i in range(n_out):
-        cell = weights + i32(out, i) * row
+        if n_scores >= MANY_SCORES and i + AHEAD < n_out:
+            prefetch(weights_of(record, i32(out, i + AHEAD), width), 8 * n_scores)
+        column = i32(out, i)
+        if i32(slots, column) == 0:
+            continue
+        cell = weights_of(record, column, width)
         for k in range(n_scores):
-            put_f64(scores, k, f64(scores, k) + f64(cell, k * stride))
+            put_f64(scores, k, f64(scores, k) + f64(cell, k))
     value = f64(map_record, maps.VALUE)
     for k in range(n_scores):
         put_f64(scores, k, value * f64(scores, k))
@@ -93,16 +127,23 @@ def add_up(record: int, map_record: int, out: int) -> None:
 
 @exact_inlined
 def mix(record: int, map_record: int, out: int) -> None:
-    """Write the scores of the mixture of lifetimes: of its probabilities where there are any."""
+    """Write the scores of the mixture of lifetimes: of its probabilities where there are any.
+
+    Lifetimes whose share is less than what is spread evenly have no say.
+    """
     scores, shares = i64(record, SCORES), i64(record, SHARES)
     n_scores, n_lifetimes = i64(record, N_SCORES), i64(record, N_LIFETIMES)
     loss, step = i64(record, LOSS), 4 * outputs_of_one(record, map_record)
     mixed = i64(record, ROOM) + 8 * n_lifetimes
     for c in range(n_scores):
         put_f64(mixed, c, 0.0)
+    kept = 0.0
     for k in range(n_lifetimes):
-        add_up(record, map_record, out + step * k)
         share = f64(shares, k)
+        if share < SPREAD:
+            continue
+        kept += share
+        add_up(record, map_record, out + step * k)
         largest, total = f64(scores, 0), 0.0
         if loss == SOFTMAX:
             for c in range(1, n_scores):
@@ -118,7 +159,7 @@ def mix(record: int, map_record: int, out: int) -> None:
                 value = 1.0 / (1.0 + math.exp(-value))
             put_f64(mixed, c, f64(mixed, c) + share * value)
     for c in range(n_scores):
-        value = f64(mixed, c)
+        value = f64(mixed, c) / kept
         if loss == SOFTMAX:
             value = math.log(max(value, 1e-300))
         elif loss == LOG:
@@ -235,20 +276,29 @@ def differentiate(record: int, target: float, weight: float) -> None:
 
 
 @exact_inlined
-def step(record: int, weight: int, derivative: float, rate: float) -> None:
-    """Move a weight against a derivative."""
-    if i64(record, STRIDE) == 2:
-        squares = f64(weight, 1) + derivative * derivative
-        put_f64(weight, 1, squares)
-        rate /= math.sqrt(squares + f64(record, EPS))
-    put_f64(weight, 0, f64(weight, 0) - rate * derivative)
+def step(record: int, weights: int, value: float, rate: float) -> None:
+    """Move a column's weights against their derivatives, `value` times the gradients."""
+    gradients, n_scores, eps = i64(record, GRADIENTS), i64(record, N_SCORES), f64(record, EPS)
+    if i64(record, STRIDE) == 1:
+        for k in range(n_scores):
+            put_f64(weights, k, f64(weights, k) - rate * (value * f64(gradients, k)))
+        return
+    squares = weights + 8 * n_scores
+    for k in range(n_scores):
+        derivative = value * f64(gradients, k)
+        total = f64(squares, k) + derivative * derivative
+        put_f64(squares, k, total)
+        # Without an eps the first derivative may be 0 over 0.
+        move = rate / math.sqrt(total + eps) * derivative if derivative != 0.0 else 0.0
+        put_f64(weights, k, f64(weights, k) - move)
 
 
 @exact_inlined
 def descend(record: int, map_record: int, out: int, rate: float) -> None:
     """Move the weights of a mapped sample's columns by the gradients."""
     gradients, n_scores = i64(record, GRADIENTS), i64(record, N_SCORES)
-    word = 8 * i64(record, STRIDE)
+    slots, weights = i64(record, SLOTS), i64(record, WEIGHTS)
+    width = 2 * n_scores * i64(record, STRIDE)
     dense, value = i64(map_record, maps.DENSE) != 0, f64(map_record, maps.VALUE)
     moved = False
     for k in range(n_scores):
@@ -257,30 +307,41 @@ def descend(record: int, map_record: int, out: int, rate: float) -> None:
         moved = moved or slope != 0.0
     if not moved:
         return
+    # The slot of the columns that this sample is the first to move, the last of them, their number.
+    shared, last, n_shared = 0, 0, 0
     for i in range(outputs_of_one(record, map_record)):
         column = i if dense else i32(out, i)
         if dense:
             value = f64(out, i)
-        weight = i64(record, WEIGHTS) + word * n_scores * column
-        for k in range(n_scores):
-            derivative = value * f64(gradients, k)
-            if derivative != 0.0:
-                step(record, weight, derivative, rate)
-            weight += word
+        slot = i32(slots, column)
+        if slot == 0 and shared != 0 and not dense:
+            put_i32(slots, column, ~shared)
+            n_shared += 1
+            continue
+        target = row_address(weights, slot if slot > 0 else i64(record, N_SLOTS), width)
+        if slot <= 0:
+            new = i64(record, N_SLOTS)
+            put_i64(record, N_SLOTS, new + 1)
+            put_i32(slots, column, new)
+            if slot < 0:
+                old = row_address(weights, ~slot, width)
+                for k in range(width):
+                    put_i32(target, k, i32(old, k))
+            elif not dense:
+                shared, last, n_shared = new, column, 1
+                put_i32(slots, column, ~new)
+        step(record, target, value, rate)
+    if n_shared == 1:
+        put_i32(slots, last, shared)
 
 
 @exact_inlined
-def compare(record: int, map_record: int, out: int, target: float, weight: float) -> None:
-    """Move the shares of lifetimes by how they predicted a sample before its map learned it."""
-    before = i64(map_record, maps.BEFORE)
-    if before == 0:
-        before = out
-    put_i64(map_record, maps.BEFORE, 0)
-    step = 4 * outputs_of_one(record, map_record)
-    for k in range(i64(record, N_LIFETIMES)):
-        add_up(record, map_record, before + step * k)
-        put_f64(i64(record, ROOM), k, loss_of(record, target))
-    share_out(record, weight)
+def are_equal(first: int, second: int, n: int) -> bool:
+    """Tell whether two rows of cells are equal."""
+    for i in range(n):
+        if i32(first, i) != i32(second, i):
+            return False
+    return True
 
 
 @exact_inlined
@@ -288,13 +349,50 @@ def learn_mapped(
     record: int, map_record: int, out: int, target: float, weight: float, rate: float
 ) -> None:
     """Learn a mapped sample."""
-    step = 4 * outputs_of_one(record, map_record)
+    n = outputs_of_one(record, map_record)
     for _ in range(i64(record, N_LIFETIMES)):
         add_up(record, map_record, out)
         differentiate(record, target, weight)
         descend(record, map_record, out, rate)
-        out += step
+        out += 4 * n
     put_i64(record, STEPS, i64(record, STEPS) + 1)
+
+
+@exact_inlined
+def learn_compared(
+    record: int, map_record: int, out: int, target: float, weight: float, rate: float
+) -> None:
+    """Learn a mapped sample, and move the shares of lifetimes by how they predicted it.
+
+    They did so by the cells that it had before its map learned it.
+    """
+    n, n_lifetimes = outputs_of_one(record, map_record), i64(record, N_LIFETIMES)
+    before = i64(map_record, maps.BEFORE)
+    if before == 0:
+        before = out
+    put_i64(map_record, maps.BEFORE, 0)
+    for k in range(n_lifetimes):
+        add_up(record, map_record, before)
+        put_f64(i64(record, ROOM), k, loss_of(record, target))
+        if not are_equal(before, out, n):
+            add_up(record, map_record, out)
+        differentiate(record, target, weight)
+        descend(record, map_record, out, rate)
+        before += 4 * n
+        out += 4 * n
+    share_out(record, weight)
+    put_i64(record, STEPS, i64(record, STEPS) + 1)
+
+
+@exact_inlined
+def learn(
+    record: int, map_record: int, out: int, target: float, weight: float, rate: float
+) -> None:
+    """Predict a mapped sample and learn it."""
+    if i64(record, N_LIFETIMES) > 1:
+        learn_compared(record, map_record, out, target, weight, rate)
+    else:
+        learn_mapped(record, map_record, out, target, weight, rate)
 
 
 @exact_inlined
@@ -325,18 +423,14 @@ def learn_one(record: int, map_record: int, x: int, out: int, target: float, wei
     """Map a sample, predict it, and learn it; returns -1, or the place of a bad input."""
     bad = maps.map_one(map_record, x, out)
     if bad < 0:
-        if i64(record, N_LIFETIMES) > 1:
-            compare(record, map_record, out, target, weight)
-        learn_mapped(record, map_record, out, target, weight, f64(record, RATE))
+        learn(record, map_record, out, target, weight, f64(record, RATE))
     return bad
 
 
 @exact_kernel
 def learn_out(record: int, map_record: int, out: int, target: float, weight: float) -> None:
     """Predict a mapped sample and learn it."""
-    if i64(record, N_LIFETIMES) > 1:
-        compare(record, map_record, out, target, weight)
-    learn_mapped(record, map_record, out, target, weight, f64(record, RATE))
+    learn(record, map_record, out, target, weight, f64(record, RATE))
 
 
 @exact_kernel
@@ -354,13 +448,34 @@ def update(record: int, map_record: int, out: int) -> None:
 
 @exact_kernel
 def learn_rows(
-    record: int, map_record: int, out: int, n: int, targets: int, weights: int, rates: int
-) -> None:
-    """Learn mapped rows in order, with float64 targets, weights and learning rates."""
-    word = 8 if i64(map_record, maps.DENSE) else 4
-    for row in range(n):
-        learn_mapped(record, map_record, out, f64(targets, row), f64(weights, row), f64(rates, row))
-        out += word * i64(map_record, maps.N_OUT)
+    record: int,
+    map_record: int,
+    out: int,
+    n: int,
+    targets: int,
+    weights: int,
+    rates: int,
+    before: int,
+    start: int,
+) -> int:
+    """Learn mapped rows from `start` on, with float64 targets, weights and learning rates.
+
+    `before` has the outputs by which they compare lifetimes, or is 0. Returns the first row that
+    there were too few slots for, or `n`.
+    """
+    step = i64(map_record, maps.N_OUT) * (8 if i64(map_record, maps.DENSE) else 4)
+    out += step * start
+    for row in range(start, n):
+        if i64(record, N_SLOTS) + i64(map_record, maps.N_OUT) > i64(record, CAPACITY):
+            return row
+        target, weight, rate = f64(targets, row), f64(weights, row), f64(rates, row)
+        if before != 0:
+            put_i64(map_record, maps.BEFORE, before + step * row)
+            learn_compared(record, map_record, out, target, weight, rate)
+        else:
+            learn_mapped(record, map_record, out, target, weight, rate)
+        out += step
+    return n
 
 
 @exact_kernel

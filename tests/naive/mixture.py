@@ -28,7 +28,8 @@ class Mixture:
         scores = [self.score(part) for part in columns]
         if self.log:
             scores = [1.0 / (1.0 + math.exp(-s)) for s in scores]
-        return math.fsum(p * s for p, s in zip(self.shares, scores, strict=True))
+        heard = [(p, s) for p, s in zip(self.shares, scores, strict=True) if p >= SPREAD]
+        return math.fsum(p * s for p, s in heard) / math.fsum(p for p, _ in heard)
 
     def loss(self, score, y):
         if self.log:
