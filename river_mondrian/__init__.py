@@ -1,5 +1,6 @@
 """Random partitions for River: online learners and feature maps over Mondrian processes."""
 
+from .adaptive import AdaptiveMondrianForestClassifier
 from .classifier import MondrianForestClassifier
 from .dual import DualOGDClassifier
 from .features import (
@@ -15,6 +16,7 @@ from .regressor import MondrianForestRegressor
 from .ridge import RidgeRegressor
 
 __all__ = [
+    "AdaptiveMondrianForestClassifier",
     "DualOGDClassifier",
     "IsolationFeatures",
     "MondrianFeatures",

@@ -23,7 +23,9 @@ from .layout import (
     COUNT_CAPACITY,
     DELTA,
     DIM,
+    DIM_WEIGHTS,
     EMPTY,
+    GAINS,
     GAMMA,
     LEFT,
     N_CANDIDATES,
@@ -49,7 +51,7 @@ from .layout import (
     WALK_POINT,
     WALK_REF,
 )
-from .memory import f32, f64, i32, i64, inlined, kernel, put_f32, put_i32, put_i64
+from .memory import f32, f64, i32, i64, inlined, kernel, put_f32, put_f64, put_i32, put_i64
 from .mondrian import (
     LANES,
     START,
@@ -63,17 +65,23 @@ from .mondrian import (
     side_of,
     uniform_cut,
 )
-from .random import exponential
+from .random import exponential, uniform
 from .scaling import scale_into, store_values
 
 # A row of statistics: of three weightings the probability to stop at the node; the shares of the
-# memories; each memory's weight of all samples, and of c (Algorithm 5); then the classes of these.
+# memories; each memory's weight of all samples, and of c (Algorithm 5); each memory's unit; then
+# the classes of the memories and of c. A memory does not decay: its unit grows, the weight that
+# its latest sample has.
 STOPS = 0
 SHARES = 3
 TOTALS = 6
-STATS_HEAD = 10
+UNITS = 10
+STATS_HEAD = 13
 N_MEMORIES = 3
-DECAYS = (1.0, 0.95, 0.7)
+N_PARTS = N_MEMORIES + 1
+GROWTHS = (1.0, 1.0 / 0.95, 1.0 / 0.7)
+# Unit at which a memory is scaled back.
+LARGEST_UNIT = 1e15
 
 # Dirichlet prior and prior probability to stop, of the three weightings.
 PRIORS = (0.5, 0.05, 0.05)
@@ -127,27 +135,32 @@ def new_stats(forest: int, tree: int, node: int) -> int:
     # 0 stands for none, as in a row that is new.
     put_i32(node, STATS, number + 1)
     row = counts_at(forest, tree, number)
-    for w in range(STATS_HEAD + (N_MEMORIES + 1) * i64(forest, CLASS_CAPACITY)):
+    for w in range(STATS_HEAD + N_PARTS * i64(forest, CLASS_CAPACITY)):
         put_i32(row, w, 0)
     for v in range(N_WEIGHTINGS):
         put_f32(row, STOPS + v, STOP_PRIORS[v])
     for m in range(N_MEMORIES):
         put_f32(row, SHARES + m, 1.0 / N_MEMORIES)
+        put_f32(row, UNITS + m, 1.0)
     return row
 
 
 @inlined
 def remember(forest: int, row: int, label: int, forgets: bool) -> None:
     """Add a sample's class to the memories of a row."""
-    n_classes = i64(forest, N_CLASSES)
     for m in range(N_MEMORIES):
-        decay = DECAYS[m] if forgets else 1.0
         classes = classes_at(forest, row, m)
-        if decay < 1.0:
-            for k in range(n_classes):
-                put_f32(classes, k, decay * f32(classes, k))
-        put_f32(classes, label, f32(classes, label) + 1.0)
-        put_f32(row, TOTALS + m, decay * f32(row, TOTALS + m) + 1.0)
+        unit = f32(row, UNITS + m)
+        if forgets:
+            unit *= GROWTHS[m]
+        if unit > LARGEST_UNIT:
+            for k in range(i64(forest, N_CLASSES)):
+                put_f32(classes, k, f32(classes, k) / unit)
+            put_f32(row, TOTALS + m, f32(row, TOTALS + m) / unit)
+            unit = 1.0
+        put_f32(row, UNITS + m, unit)
+        put_f32(classes, label, f32(classes, label) + unit)
+        put_f32(row, TOTALS + m, f32(row, TOTALS + m) + unit)
 
 
 @inlined
@@ -165,6 +178,7 @@ def copy_stats(forest: int, source: int, target: int) -> None:
     for m in range(N_MEMORIES):
         put_f32(target, SHARES + m, f32(source, SHARES + m))
         put_f32(target, TOTALS + m, f32(source, TOTALS + m))
+        put_f32(target, UNITS + m, f32(source, UNITS + m))
     for w in range(STATS_HEAD, STATS_HEAD + N_MEMORIES * capacity):
         put_f32(target, w, f32(source, w))
     for k in range(n_classes):
@@ -237,24 +251,49 @@ def gain_of(left: np.ndarray, right: np.ndarray, c: int, n_classes: int) -> floa
     return gain + (squares_right / n_right if n_right > 0.0 else 0.0)
 
 
+@inlined
+def draw_weighted_dim(forest: int, tree: int, lower: int, upper: int, n_dims: int) -> int:
+    """Draw the dimension of a candidate by side times weight."""
+    weights = i64(forest, DIM_WEIGHTS)
+    total = 0.0
+    for d in range(n_dims):
+        side = f32(upper, d) - f32(lower, d)
+        total += f64(weights, d) * side if side > 0.0 else 0.0
+    threshold = uniform(tree) * total
+    dim, passed = 0, 0.0
+    for d in range(n_dims):
+        side = f32(upper, d) - f32(lower, d)
+        if side > 0.0:
+            dim = d
+            passed += f64(weights, d) * side
+            if passed > threshold:
+                break
+    return dim
+
+
 @kernel
 def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
-    """Draw candidates of a block's first cut; returns the one with the largest Gini gain."""
+    """Draw candidates of a block's first cut; returns the one with the largest Gini gain.
+
+    The gain is added to those of its dimension.
+    """
     tree = tree_at(forest, t)
     node = node_at(forest, tree, j)
     lower, upper = lower_of(forest, node), upper_of(forest, node)
     n_dims, m = i64(forest, N_DIMS), i64(forest, N_CANDIDATES)
+    if m == 1:
+        dim = draw_dim(tree, lower, upper, n_dims, rate)
+        return dim, uniform_cut(tree, f32(lower, dim), f32(upper, dim))
     dims = np.empty(m, np.int64)
     cuts = np.empty(m, np.float64)
     for c in range(m):
-        dims[c] = draw_dim(tree, lower, upper, n_dims, rate)
+        dims[c] = draw_weighted_dim(forest, tree, lower, upper, n_dims)
         cuts[c] = uniform_cut(tree, f32(lower, dims[c]), f32(upper, dims[c]))
-    if m == 1:
-        return dims[0], cuts[0]
     n_classes = i64(forest, N_CLASSES)
     left = np.zeros((m, n_classes), np.float64)
     right = np.zeros((m, n_classes), np.float64)
-    step = max(1, i32(node, COUNT) // GAIN_SAMPLE)
+    count = i32(node, COUNT)
+    step = max(1, count // GAIN_SAMPLE)
     p = i32(node, LEFT)
     i = 0
     while p != NONE:
@@ -274,6 +313,13 @@ def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
         gain = gain_of(left, right, c, n_classes)
         if gain > most:
             best, most = c, gain
+    # Of the whole block, without a cut.
+    for k in range(n_classes):
+        left[best, k] += right[best, k]
+        right[best, k] = 0.0
+    gained = max(most - gain_of(left, right, best, n_classes), 0.0) * step
+    gains = i64(forest, GAINS) + 8 * n_dims * t
+    put_f64(gains, dims[best], f64(gains, dims[best]) + gained)
     return dims[best], cuts[best]
 
 
@@ -334,7 +380,8 @@ def chance(forest: int, row: int, label: int, memory: int, alpha: float) -> floa
     """Return a memory's Dirichlet estimate of a class."""
     n_classes = i64(forest, N_CLASSES)
     seen = f32(classes_at(forest, row, memory), label)
-    return (seen + alpha) / (f32(row, TOTALS + memory) + alpha * n_classes)
+    prior = alpha * f32(row, UNITS + memory)
+    return (seen + prior) / (f32(row, TOTALS + memory) + prior * n_classes)
 
 
 @inlined
@@ -467,14 +514,10 @@ def see(forest: int, t: int, p: int, path: np.ndarray, grown: bool) -> None:
 
 
 @inlined
-def leaf_chance(forest: int, tree: int, ref: int, k: int, v: int) -> float:
-    """Return the estimate of a class at the end of a walk, in a weighting."""
-    if ref >= 0 and i32(node_at(forest, tree, ref), STATS) != 0:
-        return own_chance(forest, row_of(forest, tree, node_at(forest, tree, ref)), k, v)
-    alpha = PRIORS[v]
-    seen = 1.0 if ref < 0 and label_of(forest, ~ref) == k else 0.0
-    size = 1.0 if ref < 0 else 0.0
-    return (seen + alpha) / (size + alpha * i64(forest, N_CLASSES))
+def memory_share(forest: int, row: int, m: int) -> float:
+    """Return what a memory's share gives to each unit of its samples."""
+    prior = PRIORS[N_WEIGHTINGS - 1] * f32(row, UNITS + m)
+    return f32(row, SHARES + m) / (f32(row, TOTALS + m) + prior * i64(forest, N_CLASSES))
 
 
 @kernel
@@ -502,11 +545,15 @@ def predict_tree(
         spans[i, 3] = math.exp(-spans[i, 0] * span) if spans[i, 0] > 0.0 else 1.0
         reach *= spans[i, 3]
 
-    last = path[n - 1]
+    # What is said below, of a class by each weighting.
     below = np.empty((N_WEIGHTINGS, n_classes), np.float64)
+    last = path[n - 1]
     for v in range(N_WEIGHTINGS):
+        each = 1.0 / ((1.0 if last < 0 else 0.0) + PRIORS[v] * n_classes)
         for k in range(n_classes):
-            below[v, k] = leaf_chance(forest, tree, last, k, v)
+            below[v, k] = PRIORS[v] * each
+        if last < 0:
+            below[v, label_of(forest, ~last)] += each
 
     weight = reach
     for i in range(n - 1, -1, -1):
@@ -532,18 +579,28 @@ def predict_tree(
         for k in range(n_classes):
             n_seen += 1.0 if f32(classes, k) > 0.0 else 0.0
         each = own / n_seen - weight * discount / total
+        per_count = weight / total
         for k in range(n_classes):
-            if f32(classes, k) > 0.0:
-                found[0, k] += each + weight / total * f32(counted, k)
+            seen = each + per_count * f32(counted, k)
+            found[0, k] += seen if f32(classes, k) > 0.0 else 0.0
         weight = weight * discount * n_seen / total + passed
-        if ends:
-            continue
-        # What the node says of a class, and how far it is believed.
-        for v in range(N_WEIGHTINGS):
-            stop = f32(row, STOPS + v)
+        for v in range(N_WEIGHTINGS - 1):
+            stop = 1.0 if ends else f32(row, STOPS + v)
+            per_sample = stop / (f32(row, TOTALS) + PRIORS[v] * n_classes)
+            prior = per_sample * PRIORS[v]
             for k in range(n_classes):
-                here = own_chance(forest, row, k, v)
-                below[v, k] = stop * here + (1.0 - stop) * below[v, k]
+                below[v, k] = (1.0 - stop) * below[v, k] + per_sample * f32(classes, k) + prior
+        v = N_WEIGHTINGS - 1
+        stop = 1.0 if ends else f32(row, STOPS + v)
+        first = stop * memory_share(forest, row, 0)
+        second = stop * memory_share(forest, row, 1)
+        third = stop * memory_share(forest, row, 2)
+        prior = first + second * f32(row, UNITS + 1) + third * f32(row, UNITS + 2)
+        prior *= PRIORS[v]
+        later, latest = classes_at(forest, row, 1), classes_at(forest, row, 2)
+        for k in range(n_classes):
+            here = first * f32(classes, k) + second * f32(later, k) + third * f32(latest, k)
+            below[v, k] = (1.0 - stop) * below[v, k] + here + prior
     for k in range(n_classes):
         found[0, k] += weight / n_classes
         for v in range(N_WEIGHTINGS):
@@ -642,6 +699,9 @@ def begin(forest: int, t: int) -> None:
     put_i64(tree, QUEUE, NONE)
     put_i64(tree, ROOT, new_leaf(forest, tree))
     put_i64(tree, ROLE, GATHERS)
+    gains = i64(forest, GAINS) + 8 * i64(forest, N_DIMS) * t
+    for d in range(i64(forest, N_DIMS)):
+        put_f64(gains, d, 0.0)
 
 
 @kernel

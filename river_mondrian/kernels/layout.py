@@ -137,7 +137,9 @@ CLASS_CAPACITY = 35
 N_CANDIDATES = 36
 RING = 37
 ROOT_FORGETS = 38
-FOREST_WIDTH = 39
+GAINS = 39
+DIM_WEIGHTS = 40
+FOREST_WIDTH = 41
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.
