@@ -20,6 +20,8 @@ from .inputs import check_label, read_frame, read_labels
 from .kernels import experts
 from .trees import Partitions
 
+DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
+
 # Samples that are kept after a drift where the detector does not tell, and at least.
 AFTER_DRIFT = 200
 LEAST_KEPT = 50
@@ -109,7 +111,7 @@ class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniB
         n_estimators: int = 10,
         n_candidates: int = 20,
         max_samples: int = 50_000,
-        drift_detector: base.DriftDetector | str | None = "adwin",
+        drift_detector: base.DriftDetector | base.BinaryDriftDetector | str | None = "adwin",
         no_change: bool = False,
         scale: bool = True,
         seed: int | None = None,
@@ -119,7 +121,7 @@ class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniB
         if not (
             drift_detector is None
             or drift_detector == "adwin"
-            or isinstance(drift_detector, base.DriftDetector)
+            or isinstance(drift_detector, DETECTORS)
         ):
             raise ValueError(
                 f'drift_detector must be "adwin", None or a drift detector, got {drift_detector!r}'
@@ -140,7 +142,7 @@ class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniB
             self._detector = self._new_detector()
 
     def _new_detector(self) -> Any:
-        if isinstance(self.drift_detector, base.DriftDetector):
+        if isinstance(self.drift_detector, DETECTORS):
             return self.drift_detector.clone()
         # It takes long to import.
         from river.drift import ADWIN
@@ -163,6 +165,11 @@ class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniB
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
         return list(self._labels)
+
+    def resample(self) -> None:
+        """Build the trees of all samples anew, at once, of the samples that are kept."""
+        if self._trees is not None:
+            self._trees.build()
 
     # What the forest has found.
 
