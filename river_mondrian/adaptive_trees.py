@@ -68,7 +68,11 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         "logs",
         "pools",
         "out",
+        "paths",
+        "lengths",
+        "spans",
         "predicted",
+        "walked",
     }
 
     def __init__(
@@ -126,7 +130,12 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.logs = np.zeros((N_EXPERTS + 1, n_classes))
         self.pools = np.zeros((experts.N_LAST, n_classes))
         self.out = np.zeros(n_classes)
+        self.paths = np.zeros((len(self.trees), adaptive.DEEPEST + 1), dtype=np.int64)
+        self.lengths = np.zeros(len(self.trees), dtype=np.int64)
+        self.spans = np.zeros((adaptive.DEEPEST + 1, 4))
+        # The sample that has been predicted, and the one whose ways down the trees are known.
         self.predicted: tuple[int, bytes] | None = None
+        self.walked: tuple[int, bytes] | None = None
         n_dims = int(self.shared[at.N_DIMS])
         if self.gains.shape[1] < n_dims:
             gains = np.zeros((len(self.trees), n_dims))
@@ -145,7 +154,15 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     def nbytes(self) -> int:
         """Bytes held by arrays."""
         arrays: list[NDArray[Any]] = [self.found, self.logs, self.pools, self.out]
-        arrays += [self.ages, self.gains, self.dim_weights, self.state]
+        arrays += [
+            self.paths,
+            self.lengths,
+            self.spans,
+            self.ages,
+            self.gains,
+            self.dim_weights,
+            self.state,
+        ]
         return super().nbytes + sum(array.nbytes + 128 for array in arrays)
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
@@ -182,7 +199,16 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             return self._learn_by_rebuilding()
         while (t := adaptive.needs_room(self.address)) >= 0:
             self._reserve(t, GROWTH)
-        bad: int = adaptive.learn_one(self.address, self.values_address, label, point, SPLIT_BUDGET)
+        bad: int = adaptive.learn_one(
+            self.address,
+            self.values_address,
+            label,
+            point,
+            SPLIT_BUDGET,
+            self.paths,
+            self.lengths,
+            self.walked == (self.n_samples, self.vector.tobytes()),
+        )
         if bad < 0:
             self.n_samples += 1
             self.n_points = max(self.n_points, point + 1)
@@ -204,6 +230,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
     def build(self) -> None:
         """Build the trees of all samples anew at once."""
+        self.predicted = self.walked = None
         self.jobs.clear()
         self._stop()
         self.built_at = self.n_samples
@@ -315,8 +342,17 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         if sample == self.predicted:
             return -1
         self.predicted = None
-        bad: int = adaptive.predict(self.address, self.values_address, self.row_address, self.found)
+        bad: int = adaptive.predict(
+            self.address,
+            self.values_address,
+            self.row_address,
+            self.paths,
+            self.lengths,
+            self.spans,
+            self.found,
+        )
         if bad < 0:
+            self.walked = sample
             experts.combine(self.experts, self.state, self.logs, self.pools, self.out)
             self.predicted = sample
         return bad

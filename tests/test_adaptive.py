@@ -59,7 +59,8 @@ def posteriors(trees, slot, x):
     spans = np.empty((adaptive.DEEPEST + 1, 4))
     found = np.zeros((adaptive.N_POSTERIORS, int(trees.shared[at.N_CLASSES])))
     row = np.ascontiguousarray(x, dtype=np.float32)
-    adaptive.predict_tree(trees.address, slot, row.ctypes.data, path, spans, found)
+    n = adaptive.path_to(trees.address, slot, row.ctypes.data, path)
+    adaptive.predict_tree(trees.address, slot, row.ctypes.data, path, n, spans, found)
     return found
 
 
@@ -458,6 +459,17 @@ def test_memory_is_bounded():
     model.resample()
     assert trees.read(0)[0].n_samples == model.n_samples - trees.first
     assert [node.time for node in trees.read(0)] != before
+
+
+def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
+    data = stream(600)
+    models = [fed(data) for _ in range(2)]
+    x, y = stream(1, seed=9)[0]
+    models[0].predict_one(x)
+    for model in models:
+        model.resample()
+        model.learn_one(x, y)
+    assert models[0].predict_proba_one(x) == models[1].predict_proba_one(x)
 
 
 def test_what_the_forest_has_found():

@@ -15,12 +15,23 @@ import math
 
 import numpy as np
 
-from .access import counts_at, label_of, link_at, lower_of, node_at, tree_at, upper_of, values_at
+from .access import (
+    counts_at,
+    label_of,
+    link_at,
+    lower_of,
+    node_at,
+    point_at,
+    tree_at,
+    upper_of,
+    values_at,
+)
 from .hnsp import put_label
 from .layout import (
     CLASS_CAPACITY,
     COUNT,
     COUNT_CAPACITY,
+    COUNT_WIDTH,
     DELTA,
     DIM,
     DIM_WEIGHTS,
@@ -35,6 +46,8 @@ from .layout import (
     N_ROWS,
     N_SPLITS,
     N_TREES,
+    N_VALUES,
+    NODE_WIDTH,
     NONE,
     OFFSET,
     PENDING,
@@ -51,7 +64,19 @@ from .layout import (
     WALK_POINT,
     WALK_REF,
 )
-from .memory import f32, f64, i32, i64, inlined, kernel, put_f32, put_f64, put_i32, put_i64
+from .memory import (
+    f32,
+    f64,
+    i32,
+    i64,
+    inlined,
+    kernel,
+    prefetch,
+    put_f32,
+    put_f64,
+    put_i32,
+    put_i64,
+)
 from .mondrian import (
     LANES,
     START,
@@ -419,14 +444,59 @@ def path_to(forest: int, t: int, x: int, path: np.ndarray) -> int:
 
 
 @kernel
-def weigh(forest: int, t: int, x: int, label: int, own: int, path: np.ndarray) -> None:
+def walk_all(forest: int, row: int, paths: np.ndarray, lengths: np.ndarray) -> None:
+    """Write a scaled sample's ways down all trees that predict, shape (trees, references).
+
+    The trees are walked in lock-step, so that one tree's cache misses overlap another's. Trees that
+    do not predict get the length 0.
+    """
+    n_trees = i64(forest, N_TREES)
+    node_bytes = 4 * i64(forest, NODE_WIDTH)
+    stats_bytes = 4 * i64(forest, COUNT_WIDTH)
+    active = np.empty(n_trees, np.int64)
+    n_active = 0
+    for t in range(n_trees):
+        tree = tree_at(forest, t)
+        lengths[t] = 0
+        if i64(tree, ROLE) in (LONG, RECENT) and i64(tree, ROOT) != EMPTY:
+            paths[t, 0] = i64(tree, ROOT)
+            active[n_active] = t
+            n_active += 1
+    depth = 0
+    while n_active > 0:
+        still = 0
+        for i in range(n_active):
+            t = active[i]
+            tree = tree_at(forest, t)
+            ref = paths[t, depth]
+            lengths[t] = depth + 1
+            if ref < 0 or depth + 1 == DEEPEST:
+                continue
+            node = node_at(forest, tree, ref)
+            if i32(node, STATS) > 0:
+                prefetch(row_of(forest, tree, node), stats_bytes)
+            if i32(node, DIM) < 0:
+                continue
+            child = i32(node, side_of(forest, tree, node, row + i64(tree, OFFSET)))
+            if child >= 0:
+                prefetch(node_at(forest, tree, child), node_bytes)
+            else:
+                prefetch(values_at(forest, tree, ~child), 4 * i64(forest, N_VALUES) + 4)
+            paths[t, depth + 1] = child
+            active[still] = t
+            still += 1
+        n_active = still
+        depth += 1
+
+
+@kernel
+def weigh(forest: int, t: int, path: np.ndarray, n: int, label: int, own: int) -> None:
     """Let the weights on a sample's path learn from how well nodes and children predicted it.
 
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
     """
     tree = tree_at(forest, t)
     n_classes = i64(forest, N_CLASSES)
-    n = path_to(forest, t, x, path)
     below = np.empty(N_WEIGHTINGS, np.float64)
     for i in range(n - 1, -1, -1):
         ref = path[i]
@@ -522,7 +592,7 @@ def memory_share(forest: int, row: int, m: int) -> float:
 
 @kernel
 def predict_tree(
-    forest: int, t: int, x: int, path: np.ndarray, spans: np.ndarray, found: np.ndarray
+    forest: int, t: int, x: int, path: np.ndarray, n: int, spans: np.ndarray, found: np.ndarray
 ) -> None:
     """Add a tree's posteriors for a scaled sample to `found`, shape (N_POSTERIORS, classes).
 
@@ -532,7 +602,6 @@ def predict_tree(
     tree = tree_at(forest, t)
     n_classes = i64(forest, N_CLASSES)
     gamma = f64(forest, GAMMA)
-    n = path_to(forest, t, x, path)
     reach = 1.0
     for i in range(n):
         ref = path[i]
@@ -608,8 +677,16 @@ def predict_tree(
 
 
 @kernel
-def predict(forest: int, values: int, row: int, out: np.ndarray) -> int:
-    """Average the posteriors of the trees of each role into `out`.
+def predict(
+    forest: int,
+    values: int,
+    row: int,
+    paths: np.ndarray,
+    lengths: np.ndarray,
+    spans: np.ndarray,
+    out: np.ndarray,
+) -> int:
+    """Average the posteriors of the trees of each role into `out`, with the ways down the trees.
 
     Its shape is (2, N_POSTERIORS, classes): of all samples and of recent ones; the first stand in
     where there are no trees of the second. Returns -1, or the input that is too large.
@@ -617,17 +694,16 @@ def predict(forest: int, values: int, row: int, out: np.ndarray) -> int:
     bad = scale_into(forest, row, values)
     if bad >= 0:
         return bad
+    walk_all(forest, row, paths, lengths)
     out[:] = 0.0
-    path = np.empty(DEEPEST + 1, np.int64)
-    spans = np.empty((DEEPEST + 1, 4), np.float64)
     n_trees = np.zeros(2, np.int64)
     for t in range(i64(forest, N_TREES)):
-        tree = tree_at(forest, t)
-        role = i64(tree, ROLE)
-        if role in (LONG, RECENT) and i64(tree, ROOT) != EMPTY:
+        if lengths[t] > 0:
+            tree = tree_at(forest, t)
+            r = i64(tree, ROLE) - LONG
             x = row + i64(tree, OFFSET)
-            predict_tree(forest, t, x, path, spans, out[role - LONG])
-            n_trees[role - LONG] += 1
+            predict_tree(forest, t, x, paths[t], lengths[t], spans, out[r])
+            n_trees[r] += 1
     for r in range(2):
         for e in range(out.shape[1]):
             for k in range(out.shape[2]):
@@ -655,17 +731,28 @@ def needs_room(forest: int) -> int:
 
 
 @kernel
-def learn_one(forest: int, values: int, label: int, point: int, budget: int) -> int:
+def learn_one(
+    forest: int,
+    values: int,
+    label: int,
+    point: int,
+    budget: int,
+    paths: np.ndarray,
+    lengths: np.ndarray,
+    walked: bool,
+) -> int:
     """Store a sample as `point` and let all trees in use learn it, then split what waits.
 
-    Every tree has room for `ROOM` more rows. Returns -1, or the input that is too large.
+    `walked` tells that its ways down the trees are known. Every tree has room for `ROOM` more rows.
+    Returns -1, or the input that is too large.
     """
     bad = store_values(forest, values, point)
     if bad >= 0:
         return bad
     put_label(forest, label, point)
     n_trees = i64(forest, N_TREES)
-    path = np.empty(DEEPEST + 1, np.int64)
+    if not walked:
+        walk_all(forest, point_at(forest, point), paths, lengths)
     for t in range(n_trees):
         tree = tree_at(forest, t)
         role = i64(tree, ROLE)
@@ -674,14 +761,13 @@ def learn_one(forest: int, values: int, label: int, point: int, budget: int) -> 
         put_i64(tree, WALK_POINT, point)
         put_i64(tree, WALK_END, point + 1 if takes else point)
         put_i64(tree, WALK_REF, START)
-        if role in (LONG, RECENT) and i64(tree, ROOT) != EMPTY:
-            x = values_at(forest, tree, point)
-            weigh(forest, t, x, label, np.int64(-1), path)
+        if lengths[t] > 0:
+            weigh(forest, t, paths[t], lengths[t], label, np.int64(-1))
     extend(forest, np.int64(0), n_trees, np.int64(LANES))
     for t in range(n_trees):
         role = i64(tree_at(forest, t), ROLE)
         if role in (LONG, RECENT):
-            see(forest, t, point, path, True)
+            see(forest, t, point, paths[t], True)
             split_queued(forest, t, budget, point)
     return -1
 
@@ -763,9 +849,9 @@ def replay(forest: int, t: int, start: int, stop: int) -> int:
     path = np.empty(DEEPEST + 1, np.int64)
     for i in range(start, stop):
         p = i % i64(forest, RING)
-        x = values_at(forest, tree, p)
-        if i64(tree, N_COUNTS) + path_to(forest, t, x, path) > i64(tree, COUNT_CAPACITY):
+        n = path_to(forest, t, values_at(forest, tree, p), path)
+        if i64(tree, N_COUNTS) + n > i64(tree, COUNT_CAPACITY):
             return i
-        weigh(forest, t, x, label_of(forest, p), p, path)
+        weigh(forest, t, path, n, label_of(forest, p), p)
         see(forest, t, p, path, False)
     return stop
