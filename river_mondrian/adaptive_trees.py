@@ -15,9 +15,8 @@ from .kernels import layout as at
 from .kernels.hnsp import put_label
 from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
 
-# Samples of the recent trees, and how often these are built anew.
+# Samples of the recent trees. They are built anew in turn, each as often.
 RECENT_SAMPLES = 1000
-RECENT_EVERY = 500
 
 # What a call may spend, in points, on the splits of one tree and on building another; to show a
 # point to a tree costs as much as so many.
@@ -257,10 +256,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             self.built_at = n
             self.jobs.extend([(adaptive.LONG, self.first)] * self.n_long)
-        if n % RECENT_EVERY == 0 and kept > RECENT_SAMPLES:
-            waiting = sum(role == adaptive.RECENT for role, _ in self.jobs)
-            more = max(0, self.n_recent - waiting)
-            self.jobs.extend([(adaptive.RECENT, n - RECENT_SAMPLES)] * more)
+        if n % (RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES:
+            self.jobs.append((adaptive.RECENT, n - RECENT_SAMPLES))
 
     def _stop(self) -> None:
         """Give up the tree that is being built."""

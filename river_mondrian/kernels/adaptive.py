@@ -305,7 +305,9 @@ def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
     tree = tree_at(forest, t)
     node = node_at(forest, tree, j)
     lower, upper = lower_of(forest, node), upper_of(forest, node)
-    n_dims, m = i64(forest, N_DIMS), i64(forest, N_CANDIDATES)
+    n_dims = i64(forest, N_DIMS)
+    # Few points can be parted in few ways; two in one.
+    m = min(i64(forest, N_CANDIDATES), 3 * i32(node, COUNT) - 5)
     if m == 1:
         dim = draw_dim(tree, lower, upper, n_dims, rate)
         return dim, uniform_cut(tree, f32(lower, dim), f32(upper, dim))
@@ -409,23 +411,6 @@ def chance(forest: int, row: int, label: int, memory: int, alpha: float) -> floa
     return (seen + prior) / (f32(row, TOTALS + memory) + prior * n_classes)
 
 
-@inlined
-def mixed_chance(forest: int, row: int, label: int, alpha: float) -> float:
-    """Return the estimate of a class by a node's memories."""
-    total = 0.0
-    for m in range(N_MEMORIES):
-        total += f32(row, SHARES + m) * chance(forest, row, label, m, alpha)
-    return total
-
-
-@inlined
-def own_chance(forest: int, row: int, label: int, v: int) -> float:
-    """Return a node's own estimate of a class in a weighting."""
-    if v < N_WEIGHTINGS - 1:
-        return chance(forest, row, label, 0, PRIORS[v])
-    return mixed_chance(forest, row, label, PRIORS[v])
-
-
 @kernel
 def path_to(forest: int, t: int, x: int, path: np.ndarray) -> int:
     """Write the references on a sample's way down a tree; returns how many."""
@@ -498,6 +483,7 @@ def weigh(forest: int, t: int, path: np.ndarray, n: int, label: int, own: int) -
     tree = tree_at(forest, t)
     n_classes = i64(forest, N_CLASSES)
     below = np.empty(N_WEIGHTINGS, np.float64)
+    chances = np.empty(N_MEMORIES, np.float64)
     for i in range(n - 1, -1, -1):
         ref = path[i]
         if ref < 0 or i32(node_at(forest, tree, ref), STATS) == 0:
@@ -508,8 +494,17 @@ def weigh(forest: int, t: int, path: np.ndarray, n: int, label: int, own: int) -
                 below[v] = ((1.0 if same else 0.0) + alpha) / (size + alpha * n_classes)
             continue
         row = row_of(forest, tree, node_at(forest, tree, ref))
+        total = 0.0
+        for m in range(N_MEMORIES):
+            chances[m] = f32(row, SHARES + m) * chance(forest, row, label, m, PRIORS[-1])
+            total += chances[m]
+        for m in range(N_MEMORIES):
+            share = (1.0 - SHARE_RATE) * chances[m] / total + SHARE_RATE / N_MEMORIES
+            put_f32(row, SHARES + m, share)
         for v in range(N_WEIGHTINGS):
-            here = own_chance(forest, row, label, v)
+            here = total
+            if v < N_WEIGHTINGS - 1:
+                here = chance(forest, row, label, 0, PRIORS[v])
             if i < n - 1:
                 stop = f32(row, STOPS + v)
                 mixed = stop * here + (1.0 - stop) * below[v]
@@ -517,14 +512,6 @@ def weigh(forest: int, t: int, path: np.ndarray, n: int, label: int, own: int) -
                 put_f32(row, STOPS + v, min(max(stop, LEAST_STOP), 1.0 - LEAST_STOP))
                 here = mixed
             below[v] = here
-        total = 0.0
-        for m in range(N_MEMORIES):
-            share = f32(row, SHARES + m) * chance(forest, row, label, m, PRIORS[2])
-            put_f32(row, SHARES + m, share)
-            total += share
-        for m in range(N_MEMORIES):
-            share = f32(row, SHARES + m) / total
-            put_f32(row, SHARES + m, (1.0 - SHARE_RATE) * share + SHARE_RATE / N_MEMORIES)
 
 
 @inlined
