@@ -308,13 +308,13 @@ def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
     n_dims = i64(forest, N_DIMS)
     # Few points can be parted in few ways; two in one.
     m = min(i64(forest, N_CANDIDATES), 3 * i32(node, COUNT) - 5)
-    if m == 1:
-        dim = draw_dim(tree, lower, upper, n_dims, rate)
-        return dim, uniform_cut(tree, f32(lower, dim), f32(upper, dim))
     dims = np.empty(m, np.int64)
     cuts = np.empty(m, np.float64)
     for c in range(m):
-        dims[c] = draw_weighted_dim(forest, tree, lower, upper, n_dims)
+        if i64(forest, N_CANDIDATES) == 1:
+            dims[c] = draw_dim(tree, lower, upper, n_dims, rate)
+        else:
+            dims[c] = draw_weighted_dim(forest, tree, lower, upper, n_dims)
         cuts[c] = uniform_cut(tree, f32(lower, dims[c]), f32(upper, dims[c]))
     n_classes = i64(forest, N_CLASSES)
     left = np.zeros((m, n_classes), np.float64)
