@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import forest, isolation, kernel, regressor, stit, sweep
+from . import adaptive, forest, isolation, kernel, regressor, stit, sweep
 from .data import DataFolder
 from .report import Report
 
 SUITES = {
+    "adaptive": adaptive.PARTS,
     "forest": forest.PARTS,
     "isolation": isolation.PARTS,
     "kernel": kernel.PARTS,

@@ -1,5 +1,6 @@
 """Random partitions for River: online learners and feature maps over Mondrian processes."""
 
+from .adaptive import AdaptiveMondrianForestClassifier
 from .classifier import MondrianForestClassifier
 from .density import DensityForest, exact_density
 from .dual import DualOGDClassifier
@@ -16,6 +17,7 @@ from .regressor import MondrianForestRegressor
 from .ridge import RidgeRegressor
 
 __all__ = [
+    "AdaptiveMondrianForestClassifier",
     "DensityForest",
     "DualOGDClassifier",
     "IsolationFeatures",

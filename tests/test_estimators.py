@@ -7,10 +7,11 @@ import math
 from unittest import mock
 
 import pytest
-from river import checks, datasets, optim
+from river import checks, datasets, drift, optim
 from scipy import stats
 
 from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
     DensityForest,
     DualOGDClassifier,
     IsolationFeatures,
@@ -40,6 +41,10 @@ MODELS = {
     "paused regressor": MondrianForestRegressor(n_estimators=3, min_samples_split=6, seed=3),
     "means": MondrianForestRegressor(n_estimators=3, posterior="mean", seed=3),
     "growing": MondrianForestRegressor(n_estimators=3, lifetime=math.sqrt, posterior="mean"),
+    "adaptive": AdaptiveMondrianForestClassifier(),
+    "seeded adaptive": AdaptiveMondrianForestClassifier(
+        n_estimators=2, n_candidates=3, drift_detector=drift.PageHinkley(), no_change=True, seed=3
+    ),
     "oblique": MondrianForestClassifier(
         n_estimators=3, lifetime=stats.gamma(2.0), directions=4, seed=3
     ),

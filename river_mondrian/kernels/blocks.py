@@ -1,7 +1,8 @@
 """What a block of points carries besides its box, and what it pauses by.
 
 Over classes a block pauses while it holds one class, unless pure blocks are cut, too; over targets
-while it has fewer than `MIN_SPLIT` points. Either way a paused tree is the full one pruned by
+while it has fewer than `MIN_SPLIT` points. Blocks of adaptive trees pause until they are split from
+outside (see `adaptive`). Either way a paused tree is the full one pruned by
 a rule that does not look at the cuts. Trees of cells never pause, and their leaves keep no points.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 from .access import counts_at, label_of, link_at, node_at, target_at, tree_at
 from .bits import add_class, first_class, n_classes_in, word_at
 from .layout import (
+    ADAPTIVE,
+    CELLS,
     CLASSES,
     COUNT,
     COUNT_WIDTH,
@@ -31,7 +34,7 @@ from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32, put_i64
 @inlined
 def keeps_points(forest: int, tree: int) -> bool:
     """Tell whether leaves keep their points: while they may be sampled anew with them."""
-    return i64(forest, N_WORDS) >= 0 and i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
+    return i64(forest, N_WORDS) != CELLS and i64(tree, N_SPLITS) < i64(forest, MAX_SPLITS)
 
 
 @inlined
@@ -40,6 +43,8 @@ def is_paused(forest: int, node: int) -> bool:
     words = i64(forest, N_WORDS)
     if words == 0:
         return i32(node, COUNT) < i64(forest, MIN_SPLIT)
+    if words == ADAPTIVE:
+        return True
     return i64(forest, SPLIT_PURE) == 0 and n_classes_in(node, CLASSES, CLASSES, words) == 1
 
 
@@ -48,6 +53,8 @@ def pair_pauses(forest: int, p: int, q: int) -> bool:
     """Tell whether a block of two points pauses."""
     if i64(forest, N_WORDS) == 0:
         return i64(forest, MIN_SPLIT) > 2
+    if i64(forest, N_WORDS) == ADAPTIVE:
+        return True
     return i64(forest, SPLIT_PURE) == 0 and label_of(forest, p) == label_of(forest, q)
 
 
@@ -57,6 +64,8 @@ def wakes(forest: int, node: int, p: int) -> bool:
     words = i64(forest, N_WORDS)
     if words == 0:
         return i32(node, COUNT) + 1 >= i64(forest, MIN_SPLIT)
+    if words == ADAPTIVE:
+        return False
     return label_of(forest, p) != first_class(node, CLASSES, words)
 
 

@@ -43,6 +43,7 @@ TIME = 14
 
 CELL = 6
 CELL_TIME = 8
+STATS = 6
 
 # Precision of a message, or rise, that is not up to date.
 UNKNOWN = -1.0
@@ -51,8 +52,14 @@ UNKNOWN = -1.0
 MESSAGE_WORDS = 12
 TARGET_WORDS = 4
 
-# Words of what a row of a tree of cells carries.
+# Words of what a row of a tree of cells carries, and of one of an adaptive tree.
 CELL_WORDS = 4
+STATS_WORDS = 1
+
+# N_WORDS of trees that are not over classes.
+TARGETS = 0
+CELLS = -1
+ADAPTIVE = -2
 
 # DIM of a leaf. A pending leaf is paused: its block has not been sampled. A settled one is known
 # to have no cut inside its box within the lifetime. A mixed one is about to be sampled.
@@ -83,7 +90,9 @@ NOISE = 17
 N_CELLS = 18
 LIFETIME = 19
 OFFSET = 20
-TREE_WIDTH = 21
+ROLE = 21
+QUEUE = 22
+TREE_WIDTH = 23
 
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
 # POINTS and SCALING are addresses, OWNERS, LIFETIMES and LIFT, too; from HORIZON to NOISE_VARIANCE
@@ -124,7 +133,13 @@ N_VALUES = 31
 N_INPUTS = 32
 INPUT_CAPACITY = 33
 LIFT = 34
-FOREST_WIDTH = 35
+CLASS_CAPACITY = 35
+N_CANDIDATES = 36
+RING = 37
+ROOT_FORGETS = 38
+GAINS = 39
+DIM_WEIGHTS = 40
+FOREST_WIDTH = 41
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

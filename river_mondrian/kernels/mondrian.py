@@ -31,6 +31,7 @@ from .layout import (
     BOX,
     CELL,
     CELL_TIME,
+    CELLS,
     CLASSES,
     COUNT,
     COUNT_CAPACITY,
@@ -62,6 +63,7 @@ from .layout import (
     ROOT,
     ROW_CAPACITY,
     SETTLED,
+    TARGETS,
     UNKNOWN,
     WALK_END,
     WALK_PARENT,
@@ -229,29 +231,9 @@ def hang(forest: int, tree: int, ref: int) -> None:
         put_i32(node_at(forest, tree, parent), i64(tree, WALK_SIDE), ref)
 
 
-@kernel
-def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
-    """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
-
-    The leaf's row becomes an internal node whose children are single points or leaves' rows; a
-    child that does not pause is marked MIXED. Returns the time since the parent, or infinity
-    where there is no cut within the lifetime: then the leaf is settled.
-    """
-    tree = tree_at(forest, t)
-    node = node_at(forest, tree, j)
-    lower = lower_of(forest, node)
-    upper = upper_of(forest, node)
-    n_dims = i64(forest, N_DIMS)
-
-    rate = linear_dimension(lower, upper, n_dims)
-    if not rate > 0.0 or i64(tree, N_SPLITS) >= i64(forest, MAX_SPLITS):
-        put_i32(node, DIM, SETTLED)
-        return math.inf
-    time = exponential(tree, rate)
-    if time >= f64(tree, LIFETIME) - tau:
-        put_i32(node, DIM, SETTLED)
-        return math.inf
-
+@inlined
+def draw_dim(tree: int, lower: int, upper: int, n_dims: int, rate: float) -> int:
+    """Draw the dimension of a cut by the sides of its box, whose sum is the rate."""
     threshold = uniform(tree) * rate
     dim = 0
     passed = 0.0
@@ -262,8 +244,18 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
             passed += side
             if passed > threshold:
                 break
-    cut = uniform_cut(tree, f32(lower, dim), f32(upper, dim))
+    return dim
 
+
+@kernel
+def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, tau: float) -> None:
+    """Cut a leaf's block in two, `time` after its parent, which was `tau` after the root.
+
+    The leaf's row becomes an internal node whose children are single points or leaves' rows; a
+    child that does not pause is marked MIXED.
+    """
+    tree = tree_at(forest, t)
+    node = node_at(forest, tree, j)
     # Count first: a side with one point gets no row, unless points with a missing value at the
     # cut may still join it.
     n_left = 0
@@ -324,6 +316,32 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
         if child >= 0 and not is_paused(forest, node_at(forest, tree, child)):
             put_i32(node_at(forest, tree, child), DIM, MIXED)
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
+
+
+@kernel
+def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
+    """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
+
+    Returns the time since the parent, or infinity where there is no cut within the lifetime: then
+    the leaf is settled.
+    """
+    tree = tree_at(forest, t)
+    node = node_at(forest, tree, j)
+    lower = lower_of(forest, node)
+    upper = upper_of(forest, node)
+    n_dims = i64(forest, N_DIMS)
+
+    rate = linear_dimension(lower, upper, n_dims)
+    if not rate > 0.0 or i64(tree, N_SPLITS) >= i64(forest, MAX_SPLITS):
+        put_i32(node, DIM, SETTLED)
+        return math.inf
+    time = exponential(tree, rate)
+    if time >= f64(tree, LIFETIME) - tau:
+        put_i32(node, DIM, SETTLED)
+        return math.inf
+    dim = draw_dim(tree, lower, upper, n_dims, rate)
+    cut = uniform_cut(tree, f32(lower, dim), f32(upper, dim))
+    part_leaf(forest, t, j, dim, cut, time, tau)
     return time
 
 
@@ -417,12 +435,12 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
             if i64(forest, N_WORDS) == 0:
                 tau = min(tau, f64(time_at(old), 0))
                 put_f64(time_at(old), 1, UNKNOWN)
-            elif i64(forest, N_WORDS) < 0:
+            elif i64(forest, N_WORDS) == CELLS:
                 tau = min(tau, f64(old + 4 * CELL_TIME, 0))
     if i64(forest, N_WORDS) == 0:
         put_f64(time_at(node), 0, tau)
         put_f64(time_at(node), 1, UNKNOWN)
-    elif i64(forest, N_WORDS) < 0:
+    elif i64(forest, N_WORDS) == CELLS:
         # Before this cut, the cell is what it was.
         put_i32(node, CELL, cell_of(forest, t, ref))
         put_f64(node + 4 * CELL_TIME, 0, tau)
@@ -445,7 +463,7 @@ def visit_point(forest: int, t: int, q: int, p: int) -> int:
                 return DONE
     j = new_leaf(forest, tree)
     node = node_at(forest, tree, j)
-    if i64(forest, N_WORDS) < 0:
+    if i64(forest, N_WORDS) == CELLS:
         put_i32(node, CELL, cell_of(forest, t, ~q))
         grow_leaf(forest, tree, node, q)
     else:
@@ -591,9 +609,9 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                         if words > 0:
                             add_class(node, CLASSES + side * words, i32(point, label_at))
                             put_f64(tree, WALK_TAU, f64(tree, WALK_TAU) + f32(node, DELTA))
-                        elif words < 0:
+                        elif words == CELLS:
                             put_f64(tree, WALK_TAU, f64(node + 4 * CELL_TIME, 0))
-                        else:
+                        elif words == TARGETS:
                             put_f64(node + 4 * MESSAGES + 16 * side, 0, UNKNOWN)
                             put_f64(tree, WALK_TAU, f64(time_at(node), 0))
                         put_i64(tree, WALK_PARENT, ref)

@@ -1,0 +1,75 @@
+"""Survive a drift: a concept that turns into its opposite, learned by three forests.
+
+Run it with `python examples/surviving_drift.py`; it prints accuracies and saves a plot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+
+import numpy as np
+from matplotlib import pyplot as plt
+from river import forest
+from river.datasets import synth
+
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
+
+
+def stream(n):
+    """Return n samples of a sine boundary, and n with the labels swapped."""
+    before = synth.Sine(classification_function=0, seed=1).take(n)
+    after = synth.Sine(classification_function=1, seed=2).take(n)
+    return list(itertools.chain(before, after))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default="surviving_drift.png", help="where the plot goes")
+    parser.add_argument("--quick", action="store_true", help="fewer samples")
+    arguments = parser.parse_args()
+
+    n = 1000 if arguments.quick else 5000
+    samples = stream(n)
+    models = {
+        "AdaptiveMondrianForest": AdaptiveMondrianForestClassifier(seed=1),
+        "MondrianForest": MondrianForestClassifier(seed=1),
+        "River's ARF": forest.ARFClassifier(seed=1),
+    }
+    _, (above, below) = plt.subplots(2, 1, figsize=(9, 7), sharex=True)
+    weights = []
+    print(f"{2 * n} samples, the labels swap after {n}\n")
+    for name, model in models.items():
+        right = np.empty(2 * n)
+        began = time.perf_counter()
+        for i, (x, y) in enumerate(samples):
+            right[i] = model.predict_one(x) == y
+            model.learn_one(x, y)
+            if i % 50 == 0 and isinstance(model, AdaptiveMondrianForestClassifier):
+                weights.append([i, *model.weights.values()])
+        spent = time.perf_counter() - began
+        before, after = right[:n].mean(), right[n:].mean()
+        print(f"{name:<24} before {before:.3f}, after {after:.3f}, {spent:.1f} s")
+        window = n // 25
+        smooth = np.convolve(right, np.ones(window) / window, "valid")
+        above.plot(np.arange(len(smooth)) + window, smooth, label=name)
+
+    ours = models["AdaptiveMondrianForest"]
+    for i, kept in ours.drift_log:
+        above.axvline(i, color="0.5", linestyle=":")
+        print(f"\na drift was seen after {i} samples; the latest {kept} were kept")
+    above.set(ylabel="accuracy, moving")
+    above.legend()
+    rows = np.array(weights)
+    for j, name in enumerate(ours.weights):
+        below.plot(rows[:, 0], rows[:, j + 1], label=name, linewidth=1)
+    below.set(xlabel="samples", ylabel="weight in the mixture")
+    below.legend(fontsize="x-small", ncols=2)
+    plt.tight_layout()
+    plt.savefig(arguments.out, dpi=120)
+    print(f"\nplot saved as {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,380 @@
+"""The adaptive Mondrian forest classifier."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+from river.utils.dataframe import to_native_frame, to_native_series
+
+from .adaptive_trees import EXPERTS, AdaptiveNode, AdaptiveTrees
+from .arguments import check_integer
+from .directions import Directions
+from .forest import MondrianForest
+from .inputs import check_label, read_frame, read_labels
+from .kernels import experts
+from .trees import Partitions
+
+DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
+
+# Samples that are kept after a drift where the detector does not tell, and at least.
+AFTER_DRIFT = 200
+LEAST_KEPT = 50
+
+# Weight of the latest error in the running mean by which an increase is told.
+FAST = 0.02
+
+
+class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniBatchClassifier):
+    """Adaptive Mondrian forest classifier.
+
+    A Mondrian forest[^1] for streams of any kind, with nothing to tune. Where
+    `MondrianForestClassifier` is exact, this one looks at labels, forgets, and hedges:
+
+    - Where a block of samples is split, `n_candidates` cuts are drawn from the Mondrian law, their
+      features by their gains in the trees before, and the one with the largest Gini gain is kept.
+      Trees are built anew when the number of samples has doubled. Outside the boxes of samples
+      they grow by the conditional Mondrian process.
+    - Every node keeps its classes in three memories of different length. Four posteriors are read
+      from the path of a sample: the hierarchy of normalized stable processes with its branching
+      off, and three by context-tree weighting[^2], of which one prefers shallow nodes and one
+      mixes the memories. They are mixed by their progressive log loss, by fixed share[^3] with a
+      temperature, and in a log-linear pool.
+    - As many trees again know the last 1,000 samples only, and join the mixture.
+    - A drift detector watches the error. Where that increases, all trees are built anew of the
+      samples since.
+    - Memory is bounded by `max_samples`.
+
+    Building is spread over calls. Features need no scaling, may be missing and may appear at any
+    time, as may classes.
+
+    Parameters
+    ----------
+    n_estimators
+        Number of trees of all samples, and of trees of recent ones.
+    n_candidates
+        Number of cuts among which one is chosen. With 1 cuts do not look at labels, and each tree
+        of all samples has the law of `MondrianForestClassifier`.
+    max_samples
+        Number of samples at which the older half is forgotten. Twice as many are stored.
+    drift_detector
+        A drift detector of River's that is fed with 1 for each mistake and 0 else; None for none.
+        "adwin" stands for `river.drift.ADWIN()`, which also tells how many samples to keep; of
+        others 200 are kept.
+    no_change
+        Whether the memories of the roots forget, too: then one of the predictions is nearly that
+        of the latest labels, for streams where these repeat.
+    scale
+        Whether to divide each feature by its range over the first 256 samples.
+    seed
+        Random seed for reproducibility.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics
+    >>> from river_mondrian import AdaptiveMondrianForestClassifier
+
+    >>> model = AdaptiveMondrianForestClassifier(seed=42)
+    >>> dataset = datasets.Phishing()
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.88
+    True
+
+    >>> importances = model.feature_importances
+    >>> max(importances, key=importances.get)
+    'empty_server_form_handler'
+
+    References
+    ----------
+    [^1]: Lakshminarayanan, B., Roy, D. M. and Teh, Y. W. (2014). Mondrian Forests: Efficient
+    Online Random Forests. Advances in Neural Information Processing Systems 27.
+    [^2]: Willems, F. M. J., Shtarkov, Y. M. and Tjalkens, T. J. (1995). The Context-Tree Weighting
+    Method: Basic Properties. IEEE Transactions on Information Theory 41.
+    [^3]: Herbster, M. and Warmuth, M. K. (1998). Tracking the Best Expert. Machine Learning 32.
+
+    """
+
+    # What all forests have, fixed here.
+    lifetime: Any = math.inf
+    max_nodes: int | None = None
+    directions: Directions = None
+    n_jobs: int = 1
+
+    def __init__(
+        self,
+        n_estimators: int = 10,
+        n_candidates: int = 20,
+        max_samples: int = 50_000,
+        drift_detector: base.DriftDetector | base.BinaryDriftDetector | str | None = "adwin",
+        no_change: bool = False,
+        scale: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        check_integer("n_candidates", n_candidates, 1)
+        check_integer("max_samples", max_samples, 1000)
+        if not (
+            drift_detector is None
+            or drift_detector == "adwin"
+            or isinstance(drift_detector, DETECTORS)
+        ):
+            raise ValueError(
+                f'drift_detector must be "adwin", None or a drift detector, got {drift_detector!r}'
+            )
+        self.n_estimators = n_estimators
+        self.n_candidates = n_candidates
+        self.max_samples = max_samples
+        self.drift_detector = drift_detector
+        self.no_change = no_change
+        self.scale = scale
+        self.seed = seed
+        self._labels: dict[Hashable, int] = {}
+        self._detector: Any = None
+        self._error, self._n_errors, self._recent_error = 0.0, 0, 0.0
+        self._drifts: list[tuple[int, int]] = []
+        self._begin()
+        if drift_detector is not None:
+            self._detector = self._new_detector()
+
+    def _new_detector(self) -> Any:
+        if isinstance(self.drift_detector, DETECTORS):
+            return self.drift_detector.clone()
+        # It takes long to import.
+        from river.drift import ADWIN
+
+        return ADWIN()  # type: ignore[no-untyped-call]
+
+    def _make_trees(self) -> AdaptiveTrees:
+        # As many of recent samples, and one that is being built.
+        n_trees = 2 * self.n_estimators + 1
+        partitions = Partitions(n_trees, math.inf, scale=self.scale, seed=self.seed)
+        return AdaptiveTrees(
+            partitions, self.n_estimators, self.n_candidates, self.max_samples, self.no_change
+        )
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels seen so far, in order of appearance."""
+        return list(self._labels)
+
+    def resample(self) -> None:
+        """Build the trees of all samples anew, at once, of the samples that are kept."""
+        if self._trees is not None:
+            self._trees.build()
+
+    # What the forest has found.
+
+    @property
+    def feature_importances(self) -> dict[Any, float]:
+        """The share of each feature in the Gini gains of the trees of all samples."""
+        if self._trees is None:
+            return {}
+        return dict(zip(self.features, self._trees.importances.tolist(), strict=True))
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the posteriors in the fixed share, and of what is mixed at last."""
+        if self._trees is None:
+            return {}
+        state = self._trees.state
+        names = [f"{name}, {of}" for of in ("all", "recent") for name in EXPERTS]
+        found = dict(zip(names, state[experts.WEIGHTS, : len(names)].tolist(), strict=True))
+        last = ("fixed share", "log-linear pool", "HNSP as it is")
+        return found | dict(zip(last, state[experts.LAST, : len(last)].tolist(), strict=True))
+
+    @property
+    def drift_log(self) -> list[tuple[int, int]]:
+        """The drifts: after how many samples, and how many of them were kept."""
+        return list(self._drifts)
+
+    # One sample.
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn a sample: the mixture, the detector of drifts, every tree.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key. With no feature
+            at all only the label is learned.
+        y
+            A label: anything hashable but None and NaN.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number or the label is not hashable.
+        ValueError
+            If a value is infinite or too large for single precision, or the label is missing.
+
+        """
+        trees = self._trees
+        if trees is None or not self._features.read_known(x, trees.vector):
+            check_label(y)
+            trees = self._write_new(self._features.read(x))
+        self._learn(trees, y)
+
+    def _learn(self, trees: AdaptiveTrees, y: Any) -> None:
+        """Learn the sample in the trees' vector."""
+        check_label(y)
+        label = self._labels.get(y)
+        n_classes = len(self._labels)
+        best = -1
+        if n_classes:
+            bad = trees.predict()
+            if bad >= 0:
+                raise self._too_large(bad, trees.vector[bad])
+            best = int(trees.out.argmax())
+            if label is not None:
+                trees.score(label)
+        if label is None:
+            sample = trees.vector.copy()
+            label = self._labels[y] = trees.add_class()
+            trees.vector[:] = sample
+        bad = trees.learn(label)
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
+        if n_classes and self._detector is not None:
+            self._watch(float(best != label), trees)
+
+    def _watch(self, error: float, trees: AdaptiveTrees) -> None:
+        """Let the detector see an error; forget what came before where errors have increased."""
+        self._n_errors += 1
+        self._error += (error - self._error) / self._n_errors
+        self._recent_error += FAST * (error - self._recent_error)
+        self._detector.update(error)
+        if self._detector.drift_detected and self._recent_error > self._error:
+            kept = int(getattr(self._detector, "width", AFTER_DRIFT))
+            kept = min(max(kept, LEAST_KEPT), self.n_samples)
+            self._drifts.append((self.n_samples, kept))
+            trees.forget_before(kept)
+            self._error, self._n_errors = self._recent_error, 1
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Predict the probability of each label seen so far.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        A mapping from label to probability; empty before any learning.
+
+        """
+        if self._trees is None or not self._labels:
+            return {}
+        self._write(x, self._trees)
+        bad = self._trees.predict()
+        if bad >= 0:
+            raise self._too_large(bad, self._trees.vector[bad])
+        return dict(zip(self._labels, self._trees.out.tolist(), strict=True))
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the most probable label, the one seen first where several are; None at first."""
+        found = self.predict_proba_one(x)
+        return max(found, key=found.__getitem__) if found else None
+
+    # Many samples.
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+        y
+            The labels of its rows.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number or a label is not hashable.
+        ValueError
+            If a value is infinite, a label missing, a column doubled or a length wrong; nothing
+            has been learned then.
+
+        """
+        _, names, columns = read_frame(X)
+        labels = read_labels(y, len(columns))
+        known = ~np.isnan(columns)
+        for row, there, label in zip(columns.tolist(), known.tolist(), labels, strict=True):
+            x = {name: v for name, v, is_there in zip(names, row, there, strict=True) if is_there}
+            self.learn_one(x, label)
+
+    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+        frame, values = self._read_rows(X)
+        if values is None or self._trees is None:
+            return frame, np.empty((len(frame), 0))
+        found = np.empty((len(values), len(self._labels)))
+        for row, out in zip(values, found, strict=True):
+            self._trees.vector[:] = row
+            self._trees.predict()
+            out[:] = self._trees.out
+        return frame, found
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Predict the probability of each label for the rows of a frame.
+
+        Returns
+        -------
+        A frame of the same kind (and pandas index) with a column per label; no column before any
+        learning.
+
+        """
+        frame, probabilities = self._predict_rows(X)
+        return to_native_frame(dict(zip(self._labels, probabilities.T, strict=False)), like=frame)
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the most probable label for the rows of a frame.
+
+        Returns
+        -------
+        A series of the same kind (and pandas index); None per row before any learning.
+
+        """
+        frame, probabilities = self._predict_rows(X)
+        labels: list[Any] = [None] * len(probabilities)
+        if probabilities.shape[1]:
+            classes = self.classes
+            labels = [classes[k] for k in probabilities.argmax(axis=1)]
+        return to_native_series(labels, name=None, like=frame)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
+        return size + sum(sys.getsizeof(label) for label in self._labels)
+
+    # Reading.
+
+    def _columns(self, nodes: list[AdaptiveNode]) -> dict[str, list[Any]]:
+        return {
+            f"count_{label}": [int(node.counts[k]) for node in nodes]
+            for k, label in enumerate(self.classes)
+        }
+
+    def _leaf_text(self, node: AdaptiveNode) -> str:
+        counts = zip(self.classes, node.counts.tolist(), strict=True)
+        return ", ".join(f"{label!r}: {count}" for label, count in counts if count)
+
+    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
+        ranked = sorted(self.predict_proba_one(x).items(), key=lambda item: -item[1])
+        lines = [f"{label!r}: {probability:.4f}" for label, probability in ranked]
+        return lines + [f"weight of {name}: {w:.3f}" for name, w in self.weights.items()]
+
+    def _colors(self, nodes: list[AdaptiveNode]) -> list[Any]:
+        return [f"C{int(node.counts.argmax()) % 10}" for node in nodes]
+
+    def _legend(self) -> dict[str, Any]:
+        return {str(label): f"C{k}" for k, label in enumerate(self.classes[:10])}

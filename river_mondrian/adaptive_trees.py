@@ -1,0 +1,396 @@
+"""Trees that are built anew from a window of samples, a part at a time (see `kernels.adaptive`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels import adaptive, experts
+from .kernels import layout as at
+from .kernels.hnsp import put_label
+from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
+
+# Samples of the recent trees. They are built anew in turn, each as often.
+RECENT_SAMPLES = 1000
+
+# What a call may spend, in points, on the splits of one tree and on building another; to show a
+# point to a tree costs as much as so many.
+SPLIT_BUDGET = 400
+BUILD_BUDGET = 600
+REPLAY_COST = 12
+
+# Rows for which room is made at once where a tree is being built.
+GROWTH = 4 * adaptive.ROOM
+
+# How far the dimensions of candidates follow the gains of the trees before.
+GAIN_SHARE = 0.7
+
+EXPERTS = ("HNSP", "CTW, noisy", "CTW", "CTW with memories")
+N_EXPERTS = 2 * adaptive.N_POSTERIORS
+
+
+@dataclass
+class AdaptiveNode(Node):
+    """A node with the classes that it has seen."""
+
+    counts: NDArray[np.int64]
+
+
+class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
+    """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
+
+    Parameters
+    ----------
+    partitions
+        What all kinds of trees are told; the last tree is the spare one.
+    n_long
+        Number of trees of all samples.
+    n_candidates
+        Number of cuts among which one is chosen.
+    max_samples
+        Number of samples at which the window is halved.
+    root_forgets
+        Whether the memories of the roots forget, too.
+
+    """
+
+    _NODE = AdaptiveNode
+    _POINT_WORDS: ClassVar[int] = 1
+    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+        "found",
+        "experts",
+        "logs",
+        "pools",
+        "out",
+        "paths",
+        "lengths",
+        "spans",
+        "predicted",
+        "walked",
+    }
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        n_long: int,
+        n_candidates: int,
+        max_samples: int,
+        root_forgets: bool,
+    ) -> None:
+        self.n_long = n_long
+        self.n_recent = partitions.n_trees - 1 - n_long
+        self.n_candidates = n_candidates
+        self.max_samples = max_samples
+        self.root_forgets = root_forgets
+        # Number of the first sample of the window, and of all when the trees were last built anew.
+        self.first = 0
+        self.built_at = 0
+        # Trees to be built: their role, and their first sample.
+        self.jobs: deque[tuple[int, int]] = deque()
+        # The tree that is being built, for which role, from where, and how far that has come.
+        self.slot = partitions.n_trees - 1
+        self.role = adaptive.IDLE
+        self.start = self.cursor = 0
+        # When each tree was built.
+        self.ages = np.zeros(partitions.n_trees, dtype=np.int64)
+        self.gains = np.zeros((partitions.n_trees, 0))
+        self.dim_weights = np.ones(0)
+        self.state = experts.new_state(N_EXPERTS)
+        super().__init__(partitions)
+
+    def _set_up(self) -> None:
+        self.shared[at.N_WORDS] = at.ADAPTIVE
+        self.shared[at.HIDE_LIMIT] = 2**62
+        self.shared[at.N_CANDIDATES] = self.n_candidates
+        self.shared[at.ROOT_FORGETS] = self.root_forgets
+        # Old samples are needed until all trees are built without them.
+        self.shared[at.RING] = 2 * self.max_samples
+        self._set_classes(4)
+        self.trees[:, at.QUEUE] = at.NONE
+        self.trees[: self.n_long, at.ROLE] = adaptive.LONG
+
+    def _set_classes(self, capacity: int) -> None:
+        self.shared[at.CLASS_CAPACITY] = capacity
+        self.shared[at.COUNT_WIDTH] = adaptive.STATS_HEAD + adaptive.N_PARTS * capacity
+
+    def _carried_words(self) -> int:
+        return at.STATS_WORDS
+
+    def _finish(self) -> None:
+        super()._finish()
+        n_classes = max(1, int(self.shared[at.N_CLASSES]))
+        self.found = np.zeros((2, adaptive.N_POSTERIORS, n_classes))
+        self.experts = self.found.reshape(N_EXPERTS, n_classes)
+        self.logs = np.zeros((N_EXPERTS + 1, n_classes))
+        self.pools = np.zeros((experts.N_LAST, n_classes))
+        self.out = np.zeros(n_classes)
+        self.paths = np.zeros((len(self.trees), adaptive.DEEPEST + 1), dtype=np.int64)
+        self.lengths = np.zeros(len(self.trees), dtype=np.int64)
+        self.spans = np.zeros((adaptive.DEEPEST + 1, 4))
+        # The sample that has been predicted, and the one whose ways down the trees are known.
+        self.predicted: tuple[int, bytes] | None = None
+        self.walked: tuple[int, bytes] | None = None
+        n_dims = int(self.shared[at.N_DIMS])
+        if self.gains.shape[1] < n_dims:
+            gains = np.zeros((len(self.trees), n_dims))
+            gains[:, : self.gains.shape[1]] = self.gains
+            self.gains = gains
+            self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
+        self.shared[at.GAINS] = self.gains.ctypes.data
+        self.shared[at.DIM_WEIGHTS] = self.dim_weights.ctypes.data
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state["shared"][[at.GAINS, at.DIM_WEIGHTS]] = 0
+        return state
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        arrays: list[NDArray[Any]] = [self.found, self.logs, self.pools, self.out]
+        arrays += [
+            self.paths,
+            self.lengths,
+            self.spans,
+            self.ages,
+            self.gains,
+            self.dim_weights,
+            self.state,
+        ]
+        return super().nbytes + sum(array.nbytes + 128 for array in arrays)
+
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        super().add_inputs(names, first_values)
+        if self.n_samples < WARM_UP:
+            self.reals[at.GAMMA] = 10.0 * self.n_inputs
+
+    def add_class(self) -> int:
+        """Add a class; returns its number."""
+        label = int(self.shared[at.N_CLASSES])
+        self.shared[at.N_CLASSES] = label + 1
+        old = int(self.shared[at.CLASS_CAPACITY])
+        if label >= old:
+            self._set_classes(2 * old)
+            head = adaptive.STATS_HEAD
+            parts = [(head + i * old, head + 2 * i * old, old) for i in range(adaptive.N_PARTS)]
+            self.counts.relayout(int(self.shared[at.COUNT_WIDTH]), [(0, 0, head), *parts])
+        self._finish()
+        return label
+
+    # Learning.
+
+    def learn(self, label: int) -> int:
+        """Learn the sample in `values` with a class.
+
+        Returns -1, or the dimension whose value is too large; then nothing has changed.
+        """
+        point = self.n_samples % int(self.shared[at.RING])
+        if point >= self.point_capacity:
+            self._reserve_points(point + 1)
+        if self.warm_up is not None and self._doubles():
+            put_label(self.address, label, point)
+            return self._learn_by_rebuilding()
+        while (t := adaptive.needs_room(self.address)) >= 0:
+            self._reserve(t, GROWTH)
+        bad: int = adaptive.learn_one(
+            self.address,
+            self.values_address,
+            label,
+            point,
+            SPLIT_BUDGET,
+            self.paths,
+            self.lengths,
+            self.walked == (self.n_samples, self.vector.tobytes()),
+        )
+        if bad < 0:
+            self.n_samples += 1
+            self.n_points = max(self.n_points, point + 1)
+            self._plan()
+            self._advance(BUILD_BUDGET)
+        return bad
+
+    def _reserve(self, t: int, n: int) -> None:
+        """Make room for `n` more rows, and as many of statistics, in a tree."""
+        tree = self.trees[t]
+        self.nodes.reserve(t, int(tree[at.N_ROWS]) + n)
+        self.counts.reserve(t, int(tree[at.N_COUNTS]) + n)
+        tree[at.ROW_CAPACITY] = self.nodes.capacities[t]
+        tree[at.COUNT_CAPACITY] = self.counts.capacities[t]
+        tree[at.NODES] = self.nodes.addresses[t]
+        tree[at.COUNTS] = self.counts.addresses[t]
+
+    # Building anew.
+
+    def build(self) -> None:
+        """Build the trees of all samples anew at once."""
+        self.predicted = self.walked = None
+        self.jobs.clear()
+        self._stop()
+        self.built_at = self.n_samples
+        for t in np.flatnonzero(self.trees[:, at.ROLE] == adaptive.LONG).tolist():
+            self._begin(t, self.first)
+            while not self._go_on(t, 1 << 40)[0]:
+                pass
+            self.trees[t, at.ROLE] = adaptive.LONG
+
+    def forget_before(self, n: int) -> None:
+        """Keep the latest `n` samples, and build all trees of these."""
+        self.first = max(self.first, self.n_samples - n)
+        self.built_at = self.n_samples
+        self.jobs.clear()
+        if self.start < self.first:
+            self._stop()
+        self.jobs.extend([(adaptive.LONG, self.first)] * self.n_long)
+
+    def _plan(self) -> None:
+        """Let trees be built anew where the window has doubled, is full, or new ones are recent."""
+        n, kept = self.n_samples, self.n_samples - self.first
+        if kept >= self.max_samples:
+            self.forget_before(self.max_samples // 2)
+        elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
+            self.built_at = n
+            self.jobs.extend([(adaptive.LONG, self.first)] * self.n_long)
+        if n % (RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES:
+            self.jobs.append((adaptive.RECENT, n - RECENT_SAMPLES))
+
+    def _stop(self) -> None:
+        """Give up the tree that is being built."""
+        self.trees[self.slot, at.ROLE] = self.role = adaptive.IDLE
+
+    def _begin(self, t: int, first: int) -> None:
+        self.start = self.cursor = first
+        for arena in (self.nodes, self.counts):
+            arena.trim(t, 0)
+        self.trees[t, [at.N_ROWS, at.N_COUNTS]] = 0
+        self._reserve(t, GROWTH)
+        adaptive.begin(self.address, t)
+        gains = self.gains[self.trees[:, at.ROLE] == adaptive.LONG].sum(axis=0)
+        if gains.sum() > 0.0:
+            own = gains * (len(gains) / gains.sum())
+            self.dim_weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
+
+    def _advance(self, budget: int) -> None:
+        """Go on with the trees that are to be built."""
+        while budget > 0:
+            if self.role == adaptive.IDLE:
+                if not self.jobs:
+                    return
+                self.role, first = self.jobs.popleft()
+                self._begin(self.slot, max(first, self.first))
+            done, budget = self._go_on(self.slot, budget)
+            if done:
+                self._put_in_place()
+
+    def _go_on(self, t: int, budget: int) -> tuple[bool, int]:
+        """Do a part of building a tree; returns whether it is done, and what is left to spend."""
+        n = self.n_samples
+        stage = self.trees[t, at.ROLE]
+        if stage == adaptive.GATHERS:
+            stop = min(n, self.cursor + budget)
+            adaptive.gather(self.address, t, self.cursor, stop)
+            budget -= stop - self.cursor
+            self.cursor = stop
+            if stop == n:
+                adaptive.wait(self.address, t, int(self.trees[t, at.ROOT]))
+                self.trees[t, at.ROLE] = adaptive.SPLITS
+        elif stage == adaptive.SPLITS:
+            self._reserve(t, GROWTH)
+            budget = adaptive.split_all(self.address, t, budget)
+            if self.trees[t, at.QUEUE] == at.NONE:
+                self.trees[t, at.ROLE] = adaptive.REPLAYS
+                self.cursor = self.start
+        else:
+            stop = min(n, self.cursor + budget // REPLAY_COST + 1)
+            self._reserve(t, GROWTH)
+            done = adaptive.replay(self.address, t, self.cursor, stop)
+            if done == self.cursor:
+                self._reserve(t, adaptive.DEEPEST)
+            budget -= REPLAY_COST * (done - self.cursor) + 1
+            self.cursor = done
+            return done == n, budget
+        return False, budget
+
+    def _put_in_place(self) -> None:
+        """Let the tree that has been built take the place of the oldest of its role."""
+        roles = self.trees[:, at.ROLE]
+        same = np.flatnonzero(roles == self.role)
+        roles[self.slot] = self.role
+        self.ages[self.slot] = self.n_samples
+        if len(same) < (self.n_long if self.role == adaptive.LONG else self.n_recent):
+            self.slot = int(np.flatnonzero(roles == adaptive.IDLE)[0])
+        else:
+            self.slot = int(same[np.argmin(self.ages[same])])
+        self._stop()
+
+    # Prediction.
+
+    def predict(self) -> int:
+        """Predict the sample in `values` into `out`.
+
+        Returns -1, or the dimension whose value is too large.
+        """
+        sample = (self.n_samples, self.vector.tobytes())
+        if sample == self.predicted:
+            return -1
+        self.predicted = None
+        bad: int = adaptive.predict(
+            self.address,
+            self.values_address,
+            self.row_address,
+            self.paths,
+            self.lengths,
+            self.spans,
+            self.found,
+        )
+        if bad < 0:
+            self.walked = sample
+            experts.combine(self.experts, self.state, self.logs, self.pools, self.out)
+            self.predicted = sample
+        return bad
+
+    def score(self, label: int) -> None:
+        """Let the mixture learn from the class of the sample that has been predicted."""
+        experts.learn(self.experts, self.state, self.logs, self.pools, label)
+        self.predicted = None
+
+    # Reading.
+
+    @property
+    def importances(self) -> NDArray[np.float64]:
+        """Share of each dimension in the gains of the trees of all samples."""
+        gains: NDArray[np.float64] = self.gains[self.trees[:, at.ROLE] == adaptive.LONG].sum(axis=0)
+        return gains / gains.sum() if gains.sum() > 0.0 else np.zeros_like(gains)
+
+    def read(self, t: int, hidden: bool = False) -> list[AdaptiveNode]:
+        """Read the nodes of a tree of all samples in preorder."""
+        slots = np.flatnonzero(self.trees[:, at.ROLE] == adaptive.LONG)
+        return super().read(int(slots[t]), hidden)
+
+    def _learned_rows(self, n_jobs: int) -> None:
+        # Samples are learned one by one.
+        pass
+
+    def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
+        shared = self.shared
+        n_classes, label_at = int(shared[at.N_CLASSES]), int(shared[at.N_VALUES])
+        rows = self.counts.rows(t, int(self.trees[t, at.N_COUNTS])).view(np.float32)
+        first = adaptive.STATS_HEAD
+
+        def carried(
+            ref: int, row: NDArray[np.int32]
+        ) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
+            counts = np.zeros(n_classes, dtype=np.int64)
+            if ref < 0:
+                counts[row[label_at]] = 1
+                return True, True, (counts,)
+            if row[at.STATS] > 0:
+                counts[:] = rows[row[at.STATS] - 1, first : first + n_classes]
+            return bool(row[at.DIM] < 0), bool((counts > 0).sum() == 1), (counts,)
+
+        return carried

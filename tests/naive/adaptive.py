@@ -1,0 +1,181 @@
+"""The adaptive forest in plain Python: statistics along paths, their weightings, Gini gains."""
+
+from __future__ import annotations
+
+import math
+
+DECAYS = (1.0, 0.95, 0.7)
+PRIORS = (0.5, 0.05, 0.05)
+STOP_PRIORS = (0.5, 0.1, 0.1)
+SHARE_RATE = 0.02
+LEAST_STOP = 1e-4
+
+
+def route(nodes, x):
+    """Return the numbers of the nodes on a sample's way down a tree."""
+    path = [0]
+    while not nodes[path[-1]].is_leaf:
+        node = nodes[path[-1]]
+        path.append(node.left if x[node.dim] <= node.cut else node.right)
+    return path
+
+
+class Statistics:
+    """What a node has seen: decayed counts, shares of the memories, stop probabilities."""
+
+    def __init__(self, n_classes):
+        self.counts = [[0.0] * n_classes for _ in DECAYS]
+        self.shares = [1.0 / len(DECAYS)] * len(DECAYS)
+        self.stops = list(STOP_PRIORS)
+
+    def memory(self, m, alpha):
+        total = sum(self.counts[m]) + alpha * len(self.counts[m])
+        return [(count + alpha) / total for count in self.counts[m]]
+
+    def estimate(self, v):
+        """Return the node's own distribution in a weighting; the last mixes the memories."""
+        if v < 2:
+            return self.memory(0, PRIORS[v])
+        own = [self.memory(m, PRIORS[v]) for m in range(len(DECAYS))]
+        return [
+            sum(s * p for s, p in zip(self.shares, column, strict=True))
+            for column in zip(*own, strict=True)
+        ]
+
+    def see(self, label, forgets):
+        for m, decay in enumerate(DECAYS):
+            if forgets:
+                self.counts[m] = [decay * count for count in self.counts[m]]
+            self.counts[m][label] += 1.0
+
+    def weigh(self, label):
+        chances = [self.memory(m, PRIORS[2])[label] for m in range(len(DECAYS))]
+        total = sum(s * c for s, c in zip(self.shares, chances, strict=True))
+        n = len(DECAYS)
+        self.shares = [
+            (1.0 - SHARE_RATE) * s * c / total + SHARE_RATE / n
+            for s, c in zip(self.shares, chances, strict=True)
+        ]
+
+
+def predict(nodes, seen, x, v):
+    """Return a weighting's distribution: each node's own or its child's, by its stop weight."""
+    path = route(nodes, x)
+    found = seen[path[-1]].estimate(v)
+    for number in reversed(path[:-1]):
+        stop = seen[number].stops[v]
+        own = seen[number].estimate(v)
+        found = [stop * a + (1.0 - stop) * b for a, b in zip(own, found, strict=True)]
+    return found
+
+
+def learn(nodes, seen, x, label, root_forgets=False):
+    """Let the nodes on a sample's way learn from it: weights first, then counts."""
+    path = route(nodes, x)
+    below = [seen[path[-1]].estimate(v)[label] for v in range(3)]
+    seen[path[-1]].weigh(label)
+    for number in reversed(path[:-1]):
+        node = seen[number]
+        for v in range(3):
+            own = node.estimate(v)[label]
+            mixed = node.stops[v] * own + (1.0 - node.stops[v]) * below[v]
+            stop = node.stops[v] * own / mixed
+            node.stops[v] = min(max(stop, LEAST_STOP), 1.0 - LEAST_STOP)
+            below[v] = mixed
+        node.weigh(label)
+    for depth, number in enumerate(path):
+        seen[number].see(label, depth > 0 or root_forgets)
+
+
+def replay(nodes, X, labels, n_classes, root_forgets=False):
+    """Return what each node has seen once all samples have come in order."""
+    seen = [Statistics(n_classes) for _ in nodes]
+    for x, label in zip(X, labels, strict=True):
+        learn(nodes, seen, x, label, root_forgets)
+    return seen
+
+
+def hnsp_counts(nodes, seen):
+    """Return c of Algorithm 5 for each node."""
+    found = []
+    for number, node in enumerate(nodes):
+        own = seen[number].counts[0]
+        if node.is_leaf:
+            found.append(own)
+            continue
+        children = (seen[node.left].counts[0], seen[node.right].counts[0])
+        found.append([min(a, 1.0) + min(b, 1.0) for a, b in zip(*children, strict=True)])
+    return found
+
+
+def gini(labels):
+    n = len(labels)
+    return 1.0 - sum((labels.count(k) / n) ** 2 for k in set(labels)) if n else 0.0
+
+
+def gain(values, labels, cut):
+    """Return the decrease of n times the Gini impurity by a cut."""
+    left = [y for v, y in zip(values, labels, strict=True) if v <= cut]
+    right = [y for v, y in zip(values, labels, strict=True) if v > cut]
+    return len(labels) * gini(labels) - len(left) * gini(left) - len(right) * gini(right)
+
+
+class Mixture:
+    """Experts mixed by fixed share with a temperature, and in a log-linear pool."""
+
+    def __init__(self, n, floor, rate, step, largest):
+        self.floor, self.rate, self.step, self.largest = floor, rate, step, largest
+        self.weights = [1.0 / n] * n
+        self.exponents = [1.0 / n] * n
+        self.squares = [0.0] * n
+        self.last = [1.0 / 3.0] * 3
+        self.inverse, self.inverse_squares = 1.0, 0.0
+
+    def predict(self, experts):
+        n_classes = len(experts[0])
+        floored = [[max(p, self.floor / n_classes) for p in expert] for expert in experts]
+        self.experts = [[p / sum(expert) for p in expert] for expert in floored]
+        columns = list(zip(*self.experts, strict=True))
+        self.mixed = [
+            sum(w * p for w, p in zip(self.weights, column, strict=True)) for column in columns
+        ]
+        powers = [p**self.inverse for p in self.mixed]
+        pooled = [
+            math.prod(p**e for e, p in zip(self.exponents, column, strict=True))
+            for column in columns
+        ]
+        self.pools = [
+            [p / sum(powers) for p in powers],
+            [p / sum(pooled) for p in pooled],
+            self.experts[0],
+        ]
+        return [
+            sum(w * p for w, p in zip(self.last, column, strict=True))
+            for column in zip(*self.pools, strict=True)
+        ]
+
+    def _gradient(self, pool, logs, label):
+        return sum(p * log for p, log in zip(pool, logs, strict=True)) - logs[label]
+
+    def _share(self, weights, chances):
+        total = sum(w * c for w, c in zip(weights, chances, strict=True))
+        n = len(weights)
+        return [
+            (1 - self.rate) * w * c / total + self.rate / n
+            for w, c in zip(weights, chances, strict=True)
+        ]
+
+    def learn(self, label):
+        for e, expert in enumerate(self.experts):
+            logs = [math.log(p) for p in expert]
+            gradient = self._gradient(self.pools[1], logs, label)
+            self.squares[e] += gradient**2
+            moved = self.exponents[e] - self.step * gradient / math.sqrt(1.0 + self.squares[e])
+            self.exponents[e] = min(max(moved, -1.0), self.largest)
+        logs = [math.log(p) for p in self.mixed]
+        gradient = self._gradient(self.pools[0], logs, label)
+        self.inverse_squares += gradient**2
+        moved = self.inverse - self.step * gradient / math.sqrt(1.0 + self.inverse_squares)
+        self.inverse = min(max(moved, 0.05), self.largest)
+        self.weights = self._share(self.weights, [expert[label] for expert in self.experts])
+        self.last = self._share(self.last, [pool[label] for pool in self.pools])

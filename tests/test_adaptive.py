@@ -1,0 +1,527 @@
+"""The adaptive forest: its parts against their twins, laws, drift, bounded memory."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import adaptive as naive
+from naive import mondrian as naive_mondrian
+from river import datasets, drift
+from river.datasets import synth
+from scipy import stats
+
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
+from river_mondrian.adaptive import AFTER_DRIFT
+from river_mondrian.adaptive_trees import N_EXPERTS, AdaptiveTrees
+from river_mondrian.kernels import adaptive, experts
+from river_mondrian.kernels import layout as at
+from river_mondrian.trees import Partitions
+
+LEVEL = 0.01
+SEEDS = range(3)
+
+
+def draw(n, seed, dims=3, classes=3):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, dims)).astype(np.float32).astype(float)
+    y = np.where(rng.random(n) < 0.8, (X[:, 0] * classes).astype(int), rng.integers(0, classes, n))
+    return X, y.tolist()
+
+
+def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5000):
+    partitions = Partitions(2 * n_trees + 1, math.inf, seed=seed)
+    trees = AdaptiveTrees(partitions, n_trees, n_candidates, max_samples, forgets)
+    trees.add_inputs(list(range(X.shape[1])), X[0])
+    for _ in range(max(y) + 1):
+        trees.add_class()
+    for x, label in zip(X, y, strict=True):
+        trees.vector[:] = x
+        assert trees.learn(label) == -1
+    return trees
+
+
+def long_slots(trees):
+    return np.flatnonzero(trees.trees[:, at.ROLE] == adaptive.LONG).tolist()
+
+
+def posteriors(trees, slot, x):
+    """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
+    path = np.empty(adaptive.DEEPEST + 1, np.int64)
+    spans = np.empty((adaptive.DEEPEST + 1, 4))
+    found = np.zeros((adaptive.N_POSTERIORS, int(trees.shared[at.N_CLASSES])))
+    row = np.ascontiguousarray(x, dtype=np.float32)
+    n = adaptive.path_to(trees.address, slot, row.ctypes.data, path)
+    adaptive.predict_tree(trees.address, slot, row.ctypes.data, path, n, spans, found)
+    return found
+
+
+# Statistics and posteriors.
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_posteriors_of_a_built_tree_are_the_twins(forgets, seed):
+    X, y = draw(250, seed)
+    trees = grown(X, y, forgets=forgets, seed=seed)
+    trees.build()
+    gamma = float(trees.reals[at.GAMMA])
+    queries = np.vstack([X[:15], 2.0 * draw(15, seed + 9)[0] - 0.5])
+    queries = queries.astype(np.float32).astype(float)
+    for t, slot in enumerate(long_slots(trees)):
+        nodes = trees.read(t)
+        seen = naive.replay(nodes, X.tolist(), y, 3, forgets)
+        counts = naive.hnsp_counts(nodes, seen)
+        twins = [
+            naive_mondrian.Node(
+                list(node.lower),
+                list(node.upper),
+                time=node.time,
+                dim=node.dim,
+                cut=node.cut,
+                count=count,
+                tab=[min(c, 1.0) for c in count],
+            )
+            for node, count in zip(nodes, counts, strict=True)
+        ]
+        for node, twin in zip(nodes, twins, strict=True):
+            if node.parent >= 0:
+                twin.parent = twins[node.parent]
+            if not node.is_leaf:
+                twin.left, twin.right = twins[node.left], twins[node.right]
+        for x in queries:
+            found = posteriors(trees, slot, x)
+            expected = naive_mondrian.predict(twins[0], x.tolist(), gamma, [1.0 / 3.0] * 3)
+            np.testing.assert_allclose(found[0], expected, atol=1e-5)
+            for v in range(3):
+                expected = naive.predict(nodes, seen, x.tolist(), v)
+                np.testing.assert_allclose(found[1 + v], expected, atol=2e-5)
+
+
+@given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6))
+@settings(max_examples=25, deadline=None)
+def test_online_statistics_are_those_of_a_replay(seed, n, places):
+    """Whatever cuts came when: duplicates, conflicts, inserted parents, split leaves."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2)).astype(np.float32).astype(float)
+    X = X[rng.integers(0, max(1, n * places // 6), n)]
+    y = rng.integers(0, 3, n).tolist()
+    y[0] = 2
+    # A root that does not forget would take what it is to another depth.
+    trees = grown(X, y, n_trees=1, n_candidates=3, seed=seed, forgets=True)
+    (slot,) = long_slots(trees)
+    nodes = trees.read(0)
+    seen = naive.replay(nodes, X.tolist(), y, 3, root_forgets=True)
+    heads = trees.nodes.rows(slot, int(trees.trees[slot, at.N_ROWS]))
+    rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS])).view(np.float32)
+    # Preorder over rows, as `read` numbers nodes.
+    waiting, number = [int(trees.trees[slot, at.ROOT])], 0
+    while waiting:
+        ref = waiting.pop()
+        if ref >= 0:
+            row = rows[heads[ref, at.STATS] - 1]
+            width = int(trees.shared[at.CLASS_CAPACITY])
+            for m in range(3):
+                start = adaptive.STATS_HEAD + m * width
+                decayed = row[start : start + 3] / row[adaptive.UNITS + m]
+                np.testing.assert_allclose(decayed, seen[number].counts[m], rtol=1e-4, atol=1e-6)
+            assert nodes[number].n_samples == sum(seen[number].counts[0])
+            if heads[ref, at.DIM] >= 0:
+                start = adaptive.STATS_HEAD + 3 * width
+                children = (nodes[number].left, nodes[number].right)
+                c = [sum(min(seen[i].counts[0][k], 1.0) for i in children) for k in range(3)]
+                assert row[start : start + 3].tolist() == c
+                waiting += [int(heads[ref, at.RIGHT]), int(heads[ref, at.LEFT])]
+        number += 1
+    assert number == len(nodes)
+
+
+def test_a_memory_is_scaled_back_before_it_overflows():
+    X = np.tile([[0.3, 0.4], [0.6, 0.1]], (2000, 1))
+    y = [0, 1] * 2000
+    trees = grown(X, y, n_trees=1)
+    seen = naive.replay(trees.read(0), X.tolist(), y, 2)
+    for x in ([0.3, 0.4], [0.6, 0.1]):
+        found = posteriors(trees, long_slots(trees)[0], x)
+        assert np.isfinite(found).all()
+        leaf = seen[naive.route(trees.read(0), x)[-1]]
+        assert found[3].argmax() == np.argmax(leaf.counts[2])
+
+
+# Cuts.
+
+
+def test_gains_are_the_twins():
+    """The gains of the dimensions are those of all splits of the tree."""
+    X, y = draw(120, 4)
+    trees = grown(X, y, n_trees=1, seed=3)
+    trees.build()
+    nodes = trees.read(0)
+    paths = [naive.route(nodes, x) for x in X]
+    expected = np.zeros(3)
+    for number, node in enumerate(nodes):
+        if not node.is_leaf:
+            inside = [i for i, path in enumerate(paths) if number in path]
+            values = [X[i, node.dim] for i in inside]
+            expected[node.dim] += naive.gain(values, [y[i] for i in inside], node.cut)
+    np.testing.assert_allclose(trees.gains[long_slots(trees)[0]], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_best_candidate_is_kept(seed):
+    """With many candidates the first cut parts two classes that one feature tells apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((200, 5))
+    X[:, 3] = np.where(np.arange(200) < 100, 0.4 * X[:, 3], 0.6 + 0.4 * X[:, 3])
+    y = [0] * 100 + [1] * 100
+    order = rng.permutation(200)
+    trees = grown(X[order], [y[i] for i in order], n_trees=1, n_candidates=300, seed=seed)
+    trees.build()
+    root = trees.read(0)[0]
+    assert root.dim == 3
+    assert 0.4 <= root.cut <= 0.6
+    assert len(trees.read(0)) == 3
+    assert trees.importances[3] == 1.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_one_candidate_gives_the_law_of_the_exact_forest(seed, rebuilt):
+    """Root times, root features, leaves and depths of many trees, in distribution."""
+    X, y = draw(24, 7, dims=2, classes=2)
+    n = 400
+    trees = grown(X, y, n_trees=n, n_candidates=1, seed=seed)
+    if rebuilt:
+        trees.build()
+    exact = MondrianForestClassifier(n, scale=False, seed=seed + 50)
+    for x, label in zip(X, y, strict=True):
+        exact.learn_one({"a": x[0], "b": x[1]}, label)
+    pairs = [(trees.read(t), exact._trees.read(t)) for t in range(n)]
+    for statistic in (
+        lambda nodes: nodes[0].time,
+        lambda nodes: nodes[0].dim,
+        lambda nodes: sum(node.is_leaf for node in nodes),
+        lambda nodes: max(node.depth for node in nodes),
+        lambda nodes: min((node.time for node in nodes if node.depth == 2), default=9.9),
+    ):
+        ours, theirs = ([statistic(pair[i]) for pair in pairs] for i in range(2))
+        assert stats.ks_2samp(ours, theirs).pvalue > LEVEL / (5 * 2 * len(SEEDS))
+
+
+def test_building_in_parts_is_building_at_once():
+    X, y = draw(400, 3)
+    found = []
+    for budget in (1 << 40, 7, 100):
+        trees = grown(X, y, n_trees=1, seed=5)
+        trees.jobs.clear()
+        trees._stop()
+        slot = trees.slot
+        trees.trees[slot, at.RNG] = 12345
+        trees._begin(slot, 0)
+        while not trees._go_on(slot, budget)[0]:
+            pass
+        heads = trees.nodes.rows(slot, int(trees.trees[slot, at.N_ROWS]))
+        rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS]))
+        found.append((heads, rows))
+    for heads, rows in found[1:]:
+        np.testing.assert_array_equal(heads, found[0][0])
+        np.testing.assert_array_equal(rows, found[0][1])
+
+
+# The mixture.
+
+
+def recorded(rng, n, n_experts, n_classes):
+    """Draw predictions, some of which are far better than others for a while, and classes."""
+    labels = rng.integers(0, n_classes, n)
+    skill = rng.random((n_experts, 2)) * 4.0
+    said = rng.dirichlet(np.ones(n_classes), (n, n_experts))
+    for i, label in enumerate(labels):
+        said[i, :, label] += skill[:, i * 2 // n]
+    return said / said.sum(axis=2, keepdims=True), labels.tolist()
+
+
+def run_mixture(said, labels):
+    _n, n_experts, n_classes = said.shape
+    state = experts.new_state(n_experts)
+    logs, pools = np.zeros((n_experts + 1, n_classes)), np.zeros((3, n_classes))
+    out = np.zeros(n_classes)
+    for one, label in zip(said.copy(), labels, strict=True):
+        experts.combine(one, state, logs, pools, out)
+        yield one, logs, pools, out.copy()
+        experts.learn(one, state, logs, pools, label)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_mixture_is_the_twins(seed):
+    said, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
+    twin = naive.Mixture(
+        5, experts.FLOOR, experts.SHARE_RATE, experts.STEP, experts.LARGEST_EXPONENT
+    )
+    for one, label, (_, _, _, out) in zip(said, labels, run_mixture(said, labels), strict=True):
+        np.testing.assert_allclose(out, twin.predict(one.tolist()), rtol=1e-9)
+        twin.learn(label)
+
+
+@given(st.integers(0, 2**20), st.integers(1, 400), st.integers(2, 9), st.integers(2, 6))
+@settings(max_examples=30, deadline=None)
+def test_the_fixed_share_is_within_its_bound_of_the_best_expert(seed, n, n_experts, n_classes):
+    said, labels = recorded(np.random.default_rng(seed), n, n_experts, n_classes)
+    mixed, single, last, pooled = 0.0, np.zeros(n_experts), 0.0, np.zeros(3)
+    for label, (one, logs, pools, out) in zip(labels, run_mixture(said, labels), strict=True):
+        mixed -= logs[n_experts, label]
+        single -= np.log(one[:, label])
+        last -= math.log(out[label])
+        pooled -= np.log(pools[:, label])
+    rate = experts.SHARE_RATE
+    for losses, loss in ((single, mixed), (pooled, last)):
+        m = len(losses)
+        bound = math.log(m) - (n - 1) * math.log(1.0 - rate + rate / m)
+        assert loss <= losses.min() + bound + 1e-9
+
+
+# The estimator.
+
+
+def stream(n, seed=0):
+    """Make samples of which some lack values, with a feature and a class that come late."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        a, b, c = rng.random(3)
+        x = {"a": a, "b": 50.0 * b, "c": c}
+        if i < n // 3:
+            del x["c"]
+        if rng.random() < 0.2:
+            del x["a"]
+        found.append((x, "late" if i > n // 2 and b > 0.8 else "yes" if a + b > 1.0 else "no"))
+    return found
+
+
+def fed(data, **params):
+    model = AdaptiveMondrianForestClassifier(**{"n_estimators": 3, "seed": 1} | params)
+    for x, y in data:
+        model.learn_one(x, y)
+    return model
+
+
+def table_of(frame, data):
+    """Make a frame of samples; a column whose values are all missing holds numbers, too."""
+    columns = {name: [x.get(name, math.nan) for x, _ in data] for name in "abc"}
+    return frame(columns)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_batches_copies_and_the_order_of_keys_change_nothing(frame):
+    data = stream(700)
+    one = fed(data)
+    turned = fed([(dict(reversed(x.items())), y) for x, y in data])
+    copied, many = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
+    for i, (x, y) in enumerate(data):
+        if i in (20, 300, 550):
+            copied = copy.deepcopy(pickle.loads(pickle.dumps(copied)))
+        copied.predict_proba_one(x)
+        copied.learn_one(x, y)
+    for start, stop in ((0, 20), (20, 400), (400, 700)):
+        many.learn_many(table_of(frame, data[start:stop]), [y for _, y in data[start:stop]])
+    queries = stream(30, seed=4)
+    for x, _ in queries:
+        expected = one.predict_proba_one(x)
+        assert sum(expected.values()) == pytest.approx(1.0, abs=1e-12)
+        for other in (turned, copied, many):
+            assert other.predict_proba_one(x) == expected
+    found = many.predict_many(table_of(frame, queries))
+    assert list(found.to_pylist() if hasattr(found, "to_pylist") else found) == [
+        one.predict_one(x) for x, _ in queries
+    ]
+    probabilities = many.predict_proba_many(table_of(frame, queries[:1]))
+    assert set(getattr(probabilities, "column_names", probabilities.columns)) == set(one.classes)
+
+
+def test_predictions_change_nothing():
+    model = fed(stream(300))
+    before = pickle.dumps(model)
+    for x, _ in stream(20, seed=5):
+        model.predict_proba_one(x)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "words"),
+    [
+        ({"a": 0.1, "b": math.inf, "c": 0.1}, "yes", ValueError, "'b'"),
+        ({"a": 0.1, "b": 1e300, "c": 0.1}, "yes", ValueError, "'b'"),
+        ({"a": 0.1, "b": 1e300, "c": 0.1}, "unseen", ValueError, "'b'"),
+        ({"a": "text", "b": 1.0, "c": 0.1}, "yes", TypeError, "'a'"),
+        ({"a": 0.1, "b": 1.0, "c": 0.1}, [], TypeError, "hashable"),
+        ({"a": 0.1, "b": 1.0, "c": 0.1}, None, ValueError, "missing"),
+    ],
+)
+def test_bad_samples_leave_the_model_as_it_was(x, y, error, words):
+    model = fed(stream(400))
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=words):
+        model.learn_one(x, y)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"max_samples": 10}, "max_samples"),
+        ({"drift_detector": "page"}, "drift_detector"),
+        ({"drift_detector": drift.ADWIN}, "drift_detector"),
+    ],
+)
+def test_bad_arguments(params, words):
+    with pytest.raises(ValueError, match=words):
+        AdaptiveMondrianForestClassifier(**params)
+
+
+def two_concepts(n):
+    first = list(synth.Sine(classification_function=0, seed=1).take(n))
+    return first + list(synth.Sine(classification_function=1, seed=2).take(n))
+
+
+def accuracy_after(model, data, start):
+    right = 0
+    for i, (x, y) in enumerate(data):
+        right += i >= start and model.predict_one(x) == y
+        model.learn_one(x, y)
+    return right / (len(data) - start)
+
+
+@pytest.mark.parametrize("detector", ["adwin", drift.PageHinkley(threshold=10), drift.binary.DDM()])
+def test_a_drift_is_survived(detector):
+    data = two_concepts(2500)
+    model = AdaptiveMondrianForestClassifier(5, drift_detector=detector, seed=1)
+    assert accuracy_after(model, data, 2700) > 0.95
+    assert all(n > 2500 for n, _ in model.drift_log)
+    if detector != "adwin":
+        assert [kept for n, kept in model.drift_log if n < 2600] == [AFTER_DRIFT]
+        root = model._trees.read(0)[0]
+        assert root.n_samples == 2500 + AFTER_DRIFT - (model.drift_log[0][0] - 2500)
+
+
+def test_the_exact_forest_does_not_survive_it():
+    assert accuracy_after(MondrianForestClassifier(5, seed=1), two_concepts(2500), 2700) < 0.8
+
+
+def test_fewer_errors_are_no_drift():
+    rng = np.random.default_rng(0)
+    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    for i in range(3000):
+        a = float(rng.random())
+        # Labels are random at first, then follow the feature.
+        y = bool(rng.random() < 0.5) if i < 1000 else a > 0.5
+        model.learn_one({"a": a, "b": float(rng.random())}, y)
+    assert model.drift_log == []
+
+
+def test_forgetting_at_the_root_helps_where_labels_repeat():
+    rng = np.random.default_rng(0)
+    right = {False: 0, True: 0}
+    models = {flag: AdaptiveMondrianForestClassifier(3, no_change=flag, seed=1) for flag in right}
+    label = True
+    for _ in range(1500):
+        label = label if rng.random() < 0.9 else not label
+        x = {"a": float(rng.random())}
+        for flag, model in models.items():
+            right[flag] += model.predict_one(x) is label
+            model.learn_one(x, label)
+    assert right[True] > right[False]
+
+
+def test_memory_is_bounded():
+    model = AdaptiveMondrianForestClassifier(2, max_samples=1000, drift_detector=None, seed=1)
+    sizes = []
+    for i, (x, y) in enumerate(synth.Agrawal(seed=1).take(9000)):
+        model.learn_one(x, y)
+        if i % 500 == 0:
+            sizes.append(model._raw_memory_usage)
+    trees = model._trees
+    assert trees.n_points == 2000
+    assert model.n_samples - trees.first < 1000
+    assert max(sizes[9:]) <= 1.3 * max(sizes[4:9])
+    for t in range(2):
+        assert trees.read(t)[0].n_samples <= 1500
+    before = [node.time for node in trees.read(0)]
+    model.resample()
+    assert trees.read(0)[0].n_samples == model.n_samples - trees.first
+    assert [node.time for node in trees.read(0)] != before
+
+
+def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
+    data = stream(600)
+    models = [fed(data) for _ in range(2)]
+    x, y = stream(1, seed=9)[0]
+    models[0].predict_one(x)
+    for model in models:
+        model.resample()
+        model.learn_one(x, y)
+    assert models[0].predict_proba_one(x) == models[1].predict_proba_one(x)
+
+
+def test_what_the_forest_has_found():
+    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    assert model.feature_importances == model.weights == {}
+    for x, y in synth.Agrawal(classification_function=0, seed=1).take(2000):
+        model.learn_one(x, y)
+    importances = model.feature_importances
+    assert sum(importances.values()) == pytest.approx(1.0)
+    assert max(importances, key=importances.get) == "age"
+    weights = list(model.weights.values())
+    assert sum(weights[:N_EXPERTS]) == pytest.approx(1.0)
+    assert sum(weights[N_EXPERTS:]) == pytest.approx(1.0)
+    text = model.debug_one(x)
+    assert "'age'" in text
+    assert "weight of log-linear pool" in text
+    frame = model.to_dataframe(1)
+    assert frame.loc[0, ["count_0", "count_1"]].sum() == frame.loc[0, "n_samples"]
+    with pytest.raises(ValueError, match="tree must be"):
+        model.to_dataframe(3)
+
+
+def test_a_new_tree_takes_the_place_of_the_oldest():
+    X, y = draw(1800, 1)
+    trees = grown(X, y, n_trees=3)
+    roles = trees.trees[:, at.ROLE]
+    assert (roles == adaptive.LONG).sum() == 3
+    assert (roles == adaptive.RECENT).sum() <= 3
+    assert len(set(trees.ages[long_slots(trees)])) == 3
+    # Every tree of all samples holds them all, recent ones the latest.
+    for t in range(3):
+        assert trees.read(t)[0].n_samples == 1800
+
+
+def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
+    """A tree that comes into place has learned what came while it was built."""
+    X, y = draw(1300, 2)
+    trees = grown(X[:1000], y[:1000], n_trees=2, seed=4)
+    for x, label in zip(X[1000:], y[1000:], strict=True):
+        trees.vector[:] = x
+        trees.learn(label)
+        for t in range(2):
+            assert trees.read(t)[0].n_samples == trees.n_samples
+
+
+def test_bundled_streams_are_learned_better_than_by_the_exact_forest():
+    data = [(dict(x), y) for x, y in datasets.ImageSegments()]
+    losses = []
+    for model in (AdaptiveMondrianForestClassifier(seed=1), MondrianForestClassifier(seed=1)):
+        loss = 0.0
+        for x, y in data:
+            loss -= math.log(max(model.predict_proba_one(x).get(y, 0.0), 1e-3))
+            model.learn_one(x, y)
+        losses.append(loss / len(data))
+    assert losses[0] < losses[1]
