@@ -180,7 +180,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     of 16 lifetimes, 1/8 to 128 times the inverse of the median distance of two of the first 256
     samples. `OGDClassifier` and `OGDRegressor` keep weights for each and mix their predictions by
     exponential weights, which follow the mistakes or errors on each sample before it is learned;
-    their `lifetimes` tells the shares. The transformer alone has no loss to choose by.
+    their `lifetimes` tells the shares, of which those below .001 have no say. The transformer alone
+    has no loss to choose by.
 
     A feature that is absent or NaN is missing: it adds no distance to a box, and at a cut on it the
     walk goes to the child that is nearer in the other features, the larger one where both are as
