@@ -1,4 +1,7 @@
-"""Density forests: Figure 2 of the paper, exactness, consistency, likelihood and anomalies."""
+"""STIT processes: density forests here, cut directions and random lifetimes in `oblique`.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from sklearn.neighbors import KernelDensity
 
 from river_mondrian import DensityForest, exact_density
 
+from . import oblique
 from .data import Array, DataFolder, Stream
 from .report import Report, progress, pyplot, verdict
 from .timing import median, ratio, repeated
@@ -306,7 +310,7 @@ def anomalies(data: DataFolder, report: Report, quick: bool) -> None:
     )
 
 
-PARTS = {
+PARTS = oblique.PARTS | {
     "figure2": figure2,
     "exact": exact,
     "consistency": consistency,
