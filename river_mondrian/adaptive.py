@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
-from .adaptive_trees import EXPERTS, AdaptiveNode, AdaptiveTrees
+from .adaptive_trees import EXPERTS, AdaptiveTrees
 from .arguments import check_integer
 from .directions import Directions
-from .forest import MondrianForest
+from .forest import LabelForest
 from .inputs import check_label, read_frame, read_labels
 from .kernels import experts
 from .trees import Partitions
@@ -30,7 +28,7 @@ LEAST_KEPT = 50
 FAST = 0.02
 
 
-class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniBatchClassifier):
+class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
     """Adaptive Mondrian forest classifier.
 
     A Mondrian forest[^1] for streams of any kind, with nothing to tune. Where
@@ -133,7 +131,6 @@ class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniB
         self.no_change = no_change
         self.scale = scale
         self.seed = seed
-        self._labels: dict[Hashable, int] = {}
         self._detector: Any = None
         self._error, self._n_errors, self._recent_error = 0.0, 0, 0.0
         self._drifts: list[tuple[int, int]] = []
@@ -156,15 +153,6 @@ class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniB
         return AdaptiveTrees(
             partitions, self.n_estimators, self.n_candidates, self.max_samples, self.no_change
         )
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
-    @property
-    def classes(self) -> list[Any]:
-        """The labels seen so far, in order of appearance."""
-        return list(self._labels)
 
     def resample(self) -> None:
         """Build the trees of all samples anew, at once, of the samples that are kept."""
@@ -324,57 +312,7 @@ class AdaptiveMondrianForestClassifier(MondrianForest[AdaptiveTrees], base.MiniB
             out[:] = self._trees.out
         return frame, found
 
-    def predict_proba_many(self, X: Any) -> Any:
-        """Predict the probability of each label for the rows of a frame.
-
-        Returns
-        -------
-        A frame of the same kind (and pandas index) with a column per label; no column before any
-        learning.
-
-        """
-        frame, probabilities = self._predict_rows(X)
-        return to_native_frame(dict(zip(self._labels, probabilities.T, strict=False)), like=frame)
-
-    def predict_many(self, X: Any) -> Any:
-        """Predict the most probable label for the rows of a frame.
-
-        Returns
-        -------
-        A series of the same kind (and pandas index); None per row before any learning.
-
-        """
-        frame, probabilities = self._predict_rows(X)
-        labels: list[Any] = [None] * len(probabilities)
-        if probabilities.shape[1]:
-            classes = self.classes
-            labels = [classes[k] for k in probabilities.argmax(axis=1)]
-        return to_native_series(labels, name=None, like=frame)
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
-        return size + sum(sys.getsizeof(label) for label in self._labels)
-
-    # Reading.
-
-    def _columns(self, nodes: list[AdaptiveNode]) -> dict[str, list[Any]]:
-        return {
-            f"count_{label}": [int(node.counts[k]) for node in nodes]
-            for k, label in enumerate(self.classes)
-        }
-
-    def _leaf_text(self, node: AdaptiveNode) -> str:
-        counts = zip(self.classes, node.counts.tolist(), strict=True)
-        return ", ".join(f"{label!r}: {count}" for label, count in counts if count)
-
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
-        ranked = sorted(self.predict_proba_one(x).items(), key=lambda item: -item[1])
-        lines = [f"{label!r}: {probability:.4f}" for label, probability in ranked]
-        return lines + [f"weight of {name}: {w:.3f}" for name, w in self.weights.items()]
-
-    def _colors(self, nodes: list[AdaptiveNode]) -> list[Any]:
-        return [f"C{int(node.counts.argmax()) % 10}" for node in nodes]
-
-    def _legend(self) -> dict[str, Any]:
-        return {str(label): f"C{k}" for k, label in enumerate(self.classes[:10])}
+        return super()._summary(x) + [
+            f"weight of {name}: {w:.3f}" for name, w in self.weights.items()
+        ]

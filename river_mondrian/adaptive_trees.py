@@ -197,7 +197,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             put_label(self.address, label, point)
             return self._learn_by_rebuilding()
         while (t := adaptive.needs_room(self.address)) >= 0:
-            self._reserve(t, GROWTH)
+            self._reserve_rows(t, GROWTH, GROWTH)
         bad: int = adaptive.learn_one(
             self.address,
             self.values_address,
@@ -214,16 +214,6 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self._plan()
             self._advance(BUILD_BUDGET)
         return bad
-
-    def _reserve(self, t: int, n: int) -> None:
-        """Make room for `n` more rows, and as many of statistics, in a tree."""
-        tree = self.trees[t]
-        self.nodes.reserve(t, int(tree[at.N_ROWS]) + n)
-        self.counts.reserve(t, int(tree[at.N_COUNTS]) + n)
-        tree[at.ROW_CAPACITY] = self.nodes.capacities[t]
-        tree[at.COUNT_CAPACITY] = self.counts.capacities[t]
-        tree[at.NODES] = self.nodes.addresses[t]
-        tree[at.COUNTS] = self.counts.addresses[t]
 
     # Building anew.
 
@@ -268,7 +258,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         for arena in (self.nodes, self.counts):
             arena.trim(t, 0)
         self.trees[t, [at.N_ROWS, at.N_COUNTS]] = 0
-        self._reserve(t, GROWTH)
+        self._reserve_rows(t, GROWTH, GROWTH)
         adaptive.begin(self.address, t)
         gains = self.gains[self.trees[:, at.ROLE] == adaptive.LONG].sum(axis=0)
         if gains.sum() > 0.0:
@@ -300,17 +290,17 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
                 adaptive.wait(self.address, t, int(self.trees[t, at.ROOT]))
                 self.trees[t, at.ROLE] = adaptive.SPLITS
         elif stage == adaptive.SPLITS:
-            self._reserve(t, GROWTH)
+            self._reserve_rows(t, GROWTH, GROWTH)
             budget = adaptive.split_all(self.address, t, budget)
             if self.trees[t, at.QUEUE] == at.NONE:
                 self.trees[t, at.ROLE] = adaptive.REPLAYS
                 self.cursor = self.start
         else:
             stop = min(n, self.cursor + budget // REPLAY_COST + 1)
-            self._reserve(t, GROWTH)
+            self._reserve_rows(t, GROWTH, GROWTH)
             done = adaptive.replay(self.address, t, self.cursor, stop)
             if done == self.cursor:
-                self._reserve(t, adaptive.DEEPEST)
+                self._reserve_rows(t, adaptive.DEEPEST, adaptive.DEEPEST)
             budget -= REPLAY_COST * (done - self.cursor) + 1
             self.cursor = done
             return done == n, budget

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from .arguments import check_lifetime, is_real
 from .directions import Directions
-from .forest import MondrianForest
+from .forest import LabelForest
 from .inputs import check_label, read_frame, read_labels
-from .labels import LabelNode, LabelTrees
+from .labels import LabelTrees
 from .trees import WARM_UP
 
 
-class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassifier):
+class MondrianForestClassifier(LabelForest[LabelTrees]):
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
@@ -140,20 +137,10 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
         self.scale = scale
         self.n_jobs = n_jobs
         self.seed = seed
-        self._labels: dict[Hashable, int] = {}
         self._begin()
 
     def _make_trees(self) -> LabelTrees:
         return LabelTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
-    @property
-    def classes(self) -> list[Any]:
-        """The labels seen so far, in order of appearance."""
-        return list(self._labels)
 
     # One sample.
 
@@ -270,34 +257,6 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
             return frame, np.empty((len(frame), 0))
         return frame, self._grown().predict_rows(values, self.n_jobs)
 
-    def predict_proba_many(self, X: Any) -> Any:
-        """Predict the probability of each label for the rows of a frame.
-
-        Returns
-        -------
-        A frame of the same kind (and pandas index) with a column per label; no column before any
-        learning.
-
-        """
-        frame, probabilities = self._predict_rows(X)
-        columns = dict(zip(self._labels, probabilities.T, strict=False))
-        return to_native_frame(columns, like=frame)
-
-    def predict_many(self, X: Any) -> Any:
-        """Predict the most probable label for the rows of a frame.
-
-        Returns
-        -------
-        A series of the same kind (and pandas index); None per row before any learning.
-
-        """
-        frame, probabilities = self._predict_rows(X)
-        if self._trees is None:
-            return to_native_series([None] * len(probabilities), name=None, like=frame)
-        classes = self.classes
-        labels = [classes[k] for k in probabilities.argmax(axis=1)]
-        return to_native_series(labels, name=None, like=frame)
-
     @classmethod
     def warmup(cls) -> None:
         """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
@@ -310,30 +269,3 @@ class MondrianForestClassifier(MondrianForest[LabelTrees], base.MiniBatchClassif
         trees = model._grown()
         trees.learn_rows(np.full((2, 2), 0.5), np.zeros(2, dtype=np.int64), 1)
         trees.predict_rows(np.full((2, 2), 0.5), 1)
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
-        return size + sum(sys.getsizeof(label) for label in self._labels)
-
-    # Reading.
-
-    def _columns(self, nodes: list[LabelNode]) -> dict[str, list[Any]]:
-        return {
-            f"count_{label}": [int(node.counts[k]) for node in nodes]
-            for k, label in enumerate(self.classes)
-        }
-
-    def _leaf_text(self, node: LabelNode) -> str:
-        counts = zip(self.classes, node.counts.tolist(), strict=True)
-        return ", ".join(f"{label!r}: {count}" for label, count in counts if count)
-
-    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
-        ranked = sorted(self.predict_proba_one(x).items(), key=lambda item: -item[1])
-        return [f"{label!r}: {probability:.4f}" for label, probability in ranked]
-
-    def _colors(self, nodes: list[LabelNode]) -> list[Any]:
-        return [f"C{int(node.counts.argmax()) % 10}" for node in nodes]
-
-    def _legend(self) -> dict[str, Any]:
-        return {str(label): f"C{k}" for k, label in enumerate(self.classes[:10])}

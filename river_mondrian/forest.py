@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from river import base
+from river.utils.dataframe import to_native_frame, to_native_series
 
 from . import reading
 from .arguments import ClonesLifetime, check_integer, check_lifetime
@@ -253,3 +254,78 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
         if self._trees is not None:
             size += self._trees.nbytes
         return size
+
+
+class LabelForest(MondrianForest[Trees], base.MiniBatchClassifier):
+    """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        # The number of each label seen, in order of appearance.
+        self._labels: dict[Hashable, int] = {}
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels seen so far, in order of appearance."""
+        return list(self._labels)
+
+    @abc.abstractmethod
+    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+        """Return a frame as a narwhals one, and its rows' probabilities, shape (n, labels)."""
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Predict the probability of each label for the rows of a frame.
+
+        Returns
+        -------
+        A frame of the same kind (and pandas index) with a column per label; no column before any
+        learning.
+
+        """
+        frame, probabilities = self._predict_rows(X)
+        columns = dict(zip(self._labels, probabilities.T, strict=False))
+        return to_native_frame(columns, like=frame)
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the most probable label for the rows of a frame.
+
+        Returns
+        -------
+        A series of the same kind (and pandas index); None per row before any learning.
+
+        """
+        frame, probabilities = self._predict_rows(X)
+        labels: list[Any] = [None] * len(probabilities)
+        if self._labels and len(labels):
+            classes = self.classes
+            labels = [classes[k] for k in probabilities.argmax(axis=1)]
+        return to_native_series(labels, name=None, like=frame)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
+        return size + sum(sys.getsizeof(label) for label in self._labels)
+
+    def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
+        return {
+            f"count_{label}": [int(node.counts[k]) for node in nodes]
+            for k, label in enumerate(self.classes)
+        }
+
+    def _leaf_text(self, node: Any) -> str:
+        counts = zip(self.classes, node.counts.tolist(), strict=True)
+        return ", ".join(f"{label!r}: {count}" for label, count in counts if count)
+
+    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
+        ranked = sorted(self.predict_proba_one(dict(x)).items(), key=lambda item: -item[1])
+        return [f"{label!r}: {probability:.4f}" for label, probability in ranked]
+
+    def _colors(self, nodes: list[Any]) -> list[Any]:
+        return [f"C{int(node.counts.argmax()) % 10}" for node in nodes]
+
+    def _legend(self) -> dict[str, Any]:
+        return {str(label): f"C{k}" for k, label in enumerate(self.classes[:10])}

@@ -190,11 +190,11 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.shared[at.POINT_CAPACITY] = self.point_capacity
         self.shared[at.POINTS] = self.points.addresses[0]
 
-    def _reserve_rows(self, t: int, n: int) -> None:
-        """Make room for `n` more rows, and for one of counts, in a tree."""
+    def _reserve_rows(self, t: int, n: int, n_counts: int = 1) -> None:
+        """Make room for `n` more rows, and for `n_counts` of counts, in a tree."""
         tree = self.trees[t]
         self.nodes.reserve(t, int(tree[at.N_ROWS]) + n)
-        self.counts.reserve(t, int(tree[at.N_COUNTS]) + 1)
+        self.counts.reserve(t, int(tree[at.N_COUNTS]) + n_counts)
         tree[at.ROW_CAPACITY] = self.nodes.capacities[t]
         tree[at.COUNT_CAPACITY] = self.counts.capacities[t]
         tree[at.NODES] = self.nodes.addresses[t]
