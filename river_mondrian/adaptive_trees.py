@@ -18,14 +18,17 @@ from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
 # Samples of the recent trees. They are built anew in turn, each as often.
 RECENT_SAMPLES = 1000
 
-# What a call may spend, in points, on the splits of one tree and on building another; to show a
-# point to a tree costs as much as so many.
+# What a call may spend, in points, on the splits of one tree, and on building trees anew, for each
+# of them; to show a point to a tree costs as much as so many.
 SPLIT_BUDGET = 400
-BUILD_BUDGET = 600
+BUILD_BUDGET = 40
 REPLAY_COST = 12
 
 # Rows for which room is made at once where a tree is being built.
 GROWTH = 4 * adaptive.ROOM
+
+# Start of a tree that holds no sample.
+NEVER = 2**62
 
 # How far the dimensions of candidates follow the gains of the trees before.
 GAIN_SHARE = 0.7
@@ -92,12 +95,13 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.built_at = 0
         # Trees to be built: their role, and their first sample.
         self.jobs: deque[tuple[int, int]] = deque()
-        # The tree that is being built, for which role, from where, and how far that has come.
+        # The tree that is being built, for which role, and how far that has come.
         self.slot = partitions.n_trees - 1
         self.role = adaptive.IDLE
-        self.start = self.cursor = 0
-        # When each tree was built.
+        self.cursor = 0
+        # When each tree was built, and from which sample on.
         self.ages = np.zeros(partitions.n_trees, dtype=np.int64)
+        self.starts = np.zeros(partitions.n_trees, dtype=np.int64)
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
         self.state = experts.new_state(N_EXPERTS)
@@ -107,6 +111,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.shared[at.N_WORDS] = at.ADAPTIVE
         self.shared[at.HIDE_LIMIT] = 2**62
         self.shared[at.N_CANDIDATES] = self.n_candidates
+        self.reals[at.GAMMA] = 1.0
         self.shared[at.ROOT_FORGETS] = self.root_forgets
         # Old samples are needed until all trees are built without them.
         self.shared[at.RING] = 2 * self.max_samples
@@ -158,6 +163,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self.lengths,
             self.spans,
             self.ages,
+            self.starts,
             self.gains,
             self.dim_weights,
             self.state,
@@ -196,6 +202,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         if self.warm_up is not None and self._doubles():
             put_label(self.address, label, point)
             return self._learn_by_rebuilding()
+        self._let_go(self.n_samples - int(self.shared[at.RING]))
         while (t := adaptive.needs_room(self.address)) >= 0:
             self._reserve_rows(t, GROWTH, GROWTH)
         bad: int = adaptive.learn_one(
@@ -207,12 +214,13 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self.paths,
             self.lengths,
             self.walked == (self.n_samples, self.vector.tobytes()),
+            self.n_samples - self.cursor,
         )
         if bad < 0:
             self.n_samples += 1
             self.n_points = max(self.n_points, point + 1)
             self._plan()
-            self._advance(BUILD_BUDGET)
+            self._advance(BUILD_BUDGET * (len(self.trees) - 1))
         return bad
 
     # Building anew.
@@ -223,19 +231,49 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.jobs.clear()
         self._stop()
         self.built_at = self.n_samples
-        for t in np.flatnonzero(self.trees[:, at.ROLE] == adaptive.LONG).tolist():
-            self._begin(t, self.first)
-            while not self._go_on(t, 1 << 40)[0]:
-                pass
-            self.trees[t, at.ROLE] = adaptive.LONG
+        for t in self._of_role(adaptive.LONG).tolist():
+            self._build_at_once(t)
+
+    def _build_at_once(self, t: int) -> None:
+        self._begin(t, self.first)
+        while not self._go_on(t, 1 << 40)[0]:
+            pass
+        self.trees[t, at.ROLE] = adaptive.LONG
+
+    def _of_role(self, role: int) -> NDArray[np.int64]:
+        """Return the trees of a role."""
+        return np.flatnonzero(self.trees[:, at.ROLE] == role)
+
+    def _let_go(self, last: int) -> None:
+        """Let no tree hold the sample of this number or earlier ones: they are overwritten."""
+        if last < self.starts.min():
+            return
+        if self.role != adaptive.IDLE and self.starts[self.slot] <= last:
+            recent = max(self.first, self.n_samples - RECENT_SAMPLES)
+            first = self.first if self.role == adaptive.LONG else recent
+            self.jobs.appendleft((self.role, first))
+            self._stop()
+        for t in np.flatnonzero(self.starts <= last).tolist():
+            if self.trees[t, at.ROLE] == adaptive.LONG:
+                self.predicted = self.walked = None
+                self._build_at_once(t)
+            else:
+                self.trees[t, at.ROLE] = adaptive.IDLE
+                # It holds nothing.
+                self.starts[t] = NEVER
 
     def forget_before(self, n: int) -> None:
-        """Keep the latest `n` samples, and build all trees of these."""
+        """Keep the latest `n` samples, and build all trees of these.
+
+        Trees of recent samples that hold earlier ones are given up.
+        """
         self.first = max(self.first, self.n_samples - n)
         self.built_at = self.n_samples
         self.jobs.clear()
-        if self.start < self.first:
+        if self.starts[self.slot] < self.first:
             self._stop()
+        recent = self._of_role(adaptive.RECENT)
+        self.trees[recent[self.starts[recent] < self.first], at.ROLE] = adaptive.IDLE
         self.jobs.extend([(adaptive.LONG, self.first)] * self.n_long)
 
     def _plan(self) -> None:
@@ -246,7 +284,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             self.built_at = n
             self.jobs.extend([(adaptive.LONG, self.first)] * self.n_long)
-        if n % (RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES:
+        if n % max(1, RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES:
             self.jobs.append((adaptive.RECENT, n - RECENT_SAMPLES))
 
     def _stop(self) -> None:
@@ -254,13 +292,13 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.trees[self.slot, at.ROLE] = self.role = adaptive.IDLE
 
     def _begin(self, t: int, first: int) -> None:
-        self.start = self.cursor = first
+        self.starts[t] = self.cursor = first
         for arena in (self.nodes, self.counts):
             arena.trim(t, 0)
         self.trees[t, [at.N_ROWS, at.N_COUNTS]] = 0
         self._reserve_rows(t, GROWTH, GROWTH)
         adaptive.begin(self.address, t)
-        gains = self.gains[self.trees[:, at.ROLE] == adaptive.LONG].sum(axis=0)
+        gains = self.gains[self._of_role(adaptive.LONG)].sum(axis=0)
         if gains.sum() > 0.0:
             own = gains * (len(gains) / gains.sum())
             self.dim_weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
@@ -294,7 +332,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             budget = adaptive.split_all(self.address, t, budget)
             if self.trees[t, at.QUEUE] == at.NONE:
                 self.trees[t, at.ROLE] = adaptive.REPLAYS
-                self.cursor = self.start
+                self.cursor = int(self.starts[t])
         else:
             stop = min(n, self.cursor + budget // REPLAY_COST + 1)
             self._reserve_rows(t, GROWTH, GROWTH)
@@ -309,11 +347,11 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     def _put_in_place(self) -> None:
         """Let the tree that has been built take the place of the oldest of its role."""
         roles = self.trees[:, at.ROLE]
-        same = np.flatnonzero(roles == self.role)
+        same = self._of_role(self.role)
         roles[self.slot] = self.role
         self.ages[self.slot] = self.n_samples
         if len(same) < (self.n_long if self.role == adaptive.LONG else self.n_recent):
-            self.slot = int(np.flatnonzero(roles == adaptive.IDLE)[0])
+            self.slot = int(self._of_role(adaptive.IDLE)[0])
         else:
             self.slot = int(same[np.argmin(self.ages[same])])
         self._stop()
@@ -354,13 +392,12 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     @property
     def importances(self) -> NDArray[np.float64]:
         """Share of each dimension in the gains of the trees of all samples."""
-        gains: NDArray[np.float64] = self.gains[self.trees[:, at.ROLE] == adaptive.LONG].sum(axis=0)
+        gains: NDArray[np.float64] = self.gains[self._of_role(adaptive.LONG)].sum(axis=0)
         return gains / gains.sum() if gains.sum() > 0.0 else np.zeros_like(gains)
 
     def read(self, t: int, hidden: bool = False) -> list[AdaptiveNode]:
         """Read the nodes of a tree of all samples in preorder."""
-        slots = np.flatnonzero(self.trees[:, at.ROLE] == adaptive.LONG)
-        return super().read(int(slots[t]), hidden)
+        return super().read(int(self._of_role(adaptive.LONG)[t]), hidden)
 
     def _learned_rows(self, n_jobs: int) -> None:
         # Samples are learned one by one.

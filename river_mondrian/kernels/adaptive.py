@@ -94,9 +94,9 @@ from .random import exponential, uniform
 from .scaling import scale_into, store_values
 
 # A row of statistics: of three weightings the probability to stop at the node; the shares of the
-# memories; each memory's weight of all samples, and of c (Algorithm 5); each memory's unit; then
-# the classes of the memories and of c. A memory does not decay: its unit grows, the weight that
-# its latest sample has.
+# memories; each memory's weight of all samples, and the sum of c (Algorithm 5); each memory's unit;
+# then the classes of the memories, and for each class 1 if it has gone left plus 2 if right. A
+# memory does not decay: its unit grows, the weight that its latest sample has.
 STOPS = 0
 SHARES = 3
 TOTALS = 6
@@ -189,16 +189,19 @@ def remember(forest: int, row: int, label: int, forgets: bool) -> None:
 
 
 @inlined
-def add_to_c(forest: int, row: int, label: int) -> None:
-    """Count one more child in which a class has been seen."""
+def add_side(forest: int, row: int, label: int, side: int) -> None:
+    """Note on which side of a cut a class has gone."""
     classes = classes_at(forest, row, N_MEMORIES)
-    put_f32(classes, label, f32(classes, label) + 1.0)
-    put_f32(row, TOTALS + N_MEMORIES, f32(row, TOTALS + N_MEMORIES) + 1.0)
+    sides = np.int64(f32(classes, label))
+    bit = 1 if side == LEFT else 2
+    if sides & bit == 0:
+        put_f32(classes, label, np.float64(sides | bit))
+        put_f32(row, TOTALS + N_MEMORIES, f32(row, TOTALS + N_MEMORIES) + 1.0)
 
 
 @inlined
-def copy_stats(forest: int, source: int, target: int) -> None:
-    """Let a node that is inserted above another have seen what that has, with fresh weights."""
+def copy_stats(forest: int, source: int, target: int, side: int) -> None:
+    """Let a node that is inserted above another, on this side, have seen what that has."""
     capacity, n_classes = i64(forest, CLASS_CAPACITY), i64(forest, N_CLASSES)
     for m in range(N_MEMORIES):
         put_f32(target, SHARES + m, f32(source, SHARES + m))
@@ -208,7 +211,7 @@ def copy_stats(forest: int, source: int, target: int) -> None:
         put_f32(target, w, f32(source, w))
     for k in range(n_classes):
         if f32(classes_at(forest, source, 0), k) > 0.0:
-            add_to_c(forest, target, k)
+            add_side(forest, target, k, side)
 
 
 @inlined
@@ -265,15 +268,17 @@ def enqueue(forest: int, tree: int, j: int) -> None:
 
 @inlined
 def gain_of(left: np.ndarray, right: np.ndarray, c: int, n_classes: int) -> float:
-    """Return what the Gini gain of a cut depends on, from the classes at its sides."""
-    n_left, n_right, squares_left, squares_right = 0.0, 0.0, 0.0, 0.0
+    """Return the Gini gain of a cut, times the number of points, from the classes at its sides."""
+    n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(n_classes):
         n_left += left[c, k]
         n_right += right[c, k]
         squares_left += left[c, k] * left[c, k]
         squares_right += right[c, k] * right[c, k]
-    gain = squares_left / n_left if n_left > 0.0 else 0.0
-    return gain + (squares_right / n_right if n_right > 0.0 else 0.0)
+        squares += (left[c, k] + right[c, k]) * (left[c, k] + right[c, k])
+    if n_left == 0.0 or n_right == 0.0:
+        return 0.0
+    return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
 
 @inlined
@@ -340,13 +345,8 @@ def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
         gain = gain_of(left, right, c, n_classes)
         if gain > most:
             best, most = c, gain
-    # Of the whole block, without a cut.
-    for k in range(n_classes):
-        left[best, k] += right[best, k]
-        right[best, k] = 0.0
-    gained = max(most - gain_of(left, right, best, n_classes), 0.0) * step
     gains = i64(forest, GAINS) + 8 * n_dims * t
-    put_f64(gains, dims[best], f64(gains, dims[best]) + gained)
+    put_f64(gains, dims[best], f64(gains, dims[best]) + max(most, 0.0) * step)
     return dims[best], cuts[best]
 
 
@@ -398,7 +398,7 @@ def split_queued(forest: int, t: int, budget: int, last: int) -> int:
         for s in range(2):
             for k in range(n_classes):
                 if has_seen(forest, tree, i32(node, LEFT + s), k):
-                    add_to_c(forest, row, k)
+                    add_side(forest, row, k, LEFT + s)
     return budget
 
 
@@ -515,25 +515,47 @@ def weigh(forest: int, t: int, path: np.ndarray, n: int, label: int, own: int) -
 
 
 @inlined
-def ensure_stats(forest: int, t: int, ref: int, p: int) -> None:
-    """Give a row that is new on the path of point `p` the statistics of the samples before."""
+def ensure_stats(forest: int, t: int, ref: int, p: int, backlog: int) -> None:
+    """Give a row that is new on the path of point `p` the statistics of the samples before.
+
+    The latest `backlog` samples before `p` have not been seen.
+    """
     tree = tree_at(forest, t)
     node = node_at(forest, tree, ref)
     if i32(node, STATS) != 0:
         return
-    row = new_stats(forest, tree, node)
+    side = RIGHT
     if i32(node, DIM) < 0:
         # A leaf's row of two points.
         q = i32(node, LEFT)
         other = ~(i32(link_at(forest, p, t), 0) if q == p else q)
     else:
-        other = i32(node, LEFT) if i32(node, RIGHT) == ~p else i32(node, RIGHT)
-        if other < 0:
-            add_to_c(forest, row, label_of(forest, ~other))
+        side = LEFT if i32(node, RIGHT) == ~p else RIGHT
+        other = i32(node, side)
     if other < 0:
-        remember(forest, row, label_of(forest, ~other), True)
+        if (p - ~other) % i64(forest, RING) > backlog:
+            row = new_stats(forest, tree, node)
+            if i32(node, DIM) >= 0:
+                add_side(forest, row, label_of(forest, ~other), side)
+            remember(forest, row, label_of(forest, ~other), True)
     elif i32(node_at(forest, tree, other), STATS) != 0:
-        copy_stats(forest, row_of(forest, tree, node_at(forest, tree, other)), row)
+        row = new_stats(forest, tree, node)
+        copy_stats(forest, row_of(forest, tree, node_at(forest, tree, other)), row, side)
+
+
+@kernel
+def catch_up(forest: int, t: int, p: int, path: np.ndarray, backlog: int) -> None:
+    """Give the rows that a tree has got by point `p` their statistics, while it is being shown.
+
+    The point itself will be shown in its turn.
+    """
+    tree = tree_at(forest, t)
+    n = path_to(forest, t, values_at(forest, tree, p), path)
+    for i in range(n):
+        if path[i] >= 0:
+            node = node_at(forest, tree, path[i])
+            if i32(node, DIM) < 0 or i32(node, LEFT) == ~p or i32(node, RIGHT) == ~p:
+                ensure_stats(forest, t, path[i], p, backlog)
 
 
 @kernel
@@ -552,16 +574,12 @@ def see(forest: int, t: int, p: int, path: np.ndarray, grown: bool) -> None:
             return
         node = node_at(forest, tree, ref)
         if grown:
-            ensure_stats(forest, t, ref, p)
-        elif i32(node, STATS) == 0:
+            ensure_stats(forest, t, ref, p, np.int64(0))
+        if i32(node, STATS) == 0:
             new_stats(forest, tree, node)
         row = row_of(forest, tree, node)
         if i + 1 < n:
-            child = path[i + 1]
-            if grown and child >= 0:
-                ensure_stats(forest, t, child, p)
-            if child < 0 or not has_seen(forest, tree, child, label):
-                add_to_c(forest, row, label)
+            add_side(forest, row, label, LEFT if i32(node, LEFT) == path[i + 1] else RIGHT)
         remember(forest, row, label, i > 0 or i64(forest, ROOT_FORGETS) == 1)
         if i32(node, DIM) < 0:
             enqueue(forest, tree, ref)
@@ -631,14 +649,19 @@ def predict_tree(
         classes = classes_at(forest, row, 0)
         counted = classes if ends else classes_at(forest, row, N_MEMORIES)
         total = f32(row, TOTALS) if ends else f32(row, TOTALS + N_MEMORIES)
+        if not total > 0.0:
+            continue
         n_seen = 0.0
         for k in range(n_classes):
             n_seen += 1.0 if f32(classes, k) > 0.0 else 0.0
         each = own / n_seen - weight * discount / total
         per_count = weight / total
         for k in range(n_classes):
-            seen = each + per_count * f32(counted, k)
-            found[0, k] += seen if f32(classes, k) > 0.0 else 0.0
+            count = f32(counted, k)
+            if not ends and count > 1.0:
+                # Of the sides 2 and 3 the numbers are 1 and 2.
+                count -= 1.0
+            found[0, k] += each + per_count * count if f32(classes, k) > 0.0 else 0.0
         weight = weight * discount * n_seen / total + passed
         for v in range(N_WEIGHTINGS - 1):
             stop = 1.0 if ends else f32(row, STOPS + v)
@@ -727,11 +750,13 @@ def learn_one(
     paths: np.ndarray,
     lengths: np.ndarray,
     walked: bool,
+    backlog: int,
 ) -> int:
     """Store a sample as `point` and let all trees in use learn it, then split what waits.
 
-    `walked` tells that its ways down the trees are known. Every tree has room for `ROOM` more rows.
-    Returns -1, or the input that is too large.
+    `walked` tells that its ways down the trees are known, `backlog` how many samples are yet to be
+    shown to a tree that is being shown them. Every tree has room for `ROOM` more rows. Returns -1,
+    or the input that is too large.
     """
     bad = store_values(forest, values, point)
     if bad >= 0:
@@ -756,6 +781,8 @@ def learn_one(
         if role in (LONG, RECENT):
             see(forest, t, point, paths[t], True)
             split_queued(forest, t, budget, point)
+        elif role == REPLAYS:
+            catch_up(forest, t, point, paths[t], backlog)
     return -1
 
 
