@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,7 +60,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         Number of cuts among which one is chosen. With 1 cuts do not look at labels, and each tree
         of all samples has the law of `MondrianForestClassifier`.
     max_samples
-        Number of samples at which the older half is forgotten. Twice as many are stored.
+        Number of samples at which the older half is forgotten. Twice as many are stored. Trees of
+        recent samples need more than 1,000 that are kept.
     drift_detector
         A drift detector of River's that is fed with 1 for each mistake and 0 else; None for none.
         "adwin" stands for `river.drift.ADWIN()`, which also tells how many samples to keep; of
@@ -311,6 +313,12 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             self._trees.predict()
             out[:] = self._trees.out
         return frame, found
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = super()._raw_memory_usage + sys.getsizeof(self._drifts)
+        size += sum(sys.getsizeof(drift) for drift in self._drifts)
+        return size + (0 if self._detector is None else self._detector._raw_memory_usage)
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         return super()._summary(x) + [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -93,8 +94,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         # Number of the first sample of the window, and of all when the trees were last built anew.
         self.first = 0
         self.built_at = 0
-        # Trees to be built: their role, and their first sample.
-        self.jobs: deque[tuple[int, int]] = deque()
+        # The roles of trees that are to be built.
+        self.jobs: deque[int] = deque()
         # The tree that is being built, for which role, and how far that has come.
         self.slot = partitions.n_trees - 1
         self.role = adaptive.IDLE
@@ -168,7 +169,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self.dim_weights,
             self.state,
         ]
-        return super().nbytes + sum(array.nbytes + 128 for array in arrays)
+        size = super().nbytes + sys.getsizeof(self.jobs)
+        return size + sum(array.nbytes + 128 for array in arrays)
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
@@ -249,9 +251,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         if last < self.starts.min():
             return
         if self.role != adaptive.IDLE and self.starts[self.slot] <= last:
-            recent = max(self.first, self.n_samples - RECENT_SAMPLES)
-            first = self.first if self.role == adaptive.LONG else recent
-            self.jobs.appendleft((self.role, first))
+            self.jobs.appendleft(self.role)
             self._stop()
         for t in np.flatnonzero(self.starts <= last).tolist():
             if self.trees[t, at.ROLE] == adaptive.LONG:
@@ -274,7 +274,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self._stop()
         recent = self._of_role(adaptive.RECENT)
         self.trees[recent[self.starts[recent] < self.first], at.ROLE] = adaptive.IDLE
-        self.jobs.extend([(adaptive.LONG, self.first)] * self.n_long)
+        self.jobs.extend([adaptive.LONG] * self.n_long)
 
     def _plan(self) -> None:
         """Let trees be built anew where the window has doubled, is full, or new ones are recent."""
@@ -283,9 +283,10 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self.forget_before(self.max_samples // 2)
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             self.built_at = n
-            self.jobs.extend([(adaptive.LONG, self.first)] * self.n_long)
-        if n % max(1, RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES:
-            self.jobs.append((adaptive.RECENT, n - RECENT_SAMPLES))
+            self.jobs.extend([adaptive.LONG] * self.n_long)
+        due = n % max(1, RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES
+        if due and adaptive.RECENT not in self.jobs:
+            self.jobs.append(adaptive.RECENT)
 
     def _stop(self) -> None:
         """Give up the tree that is being built."""
@@ -309,8 +310,11 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             if self.role == adaptive.IDLE:
                 if not self.jobs:
                     return
-                self.role, first = self.jobs.popleft()
-                self._begin(self.slot, max(first, self.first))
+                self.role = self.jobs.popleft()
+                first = self.first
+                if self.role == adaptive.RECENT:
+                    first = max(first, self.n_samples - RECENT_SAMPLES)
+                self._begin(self.slot, first)
             done, budget = self._go_on(self.slot, budget)
             if done:
                 self._put_in_place()

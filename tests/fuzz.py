@@ -12,15 +12,21 @@ import pickle
 import random
 
 import pandas as pd
+from river import drift
 from scipy import stats
 
-from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+)
 
 STRANGE = [math.nan, math.inf, -math.inf, 1e38, -1e38, 1e39, 1e-45, "text", None, 10**400, [], 1j]
 NAMES = ["a", "b", "c", "d", 1, (2, 3), "late", "later"]
 
 
-Forest = MondrianForestClassifier | MondrianForestRegressor
+Classifier = AdaptiveMondrianForestClassifier | MondrianForestClassifier
+Forest = Classifier | MondrianForestRegressor
 
 
 def draw_model(rng: random.Random) -> Forest:
@@ -35,6 +41,16 @@ def draw_model(rng: random.Random) -> Forest:
         "n_jobs": rng.choice([1, 2]),
         "seed": rng.randrange(1000),
     }
+    if rng.random() < 0.3:
+        return AdaptiveMondrianForestClassifier(
+            shared["n_estimators"],
+            n_candidates=rng.choice([1, 5, 20]),
+            max_samples=1000,
+            drift_detector=rng.choice(["adwin", None, drift.PageHinkley(threshold=3)]),
+            no_change=rng.random() < 0.5,
+            scale=shared["scale"],
+            seed=shared["seed"],
+        )
     if rng.random() < 0.6:
         return MondrianForestClassifier(
             gamma=rng.choice([None, 1e-3, 10.0]), split_pure=rng.random() < 0.3, **shared
@@ -68,7 +84,7 @@ def draw_sample(rng: random.Random, n_names: int, n_labels: int) -> tuple[dict, 
 
 
 def check(model: Forest, x: dict, rng: random.Random) -> None:
-    if isinstance(model, MondrianForestClassifier):
+    if isinstance(model, Classifier):
         p = model.predict_proba_one(x)
         assert not p or math.isclose(sum(p.values()), 1.0, abs_tol=1e-9), p
         return

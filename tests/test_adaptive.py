@@ -611,3 +611,17 @@ def test_labels_without_features():
     assert found[0] > found[1]
     assert model.predict_proba_one({"a": 1.0}) == found
     assert sum(found.values()) == pytest.approx(1.0)
+
+
+def test_few_trees_wait_to_be_built():
+    """Noise makes trees deep and costly to build; the recent ones stay recent."""
+    rng = np.random.default_rng(0)
+    model = AdaptiveMondrianForestClassifier(4, drift_detector=None, seed=1)
+    for _ in range(6000):
+        x = {"a": float(rng.random()), "b": float(rng.random())}
+        model.learn_one(x, bool(rng.random() < 0.6))
+        assert len(model._trees.jobs) <= 4 + 1
+    trees = model._trees
+    recent = trees.trees[:, at.ROLE] == adaptive.RECENT
+    assert recent.sum() == 4
+    assert trees.starts[recent].min() > 2500

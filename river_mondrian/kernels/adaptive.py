@@ -120,8 +120,6 @@ LEAST_STOP = 1e-4
 
 # Points of a block on which candidates are compared.
 GAIN_SAMPLE = 256
-# Smallest block that is split.
-LEAST_SPLIT = 2
 # Path length at which a walk stops.
 DEEPEST = 512
 # Rows that a call may need in a tree.
@@ -201,7 +199,10 @@ def add_side(forest: int, row: int, label: int, side: int) -> None:
 
 @inlined
 def copy_stats(forest: int, source: int, target: int, side: int) -> None:
-    """Let a node that is inserted above another, on this side, have seen what that has."""
+    """Let a node that is inserted above another, on this side, have seen what that has.
+
+    Its probabilities to stop are fresh.
+    """
     capacity, n_classes = i64(forest, CLASS_CAPACITY), i64(forest, N_CLASSES)
     for m in range(N_MEMORIES):
         put_f32(target, SHARES + m, f32(source, SHARES + m))

@@ -24,7 +24,7 @@ INVERSE = 4
 ROWS = 5
 N_LAST = 3
 
-# Smallest probability that an expert may give.
+# Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
 SHARE_RATE = 0.01
 STEP = 0.05
