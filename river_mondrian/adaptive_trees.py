@@ -250,7 +250,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         """Let no tree hold the sample of this number or earlier ones: they are overwritten."""
         if last < self.starts.min():
             return
-        if self.role != adaptive.IDLE and self.starts[self.slot] <= last:
+        if self.role != adaptive.IDLE:
+            # Only one tree can be built at a time.
             self.jobs.appendleft(self.role)
             self._stop()
         for t in np.flatnonzero(self.starts <= last).tolist():

@@ -583,9 +583,9 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, max_samples, e
             trees.forget_before(80)
         in_use = trees.trees[:, at.ROLE] != adaptive.IDLE
         assert trees.starts[in_use].min() > i + 1 - 2 * max_samples - 1
-    for t in range(n_estimators):
-        root = trees.read(t)[0]
-        assert root.n_samples < 2 * max_samples
+    # Each tree has every sample since its first one, once.
+    for t, slot in enumerate(long_slots(trees)):
+        assert trees.read(t)[0].n_samples == model.n_samples - trees.starts[slot]
     assert (trees.trees[:, at.ROLE] == adaptive.LONG).sum() == n_estimators
 
 
@@ -625,3 +625,19 @@ def test_few_trees_wait_to_be_built():
     recent = trees.trees[:, at.ROLE] == adaptive.RECENT
     assert recent.sum() == 4
     assert trees.starts[recent].min() > 2500
+
+
+def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
+    X, y = draw(300, 6)
+    trees = grown(X, y, n_trees=2)
+    trees.jobs.clear()
+    trees._stop()
+    trees.role = adaptive.LONG
+    trees._begin(trees.slot, 0)
+    trees._go_on(trees.slot, 50)
+    trees.starts[long_slots(trees)[0]] = -1
+    trees._let_go(-1)
+    trees._advance(1 << 40)
+    for t in range(2):
+        assert trees.read(t)[0].n_samples == 300
+    assert trees.starts[long_slots(trees)].tolist() == [0, 0]
