@@ -159,7 +159,7 @@ def test_the_first_cut_has_the_law_of_example_2_1():
         )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rows", [THREE_ROWS, np.array([[2.0, 0.3], [-0.4, 1.0]])])
 def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
     """The cells that meet a grid, and the size of the one around its centre, in distribution."""
@@ -182,7 +182,7 @@ def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
         twin_number.append(sum(1 for points in members if points))
         centre = grid[len(grid) // 2].tolist()
         twin_size.append(next(len(points) for points in members if centre in points))
-    level = LEVEL / (4 * len(SEEDS))
+    level = LEVEL / (4 * 3)
     assert stats.ks_2samp(number, twin_number).pvalue > level
     assert stats.ks_2samp(size, twin_size).pvalue > level
 
@@ -194,8 +194,8 @@ def test_online_and_batch_have_one_law(directions):
     X = rng.random((25, 2))
     labels = (X[:, 0] > X[:, 1]).astype(int).tolist()
     for seed in SEEDS:
-        online = LabelTrees(Partitions(800, math.inf, directions, seed=seed), 1.0)
-        batch = LabelTrees(Partitions(800, math.inf, directions, seed=seed + 100), 1.0)
+        online = LabelTrees(Partitions(500, math.inf, directions, seed=seed), 1.0)
+        batch = LabelTrees(Partitions(500, math.inf, directions, seed=seed + 100), 1.0)
         for trees in (online, batch):
             trees.add_inputs(["a", "b"], X[0])
             trees.add_class()
@@ -206,7 +206,7 @@ def test_online_and_batch_have_one_law(directions):
         batch.build()
         level = LEVEL / (4 * len(SEEDS))
         for statistic in (lambda nodes: nodes[0].time, len):
-            found = [[statistic(trees.read(t)) for t in range(800)] for trees in (online, batch)]
+            found = [[statistic(trees.read(t)) for t in range(500)] for trees in (online, batch)]
             assert stats.ks_2samp(*found).pvalue > level
 
 

@@ -219,7 +219,7 @@ def law_data(name):
 @pytest.mark.parametrize("params", SETTINGS)
 def test_online_forests_have_the_law_of_batch_forests(name, params):
     X, y = law_data(name)
-    n_trees = 1500
+    n_trees = 1000
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(y))
         trees = grow(X[order], [y[i] for i in order], n_trees=n_trees, seed=seed, **params)
@@ -233,7 +233,7 @@ def test_online_forests_have_the_law_of_batch_forests(name, params):
                 X,
                 len(y),
             )
-            for _ in range(500)
+            for _ in range(400)
         ]
         compare(online, batch, n_tests=6 * 3 * 2)
         compare(online, twin, n_tests=6 * 3 * 2)
