@@ -246,7 +246,7 @@ def see_block(forest: int, t: int, j: int, last: int) -> None:
 
 
 @inlined
-def is_pure(forest: int, row: int, n: int) -> bool:
+def is_pure(forest: int, row: int) -> bool:
     """Tell whether a row has seen one class only."""
     classes = classes_at(forest, row, 0)
     for k in range(i64(forest, N_CLASSES)):
@@ -261,7 +261,7 @@ def enqueue(forest: int, tree: int, j: int) -> None:
     node = node_at(forest, tree, j)
     if i32(node, DIM) != PENDING or i32(node, RIGHT) != NONE:
         return
-    if not is_pure(forest, row_of(forest, tree, node), i32(node, COUNT)):
+    if not is_pure(forest, row_of(forest, tree, node)):
         head = i64(tree, QUEUE)
         put_i32(node, RIGHT, LAST if head == NONE else head)
         put_i64(tree, QUEUE, j)

@@ -14,7 +14,8 @@ messages, pairs of float64: what each child says of the node's mean; a leaf's ow
 are in the left one. Two float64 follow: the time of the node's cut, since differences of times
 change by rounding when another node is put between, which must not reach the messages below; and
 how far the logistic function of `gaussian` rises from the parent's time to that. Trees of cells
-keep the number of a cell and the time of the node's cut (float64).
+keep the number of a cell and the time of the node's cut (float64). A row of an adaptive tree
+has the number of its statistics plus 1 (see `adaptive`), which are kept as rows of counts.
 
 A leaf has the first of its points in `LEFT` (points are linked). A box side is NaN in a dimension
 in which no point of the node has a value.
@@ -69,6 +70,7 @@ MIXED = -3
 
 # Columns of a tree's integers. NODES and COUNTS are the addresses of tables of chunks; WALK_TAU,
 # GAMMA2, NOISE and LIFETIME are float64. OFFSET is where a tree's values are in a point, in bytes.
+# ROLE and QUEUE are what an adaptive tree is for, and the first of the leaves that it is to split.
 ROOT = 0
 NODES = 1
 COUNTS = 2
@@ -95,9 +97,10 @@ QUEUE = 22
 TREE_WIDTH = 23
 
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
-# POINTS and SCALING are addresses, OWNERS, LIFETIMES and LIFT, too; from HORIZON to NOISE_VARIANCE
-# they are float64. Over targets N_WORDS is 0, over cells -1. A point has N_VALUES values; LINKS is
-# where its links begin. LIFT is 0 where inputs are cut as they are (see `scaling`).
+# POINTS and SCALING are addresses, OWNERS, LIFETIMES, LIFT, GAINS and DIM_WEIGHTS, too; from
+# HORIZON to NOISE_VARIANCE they are float64. N_WORDS is that of a set of classes, or TARGETS, CELLS
+# or ADAPTIVE. A point has N_VALUES values; LINKS is where its links begin. LIFT is 0 where inputs
+# are cut as they are (see `scaling`). Adaptive trees have room for RING points.
 TREES = 0
 N_TREES = 1
 POINTS = 2
