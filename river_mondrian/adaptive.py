@@ -15,7 +15,7 @@ from .adaptive_trees import EXPERTS, AdaptiveTrees
 from .arguments import check_integer
 from .directions import Directions
 from .forest import LabelForest
-from .inputs import check_label, read_frame, read_labels
+from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
 from .trees import Partitions
 
@@ -207,22 +207,15 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             If a value is infinite or too large for single precision, or the label is missing.
 
         """
+        check_label(y)
         trees = self._trees
         if trees is None or not self._features.read_known(x, trees.vector):
-            check_label(y)
             trees = self._write_new(self._features.read(x))
-        self._learn(trees, y)
-
-    def _learn(self, trees: AdaptiveTrees, y: Any) -> None:
-        """Learn the sample in the trees' vector."""
-        check_label(y)
         label = self._labels.get(y)
         n_classes = len(self._labels)
         best = -1
         if n_classes:
-            bad = trees.predict()
-            if bad >= 0:
-                raise self._too_large(bad, trees.vector[bad])
+            self._predict(trees)
             best = int(trees.out.argmax())
             if label is not None:
                 trees.score(label)
@@ -230,11 +223,18 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             sample = trees.vector.copy()
             label = self._labels[y] = trees.add_class()
             trees.vector[:] = sample
-        bad = trees.learn(label)
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
+        self._accept(trees.learn(label), trees)
         if n_classes and self._detector is not None:
             self._watch(float(best != label), trees)
+
+    def _accept(self, bad: int, trees: AdaptiveTrees) -> None:
+        """Raise the error for a value that the trees have refused."""
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
+
+    def _predict(self, trees: AdaptiveTrees) -> None:
+        """Predict the sample in the trees' vector."""
+        self._accept(trees.predict(), trees)
 
     def _watch(self, error: float, trees: AdaptiveTrees) -> None:
         """Let the detector see an error; forget what came before where errors have increased."""
@@ -265,9 +265,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         if self._trees is None or not self._labels:
             return {}
         self._write(x, self._trees)
-        bad = self._trees.predict()
-        if bad >= 0:
-            raise self._too_large(bad, self._trees.vector[bad])
+        self._predict(self._trees)
         return dict(zip(self._labels, self._trees.out.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -298,10 +296,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         """
         _, names, columns = read_frame(X)
         labels = read_labels(y, len(columns))
-        known = ~np.isnan(columns)
-        for row, there, label in zip(columns.tolist(), known.tolist(), labels, strict=True):
-            x = {name: v for name, v, is_there in zip(names, row, there, strict=True) if is_there}
-            self.learn_one(x, label)
+        for row, label in zip(columns, labels, strict=True):
+            self.learn_one(mapping_of(names, row), label)
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

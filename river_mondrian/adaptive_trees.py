@@ -198,13 +198,15 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        point = self.n_samples % int(self.shared[at.RING])
+        ring = 2 * self.max_samples
+        point = self.n_samples % ring
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
         if self.warm_up is not None and self._doubles():
             put_label(self.address, label, point)
             return self._learn_by_rebuilding()
-        self._let_go(self.n_samples - int(self.shared[at.RING]))
+        if self.n_samples >= ring:
+            self._let_go(self.n_samples - ring)
         while (t := adaptive.needs_room(self.address)) >= 0:
             self._reserve_rows(t, GROWTH, GROWTH)
         bad: int = adaptive.learn_one(
@@ -334,7 +336,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
                 self.trees[t, at.ROLE] = adaptive.SPLITS
         elif stage == adaptive.SPLITS:
             self._reserve_rows(t, GROWTH, GROWTH)
-            budget = adaptive.split_all(self.address, t, budget)
+            budget = adaptive.split_queued(self.address, t, budget, -1, False)
             if self.trees[t, at.QUEUE] == at.NONE:
                 self.trees[t, at.ROLE] = adaptive.REPLAYS
                 self.cursor = int(self.starts[t])
@@ -403,10 +405,6 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     def read(self, t: int, hidden: bool = False) -> list[AdaptiveNode]:
         """Read the nodes of a tree of all samples in preorder."""
         return super().read(int(self._of_role(adaptive.LONG)[t]), hidden)
-
-    def _learned_rows(self, n_jobs: int) -> None:
-        # Samples are learned one by one.
-        pass
 
     def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
         shared = self.shared

@@ -110,10 +110,6 @@ class CellTrees(MondrianTrees[CellNode]):
             self._reserve_columns()
         return -1
 
-    def _learned_rows(self, n_jobs: int) -> None:
-        # Cells are numbered sample by sample.
-        pass
-
     # Reading.
 
     def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:

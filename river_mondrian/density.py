@@ -648,8 +648,7 @@ class DensityForest(base.AnomalyDetector):
         if trees is None:
             self._features.read(x)
             return -math.inf
-        if not self._features.read_known(x, trees.vector):
-            self._features.write(self._features.read(x), trees.vector)
+        self._features.read_into(x, trees.vector)
         bad = trees.log_densities(trees.vector_address, 1, trees.out, floored)
         if bad >= 0:
             raise self._too_large(bad, x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import sys
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from river.utils.dataframe import to_native_frame, to_native_series
 from . import reading
 from .arguments import ClonesLifetime, check_integer, check_lifetime
 from .directions import Directions, check_directions
-from .inputs import FeatureIndex, ordered, read_frame, too_large
+from .inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
 from .trees import WARM_UP, MondrianTrees, Partitions
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
     A subclass stores its arguments and calls `_begin`.
     """
 
+    # Whether the lifetime may be a function of the number of samples.
+    _GROWS: ClassVar[bool] = False
+
     n_estimators: int
     lifetime: Any
     max_nodes: int | None
@@ -45,7 +48,7 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
         check_integer("n_jobs", self.n_jobs, 1)
         if self.max_nodes is not None:
             check_integer("max_nodes", self.max_nodes, 1)
-        if not callable(self.lifetime):
+        if not (self._GROWS and callable(self.lifetime)):
             check_lifetime(self.lifetime)
         check_directions(self.directions)
         self._features = FeatureIndex()
@@ -96,8 +99,7 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
 
     def _write(self, x: Mapping[Any, Any], trees: Trees) -> None:
         """Write a sample that is to be predicted to the trees' vector."""
-        if not self._features.read_known(x, trees.vector):
-            self._features.write(self._features.read(x), trees.vector)
+        self._features.read_into(x, trees.vector)
 
     def _too_large(self, place: int, value: float) -> ValueError:
         return too_large(self._features.names[place], float(value))
@@ -114,14 +116,8 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
         features in the trees' order; those that are new there are known then.
         """
         start = 0
-        known = ~np.isnan(columns)
         while start < len(columns) and self.n_samples < WARM_UP:
-            row = {
-                name: float(value)
-                for name, value, there in zip(names, columns[start], known[start], strict=True)
-                if there
-            }
-            learn(row, start)
+            learn(mapping_of(names, columns[start]), start)
             start += 1
         if start == len(columns):
             return columns[start:]

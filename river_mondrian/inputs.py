@@ -122,6 +122,11 @@ class FeatureIndex:
             if place is not None:
                 vector[place] = value
 
+    def read_into(self, x: Mapping[Any, Any], vector: NDArray[np.float64]) -> None:
+        """Write a mapping to a vector, checked; features that are not known are left out."""
+        if not self.read_known(x, vector):
+            self.write(self.read(x), vector)
+
     def first_rows(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
     ) -> dict[Hashable, int]:
@@ -322,6 +327,11 @@ def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.fl
         row, place = np.argwhere(bad)[0]
         raise too_large(names[place], values[row, place], f" in row {row}")
     return frame, names, values
+
+
+def mapping_of(names: Sequence[Hashable], row: NDArray[np.float64]) -> dict[Hashable, float]:
+    """Return a row of a frame as a mapping without its missing values."""
+    return {name: value for name, value in zip(names, row.tolist(), strict=True) if value == value}
 
 
 def _read_column(frame: nw.DataFrame[Any], name: Any) -> NDArray[np.float64]:

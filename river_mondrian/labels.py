@@ -125,10 +125,6 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
         self._learn_rows(values, put, n_jobs)
 
-    def _learned_rows(self, n_jobs: int) -> None:
-        # The classes have been counted on the way.
-        pass
-
     # Prediction.
 
     def predict(self) -> int:

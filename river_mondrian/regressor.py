@@ -122,6 +122,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     """
 
+    _GROWS = True
+
     def __init__(
         self,
         n_estimators: int = 10,

@@ -429,9 +429,9 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         # The row that fills the last tree is the last one that is stored.
         return 1 if self.bounded and not self.full else 1024
 
-    @abc.abstractmethod
     def _learned_rows(self, n_jobs: int) -> None:
         """Do what is left to do once the trees have been extended by a block of rows."""
+        # Classes and cells are counted on the way.
 
     @staticmethod
     def _share(work: Callable[[int, int], None], n: int, n_jobs: int) -> None:

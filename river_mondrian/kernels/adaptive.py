@@ -90,7 +90,7 @@ from .mondrian import (
     side_of,
     uniform_cut,
 )
-from .random import exponential, uniform
+from .random import exponential
 from .scaling import scale_into, store_values
 
 # A row of statistics: of three weightings the probability to stop at the node; the shares of the
@@ -256,15 +256,47 @@ def is_pure(forest: int, row: int) -> bool:
 
 
 @inlined
+def push(forest: int, tree: int, j: int) -> None:
+    """Put a leaf into the tree's queue."""
+    head = i64(tree, QUEUE)
+    put_i32(node_at(forest, tree, j), RIGHT, LAST if head == NONE else head)
+    put_i64(tree, QUEUE, j)
+
+
+@inlined
+def pop(forest: int, tree: int) -> int:
+    """Take the first leaf out of the tree's queue, which is not empty."""
+    j = i64(tree, QUEUE)
+    node = node_at(forest, tree, j)
+    following = i32(node, RIGHT)
+    put_i64(tree, QUEUE, NONE if following == LAST else following)
+    put_i32(node, RIGHT, NONE)
+    return j
+
+
+@inlined
 def enqueue(forest: int, tree: int, j: int) -> None:
-    """Let a leaf wait for its split, where it holds several classes."""
+    """Let a leaf wait for its split, where it has seen several classes."""
     node = node_at(forest, tree, j)
     if i32(node, DIM) != PENDING or i32(node, RIGHT) != NONE:
         return
     if not is_pure(forest, row_of(forest, tree, node)):
-        head = i64(tree, QUEUE)
-        put_i32(node, RIGHT, LAST if head == NONE else head)
-        put_i64(tree, QUEUE, j)
+        push(forest, tree, j)
+
+
+@kernel
+def wait(forest: int, t: int, ref: int) -> None:
+    """Let a leaf whose points are of several classes wait for its split."""
+    if ref < 0:
+        return
+    tree = tree_at(forest, t)
+    p = i32(node_at(forest, tree, ref), LEFT)
+    label = label_of(forest, p)
+    while p != NONE:
+        if label_of(forest, p) != label:
+            push(forest, tree, ref)
+            return
+        p = i32(link_at(forest, p, t), 0)
 
 
 @inlined
@@ -282,26 +314,6 @@ def gain_of(left: np.ndarray, right: np.ndarray, c: int, n_classes: int) -> floa
     return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
 
-@inlined
-def draw_weighted_dim(forest: int, tree: int, lower: int, upper: int, n_dims: int) -> int:
-    """Draw the dimension of a candidate by side times weight."""
-    weights = i64(forest, DIM_WEIGHTS)
-    total = 0.0
-    for d in range(n_dims):
-        side = f32(upper, d) - f32(lower, d)
-        total += f64(weights, d) * side if side > 0.0 else 0.0
-    threshold = uniform(tree) * total
-    dim, passed = 0, 0.0
-    for d in range(n_dims):
-        side = f32(upper, d) - f32(lower, d)
-        if side > 0.0:
-            dim = d
-            passed += f64(weights, d) * side
-            if passed > threshold:
-                break
-    return dim
-
-
 @kernel
 def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
     """Draw candidates of a block's first cut; returns the one with the largest Gini gain.
@@ -314,13 +326,17 @@ def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
     n_dims = i64(forest, N_DIMS)
     # Few points can be parted in few ways; two in one.
     m = min(i64(forest, N_CANDIDATES), 3 * i32(node, COUNT) - 5)
+    weights = np.int64(0)
+    if i64(forest, N_CANDIDATES) > 1:
+        weights = i64(forest, DIM_WEIGHTS)
+        rate = 0.0
+        for d in range(n_dims):
+            side = f32(upper, d) - f32(lower, d)
+            rate += f64(weights, d) * side if side > 0.0 else 0.0
     dims = np.empty(m, np.int64)
     cuts = np.empty(m, np.float64)
     for c in range(m):
-        if i64(forest, N_CANDIDATES) == 1:
-            dims[c] = draw_dim(tree, lower, upper, n_dims, rate)
-        else:
-            dims[c] = draw_weighted_dim(forest, tree, lower, upper, n_dims)
+        dims[c] = draw_dim(tree, lower, upper, n_dims, rate, weights)
         cuts[c] = uniform_cut(tree, f32(lower, dims[c]), f32(upper, dims[c]))
     n_classes = i64(forest, N_CLASSES)
     left = np.zeros((m, n_classes), np.float64)
@@ -370,10 +386,11 @@ def split(forest: int, t: int, j: int) -> bool:
 
 
 @kernel
-def split_queued(forest: int, t: int, budget: int, last: int) -> int:
-    """Split leaves that wait, with their statistics; returns what is left of the budget.
+def split_queued(forest: int, t: int, budget: int, last: int, shown: bool) -> int:
+    """Split leaves that wait; returns what is left of the budget.
 
-    A split costs its number of points.
+    A split costs its number of points. Where the tree has been `shown` its points, the latest of
+    which is `last`, the new rows get their statistics.
     """
     tree = tree_at(forest, t)
     n_classes = i64(forest, N_CLASSES)
@@ -382,24 +399,24 @@ def split_queued(forest: int, t: int, budget: int, last: int) -> int:
             return budget
         if i64(tree, N_COUNTS) + 4 > i64(tree, COUNT_CAPACITY):
             return budget
-        j = i64(tree, QUEUE)
+        j = pop(forest, tree)
         node = node_at(forest, tree, j)
-        following = i32(node, RIGHT)
-        put_i64(tree, QUEUE, NONE if following == LAST else following)
-        put_i32(node, RIGHT, NONE)
         budget -= i32(node, COUNT)
         if not split(forest, t, j):
             continue
         for s in range(2):
             child = i32(node, LEFT + s)
-            if child >= 0:
+            if not shown:
+                wait(forest, t, child)
+            elif child >= 0:
                 see_block(forest, t, child, last)
                 enqueue(forest, tree, child)
-        row = row_of(forest, tree, node)
-        for s in range(2):
-            for k in range(n_classes):
-                if has_seen(forest, tree, i32(node, LEFT + s), k):
-                    add_side(forest, row, k, LEFT + s)
+        if shown:
+            row = row_of(forest, tree, node)
+            for s in range(2):
+                for k in range(n_classes):
+                    if has_seen(forest, tree, i32(node, LEFT + s), k):
+                        add_side(forest, row, k, LEFT + s)
     return budget
 
 
@@ -781,7 +798,7 @@ def learn_one(
         role = i64(tree_at(forest, t), ROLE)
         if role in (LONG, RECENT):
             see(forest, t, point, paths[t], True)
-            split_queued(forest, t, budget, point)
+            split_queued(forest, t, budget, point, True)
         elif role == REPLAYS:
             catch_up(forest, t, point, paths[t], backlog)
     return -1
@@ -812,46 +829,6 @@ def gather(forest: int, t: int, start: int, stop: int) -> None:
     node = node_at(forest, tree, i64(tree, ROOT))
     for i in range(start, stop):
         put_point(forest, t, node, i % i64(forest, RING))
-
-
-@kernel
-def split_all(forest: int, t: int, budget: int) -> int:
-    """Split the leaves that wait in a tree without statistics; returns what is left of the budget.
-
-    A leaf waits while it holds several classes.
-    """
-    tree = tree_at(forest, t)
-    while budget > 0 and i64(tree, QUEUE) != NONE:
-        if i64(tree, N_ROWS) + 4 > i64(tree, ROW_CAPACITY):
-            return budget
-        j = i64(tree, QUEUE)
-        node = node_at(forest, tree, j)
-        following = i32(node, RIGHT)
-        put_i64(tree, QUEUE, NONE if following == LAST else following)
-        put_i32(node, RIGHT, NONE)
-        budget -= i32(node, COUNT)
-        if split(forest, t, j):
-            for s in range(2):
-                wait(forest, t, i32(node, LEFT + s))
-    return budget
-
-
-@kernel
-def wait(forest: int, t: int, ref: int) -> None:
-    """Let a leaf's row wait for its split where its points are of several classes."""
-    if ref < 0:
-        return
-    tree = tree_at(forest, t)
-    node = node_at(forest, tree, ref)
-    p = i32(node, LEFT)
-    label = label_of(forest, p)
-    while p != NONE:
-        if label_of(forest, p) != label:
-            head = i64(tree, QUEUE)
-            put_i32(node, RIGHT, LAST if head == NONE else head)
-            put_i64(tree, QUEUE, ref)
-            return
-        p = i32(link_at(forest, p, t), 0)
 
 
 @kernel
