@@ -17,6 +17,7 @@ from .directions import Directions
 from .forest import LabelForest
 from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
+from .kernels.adaptive import WRONG_CLASS
 from .trees import Partitions
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
@@ -211,21 +212,19 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         trees = self._trees
         if trees is None or not self._features.read_known(x, trees.vector):
             trees = self._write_new(self._features.read(x))
-        label = self._labels.get(y)
-        n_classes = len(self._labels)
-        best = -1
-        if n_classes:
-            self._predict(trees)
-            best = int(trees.out.argmax())
-            if label is not None:
-                trees.score(label)
+        label, n_classes = self._labels.get(y), len(self._labels)
+        is_new = label is None
         if label is None:
+            if n_classes:
+                # A value that is too large is refused before the class is added.
+                self._predict(trees)
             sample = trees.vector.copy()
             label = self._labels[y] = trees.add_class()
             trees.vector[:] = sample
-        self._accept(trees.learn(label), trees)
+        said = trees.learn(label, is_new)
+        self._accept(said, trees)
         if n_classes and self._detector is not None:
-            self._watch(float(best != label), trees)
+            self._watch(float(said == WRONG_CLASS), trees)
 
     def _accept(self, bad: int, trees: AdaptiveTrees) -> None:
         """Raise the error for a value that the trees have refused."""

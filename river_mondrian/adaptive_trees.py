@@ -24,6 +24,8 @@ RECENT_SAMPLES = 1000
 SPLIT_BUDGET = 400
 BUILD_BUDGET = 40
 REPLAY_COST = 12
+# How many calls there are to one that goes on with building.
+BUILD_EVERY = 4
 
 # Rows for which room is made at once where a tree is being built.
 GROWTH = 4 * adaptive.ROOM
@@ -35,7 +37,6 @@ NEVER = 2**62
 GAIN_SHARE = 0.7
 
 EXPERTS = ("HNSP", "CTW, noisy", "CTW", "CTW with memories")
-N_EXPERTS = 2 * adaptive.N_POSTERIORS
 
 
 @dataclass
@@ -66,16 +67,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     _NODE = AdaptiveNode
     _POINT_WORDS: ClassVar[int] = 1
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
-        "found",
-        "experts",
-        "logs",
-        "pools",
+        "scratch",
         "out",
-        "paths",
-        "lengths",
-        "spans",
-        "predicted",
-        "walked",
     }
 
     def __init__(
@@ -90,6 +83,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.n_recent = partitions.n_trees - 1 - n_long
         self.n_candidates = n_candidates
         self.max_samples = max_samples
+        # Old samples are needed until all trees are built without them.
+        self.ring = 2 * max_samples
         self.root_forgets = root_forgets
         # Number of the first sample of the window, and of all when the trees were last built anew.
         self.first = 0
@@ -105,7 +100,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.starts = np.zeros(partitions.n_trees, dtype=np.int64)
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
-        self.state = experts.new_state(N_EXPERTS)
+        self.state = experts.new_state(adaptive.N_EXPERTS)
         super().__init__(partitions)
 
     def _set_up(self) -> None:
@@ -114,8 +109,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.shared[at.N_CANDIDATES] = self.n_candidates
         self.reals[at.GAMMA] = 1.0
         self.shared[at.ROOT_FORGETS] = self.root_forgets
-        # Old samples are needed until all trees are built without them.
-        self.shared[at.RING] = 2 * self.max_samples
+        self.shared[at.RING] = self.ring
         self._set_classes(4)
         self.trees[:, at.QUEUE] = at.NONE
         self.trees[: self.n_long, at.ROLE] = adaptive.LONG
@@ -129,46 +123,50 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
     def _finish(self) -> None:
         super()._finish()
-        n_classes = max(1, int(self.shared[at.N_CLASSES]))
-        self.found = np.zeros((2, adaptive.N_POSTERIORS, n_classes))
-        self.experts = self.found.reshape(N_EXPERTS, n_classes)
-        self.logs = np.zeros((N_EXPERTS + 1, n_classes))
-        self.pools = np.zeros((experts.N_LAST, n_classes))
-        self.out = np.zeros(n_classes)
-        self.paths = np.zeros((len(self.trees), adaptive.DEEPEST + 1), dtype=np.int64)
-        self.lengths = np.zeros(len(self.trees), dtype=np.int64)
-        self.spans = np.zeros((adaptive.DEEPEST + 1, 4))
-        # The sample that has been predicted, and the one whose ways down the trees are known.
-        self.predicted: tuple[int, bytes] | None = None
-        self.walked: tuple[int, bytes] | None = None
+        shared = self.shared
+        n_trees, capacity = len(self.trees), int(shared[at.CLASS_CAPACITY])
+        self.scratch = {
+            at.PATHS: np.zeros((n_trees, adaptive.PATH_WORDS)),
+            at.LENGTHS: np.zeros((2, n_trees)),
+            at.STEPS: np.zeros((adaptive.PATH_WORDS, adaptive.STEP_WORDS)),
+            at.FOUND: np.zeros((adaptive.N_EXPERTS, capacity)),
+            at.LOGS: np.zeros((adaptive.N_EXPERTS + 1, capacity)),
+            at.POOLED: np.zeros((experts.N_LAST, capacity)),
+            at.OUT: np.zeros(capacity),
+            at.LAST_VALUES: np.zeros(self.values.shape[1]),
+            at.CANDIDATES: np.zeros(
+                adaptive.scratch_words(int(shared[at.N_DIMS]), capacity, self.n_candidates)
+            ),
+        }
+        self.out = self.scratch[at.OUT][: shared[at.N_CLASSES]]
+        for word, array in self.scratch.items():
+            shared[word] = array.ctypes.data
+        shared[at.STATE] = self.state.ctypes.data
+        self._forget_predicted()
         n_dims = int(self.shared[at.N_DIMS])
         if self.gains.shape[1] < n_dims:
             gains = np.zeros((len(self.trees), n_dims))
             gains[:, : self.gains.shape[1]] = self.gains
             self.gains = gains
             self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
-        self.shared[at.GAINS] = self.gains.ctypes.data
-        self.shared[at.DIM_WEIGHTS] = self.dim_weights.ctypes.data
+        shared[at.GAINS] = self.gains.ctypes.data
+        shared[at.DIM_WEIGHTS] = self.dim_weights.ctypes.data
+
+    def _forget_predicted(self) -> None:
+        """Let no sample count as predicted, since the trees have changed."""
+        self.shared[[at.PREDICTED, at.WALKED]] = -1
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state["shared"][[at.GAINS, at.DIM_WEIGHTS]] = 0
+        derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.PREDICTED, at.WALKED, *self.scratch]
+        state["shared"][derived] = 0
         return state
 
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        arrays: list[NDArray[Any]] = [self.found, self.logs, self.pools, self.out]
-        arrays += [
-            self.paths,
-            self.lengths,
-            self.spans,
-            self.ages,
-            self.starts,
-            self.gains,
-            self.dim_weights,
-            self.state,
-        ]
+        arrays: list[NDArray[Any]] = [*self.scratch.values()]
+        arrays += [self.ages, self.starts, self.gains, self.dim_weights, self.state]
         size = super().nbytes + sys.getsizeof(self.jobs)
         return size + sum(array.nbytes + 128 for array in arrays)
 
@@ -193,45 +191,61 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
     # Learning.
 
-    def learn(self, label: int) -> int:
-        """Learn the sample in `values` with a class.
+    def learn(self, label: int, is_new: bool = False) -> int:
+        """Learn the sample in `values` with a class, which has or has not been seen before.
 
-        Returns -1, or the dimension whose value is too large; then nothing has changed.
+        Returns RIGHT_CLASS or WRONG_CLASS, as it would have been predicted, or the dimension whose
+        value is too large; then nothing has changed.
         """
-        ring = 2 * self.max_samples
-        point = self.n_samples % ring
+        n = self.n_samples
+        point = n % self.ring
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
+        if n >= self.ring:
+            self._let_go(n - self.ring)
         if self.warm_up is not None and self._doubles():
+            said = self._score(label, is_new)
             put_label(self.address, label, point)
-            return self._learn_by_rebuilding()
-        if self.n_samples >= ring:
-            self._let_go(self.n_samples - ring)
-        while (t := adaptive.needs_room(self.address)) >= 0:
-            self._reserve_rows(t, GROWTH, GROWTH)
-        bad: int = adaptive.learn_one(
-            self.address,
-            self.values_address,
-            label,
-            point,
-            SPLIT_BUDGET,
-            self.paths,
-            self.lengths,
-            self.walked == (self.n_samples, self.vector.tobytes()),
-            self.n_samples - self.cursor,
-        )
-        if bad < 0:
-            self.n_samples += 1
+            bad = self._learn_by_rebuilding() if said < 0 else said
+            return said if bad < 0 else bad
+        said = self._extend_by(label, is_new)
+        while said <= adaptive.NEEDS_ROOM:
+            self._reserve_rows(adaptive.NEEDS_ROOM - said, GROWTH, GROWTH)
+            said = self._extend_by(label, is_new)
+        if said < 0:
+            self.n_samples = n + 1
             self.n_points = max(self.n_points, point + 1)
             self._plan()
-            self._advance(BUILD_BUDGET * (len(self.trees) - 1))
-        return bad
+            if n % BUILD_EVERY == 0:
+                self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
+        return said
+
+    def _score(self, label: int, is_new: bool) -> int:
+        """Let the mixture learn the class of the sample in `values`; returns as `learn` does."""
+        said: int = adaptive.score(
+            self.address, self.values_address, self.row_address, label, is_new, self.n_samples
+        )
+        return said
+
+    def _extend_by(self, label: int, is_new: bool) -> int:
+        """Let the mixture and the trees learn the sample in `values`, if they have room."""
+        said: int = adaptive.learn_one(
+            self.address,
+            self.values_address,
+            self.row_address,
+            label,
+            is_new,
+            self.n_samples,
+            SPLIT_BUDGET,
+            self.n_samples - self.cursor,
+        )
+        return said
 
     # Building anew.
 
     def build(self) -> None:
         """Build the trees of all samples anew at once."""
-        self.predicted = self.walked = None
+        self._forget_predicted()
         self.jobs.clear()
         self._stop()
         self.built_at = self.n_samples
@@ -258,7 +272,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self._stop()
         for t in np.flatnonzero(self.starts <= last).tolist():
             if self.trees[t, at.ROLE] == adaptive.LONG:
-                self.predicted = self.walked = None
+                self._forget_predicted()
                 self._build_at_once(t)
             else:
                 self.trees[t, at.ROLE] = adaptive.IDLE
@@ -370,29 +384,10 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
         Returns -1, or the dimension whose value is too large.
         """
-        sample = (self.n_samples, self.vector.tobytes())
-        if sample == self.predicted:
-            return -1
-        self.predicted = None
         bad: int = adaptive.predict(
-            self.address,
-            self.values_address,
-            self.row_address,
-            self.paths,
-            self.lengths,
-            self.spans,
-            self.found,
+            self.address, self.values_address, self.row_address, self.n_samples
         )
-        if bad < 0:
-            self.walked = sample
-            experts.combine(self.experts, self.state, self.logs, self.pools, self.out)
-            self.predicted = sample
         return bad
-
-    def score(self, label: int) -> None:
-        """Let the mixture learn from the class of the sample that has been predicted."""
-        experts.learn(self.experts, self.state, self.logs, self.pools, label)
-        self.predicted = None
 
     # Reading.
 

@@ -21,7 +21,7 @@ from scipy import stats
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 from river_mondrian.adaptive import AFTER_DRIFT
-from river_mondrian.adaptive_trees import N_EXPERTS, AdaptiveTrees
+from river_mondrian.adaptive_trees import AdaptiveTrees
 from river_mondrian.kernels import adaptive, experts
 from river_mondrian.kernels import layout as at
 from river_mondrian.trees import Partitions
@@ -45,7 +45,7 @@ def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5
         trees.add_class()
     for x, label in zip(X, y, strict=True):
         trees.vector[:] = x
-        assert trees.learn(label) == -1
+        assert trees.learn(label) < 0
     return trees
 
 
@@ -56,12 +56,20 @@ def long_slots(trees):
 def posteriors(trees, slot, x):
     """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
     path = np.empty(adaptive.DEEPEST + 1, np.int64)
-    spans = np.empty((adaptive.DEEPEST + 1, 4))
-    found = np.zeros((adaptive.N_POSTERIORS, int(trees.shared[at.N_CLASSES])))
+    steps = np.empty((adaptive.DEEPEST + 1, adaptive.STEP_WORDS))
+    found = np.zeros((adaptive.N_POSTERIORS, int(trees.shared[at.CLASS_CAPACITY])))
     row = np.ascontiguousarray(x, dtype=np.float32)
-    n = adaptive.path_to(trees.address, slot, row.ctypes.data, path)
-    adaptive.predict_tree(trees.address, slot, row.ctypes.data, path, n, spans, found)
-    return found
+    n = adaptive.path_to(trees.address, slot, row.ctypes.data, path.ctypes.data)
+    adaptive.predict_tree(
+        trees.address,
+        slot,
+        row.ctypes.data,
+        path.ctypes.data,
+        n,
+        steps.ctypes.data,
+        found.ctypes.data,
+    )
+    return found[:, : trees.shared[at.N_CLASSES]]
 
 
 # Statistics and posteriors.
@@ -138,8 +146,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places):
                 start = adaptive.STATS_HEAD + 3 * width
                 children = (nodes[number].left, nodes[number].right)
                 c = [sum(min(seen[i].counts[0][k], 1.0) for i in children) for k in range(3)]
-                # 1 for a class that has gone left, 2 for right, 3 for both.
-                assert [bin(int(sides)).count("1") for sides in row[start : start + 3]] == c
+                assert np.abs(row[start : start + 3]).tolist() == c
                 waiting += [int(heads[ref, at.RIGHT]), int(heads[ref, at.LEFT])]
         number += 1
     assert number == len(nodes)
@@ -256,9 +263,11 @@ def run_mixture(said, labels):
     logs, pools = np.zeros((n_experts + 1, n_classes)), np.zeros((3, n_classes))
     out = np.zeros(n_classes)
     for one, label in zip(said.copy(), labels, strict=True):
-        experts.combine(one, state, logs, pools, out)
+        sizes = (n_experts, n_classes, n_classes)
+        between = [array.ctypes.data for array in (one, state, logs, pools)]
+        experts.combine(*sizes, *between, out.ctypes.data)
         yield one, logs, pools, out.copy()
-        experts.learn(one, state, logs, pools, label)
+        experts.learn(*sizes, *between, label)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -482,8 +491,8 @@ def test_what_the_forest_has_found():
     assert sum(importances.values()) == pytest.approx(1.0)
     assert max(importances, key=importances.get) == "age"
     weights = list(model.weights.values())
-    assert sum(weights[:N_EXPERTS]) == pytest.approx(1.0)
-    assert sum(weights[N_EXPERTS:]) == pytest.approx(1.0)
+    assert sum(weights[: adaptive.N_EXPERTS]) == pytest.approx(1.0)
+    assert sum(weights[adaptive.N_EXPERTS :]) == pytest.approx(1.0)
     text = model.debug_one(x)
     assert "'age'" in text
     assert "weight of log-linear pool" in text

@@ -15,19 +15,20 @@ import math
 
 import numpy as np
 
+from . import experts
 from .access import (
     counts_at,
     label_of,
     link_at,
     lower_of,
     node_at,
-    point_at,
     tree_at,
     upper_of,
     values_at,
 )
 from .hnsp import put_label
 from .layout import (
+    CANDIDATES,
     CLASS_CAPACITY,
     COUNT,
     COUNT_CAPACITY,
@@ -36,9 +37,14 @@ from .layout import (
     DIM,
     DIM_WEIGHTS,
     EMPTY,
+    FOUND,
     GAINS,
     GAMMA,
+    INPUT_CAPACITY,
+    LAST_VALUES,
     LEFT,
+    LENGTHS,
+    LOGS,
     N_CANDIDATES,
     N_CLASSES,
     N_COUNTS,
@@ -50,7 +56,11 @@ from .layout import (
     NODE_WIDTH,
     NONE,
     OFFSET,
+    OUT,
+    PATHS,
     PENDING,
+    POOLED,
+    PREDICTED,
     QUEUE,
     RIGHT,
     RING,
@@ -59,10 +69,13 @@ from .layout import (
     ROOT_FORGETS,
     ROW_CAPACITY,
     SETTLED,
+    STATE,
     STATS,
+    STEPS,
     WALK_END,
     WALK_POINT,
     WALK_REF,
+    WALKED,
 )
 from .memory import (
     f32,
@@ -81,7 +94,6 @@ from .mondrian import (
     LANES,
     START,
     distance_to,
-    draw_dim,
     extend,
     linear_dimension,
     new_leaf,
@@ -90,20 +102,25 @@ from .mondrian import (
     side_of,
     uniform_cut,
 )
-from .random import exponential
+from .random import exponential, uniform
 from .scaling import scale_into, store_values
 
 # A row of statistics: of three weightings the probability to stop at the node; the shares of the
 # memories; each memory's weight of all samples, and the sum of c (Algorithm 5); each memory's unit;
-# then the classes of the memories, and for each class 1 if it has gone left plus 2 if right. A
-# memory does not decay: its unit grows, the weight that its latest sample has.
+# the number of classes seen; then the classes of the memories, and the sides to which each class
+# has gone: LEFT_ONLY, RIGHT_ONLY or BOTH, whose sizes are c. A memory does not decay: its unit
+# grows, the weight that its latest sample has.
 STOPS = 0
 SHARES = 3
 TOTALS = 6
 UNITS = 10
-STATS_HEAD = 13
+N_SEEN = 13
+STATS_HEAD = 14
 N_MEMORIES = 3
 N_PARTS = N_MEMORIES + 1
+LEFT_ONLY = 1.0
+RIGHT_ONLY = -1.0
+BOTH = 2.0
 GROWTHS = (1.0, 1.0 / 0.95, 1.0 / 0.7)
 # Unit at which a memory is scaled back.
 LARGEST_UNIT = 1e15
@@ -113,6 +130,8 @@ PRIORS = (0.5, 0.05, 0.05)
 STOP_PRIORS = (0.5, 0.1, 0.1)
 N_WEIGHTINGS = 3
 N_POSTERIORS = 1 + N_WEIGHTINGS
+# Those of trees of all samples, and of recent ones.
+N_EXPERTS = 2 * N_POSTERIORS
 
 # Share that the memories of a node exchange at each visit, and the bounds of a stop probability.
 SHARE_RATE = 0.02
@@ -122,8 +141,14 @@ LEAST_STOP = 1e-4
 GAIN_SAMPLE = 256
 # Path length at which a walk stops.
 DEEPEST = 512
+PATH_WORDS = DEEPEST + 1
 # Rows that a call may need in a tree.
 ROOM = 64
+
+# What learning a sample tells besides an input that is too large.
+RIGHT_CLASS = -1
+WRONG_CLASS = -2
+NEEDS_ROOM = -3
 
 # RIGHT of the last leaf in a tree's queue.
 LAST = -2
@@ -182,7 +207,10 @@ def remember(forest: int, row: int, label: int, forgets: bool) -> None:
             put_f32(row, TOTALS + m, f32(row, TOTALS + m) / unit)
             unit = 1.0
         put_f32(row, UNITS + m, unit)
-        put_f32(classes, label, f32(classes, label) + unit)
+        seen = f32(classes, label)
+        if m == 0 and seen == 0.0:
+            put_f32(row, N_SEEN, f32(row, N_SEEN) + 1.0)
+        put_f32(classes, label, seen + unit)
         put_f32(row, TOTALS + m, f32(row, TOTALS + m) + unit)
 
 
@@ -190,10 +218,10 @@ def remember(forest: int, row: int, label: int, forgets: bool) -> None:
 def add_side(forest: int, row: int, label: int, side: int) -> None:
     """Note on which side of a cut a class has gone."""
     classes = classes_at(forest, row, N_MEMORIES)
-    sides = np.int64(f32(classes, label))
-    bit = 1 if side == LEFT else 2
-    if sides & bit == 0:
-        put_f32(classes, label, np.float64(sides | bit))
+    sides = f32(classes, label)
+    own = LEFT_ONLY if side == LEFT else RIGHT_ONLY
+    if sides != own and sides != BOTH:
+        put_f32(classes, label, own if sides == 0.0 else BOTH)
         put_f32(row, TOTALS + N_MEMORIES, f32(row, TOTALS + N_MEMORIES) + 1.0)
 
 
@@ -208,6 +236,7 @@ def copy_stats(forest: int, source: int, target: int, side: int) -> None:
         put_f32(target, SHARES + m, f32(source, SHARES + m))
         put_f32(target, TOTALS + m, f32(source, TOTALS + m))
         put_f32(target, UNITS + m, f32(source, UNITS + m))
+    put_f32(target, N_SEEN, f32(source, N_SEEN))
     for w in range(STATS_HEAD, STATS_HEAD + N_MEMORIES * capacity):
         put_f32(target, w, f32(source, w))
     for k in range(n_classes):
@@ -246,16 +275,6 @@ def see_block(forest: int, t: int, j: int, last: int) -> None:
 
 
 @inlined
-def is_pure(forest: int, row: int) -> bool:
-    """Tell whether a row has seen one class only."""
-    classes = classes_at(forest, row, 0)
-    for k in range(i64(forest, N_CLASSES)):
-        if f32(classes, k) > 0.0:
-            return f32(classes, k) >= f32(row, TOTALS)
-    return True
-
-
-@inlined
 def push(forest: int, tree: int, j: int) -> None:
     """Put a leaf into the tree's queue."""
     head = i64(tree, QUEUE)
@@ -280,7 +299,7 @@ def enqueue(forest: int, tree: int, j: int) -> None:
     node = node_at(forest, tree, j)
     if i32(node, DIM) != PENDING or i32(node, RIGHT) != NONE:
         return
-    if not is_pure(forest, row_of(forest, tree, node)):
+    if f32(row_of(forest, tree, node), N_SEEN) > 1.0:
         push(forest, tree, j)
 
 
@@ -299,23 +318,69 @@ def wait(forest: int, t: int, ref: int) -> None:
         p = i32(link_at(forest, p, t), 0)
 
 
+# A candidate: its dimension and cut, the numbers of points at its sides, and the sums of squares
+# of the classes there and in both.
+CANDIDATE_DIM = 0
+CANDIDATE_CUT = 1
+SIZES = 2
+SQUARES = 4
+ALL_SQUARES = 6
+CANDIDATE_WORDS = 7
+
+
+def scratch_words(n_dims: int, n_classes: int, n_candidates: int) -> int:
+    """Return how many words `draw_guided` needs."""
+    return n_dims + 2 * n_classes + n_candidates * (CANDIDATE_WORDS + 2 * n_classes)
+
+
 @inlined
-def gain_of(left: np.ndarray, right: np.ndarray, c: int, n_classes: int) -> float:
-    """Return the Gini gain of a cut, times the number of points, from the classes at its sides."""
-    n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(n_classes):
-        n_left += left[c, k]
-        n_right += right[c, k]
-        squares_left += left[c, k] * left[c, k]
-        squares_right += right[c, k] * right[c, k]
-        squares += (left[c, k] + right[c, k]) * (left[c, k] + right[c, k])
+def sum_sides(lower: int, upper: int, n_dims: int, weights: int, sums: int) -> float:
+    """Write the sums of a box's sides up to each dimension, times weights if there are any."""
+    total = 0.0
+    for d in range(n_dims):
+        side = f32(upper, d) - f32(lower, d)
+        if side > 0.0:
+            total += side if weights == 0 else side * f64(weights, d)
+        put_f64(sums, d, total)
+    return total
+
+
+@inlined
+def search(sums: int, n: int, threshold: float) -> int:
+    """Return the first of ascending sums above a threshold below the last."""
+    low, high = 0, n - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if f64(sums, middle) > threshold:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inlined
+def put_aside(candidate: int, classes: int, others: int, side: int, k: int) -> None:
+    """Count a point of a class at a side of a candidate."""
+    n = f64(classes, k)
+    put_f64(candidate, SIZES + side, f64(candidate, SIZES + side) + 1.0)
+    put_f64(candidate, SQUARES + side, f64(candidate, SQUARES + side) + 2.0 * n + 1.0)
+    both = n + f64(others, k)
+    put_f64(candidate, ALL_SQUARES, f64(candidate, ALL_SQUARES) + 2.0 * both + 1.0)
+    put_f64(classes, k, n + 1.0)
+
+
+@inlined
+def gain_of(candidate: int) -> float:
+    """Return the Gini gain of a candidate, times its number of points."""
+    n_left, n_right = f64(candidate, SIZES), f64(candidate, SIZES + 1)
     if n_left == 0.0 or n_right == 0.0:
         return 0.0
-    return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
+    apart = f64(candidate, SQUARES) / n_left + f64(candidate, SQUARES + 1) / n_right
+    return apart - f64(candidate, ALL_SQUARES) / (n_left + n_right)
 
 
 @kernel
-def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
+def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     """Draw candidates of a block's first cut; returns the one with the largest Gini gain.
 
     The gain is added to those of its dimension.
@@ -323,25 +388,29 @@ def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
     tree = tree_at(forest, t)
     node = node_at(forest, tree, j)
     lower, upper = lower_of(forest, node), upper_of(forest, node)
-    n_dims = i64(forest, N_DIMS)
+    n_dims, count = i64(forest, N_DIMS), i32(node, COUNT)
     # Few points can be parted in few ways; two in one.
-    m = min(i64(forest, N_CANDIDATES), 3 * i32(node, COUNT) - 5)
-    weights = np.int64(0)
-    if i64(forest, N_CANDIDATES) > 1:
-        weights = i64(forest, DIM_WEIGHTS)
-        rate = 0.0
-        for d in range(n_dims):
-            side = f32(upper, d) - f32(lower, d)
-            rate += f64(weights, d) * side if side > 0.0 else 0.0
-    dims = np.empty(m, np.int64)
-    cuts = np.empty(m, np.float64)
+    m = min(i64(forest, N_CANDIDATES), 3 * count - 5)
+    # The block's classes are numbered anew, from 1 on: most blocks have few.
+    numbers = i64(forest, CANDIDATES) + 8 * n_dims
+    present = numbers + 8 * i64(forest, CLASS_CAPACITY)
+    candidates = present + 8 * i64(forest, CLASS_CAPACITY)
+    width = min(i64(forest, N_CLASSES), count)
+    size = 8 * (CANDIDATE_WORDS + 2 * width)
+    sums = i64(forest, CANDIDATES)
+    weights = i64(forest, DIM_WEIGHTS) if i64(forest, N_CANDIDATES) > 1 else np.int64(0)
+    total = sum_sides(lower, upper, n_dims, weights, sums)
     for c in range(m):
-        dims[c] = draw_dim(tree, lower, upper, n_dims, rate, weights)
-        cuts[c] = uniform_cut(tree, f32(lower, dims[c]), f32(upper, dims[c]))
-    n_classes = i64(forest, N_CLASSES)
-    left = np.zeros((m, n_classes), np.float64)
-    right = np.zeros((m, n_classes), np.float64)
-    count = i32(node, COUNT)
+        candidate = candidates + size * c
+        d = search(sums, n_dims, uniform(tree) * total)
+        # Rounding may have reached the end, where sides can be empty.
+        while not f32(upper, d) > f32(lower, d):
+            d -= 1
+        put_i64(candidate, CANDIDATE_DIM, d)
+        put_f64(candidate, CANDIDATE_CUT, uniform_cut(tree, f32(lower, d), f32(upper, d)))
+        for w in range(SIZES, CANDIDATE_WORDS + 2 * width):
+            put_f64(candidate, w, 0.0)
+    n_present = 0
     step = max(1, count // GAIN_SAMPLE)
     p = i32(node, LEFT)
     i = 0
@@ -349,22 +418,33 @@ def draw_guided(forest: int, t: int, j: int, rate: float) -> tuple[int, float]:
         if i % step == 0:
             x = values_at(forest, tree, p)
             label = label_of(forest, p)
+            if i64(numbers, label) == 0:
+                put_i64(present, n_present, label)
+                n_present += 1
+                put_i64(numbers, label, n_present)
+            k = i64(numbers, label) - 1
             for c in range(m):
-                v = f32(x, dims[c])
-                if v <= cuts[c]:
-                    left[c, label] += 1.0
+                candidate = candidates + size * c
+                left = candidate + 8 * CANDIDATE_WORDS
+                right = left + 8 * width
+                v = f32(x, i64(candidate, CANDIDATE_DIM))
+                if v <= f64(candidate, CANDIDATE_CUT):
+                    put_aside(candidate, left, right, np.int64(0), k)
                 elif v == v:
-                    right[c, label] += 1.0
+                    put_aside(candidate, right, left, np.int64(1), k)
         i += 1
         p = i32(link_at(forest, p, t), 0)
-    best, most = 0, -1.0
+    for k in range(n_present):
+        put_i64(numbers, i64(present, k), np.int64(0))
+    best, most = candidates, -1.0
     for c in range(m):
-        gain = gain_of(left, right, c, n_classes)
+        gain = gain_of(candidates + size * c)
         if gain > most:
-            best, most = c, gain
+            best, most = candidates + size * c, gain
+    dim = i64(best, CANDIDATE_DIM)
     gains = i64(forest, GAINS) + 8 * n_dims * t
-    put_f64(gains, dims[best], f64(gains, dims[best]) + max(most, 0.0) * step)
-    return dims[best], cuts[best]
+    put_f64(gains, dim, f64(gains, dim) + max(most, 0.0) * step)
+    return dim, f64(best, CANDIDATE_CUT)
 
 
 @kernel
@@ -378,7 +458,7 @@ def split(forest: int, t: int, j: int) -> bool:
         put_i32(node, DIM, SETTLED)
         return False
     time = exponential(tree, rate)
-    dim, cut = draw_guided(forest, t, j, rate)
+    dim, cut = draw_guided(forest, t, j)
     kept = i32(node, STATS)
     part_leaf(forest, t, j, dim, cut, time, 0.0)
     put_i32(node, STATS, kept)
@@ -430,13 +510,13 @@ def chance(forest: int, row: int, label: int, memory: int, alpha: float) -> floa
 
 
 @kernel
-def path_to(forest: int, t: int, x: int, path: np.ndarray) -> int:
+def path_to(forest: int, t: int, x: int, path: int) -> int:
     """Write the references on a sample's way down a tree; returns how many."""
     tree = tree_at(forest, t)
     ref = i64(tree, ROOT)
     n = 0
     while True:
-        path[n] = ref
+        put_i64(path, n, ref)
         n += 1
         if ref < 0 or n == DEEPEST:
             return n
@@ -446,33 +526,42 @@ def path_to(forest: int, t: int, x: int, path: np.ndarray) -> int:
         ref = i32(node, side_of(forest, tree, node, x))
 
 
+@inlined
+def path_in(forest: int, t: int) -> int:
+    """Return the address of a tree's path in the scratch."""
+    return i64(forest, PATHS) + 8 * PATH_WORDS * t
+
+
 @kernel
-def walk_all(forest: int, row: int, paths: np.ndarray, lengths: np.ndarray) -> None:
-    """Write a scaled sample's ways down all trees that predict, shape (trees, references).
+def walk_all(forest: int, row: int) -> None:
+    """Write a scaled sample's ways down all trees that predict into the scratch.
 
     The trees are walked in lock-step, so that one tree's cache misses overlap another's. Trees that
     do not predict get the length 0.
     """
     n_trees = i64(forest, N_TREES)
+    lengths = i64(forest, LENGTHS)
+    # Behind the lengths there is room for the trees that are still on their way.
+    active = lengths + 8 * n_trees
     node_bytes = 4 * i64(forest, NODE_WIDTH)
     stats_bytes = 4 * i64(forest, COUNT_WIDTH)
-    active = np.empty(n_trees, np.int64)
     n_active = 0
     for t in range(n_trees):
         tree = tree_at(forest, t)
-        lengths[t] = 0
+        put_i64(lengths, t, np.int64(0))
         if i64(tree, ROLE) in (LONG, RECENT) and i64(tree, ROOT) != EMPTY:
-            paths[t, 0] = i64(tree, ROOT)
-            active[n_active] = t
+            put_i64(path_in(forest, t), 0, i64(tree, ROOT))
+            put_i64(active, n_active, t)
             n_active += 1
     depth = 0
     while n_active > 0:
         still = 0
         for i in range(n_active):
-            t = active[i]
+            t = i64(active, i)
             tree = tree_at(forest, t)
-            ref = paths[t, depth]
-            lengths[t] = depth + 1
+            path = path_in(forest, t)
+            ref = i64(path, depth)
+            put_i64(lengths, t, depth + 1)
             if ref < 0 or depth + 1 == DEEPEST:
                 continue
             node = node_at(forest, tree, ref)
@@ -485,15 +574,15 @@ def walk_all(forest: int, row: int, paths: np.ndarray, lengths: np.ndarray) -> N
                 prefetch(node_at(forest, tree, child), node_bytes)
             else:
                 prefetch(values_at(forest, tree, ~child), 4 * i64(forest, N_VALUES) + 4)
-            paths[t, depth + 1] = child
-            active[still] = t
+            put_i64(path, depth + 1, child)
+            put_i64(active, still, t)
             still += 1
         n_active = still
         depth += 1
 
 
 @kernel
-def weigh(forest: int, t: int, path: np.ndarray, n: int, label: int, own: int) -> None:
+def weigh(forest: int, t: int, path: int, n: int, label: int, own: int) -> None:
     """Let the weights on a sample's path learn from how well nodes and children predicted it.
 
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
@@ -503,7 +592,7 @@ def weigh(forest: int, t: int, path: np.ndarray, n: int, label: int, own: int) -
     below = np.empty(N_WEIGHTINGS, np.float64)
     chances = np.empty(N_MEMORIES, np.float64)
     for i in range(n - 1, -1, -1):
-        ref = path[i]
+        ref = i64(path, i)
         if ref < 0 or i32(node_at(forest, tree, ref), STATS) == 0:
             same = ref < 0 and ~ref != own and label_of(forest, ~ref) == label
             size = 1.0 if ref < 0 and ~ref != own else 0.0
@@ -562,22 +651,23 @@ def ensure_stats(forest: int, t: int, ref: int, p: int, backlog: int) -> None:
 
 
 @kernel
-def catch_up(forest: int, t: int, p: int, path: np.ndarray, backlog: int) -> None:
+def catch_up(forest: int, t: int, p: int, backlog: int) -> None:
     """Give the rows that a tree has got by point `p` their statistics, while it is being shown.
 
     The point itself will be shown in its turn.
     """
     tree = tree_at(forest, t)
-    n = path_to(forest, t, values_at(forest, tree, p), path)
-    for i in range(n):
-        if path[i] >= 0:
-            node = node_at(forest, tree, path[i])
+    path = path_in(forest, t)
+    for i in range(path_to(forest, t, values_at(forest, tree, p), path)):
+        ref = i64(path, i)
+        if ref >= 0:
+            node = node_at(forest, tree, ref)
             if i32(node, DIM) < 0 or i32(node, LEFT) == ~p or i32(node, RIGHT) == ~p:
-                ensure_stats(forest, t, path[i], p, backlog)
+                ensure_stats(forest, t, ref, p, backlog)
 
 
-@kernel
-def see(forest: int, t: int, p: int, path: np.ndarray, grown: bool) -> None:
+@inlined
+def see(forest: int, t: int, p: int, path: int, n: int, grown: bool) -> None:
     """Let the rows on the path of a point that is in the tree see it.
 
     `grown` tells that the tree has just been extended by it, so that rows may be new; else the
@@ -585,9 +675,8 @@ def see(forest: int, t: int, p: int, path: np.ndarray, grown: bool) -> None:
     """
     tree = tree_at(forest, t)
     label = label_of(forest, p)
-    n = path_to(forest, t, values_at(forest, tree, p), path)
     for i in range(n):
-        ref = path[i]
+        ref = i64(path, i)
         if ref < 0:
             return
         node = node_at(forest, tree, ref)
@@ -597,7 +686,7 @@ def see(forest: int, t: int, p: int, path: np.ndarray, grown: bool) -> None:
             new_stats(forest, tree, node)
         row = row_of(forest, tree, node)
         if i + 1 < n:
-            add_side(forest, row, label, LEFT if i32(node, LEFT) == path[i + 1] else RIGHT)
+            add_side(forest, row, label, LEFT if i32(node, LEFT) == i64(path, i + 1) else RIGHT)
         remember(forest, row, label, i > 0 or i64(forest, ROOT_FORGETS) == 1)
         if i32(node, DIM) < 0:
             enqueue(forest, tree, ref)
@@ -606,146 +695,240 @@ def see(forest: int, t: int, p: int, path: np.ndarray, grown: bool) -> None:
 # Prediction.
 
 
+# A step of a sample's way down a tree: the rate of branching off, the probabilities to come there
+# and to go on, the discount; the row of statistics, or 0; and what the row's classes are multiplied
+# with in two of the weightings, and each memory's in the third.
+ETA = 0
+REACH = 1
+STAYS = 2
+DISCOUNT = 3
+ROW = 4
+OF_CLASSES = 5
+OF_MEMORIES = OF_CLASSES + N_WEIGHTINGS - 1
+STEP_WORDS = OF_MEMORIES + N_MEMORIES
+
+
 @inlined
-def memory_share(forest: int, row: int, m: int) -> float:
-    """Return what a memory's share gives to each unit of its samples."""
-    prior = PRIORS[N_WEIGHTINGS - 1] * f32(row, UNITS + m)
-    return f32(row, SHARES + m) / (f32(row, TOTALS + m) + prior * i64(forest, N_CLASSES))
+def add_to(out: int, k: int, weight: float) -> None:
+    """Add to the k-th float64 behind an address."""
+    put_f64(out, k, f64(out, k) + weight)
 
 
-@kernel
-def predict_tree(
-    forest: int, t: int, x: int, path: np.ndarray, n: int, spans: np.ndarray, found: np.ndarray
-) -> None:
-    """Add a tree's posteriors for a scaled sample to `found`, shape (N_POSTERIORS, classes).
+@inlined
+def posterior_of(forest: int, found: int, e: int) -> int:
+    """Return the address of a posterior."""
+    return found + 8 * i64(forest, CLASS_CAPACITY) * e
 
-    The first is the HNSP, which integrates over branching off (Algorithm 8); the others follow the
-    sample to its leaf.
+
+@inlined
+def take(forest: int, row: int, step: int, v: int, rest: float, ends: bool) -> float:
+    """Let a weighting stop at a row with its probability; returns what goes on of the `rest`."""
+    stop = rest if ends else rest * f32(row, STOPS + v)
+    n_classes = i64(forest, N_CLASSES)
+    if v < N_WEIGHTINGS - 1:
+        put_f64(step, OF_CLASSES + v, stop / (f32(row, TOTALS) + PRIORS[v] * n_classes))
+    else:
+        for m in range(N_MEMORIES):
+            prior = PRIORS[v] * f32(row, UNITS + m) * n_classes
+            put_f64(
+                step,
+                OF_MEMORIES + m,
+                stop * f32(row, SHARES + m) / (f32(row, TOTALS + m) + prior),
+            )
+    return rest - stop
+
+
+@inlined
+def follow(forest: int, t: int, x: int, path: int, n: int, steps: int, found: int) -> float:
+    """Take the steps of a scaled sample's way; returns the probability not to branch off.
+
+    What weightings give to a last point's class, and to all where nothing is known, is added to
+    what is found.
     """
     tree = tree_at(forest, t)
-    n_classes = i64(forest, N_CLASSES)
     gamma = f64(forest, GAMMA)
+    n_classes = i64(forest, N_CLASSES)
     reach = 1.0
+    # What no node above has taken.
+    noisy, deep, mixed = 1.0, 1.0, 1.0
     for i in range(n):
-        ref = path[i]
-        spans[i, 0] = distance_to(forest, tree, ref, x)
-        span = math.inf
-        if i < n - 1:
-            span = f32(node_at(forest, tree, ref), DELTA)
-        spans[i, 1] = math.exp(-gamma * span)
-        spans[i, 2] = reach
-        spans[i, 3] = math.exp(-spans[i, 0] * span) if spans[i, 0] > 0.0 else 1.0
-        reach *= spans[i, 3]
-
-    # What is said below, of a class by each weighting.
-    below = np.empty((N_WEIGHTINGS, n_classes), np.float64)
-    last = path[n - 1]
-    for v in range(N_WEIGHTINGS):
-        each = 1.0 / ((1.0 if last < 0 else 0.0) + PRIORS[v] * n_classes)
-        for k in range(n_classes):
-            below[v, k] = PRIORS[v] * each
-        if last < 0:
-            below[v, label_of(forest, ~last)] += each
-
-    weight = reach
-    for i in range(n - 1, -1, -1):
-        ref = path[i]
-        eta, discount, reached, stays = spans[i, 0], spans[i, 1], spans[i, 2], spans[i, 3]
-        own, passed = 0.0, 0.0
-        if eta > 0.0:
-            passed = reached * eta / (eta + gamma) * (1.0 - stays * discount)
-            own = max(reached * (1.0 - stays) - passed, 0.0)
-        if ref < 0:
-            found[0, label_of(forest, ~ref)] += weight * (1.0 - discount) + own
-            weight = weight * discount + passed
-            continue
-        node = node_at(forest, tree, ref)
-        if i32(node, STATS) == 0:
-            continue
-        row = row_of(forest, tree, node)
+        ref = i64(path, i)
+        step = steps + 8 * STEP_WORDS * i
         ends = i == n - 1
-        classes = classes_at(forest, row, 0)
-        counted = classes if ends else classes_at(forest, row, N_MEMORIES)
-        total = f32(row, TOTALS) if ends else f32(row, TOTALS + N_MEMORIES)
-        if not total > 0.0:
+        eta = distance_to(forest, tree, ref, x)
+        span = math.inf if ends else f32(node_at(forest, tree, ref), DELTA)
+        stays = math.exp(-eta * span) if eta > 0.0 else 1.0
+        put_f64(step, ETA, eta)
+        put_f64(step, REACH, reach)
+        put_f64(step, STAYS, stays)
+        put_f64(step, DISCOUNT, 0.0 if ends else math.exp(-gamma * span))
+        put_i64(step, ROW, np.int64(0))
+        reach *= stays
+        if ref < 0 or i32(node_at(forest, tree, ref), STATS) == 0:
             continue
-        n_seen = 0.0
+        row = row_of(forest, tree, node_at(forest, tree, ref))
+        if f32(row, N_SEEN) > 0.0:
+            put_i64(step, ROW, row)
+            noisy = take(forest, row, step, np.int64(0), noisy, ends)
+            deep = take(forest, row, step, np.int64(1), deep, ends)
+            mixed = take(forest, row, step, np.int64(2), mixed, ends)
+    last = i64(path, n - 1)
+    for v, rest in enumerate((noisy, deep, mixed)):
+        out = posterior_of(forest, found, 1 + v)
+        each = rest / ((1.0 if last < 0 else 0.0) + PRIORS[v] * n_classes)
         for k in range(n_classes):
-            n_seen += 1.0 if f32(classes, k) > 0.0 else 0.0
-        each = own / n_seen - weight * discount / total
-        per_count = weight / total
-        for k in range(n_classes):
-            count = f32(counted, k)
-            if not ends and count > 1.0:
-                # Of the sides 2 and 3 the numbers are 1 and 2.
-                count -= 1.0
-            found[0, k] += each + per_count * count if f32(classes, k) > 0.0 else 0.0
-        weight = weight * discount * n_seen / total + passed
-        for v in range(N_WEIGHTINGS - 1):
-            stop = 1.0 if ends else f32(row, STOPS + v)
-            per_sample = stop / (f32(row, TOTALS) + PRIORS[v] * n_classes)
-            prior = per_sample * PRIORS[v]
-            for k in range(n_classes):
-                below[v, k] = (1.0 - stop) * below[v, k] + per_sample * f32(classes, k) + prior
-        v = N_WEIGHTINGS - 1
-        stop = 1.0 if ends else f32(row, STOPS + v)
-        first = stop * memory_share(forest, row, 0)
-        second = stop * memory_share(forest, row, 1)
-        third = stop * memory_share(forest, row, 2)
-        prior = first + second * f32(row, UNITS + 1) + third * f32(row, UNITS + 2)
-        prior *= PRIORS[v]
-        later, latest = classes_at(forest, row, 1), classes_at(forest, row, 2)
-        for k in range(n_classes):
-            here = first * f32(classes, k) + second * f32(later, k) + third * f32(latest, k)
-            below[v, k] = (1.0 - stop) * below[v, k] + here + prior
-    for k in range(n_classes):
-        found[0, k] += weight / n_classes
-        for v in range(N_WEIGHTINGS):
-            found[1 + v, k] += below[v, k]
+            add_to(out, k, PRIORS[v] * each)
+        if last < 0:
+            add_to(out, label_of(forest, ~last), each)
+    return reach
+
+
+@inlined
+def add_row(
+    forest: int, step: int, of_c: float, of_presence: float, ends: bool, found: int
+) -> None:
+    """Add a row's part to all posteriors; the HNSP's is of c and of the presence of classes."""
+    row = i64(step, ROW)
+    of_noisy, of_deep = f64(step, OF_CLASSES), f64(step, OF_CLASSES + 1)
+    of_all, of_later = f64(step, OF_MEMORIES), f64(step, OF_MEMORIES + 1)
+    of_latest = f64(step, OF_MEMORIES + 2)
+    noisy, deep = PRIORS[0] * of_noisy, PRIORS[1] * of_deep
+    mixed = of_all + of_later * f32(row, UNITS + 1) + of_latest * f32(row, UNITS + 2)
+    mixed *= PRIORS[2]
+    classes, later = classes_at(forest, row, 0), classes_at(forest, row, 1)
+    latest = classes_at(forest, row, 2)
+    counted = classes if ends else classes_at(forest, row, N_MEMORIES)
+    exact = posterior_of(forest, found, 0)
+    first, second = posterior_of(forest, found, 1), posterior_of(forest, found, 2)
+    third = posterior_of(forest, found, 3)
+    # What is there of classes to come is not read.
+    for k in range(i64(forest, CLASS_CAPACITY)):
+        seen = f32(classes, k)
+        own = of_c * abs(f32(counted, k)) + (of_presence if seen > 0.0 else 0.0)
+        add_to(exact, k, own)
+        add_to(first, k, of_noisy * seen + noisy)
+        add_to(second, k, of_deep * seen + deep)
+        memories = of_all * seen + of_later * f32(later, k) + of_latest * f32(latest, k)
+        add_to(third, k, memories + mixed)
 
 
 @kernel
-def predict(
-    forest: int,
-    values: int,
-    row: int,
-    paths: np.ndarray,
-    lengths: np.ndarray,
-    spans: np.ndarray,
-    out: np.ndarray,
-) -> int:
-    """Average the posteriors of the trees of each role into `out`, with the ways down the trees.
+def predict_tree(forest: int, t: int, x: int, path: int, n: int, steps: int, found: int) -> None:
+    """Add a tree's posteriors for a scaled sample to `found`, rows of CLASS_CAPACITY.
 
-    Its shape is (2, N_POSTERIORS, classes): of all samples and of recent ones; the first stand in
-    where there are no trees of the second. Returns -1, or the input that is too large.
+    The first is the HNSP, which integrates over branching off (Algorithm 8); the others follow the
+    sample to its leaf. `steps` has room for `n` steps.
     """
+    gamma = f64(forest, GAMMA)
+    weight = follow(forest, t, x, path, n, steps, found)
+    for i in range(n - 1, -1, -1):
+        step = steps + 8 * STEP_WORDS * i
+        eta, discount = f64(step, ETA), f64(step, DISCOUNT)
+        # Weight of the node's own classes, and of its parent's distribution, on branching off.
+        own, passed = 0.0, 0.0
+        if eta > 0.0:
+            reach, stays = f64(step, REACH), f64(step, STAYS)
+            passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
+            own = max(reach * (1.0 - stays) - passed, 0.0)
+        row = i64(step, ROW)
+        if row != 0:
+            ends = i == n - 1
+            n_seen = f32(row, N_SEEN)
+            total = f32(row, TOTALS) if ends else f32(row, TOTALS + N_MEMORIES)
+            of_presence = own / n_seen - weight * discount / total
+            add_row(forest, step, weight / total, of_presence, ends, found)
+            weight = weight * discount * n_seen / total + passed
+        elif i64(path, i) < 0:
+            add_to(found, label_of(forest, ~i64(path, i)), weight * (1.0 - discount) + own)
+            weight = weight * discount + passed
+    n_classes = i64(forest, N_CLASSES)
+    for k in range(n_classes):
+        add_to(found, k, weight / n_classes)
+
+
+@inlined
+def is_last(forest: int, values: int) -> bool:
+    """Tell whether values are those predicted last."""
+    last = i64(forest, LAST_VALUES)
+    for i in range(i64(forest, INPUT_CAPACITY)):
+        if i64(last, i) != i64(values, i):
+            return False
+    return True
+
+
+@kernel
+def find(forest: int, row: int) -> None:
+    """Average the posteriors of the trees of each role, with the ways down the trees.
+
+    First those of all samples, then of recent ones; the first stand in where there are no trees of
+    the second.
+    """
+    walk_all(forest, row)
+    found, steps = i64(forest, FOUND), i64(forest, STEPS)
+    width = N_POSTERIORS * i64(forest, CLASS_CAPACITY)
+    for k in range(2 * width):
+        put_f64(found, k, 0.0)
+    n_long, n_recent = 0, 0
+    for t in range(i64(forest, N_TREES)):
+        n = i64(i64(forest, LENGTHS), t)
+        if n > 0:
+            tree = tree_at(forest, t)
+            is_recent = i64(tree, ROLE) == RECENT
+            out = found + 8 * width if is_recent else found
+            predict_tree(forest, t, row + i64(tree, OFFSET), path_in(forest, t), n, steps, out)
+            n_recent += 1 if is_recent else 0
+            n_long += 0 if is_recent else 1
+    for k in range(width):
+        put_f64(found, k, f64(found, k) / n_long if n_long > 0 else 0.0)
+        others = f64(found, width + k) / n_recent if n_recent > 0 else f64(found, k)
+        put_f64(found, width + k, others)
+
+
+@kernel
+def predict(forest: int, values: int, row: int, n: int) -> int:
+    """Predict a sample, as the trees are after `n` samples; remembers that it has.
+
+    Returns -1, or the input that is too large.
+    """
+    if i64(forest, PREDICTED) == n and is_last(forest, values):
+        return -1
     bad = scale_into(forest, row, values)
     if bad >= 0:
         return bad
-    walk_all(forest, row, paths, lengths)
-    out[:] = 0.0
-    n_trees = np.zeros(2, np.int64)
-    for t in range(i64(forest, N_TREES)):
-        if lengths[t] > 0:
-            tree = tree_at(forest, t)
-            r = i64(tree, ROLE) - LONG
-            x = row + i64(tree, OFFSET)
-            predict_tree(forest, t, x, paths[t], lengths[t], spans, out[r])
-            n_trees[r] += 1
-    for r in range(2):
-        for e in range(out.shape[1]):
-            for k in range(out.shape[2]):
-                if n_trees[r] > 0:
-                    out[r, e, k] /= n_trees[r]
-                else:
-                    out[r, e, k] = out[0, e, k]
+    find(forest, row)
+    experts.combine(
+        np.int64(N_EXPERTS),
+        i64(forest, N_CLASSES),
+        i64(forest, CLASS_CAPACITY),
+        i64(forest, FOUND),
+        i64(forest, STATE),
+        i64(forest, LOGS),
+        i64(forest, POOLED),
+        i64(forest, OUT),
+    )
+    last = i64(forest, LAST_VALUES)
+    for i in range(i64(forest, INPUT_CAPACITY)):
+        put_i64(last, i, i64(values, i))
+    put_i64(forest, PREDICTED, n)
+    put_i64(forest, WALKED, n)
     return -1
+
+
+@inlined
+def most_probable(forest: int) -> int:
+    """Return the class of the largest probability that has been predicted, the first of several."""
+    out = i64(forest, OUT)
+    best = 0
+    for k in range(1, i64(forest, N_CLASSES)):
+        if f64(out, k) > f64(out, best):
+            best = k
+    return best
 
 
 # Learning.
 
 
-@kernel
+@inlined
 def needs_room(forest: int) -> int:
     """Return a tree that needs room before it learns, or -1."""
     for t in range(i64(forest, N_TREES)):
@@ -759,30 +942,60 @@ def needs_room(forest: int) -> int:
 
 
 @kernel
+def score(forest: int, values: int, row: int, label: int, is_new: bool, n: int) -> int:
+    """Let the mixture learn a sample's class; one that is new has not been predicted.
+
+    Returns RIGHT_CLASS or WRONG_CLASS, as it would have been predicted, or the input that is too
+    large.
+    """
+    if is_new:
+        bad = scale_into(forest, row, values)
+        return bad if bad >= 0 else WRONG_CLASS
+    bad = predict(forest, values, row, n)
+    if bad >= 0:
+        return bad
+    experts.learn(
+        np.int64(N_EXPERTS),
+        i64(forest, N_CLASSES),
+        i64(forest, CLASS_CAPACITY),
+        i64(forest, FOUND),
+        i64(forest, STATE),
+        i64(forest, LOGS),
+        i64(forest, POOLED),
+        label,
+    )
+    return RIGHT_CLASS if most_probable(forest) == label else WRONG_CLASS
+
+
+@kernel
 def learn_one(
     forest: int,
     values: int,
+    row: int,
     label: int,
-    point: int,
+    is_new: bool,
+    n: int,
     budget: int,
-    paths: np.ndarray,
-    lengths: np.ndarray,
-    walked: bool,
     backlog: int,
 ) -> int:
-    """Store a sample as `point` and let all trees in use learn it, then split what waits.
+    """Let the mixture and all trees in use learn a sample, the `n`-th, then split what waits.
 
-    `walked` tells that its ways down the trees are known, `backlog` how many samples are yet to be
-    shown to a tree that is being shown them. Every tree has room for `ROOM` more rows. Returns -1,
-    or the input that is too large.
+    A class that is new has not been predicted. `backlog` tells how many samples are yet to be shown
+    to a tree that is being shown them. Every tree has room for `ROOM` more rows, or nothing is
+    learned. Returns as `score` does, or NEEDS_ROOM less the tree that needs it.
     """
-    bad = store_values(forest, values, point)
-    if bad >= 0:
-        return bad
+    needy = needs_room(forest)
+    if needy >= 0:
+        return NEEDS_ROOM - needy
+    said = score(forest, values, row, label, is_new, n)
+    if said >= 0:
+        return said
+    if is_new and (i64(forest, WALKED) != n or not is_last(forest, values)):
+        walk_all(forest, row)
+    point = n % i64(forest, RING)
+    store_values(forest, values, point)
     put_label(forest, label, point)
     n_trees = i64(forest, N_TREES)
-    if not walked:
-        walk_all(forest, point_at(forest, point), paths, lengths)
     for t in range(n_trees):
         tree = tree_at(forest, t)
         role = i64(tree, ROLE)
@@ -791,17 +1004,21 @@ def learn_one(
         put_i64(tree, WALK_POINT, point)
         put_i64(tree, WALK_END, point + 1 if takes else point)
         put_i64(tree, WALK_REF, START)
-        if lengths[t] > 0:
-            weigh(forest, t, paths[t], lengths[t], label, np.int64(-1))
+        length = i64(i64(forest, LENGTHS), t)
+        if length > 0:
+            weigh(forest, t, path_in(forest, t), length, label, np.int64(-1))
     extend(forest, np.int64(0), n_trees, np.int64(LANES))
     for t in range(n_trees):
-        role = i64(tree_at(forest, t), ROLE)
+        tree = tree_at(forest, t)
+        role = i64(tree, ROLE)
         if role in (LONG, RECENT):
-            see(forest, t, point, paths[t], True)
+            path = path_in(forest, t)
+            length = path_to(forest, t, values_at(forest, tree, point), path)
+            see(forest, t, point, path, length, True)
             split_queued(forest, t, budget, point, True)
         elif role == REPLAYS:
-            catch_up(forest, t, point, paths[t], backlog)
-    return -1
+            catch_up(forest, t, point, backlog)
+    return said
 
 
 # Building a tree anew, a part at a time.
@@ -838,12 +1055,12 @@ def replay(forest: int, t: int, start: int, stop: int) -> int:
     It stops where a tree has no room for the statistics of a path.
     """
     tree = tree_at(forest, t)
-    path = np.empty(DEEPEST + 1, np.int64)
+    path = path_in(forest, t)
     for i in range(start, stop):
         p = i % i64(forest, RING)
         n = path_to(forest, t, values_at(forest, tree, p), path)
         if i64(tree, N_COUNTS) + n > i64(tree, COUNT_CAPACITY):
             return i
         weigh(forest, t, path, n, label_of(forest, p), p)
-        see(forest, t, p, path, False)
+        see(forest, t, p, path, n, False)
     return stop

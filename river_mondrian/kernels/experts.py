@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from .memory import kernel
+from .memory import f64, inlined, kernel, put_f64
 
 # Rows of a state, shape (ROWS, experts): weights of the fixed share, the pool's exponents and the
 # sums of squares of their gradients; then of the last fixed share its three weights, and the
@@ -29,6 +29,8 @@ FLOOR = 1e-4
 SHARE_RATE = 0.01
 STEP = 0.05
 LARGEST_EXPONENT = 4.0
+LEAST_EXPONENT = -1.0
+LEAST_INVERSE = 0.05
 
 
 def new_state(n: int) -> np.ndarray:
@@ -41,89 +43,110 @@ def new_state(n: int) -> np.ndarray:
     return state
 
 
-@kernel
-def normalize(values: np.ndarray) -> None:
+@inlined
+def place(base: int, width: int, i: int) -> int:
+    """Return the address of the i-th row of so many float64."""
+    return base + 8 * width * i
+
+
+@inlined
+def normalize(values: int, n: int) -> None:
     """Turn log weights into probabilities."""
     top = -math.inf
-    for k in range(len(values)):
-        top = max(top, values[k])
+    for k in range(n):
+        top = max(top, f64(values, k))
     total = 0.0
-    for k in range(len(values)):
-        values[k] = math.exp(values[k] - top)
-        total += values[k]
-    for k in range(len(values)):
-        values[k] /= total
+    for k in range(n):
+        put_f64(values, k, math.exp(f64(values, k) - top))
+        total += f64(values, k)
+    for k in range(n):
+        put_f64(values, k, f64(values, k) / total)
 
 
 @kernel
 def combine(
-    experts: np.ndarray, state: np.ndarray, logs: np.ndarray, pools: np.ndarray, out: np.ndarray
+    n: int, n_classes: int, width: int, said: int, state: int, logs: int, pools: int, out: int
 ) -> None:
-    """Mix experts, shape (experts, classes), into `out`, with what is between in `pools`.
+    """Mix `n` experts into `out`, with what is between in `pools`.
 
-    The experts are floored in place. `logs` gets their logarithms, and that of the fixed share.
-    `pools` gets the tempered fixed share, the log-linear pool and the first expert.
+    All are addresses of float64, of rows of `width` but for the state, of which the first
+    `n_classes` are used. The experts, in `said`, are floored in place. `logs` gets their
+    logarithms, and that of the fixed share. `pools` gets the tempered fixed share, the log-linear
+    pool and the first expert.
     """
-    n, n_classes = experts.shape
+    columns = max(n, N_LAST)
+    weights, exponents = place(state, columns, WEIGHTS), place(state, columns, EXPONENTS)
+    last = place(state, columns, LAST)
+    inverse = f64(place(state, columns, INVERSE), 0)
     for e in range(n):
+        expert, logarithms = place(said, width, e), place(logs, width, e)
         total = 0.0
         for k in range(n_classes):
-            experts[e, k] = max(experts[e, k], FLOOR / n_classes)
-            total += experts[e, k]
+            put_f64(expert, k, max(f64(expert, k), FLOOR / n_classes))
+            total += f64(expert, k)
         for k in range(n_classes):
-            experts[e, k] /= total
-            logs[e, k] = math.log(experts[e, k])
+            put_f64(expert, k, f64(expert, k) / total)
+            put_f64(logarithms, k, math.log(f64(expert, k)))
+    tempered, pooled, first = pools, place(pools, width, 1), place(pools, width, 2)
     for k in range(n_classes):
-        mixed, pooled = 0.0, 0.0
+        mixed, product = 0.0, 0.0
         for e in range(n):
-            mixed += state[WEIGHTS, e] * experts[e, k]
-            pooled += state[EXPONENTS, e] * logs[e, k]
-        logs[n, k] = math.log(mixed)
-        pools[0, k] = state[INVERSE, 0] * logs[n, k]
-        pools[1, k] = pooled
-        pools[2, k] = experts[0, k]
-    normalize(pools[0])
-    normalize(pools[1])
+            mixed += f64(weights, e) * f64(place(said, width, e), k)
+            product += f64(exponents, e) * f64(place(logs, width, e), k)
+        logarithm = math.log(mixed)
+        put_f64(place(logs, width, n), k, logarithm)
+        put_f64(tempered, k, inverse * logarithm)
+        put_f64(pooled, k, product)
+        put_f64(first, k, f64(said, k))
+    normalize(tempered, n_classes)
+    normalize(pooled, n_classes)
     total = 0.0
     for k in range(n_classes):
-        out[k] = 0.0
+        mixed = 0.0
         for i in range(N_LAST):
-            out[k] += state[LAST, i] * pools[i, k]
-        total += out[k]
+            mixed += f64(last, i) * f64(place(pools, width, i), k)
+        put_f64(out, k, mixed)
+        total += mixed
     for k in range(n_classes):
-        out[k] /= total
+        put_f64(out, k, f64(out, k) / total)
 
 
-@kernel
-def share(weights: np.ndarray, n: int, chances: np.ndarray, label: int) -> None:
+@inlined
+def share(weights: int, n: int, width: int, chances: int, label: int) -> None:
     """Let fixed-share weights learn from what was predicted of a class."""
     total = 0.0
     for e in range(n):
-        weights[e] *= chances[e, label]
-        total += weights[e]
+        put_f64(weights, e, f64(weights, e) * f64(place(chances, width, e), label))
+        total += f64(weights, e)
     for e in range(n):
-        weights[e] = (1.0 - SHARE_RATE) * weights[e] / total + SHARE_RATE / n
+        put_f64(weights, e, (1.0 - SHARE_RATE) * f64(weights, e) / total + SHARE_RATE / n)
+
+
+@inlined
+def descend(
+    exponent: int, squares: int, pool: int, logs: int, n_classes: int, label: int, least: float
+) -> None:
+    """Move an exponent against the gradient of log loss, by the sum of the gradients' squares."""
+    gradient = -f64(logs, label)
+    for k in range(n_classes):
+        gradient += f64(pool, k) * f64(logs, k)
+    put_f64(squares, 0, f64(squares, 0) + gradient * gradient)
+    moved = f64(exponent, 0) - STEP * gradient / math.sqrt(1.0 + f64(squares, 0))
+    put_f64(exponent, 0, min(max(moved, least), LARGEST_EXPONENT))
 
 
 @kernel
 def learn(
-    experts: np.ndarray, state: np.ndarray, logs: np.ndarray, pools: np.ndarray, label: int
+    n: int, n_classes: int, width: int, said: int, state: int, logs: int, pools: int, label: int
 ) -> None:
     """Let the mixture learn from a class, after `combine`."""
-    n, n_classes = experts.shape
-    for e in range(n + 1):
-        # The gradient of log loss in an exponent: mean of the logarithm less that of the class.
-        pool = pools[0] if e == n else pools[1]
-        gradient = -logs[e, label]
-        for k in range(n_classes):
-            gradient += pool[k] * logs[e, k]
-        if e == n:
-            state[INVERSE, 1] += gradient * gradient
-            moved = state[INVERSE, 0] - STEP * gradient / math.sqrt(1.0 + state[INVERSE, 1])
-            state[INVERSE, 0] = min(max(moved, 0.05), LARGEST_EXPONENT)
-        else:
-            state[SQUARES, e] += gradient * gradient
-            moved = state[EXPONENTS, e] - STEP * gradient / math.sqrt(1.0 + state[SQUARES, e])
-            state[EXPONENTS, e] = min(max(moved, -1.0), LARGEST_EXPONENT)
-    share(state[WEIGHTS], n, experts, label)
-    share(state[LAST], N_LAST, pools, label)
+    columns = max(n, N_LAST)
+    exponents, squares = place(state, columns, EXPONENTS), place(state, columns, SQUARES)
+    pooled = place(pools, width, 1)
+    for e in range(n):
+        own = place(logs, width, e)
+        descend(exponents + 8 * e, squares + 8 * e, pooled, own, n_classes, label, LEAST_EXPONENT)
+    inverse, mixed = place(state, columns, INVERSE), place(logs, width, n)
+    descend(inverse, inverse + 8, pools, mixed, n_classes, label, LEAST_INVERSE)
+    share(place(state, columns, WEIGHTS), n, width, said, label)
+    share(place(state, columns, LAST), np.int64(N_LAST), width, pools, label)

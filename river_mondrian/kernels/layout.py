@@ -142,7 +142,22 @@ RING = 37
 ROOT_FORGETS = 38
 GAINS = 39
 DIM_WEIGHTS = 40
-FOREST_WIDTH = 41
+# Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
+# the posteriors say, the mixture's state and what is between, the result, the values predicted
+# last; and the numbers of samples at which these were predicted and walked, or -1.
+PATHS = 41
+LENGTHS = 42
+STEPS = 43
+FOUND = 44
+STATE = 45
+LOGS = 46
+POOLED = 47
+OUT = 48
+LAST_VALUES = 49
+PREDICTED = 50
+WALKED = 51
+CANDIDATES = 52
+FOREST_WIDTH = 53
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

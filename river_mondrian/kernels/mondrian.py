@@ -232,11 +232,8 @@ def hang(forest: int, tree: int, ref: int) -> None:
 
 
 @inlined
-def draw_dim(tree: int, lower: int, upper: int, n_dims: int, rate: float, weights: int) -> int:
-    """Draw the dimension of a cut by the sides of its box, whose sum is the rate.
-
-    Sides are multiplied by the float64 at the address `weights`, unless that is 0.
-    """
+def draw_dim(tree: int, lower: int, upper: int, n_dims: int, rate: float) -> int:
+    """Draw the dimension of a cut by the sides of its box, whose sum is the rate."""
     threshold = uniform(tree) * rate
     dim = 0
     passed = 0.0
@@ -244,7 +241,7 @@ def draw_dim(tree: int, lower: int, upper: int, n_dims: int, rate: float, weight
         side = f32(upper, d) - f32(lower, d)
         if side > 0.0:
             dim = d
-            passed += side if weights == 0 else f64(weights, d) * side
+            passed += side
             if passed > threshold:
                 break
     return dim
@@ -342,7 +339,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     if time >= f64(tree, LIFETIME) - tau:
         put_i32(node, DIM, SETTLED)
         return math.inf
-    dim = draw_dim(tree, lower, upper, n_dims, rate, np.int64(0))
+    dim = draw_dim(tree, lower, upper, n_dims, rate)
     cut = uniform_cut(tree, f32(lower, dim), f32(upper, dim))
     part_leaf(forest, t, j, dim, cut, time, tau)
     return time
