@@ -125,10 +125,11 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         super()._finish()
         shared = self.shared
         n_trees, capacity = len(self.trees), int(shared[at.CLASS_CAPACITY])
-        self.scratch = {
+        self.scratch: dict[int, NDArray[Any]] = {
             at.PATHS: np.zeros((n_trees, adaptive.PATH_WORDS)),
             at.LENGTHS: np.zeros((2, n_trees)),
             at.STEPS: np.zeros((adaptive.PATH_WORDS, adaptive.STEP_WORDS)),
+            at.SUMS: np.zeros((adaptive.N_EXPERTS, capacity), dtype=np.float32),
             at.FOUND: np.zeros((adaptive.N_EXPERTS, capacity)),
             at.LOGS: np.zeros((adaptive.N_EXPERTS + 1, capacity)),
             at.POOLED: np.zeros((experts.N_LAST, capacity)),
@@ -311,8 +312,6 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
     def _begin(self, t: int, first: int) -> None:
         self.starts[t] = self.cursor = first
-        for arena in (self.nodes, self.counts):
-            arena.trim(t, 0)
         self.trees[t, [at.N_ROWS, at.N_COUNTS]] = 0
         self._reserve_rows(t, GROWTH, GROWTH)
         adaptive.begin(self.address, t)
@@ -371,6 +370,10 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         same = self._of_role(self.role)
         roles[self.slot] = self.role
         self.ages[self.slot] = self.n_samples
+        # A larger tree may have been there before.
+        self.nodes.trim(self.slot, int(self.trees[self.slot, at.N_ROWS]) + GROWTH)
+        self.counts.trim(self.slot, int(self.trees[self.slot, at.N_COUNTS]) + GROWTH)
+        self._reserve_rows(self.slot, GROWTH, GROWTH)
         if len(same) < (self.n_long if self.role == adaptive.LONG else self.n_recent):
             self.slot = int(self._of_role(adaptive.IDLE)[0])
         else:

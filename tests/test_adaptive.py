@@ -57,7 +57,8 @@ def posteriors(trees, slot, x):
     """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
     path = np.empty(adaptive.DEEPEST + 1, np.int64)
     steps = np.empty((adaptive.DEEPEST + 1, adaptive.STEP_WORDS))
-    found = np.zeros((adaptive.N_POSTERIORS, int(trees.shared[at.CLASS_CAPACITY])))
+    shape = (adaptive.N_POSTERIORS, int(trees.shared[at.CLASS_CAPACITY]))
+    found = np.zeros(shape, dtype=np.float32)
     row = np.ascontiguousarray(x, dtype=np.float32)
     n = adaptive.path_to(trees.address, slot, row.ctypes.data, path.ctypes.data)
     adaptive.predict_tree(

@@ -72,6 +72,7 @@ from .layout import (
     STATE,
     STATS,
     STEPS,
+    SUMS,
     WALK_END,
     WALK_POINT,
     WALK_REF,
@@ -89,6 +90,8 @@ from .memory import (
     put_f64,
     put_i32,
     put_i64,
+    put_single,
+    single,
 )
 from .mondrian import (
     LANES,
@@ -125,7 +128,8 @@ GROWTHS = (1.0, 1.0 / 0.95, 1.0 / 0.7)
 # Unit at which a memory is scaled back.
 LARGEST_UNIT = 1e15
 
-# Dirichlet prior and prior probability to stop, of the three weightings.
+# Dirichlet prior and prior probability to stop, of the three weightings. The first memory says the
+# same in the last two.
 PRIORS = (0.5, 0.05, 0.05)
 STOP_PRIORS = (0.5, 0.1, 0.1)
 N_WEIGHTINGS = 3
@@ -318,19 +322,17 @@ def wait(forest: int, t: int, ref: int) -> None:
         p = i32(link_at(forest, p, t), 0)
 
 
-# A candidate: its dimension and cut, the numbers of points at its sides, and the sums of squares
-# of the classes there and in both.
+# A candidate: its dimension and cut; behind all of them are the numbers of points of each class at
+# its sides, and of those of which the value is missing.
 CANDIDATE_DIM = 0
 CANDIDATE_CUT = 1
-SIZES = 2
-SQUARES = 4
-ALL_SQUARES = 6
-CANDIDATE_WORDS = 7
+CANDIDATE_WORDS = 2
+N_SIDES = 3
 
 
 def scratch_words(n_dims: int, n_classes: int, n_candidates: int) -> int:
     """Return how many words `draw_guided` needs."""
-    return n_dims + 2 * n_classes + n_candidates * (CANDIDATE_WORDS + 2 * n_classes)
+    return n_dims + 2 * n_classes + n_candidates * (CANDIDATE_WORDS + N_SIDES * n_classes)
 
 
 @inlined
@@ -359,24 +361,19 @@ def search(sums: int, n: int, threshold: float) -> int:
 
 
 @inlined
-def put_aside(candidate: int, classes: int, others: int, side: int, k: int) -> None:
-    """Count a point of a class at a side of a candidate."""
-    n = f64(classes, k)
-    put_f64(candidate, SIZES + side, f64(candidate, SIZES + side) + 1.0)
-    put_f64(candidate, SQUARES + side, f64(candidate, SQUARES + side) + 2.0 * n + 1.0)
-    both = n + f64(others, k)
-    put_f64(candidate, ALL_SQUARES, f64(candidate, ALL_SQUARES) + 2.0 * both + 1.0)
-    put_f64(classes, k, n + 1.0)
-
-
-@inlined
-def gain_of(candidate: int) -> float:
-    """Return the Gini gain of a candidate, times its number of points."""
-    n_left, n_right = f64(candidate, SIZES), f64(candidate, SIZES + 1)
+def gain_of(left: int, right: int, n_classes: int) -> float:
+    """Return the Gini gain of a cut, times the number of points, from the classes at its sides."""
+    n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(n_classes):
+        a, b = f64(left, k), f64(right, k)
+        n_left += a
+        n_right += b
+        squares_left += a * a
+        squares_right += b * b
+        squares += (a + b) * (a + b)
     if n_left == 0.0 or n_right == 0.0:
         return 0.0
-    apart = f64(candidate, SQUARES) / n_left + f64(candidate, SQUARES + 1) / n_right
-    return apart - f64(candidate, ALL_SQUARES) / (n_left + n_right)
+    return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
 
 @kernel
@@ -395,21 +392,21 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     numbers = i64(forest, CANDIDATES) + 8 * n_dims
     present = numbers + 8 * i64(forest, CLASS_CAPACITY)
     candidates = present + 8 * i64(forest, CLASS_CAPACITY)
+    tables = candidates + 8 * CANDIDATE_WORDS * m
     width = min(i64(forest, N_CLASSES), count)
-    size = 8 * (CANDIDATE_WORDS + 2 * width)
     sums = i64(forest, CANDIDATES)
     weights = i64(forest, DIM_WEIGHTS) if i64(forest, N_CANDIDATES) > 1 else np.int64(0)
     total = sum_sides(lower, upper, n_dims, weights, sums)
     for c in range(m):
-        candidate = candidates + size * c
+        candidate = candidates + 8 * CANDIDATE_WORDS * c
         d = search(sums, n_dims, uniform(tree) * total)
         # Rounding may have reached the end, where sides can be empty.
         while not f32(upper, d) > f32(lower, d):
             d -= 1
         put_i64(candidate, CANDIDATE_DIM, d)
         put_f64(candidate, CANDIDATE_CUT, uniform_cut(tree, f32(lower, d), f32(upper, d)))
-        for w in range(SIZES, CANDIDATE_WORDS + 2 * width):
-            put_f64(candidate, w, 0.0)
+    for w in range(m * N_SIDES * width):
+        put_f64(tables, w, 0.0)
     n_present = 0
     step = max(1, count // GAIN_SAMPLE)
     p = i32(node, LEFT)
@@ -422,25 +419,25 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
                 put_i64(present, n_present, label)
                 n_present += 1
                 put_i64(numbers, label, n_present)
-            k = i64(numbers, label) - 1
+            place = i64(numbers, label) - 1
             for c in range(m):
-                candidate = candidates + size * c
-                left = candidate + 8 * CANDIDATE_WORDS
-                right = left + 8 * width
+                candidate = candidates + 8 * CANDIDATE_WORDS * c
                 v = f32(x, i64(candidate, CANDIDATE_DIM))
-                if v <= f64(candidate, CANDIDATE_CUT):
-                    put_aside(candidate, left, right, np.int64(0), k)
-                elif v == v:
-                    put_aside(candidate, right, left, np.int64(1), k)
+                # Without a branch, which could not be foreseen.
+                side = np.int64(v > f64(candidate, CANDIDATE_CUT)) + 2 * np.int64(v != v)
+                k = place + width * side
+                put_f64(tables, k, f64(tables, k) + 1.0)
+                place += N_SIDES * width
         i += 1
         p = i32(link_at(forest, p, t), 0)
     for k in range(n_present):
         put_i64(numbers, i64(present, k), np.int64(0))
     best, most = candidates, -1.0
     for c in range(m):
-        gain = gain_of(candidates + size * c)
+        left = tables + 8 * N_SIDES * width * c
+        gain = gain_of(left, left + 8 * width, n_present)
         if gain > most:
-            best, most = candidates + size * c, gain
+            best, most = candidates + 8 * CANDIDATE_WORDS * c, gain
     dim = i64(best, CANDIDATE_DIM)
     gains = i64(forest, GAINS) + 8 * n_dims * t
     put_f64(gains, dim, f64(gains, dim) + max(most, 0.0) * step)
@@ -602,16 +599,20 @@ def weigh(forest: int, t: int, path: int, n: int, label: int, own: int) -> None:
             continue
         row = row_of(forest, tree, node_at(forest, tree, ref))
         total = 0.0
+        deep = chance(forest, row, label, 0, PRIORS[1])
         for m in range(N_MEMORIES):
-            chances[m] = f32(row, SHARES + m) * chance(forest, row, label, m, PRIORS[-1])
+            own = deep if m == 0 else chance(forest, row, label, m, PRIORS[1])
+            chances[m] = f32(row, SHARES + m) * own
             total += chances[m]
+        kept = (1.0 - SHARE_RATE) / total
         for m in range(N_MEMORIES):
-            share = (1.0 - SHARE_RATE) * chances[m] / total + SHARE_RATE / N_MEMORIES
-            put_f32(row, SHARES + m, share)
+            put_f32(row, SHARES + m, kept * chances[m] + SHARE_RATE / N_MEMORIES)
         for v in range(N_WEIGHTINGS):
             here = total
-            if v < N_WEIGHTINGS - 1:
-                here = chance(forest, row, label, 0, PRIORS[v])
+            if v == 0:
+                here = chance(forest, row, label, 0, PRIORS[0])
+            elif v == 1:
+                here = deep
             if i < n - 1:
                 stop = f32(row, STOPS + v)
                 mixed = stop * here + (1.0 - stop) * below[v]
@@ -710,14 +711,14 @@ STEP_WORDS = OF_MEMORIES + N_MEMORIES
 
 @inlined
 def add_to(out: int, k: int, weight: float) -> None:
-    """Add to the k-th float64 behind an address."""
-    put_f64(out, k, f64(out, k) + weight)
+    """Add to the k-th number of a posterior."""
+    put_f32(out, k, f32(out, k) + weight)
 
 
 @inlined
 def posterior_of(forest: int, found: int, e: int) -> int:
     """Return the address of a posterior."""
-    return found + 8 * i64(forest, CLASS_CAPACITY) * e
+    return found + 4 * i64(forest, CLASS_CAPACITY) * e
 
 
 @inlined
@@ -789,32 +790,37 @@ def add_row(
 ) -> None:
     """Add a row's part to all posteriors; the HNSP's is of c and of the presence of classes."""
     row = i64(step, ROW)
-    of_noisy, of_deep = f64(step, OF_CLASSES), f64(step, OF_CLASSES + 1)
-    of_all, of_later = f64(step, OF_MEMORIES), f64(step, OF_MEMORIES + 1)
-    of_latest = f64(step, OF_MEMORIES + 2)
-    noisy, deep = PRIORS[0] * of_noisy, PRIORS[1] * of_deep
-    mixed = of_all + of_later * f32(row, UNITS + 1) + of_latest * f32(row, UNITS + 2)
-    mixed *= PRIORS[2]
+    nothing, c_weight = np.float32(0.0), np.float32(of_c)
+    presence = np.float32(of_presence)
+    of_noisy, of_deep = np.float32(f64(step, OF_CLASSES)), np.float32(f64(step, OF_CLASSES + 1))
+    of_all = np.float32(f64(step, OF_MEMORIES))
+    of_later = np.float32(f64(step, OF_MEMORIES + 1))
+    of_latest = np.float32(f64(step, OF_MEMORIES + 2))
+    noisy = np.float32(PRIORS[0] * f64(step, OF_CLASSES))
+    deep = np.float32(PRIORS[1] * f64(step, OF_CLASSES + 1))
+    prior = 0.0
+    for m in range(N_MEMORIES):
+        prior += f64(step, OF_MEMORIES + m) * f32(row, UNITS + m)
+    mixed = np.float32(PRIORS[2] * prior)
     classes, later = classes_at(forest, row, 0), classes_at(forest, row, 1)
     latest = classes_at(forest, row, 2)
     counted = classes if ends else classes_at(forest, row, N_MEMORIES)
-    exact = posterior_of(forest, found, 0)
     first, second = posterior_of(forest, found, 1), posterior_of(forest, found, 2)
     third = posterior_of(forest, found, 3)
     # What is there of classes to come is not read.
     for k in range(i64(forest, CLASS_CAPACITY)):
-        seen = f32(classes, k)
-        own = of_c * abs(f32(counted, k)) + (of_presence if seen > 0.0 else 0.0)
-        add_to(exact, k, own)
-        add_to(first, k, of_noisy * seen + noisy)
-        add_to(second, k, of_deep * seen + deep)
-        memories = of_all * seen + of_later * f32(later, k) + of_latest * f32(latest, k)
-        add_to(third, k, memories + mixed)
+        seen = single(classes, k)
+        own = c_weight * abs(single(counted, k)) + (presence if seen > nothing else nothing)
+        put_single(found, k, single(found, k) + own)
+        put_single(first, k, single(first, k) + of_noisy * seen + noisy)
+        put_single(second, k, single(second, k) + of_deep * seen + deep)
+        memories = of_all * seen + of_later * single(later, k) + of_latest * single(latest, k)
+        put_single(third, k, single(third, k) + memories + mixed)
 
 
 @kernel
 def predict_tree(forest: int, t: int, x: int, path: int, n: int, steps: int, found: int) -> None:
-    """Add a tree's posteriors for a scaled sample to `found`, rows of CLASS_CAPACITY.
+    """Add a tree's posteriors for a scaled sample to `found`, rows of CLASS_CAPACITY float32.
 
     The first is the HNSP, which integrates over branching off (Algorithm 8); the others follow the
     sample to its leaf. `steps` has room for `n` steps.
@@ -864,24 +870,24 @@ def find(forest: int, row: int) -> None:
     the second.
     """
     walk_all(forest, row)
-    found, steps = i64(forest, FOUND), i64(forest, STEPS)
+    found, sums, steps = i64(forest, FOUND), i64(forest, SUMS), i64(forest, STEPS)
     width = N_POSTERIORS * i64(forest, CLASS_CAPACITY)
     for k in range(2 * width):
-        put_f64(found, k, 0.0)
+        put_f32(sums, k, 0.0)
     n_long, n_recent = 0, 0
     for t in range(i64(forest, N_TREES)):
         n = i64(i64(forest, LENGTHS), t)
         if n > 0:
             tree = tree_at(forest, t)
             is_recent = i64(tree, ROLE) == RECENT
-            out = found + 8 * width if is_recent else found
+            out = sums + 4 * width if is_recent else sums
             predict_tree(forest, t, row + i64(tree, OFFSET), path_in(forest, t), n, steps, out)
             n_recent += 1 if is_recent else 0
             n_long += 0 if is_recent else 1
     for k in range(width):
-        put_f64(found, k, f64(found, k) / n_long if n_long > 0 else 0.0)
-        others = f64(found, width + k) / n_recent if n_recent > 0 else f64(found, k)
-        put_f64(found, width + k, others)
+        own = f32(sums, k) / n_long if n_long > 0 else 0.0
+        put_f64(found, k, own)
+        put_f64(found, width + k, f32(sums, width + k) / n_recent if n_recent > 0 else own)
 
 
 @kernel

@@ -144,7 +144,8 @@ GAINS = 39
 DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
-# last; and the numbers of samples at which these were predicted and walked, or -1.
+# last; the numbers of samples at which these were predicted and walked, or -1; candidates for a
+# cut; and sums of posteriors.
 PATHS = 41
 LENGTHS = 42
 STEPS = 43
@@ -157,7 +158,8 @@ LAST_VALUES = 49
 PREDICTED = 50
 WALKED = 51
 CANDIDATES = 52
-FOREST_WIDTH = 53
+SUMS = 53
+FOREST_WIDTH = 54
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

@@ -103,8 +103,8 @@ def address_of(function: Callable[..., Any], signature: str) -> int:
     return int(compiled.address)
 
 
-def _loader(word: types.Type) -> Any:
-    """Make an intrinsic that reads the i-th word behind an address."""
+def _loader(word: types.Type, wide: types.Type) -> Any:
+    """Make an intrinsic that reads the i-th word behind an address as a wide number."""
 
     @intrinsic
     def load(typingctx: Any, address: Any, i: Any) -> Any:
@@ -113,14 +113,13 @@ def _loader(word: types.Type) -> Any:
             found = builder.load(pointer, align=_ALIGNMENT)
             return context.cast(builder, found, word, signature.return_type)
 
-        wide = types.float64 if word in (types.float32, types.float64) else types.int64
         return wide(types.int64, types.int64), codegen
 
     return load
 
 
-def _storer(word: types.Type) -> Any:
-    """Make an intrinsic that writes the i-th word behind an address."""
+def _storer(word: types.Type, wide: types.Type) -> Any:
+    """Make an intrinsic that writes a wide number to the i-th word behind an address."""
 
     @intrinsic
     def store(typingctx: Any, address: Any, i: Any, value: Any) -> Any:
@@ -130,7 +129,6 @@ def _storer(word: types.Type) -> Any:
             builder.store(value, pointer, align=_ALIGNMENT)
             return context.get_dummy_value()
 
-        wide = types.float64 if word in (types.float32, types.float64) else types.int64
         return types.void(types.int64, types.int64, wide), codegen
 
     return store
@@ -143,10 +141,14 @@ def _word_pointer(context: Any, builder: Any, word: types.Type, args: Any) -> An
 
 # Reading and writing the i-th word behind an address. Integers are int64 and reals float64 to the
 # kernels, whatever the width in memory.
-i64, put_i64 = _loader(types.int64), _storer(types.int64)
-i32, put_i32 = _loader(types.int32), _storer(types.int32)
-f64, put_f64 = _loader(types.float64), _storer(types.float64)
-f32, put_f32 = _loader(types.float32), _storer(types.float32)
+i64, put_i64 = _loader(types.int64, types.int64), _storer(types.int64, types.int64)
+i32, put_i32 = _loader(types.int32, types.int64), _storer(types.int32, types.int64)
+f64, put_f64 = _loader(types.float64, types.float64), _storer(types.float64, types.float64)
+f32, put_f32 = _loader(types.float32, types.float64), _storer(types.float32, types.float64)
+
+# Single precision as it is, for loops over vectors of it: twice as many fit a register.
+single = _loader(types.float32, types.float32)
+put_single = _storer(types.float32, types.float32)
 
 
 @intrinsic
