@@ -45,7 +45,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
       off, and three by context-tree weighting[^2], of which one prefers shallow nodes and one
       mixes the memories. They are mixed by their progressive log loss, by fixed share[^3] with a
       temperature, and in a log-linear pool.
-    - As many trees again know the last 1,000 samples only, and join the mixture.
+    - As many trees again know the last 1,000 samples only. They join the mixture, alone and
+      together with the others.
     - A drift detector watches the error. Where that increases, all trees are built anew of the
       samples since.
     - Memory is bounded by `max_samples`.
@@ -177,7 +178,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         if self._trees is None:
             return {}
         state = self._trees.state
-        names = [f"{name}, {of}" for of in ("all", "recent") for name in EXPERTS]
+        names = [f"{name}, {of}" for of in ("all", "recent", "both") for name in EXPERTS]
         found = dict(zip(names, state[experts.WEIGHTS, : len(names)].tolist(), strict=True))
         last = ("fixed share", "log-linear pool", "HNSP as it is")
         return found | dict(zip(last, state[experts.LAST, : len(last)].tolist(), strict=True))

@@ -134,13 +134,15 @@ PRIORS = (0.5, 0.05, 0.05)
 STOP_PRIORS = (0.5, 0.1, 0.1)
 N_WEIGHTINGS = 3
 N_POSTERIORS = 1 + N_WEIGHTINGS
-# Those of trees of all samples, and of recent ones.
-N_EXPERTS = 2 * N_POSTERIORS
+# Those of trees of all samples, of recent ones, and of both.
+N_EXPERTS = 3 * N_POSTERIORS
 
 # Share that the memories of a node exchange at each visit, and the bounds of a stop probability.
 SHARE_RATE = 0.02
 LEAST_STOP = 1e-4
 
+# How often the dimension of a candidate is drawn again where another has it already.
+TRIES = 4
 # Points of a block on which candidates are compared.
 GAIN_SAMPLE = 256
 # Path length at which a walk stops.
@@ -336,7 +338,7 @@ def scratch_words(n_dims: int, n_classes: int, n_candidates: int) -> int:
 
 
 @inlined
-def sum_sides(lower: int, upper: int, n_dims: int, weights: int, sums: int) -> float:
+def sum_sides(lower: int, upper: int, n_dims: int, weights: int, sums: int) -> None:
     """Write the sums of a box's sides up to each dimension, times weights if there are any."""
     total = 0.0
     for d in range(n_dims):
@@ -344,7 +346,6 @@ def sum_sides(lower: int, upper: int, n_dims: int, weights: int, sums: int) -> f
         if side > 0.0:
             total += side if weights == 0 else side * f64(weights, d)
         put_f64(sums, d, total)
-    return total
 
 
 @inlined
@@ -376,6 +377,24 @@ def gain_of(left: int, right: int, n_classes: int) -> float:
     return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
 
+@inlined
+def draw_another(tree: int, sums: int, n_dims: int, candidates: int, c: int, tries: int) -> int:
+    """Draw the dimension of the c-th candidate by its side, again where another has that already.
+
+    After so many tries it keeps what is drawn.
+    """
+    total = f64(sums, n_dims - 1)
+    d = search(sums, n_dims, uniform(tree) * total)
+    for _ in range(tries):
+        drawn = False
+        for e in range(c):
+            drawn |= i64(candidates + 8 * CANDIDATE_WORDS * e, CANDIDATE_DIM) == d
+        if not drawn:
+            break
+        d = search(sums, n_dims, uniform(tree) * total)
+    return d
+
+
 @kernel
 def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     """Draw candidates of a block's first cut; returns the one with the largest Gini gain.
@@ -396,10 +415,12 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     width = min(i64(forest, N_CLASSES), count)
     sums = i64(forest, CANDIDATES)
     weights = i64(forest, DIM_WEIGHTS) if i64(forest, N_CANDIDATES) > 1 else np.int64(0)
-    total = sum_sides(lower, upper, n_dims, weights, sums)
+    sum_sides(lower, upper, n_dims, weights, sums)
+    # Among many dimensions more of them are worth more than several cuts of one.
+    tries = TRIES if n_dims > 2 * i64(forest, N_CANDIDATES) else 0
     for c in range(m):
         candidate = candidates + 8 * CANDIDATE_WORDS * c
-        d = search(sums, n_dims, uniform(tree) * total)
+        d = draw_another(tree, sums, n_dims, candidates, c, tries)
         # Rounding may have reached the end, where sides can be empty.
         while not f32(upper, d) > f32(lower, d):
             d -= 1
@@ -866,8 +887,8 @@ def is_last(forest: int, values: int) -> bool:
 def find(forest: int, row: int) -> None:
     """Average the posteriors of the trees of each role, with the ways down the trees.
 
-    First those of all samples, then of recent ones; the first stand in where there are no trees of
-    the second.
+    First those of all samples, then of recent ones, where the first stand in if there are no such
+    trees; then the mean of both.
     """
     walk_all(forest, row)
     found, sums, steps = i64(forest, FOUND), i64(forest, SUMS), i64(forest, STEPS)
@@ -887,7 +908,9 @@ def find(forest: int, row: int) -> None:
     for k in range(width):
         own = f32(sums, k) / n_long if n_long > 0 else 0.0
         put_f64(found, k, own)
-        put_f64(found, width + k, f32(sums, width + k) / n_recent if n_recent > 0 else own)
+        others = f32(sums, width + k) / n_recent if n_recent > 0 else own
+        put_f64(found, width + k, others)
+        put_f64(found, 2 * width + k, 0.5 * (own + others))
 
 
 @kernel
