@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import adaptive, experts
+from .kernels import adaptive, experts, mondrian
 from .kernels import layout as at
 from .kernels.hnsp import put_label
 from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
@@ -29,6 +29,10 @@ BUILD_EVERY = 4
 
 # Rows for which room is made at once where a tree is being built.
 GROWTH = 4 * adaptive.ROOM
+
+# What learning a sample tells besides an input that is too large.
+RIGHT_CLASS = -1
+WRONG_CLASS = -2
 
 # Start of a tree that holds no sample.
 NEVER = 2**62
@@ -155,11 +159,11 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
     def _forget_predicted(self) -> None:
         """Let no sample count as predicted, since the trees have changed."""
-        self.shared[[at.PREDICTED, at.WALKED]] = -1
+        self.shared[at.PREDICTED] = -1
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.PREDICTED, at.WALKED, *self.scratch]
+        derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.PREDICTED, *self.scratch]
         state["shared"][derived] = 0
         return state
 
@@ -198,48 +202,32 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         Returns RIGHT_CLASS or WRONG_CLASS, as it would have been predicted, or the dimension whose
         value is too large; then nothing has changed.
         """
+        bad = self.predict()
+        if bad >= 0:
+            return bad
         n = self.n_samples
         point = n % self.ring
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
         if n >= self.ring:
             self._let_go(n - self.ring)
+        said = WRONG_CLASS
+        if not is_new and adaptive.score(self.address, label):
+            said = RIGHT_CLASS
         if self.warm_up is not None and self._doubles():
-            said = self._score(label, is_new)
             put_label(self.address, label, point)
-            bad = self._learn_by_rebuilding() if said < 0 else said
-            return said if bad < 0 else bad
-        said = self._extend_by(label, is_new)
-        while said <= adaptive.NEEDS_ROOM:
-            self._reserve_rows(adaptive.NEEDS_ROOM - said, GROWTH, GROWTH)
-            said = self._extend_by(label, is_new)
-        if said < 0:
-            self.n_samples = n + 1
-            self.n_points = max(self.n_points, point + 1)
-            self._plan()
-            if n % BUILD_EVERY == 0:
-                self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
-        return said
-
-    def _score(self, label: int, is_new: bool) -> int:
-        """Let the mixture learn the class of the sample in `values`; returns as `learn` does."""
-        said: int = adaptive.score(
-            self.address, self.values_address, self.row_address, label, is_new, self.n_samples
-        )
-        return said
-
-    def _extend_by(self, label: int, is_new: bool) -> int:
-        """Let the mixture and the trees learn the sample in `values`, if they have room."""
-        said: int = adaptive.learn_one(
-            self.address,
-            self.values_address,
-            self.row_address,
-            label,
-            is_new,
-            self.n_samples,
-            SPLIT_BUDGET,
-            self.n_samples - self.cursor,
-        )
+            self._learn_by_rebuilding()
+            return said
+        while (t := adaptive.store(self.address, self.values_address, label, point)) != at.NONE:
+            self._reserve_rows(t, GROWTH, GROWTH)
+        mondrian.extend(self.address, 0, len(self.trees), mondrian.LANES)
+        self.n_samples = n + 1
+        self.n_points = max(self.n_points, point + 1)
+        adaptive.see_all(self.address, point, n - self.cursor)
+        adaptive.split_all(self.address, SPLIT_BUDGET, point)
+        self._plan()
+        if n % BUILD_EVERY == 0:
+            self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
         return said
 
     # Building anew.
@@ -349,7 +337,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
                 self.trees[t, at.ROLE] = adaptive.SPLITS
         elif stage == adaptive.SPLITS:
             self._reserve_rows(t, GROWTH, GROWTH)
-            budget = adaptive.split_queued(self.address, t, budget, -1, False)
+            budget = adaptive.split_queued(self.address, t, budget, at.NONE)
             if self.trees[t, at.QUEUE] == at.NONE:
                 self.trees[t, at.ROLE] = adaptive.REPLAYS
                 self.cursor = int(self.starts[t])

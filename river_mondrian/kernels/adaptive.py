@@ -76,7 +76,6 @@ from .layout import (
     WALK_END,
     WALK_POINT,
     WALK_REF,
-    WALKED,
 )
 from .memory import (
     f32,
@@ -94,10 +93,8 @@ from .memory import (
     single,
 )
 from .mondrian import (
-    LANES,
     START,
     distance_to,
-    extend,
     linear_dimension,
     new_leaf,
     part_leaf,
@@ -150,11 +147,6 @@ DEEPEST = 512
 PATH_WORDS = DEEPEST + 1
 # Rows that a call may need in a tree.
 ROOM = 64
-
-# What learning a sample tells besides an input that is too large.
-RIGHT_CLASS = -1
-WRONG_CLASS = -2
-NEEDS_ROOM = -3
 
 # RIGHT of the last leaf in a tree's queue.
 LAST = -2
@@ -465,7 +457,7 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     return dim, f64(best, CANDIDATE_CUT)
 
 
-@kernel
+@inlined
 def split(forest: int, t: int, j: int) -> bool:
     """Cut a leaf's block by a guided cut; False where it has no extent."""
     tree = tree_at(forest, t)
@@ -484,11 +476,11 @@ def split(forest: int, t: int, j: int) -> bool:
 
 
 @kernel
-def split_queued(forest: int, t: int, budget: int, last: int, shown: bool) -> int:
-    """Split leaves that wait; returns what is left of the budget.
+def split_queued(forest: int, t: int, budget: int, last: int) -> int:
+    """Split leaves that wait in a tree; returns what is left of the budget.
 
-    A split costs its number of points. Where the tree has been `shown` its points, the latest of
-    which is `last`, the new rows get their statistics.
+    A split costs its number of points. Where the tree has been shown its points, the latest of
+    which is `last`, the new rows get their statistics; else `last` is NONE.
     """
     tree = tree_at(forest, t)
     n_classes = i64(forest, N_CLASSES)
@@ -504,18 +496,27 @@ def split_queued(forest: int, t: int, budget: int, last: int, shown: bool) -> in
             continue
         for s in range(2):
             child = i32(node, LEFT + s)
-            if not shown:
+            if last == NONE:
                 wait(forest, t, child)
             elif child >= 0:
                 see_block(forest, t, child, last)
                 enqueue(forest, tree, child)
-        if shown:
+        if last != NONE:
             row = row_of(forest, tree, node)
             for s in range(2):
                 for k in range(n_classes):
                     if has_seen(forest, tree, i32(node, LEFT + s), k):
                         add_side(forest, row, k, LEFT + s)
     return budget
+
+
+@kernel
+def split_all(forest: int, budget: int, last: int) -> None:
+    """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
+    for t in range(i64(forest, N_TREES)):
+        tree = tree_at(forest, t)
+        if i64(tree, QUEUE) != NONE and i64(tree, ROLE) in (LONG, RECENT):
+            split_queued(forest, t, budget, last)
 
 
 @inlined
@@ -884,12 +885,18 @@ def is_last(forest: int, values: int) -> bool:
 
 
 @kernel
-def find(forest: int, row: int) -> None:
-    """Average the posteriors of the trees of each role, with the ways down the trees.
+def predict(forest: int, values: int, row: int, n: int) -> int:
+    """Predict a sample, as the trees are after `n` samples; remembers that it has.
 
-    First those of all samples, then of recent ones, where the first stand in if there are no such
-    trees; then the mean of both.
+    The posteriors of the trees of each role are averaged: of all samples, then of recent ones,
+    where the first stand in if there are no such trees; then the mean of both. Returns -1, or the
+    input that is too large.
     """
+    if i64(forest, PREDICTED) == n and is_last(forest, values):
+        return -1
+    bad = scale_into(forest, row, values)
+    if bad >= 0:
+        return bad
     walk_all(forest, row)
     found, sums, steps = i64(forest, FOUND), i64(forest, SUMS), i64(forest, STEPS)
     width = N_POSTERIORS * i64(forest, CLASS_CAPACITY)
@@ -897,12 +904,13 @@ def find(forest: int, row: int) -> None:
         put_f32(sums, k, 0.0)
     n_long, n_recent = 0, 0
     for t in range(i64(forest, N_TREES)):
-        n = i64(i64(forest, LENGTHS), t)
-        if n > 0:
+        length = i64(i64(forest, LENGTHS), t)
+        if length > 0:
             tree = tree_at(forest, t)
             is_recent = i64(tree, ROLE) == RECENT
             out = sums + 4 * width if is_recent else sums
-            predict_tree(forest, t, row + i64(tree, OFFSET), path_in(forest, t), n, steps, out)
+            x = row + i64(tree, OFFSET)
+            predict_tree(forest, t, x, path_in(forest, t), length, steps, out)
             n_recent += 1 if is_recent else 0
             n_long += 0 if is_recent else 1
     for k in range(width):
@@ -911,20 +919,6 @@ def find(forest: int, row: int) -> None:
         others = f32(sums, width + k) / n_recent if n_recent > 0 else own
         put_f64(found, width + k, others)
         put_f64(found, 2 * width + k, 0.5 * (own + others))
-
-
-@kernel
-def predict(forest: int, values: int, row: int, n: int) -> int:
-    """Predict a sample, as the trees are after `n` samples; remembers that it has.
-
-    Returns -1, or the input that is too large.
-    """
-    if i64(forest, PREDICTED) == n and is_last(forest, values):
-        return -1
-    bad = scale_into(forest, row, values)
-    if bad >= 0:
-        return bad
-    find(forest, row)
     experts.combine(
         np.int64(N_EXPERTS),
         i64(forest, N_CLASSES),
@@ -939,7 +933,6 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
     for i in range(i64(forest, INPUT_CAPACITY)):
         put_i64(last, i, i64(values, i))
     put_i64(forest, PREDICTED, n)
-    put_i64(forest, WALKED, n)
     return -1
 
 
@@ -957,32 +950,9 @@ def most_probable(forest: int) -> int:
 # Learning.
 
 
-@inlined
-def needs_room(forest: int) -> int:
-    """Return a tree that needs room before it learns, or -1."""
-    for t in range(i64(forest, N_TREES)):
-        tree = tree_at(forest, t)
-        if i64(tree, ROLE) != IDLE and (
-            i64(tree, N_ROWS) + ROOM > i64(tree, ROW_CAPACITY)
-            or i64(tree, N_COUNTS) + ROOM > i64(tree, COUNT_CAPACITY)
-        ):
-            return t
-    return -1
-
-
 @kernel
-def score(forest: int, values: int, row: int, label: int, is_new: bool, n: int) -> int:
-    """Let the mixture learn a sample's class; one that is new has not been predicted.
-
-    Returns RIGHT_CLASS or WRONG_CLASS, as it would have been predicted, or the input that is too
-    large.
-    """
-    if is_new:
-        bad = scale_into(forest, row, values)
-        return bad if bad >= 0 else WRONG_CLASS
-    bad = predict(forest, values, row, n)
-    if bad >= 0:
-        return bad
+def score(forest: int, label: int) -> bool:
+    """Let the mixture learn the class of the sample predicted last; tells whether it was right."""
     experts.learn(
         np.int64(N_EXPERTS),
         i64(forest, N_CLASSES),
@@ -993,61 +963,62 @@ def score(forest: int, values: int, row: int, label: int, is_new: bool, n: int) 
         i64(forest, POOLED),
         label,
     )
-    return RIGHT_CLASS if most_probable(forest) == label else WRONG_CLASS
+    return most_probable(forest) == label
+
+
+@inlined
+def needs_room(forest: int) -> int:
+    """Return a tree that needs room before it learns, or NONE."""
+    for t in range(i64(forest, N_TREES)):
+        tree = tree_at(forest, t)
+        if i64(tree, ROLE) != IDLE and (
+            i64(tree, N_ROWS) + ROOM > i64(tree, ROW_CAPACITY)
+            or i64(tree, N_COUNTS) + ROOM > i64(tree, COUNT_CAPACITY)
+        ):
+            return t
+    return NONE
 
 
 @kernel
-def learn_one(
-    forest: int,
-    values: int,
-    row: int,
-    label: int,
-    is_new: bool,
-    n: int,
-    budget: int,
-    backlog: int,
-) -> int:
-    """Let the mixture and all trees in use learn a sample, the `n`-th, then split what waits.
+def store(forest: int, values: int, label: int, point: int) -> int:
+    """Store the sample predicted last for all trees in use, and let its ways down them learn.
 
-    A class that is new has not been predicted. `backlog` tells how many samples are yet to be shown
-    to a tree that is being shown them. Every tree has room for `ROOM` more rows, or nothing is
-    learned. Returns as `score` does, or NEEDS_ROOM less the tree that needs it.
+    It is what `extend` lets the trees grow by. Every tree has room for `ROOM` more rows: else
+    nothing is done and the tree that needs it is returned.
     """
     needy = needs_room(forest)
-    if needy >= 0:
-        return NEEDS_ROOM - needy
-    said = score(forest, values, row, label, is_new, n)
-    if said >= 0:
-        return said
-    if is_new and (i64(forest, WALKED) != n or not is_last(forest, values)):
-        walk_all(forest, row)
-    point = n % i64(forest, RING)
+    if needy != NONE:
+        return needy
     store_values(forest, values, point)
     put_label(forest, label, point)
-    n_trees = i64(forest, N_TREES)
-    for t in range(n_trees):
+    for t in range(i64(forest, N_TREES)):
         tree = tree_at(forest, t)
-        role = i64(tree, ROLE)
         # A tree that is still given its points gets this one in its turn.
-        takes = role in (LONG, RECENT, SPLITS, REPLAYS)
+        takes = i64(tree, ROLE) in (LONG, RECENT, SPLITS, REPLAYS)
         put_i64(tree, WALK_POINT, point)
         put_i64(tree, WALK_END, point + 1 if takes else point)
         put_i64(tree, WALK_REF, START)
         length = i64(i64(forest, LENGTHS), t)
         if length > 0:
             weigh(forest, t, path_in(forest, t), length, label, np.int64(-1))
-    extend(forest, np.int64(0), n_trees, np.int64(LANES))
-    for t in range(n_trees):
+    return NONE
+
+
+@kernel
+def see_all(forest: int, point: int, backlog: int) -> None:
+    """Let the trees see a point by which they have been extended.
+
+    `backlog` tells how many samples are yet to be shown to a tree that is being shown them.
+    """
+    for t in range(i64(forest, N_TREES)):
         tree = tree_at(forest, t)
         role = i64(tree, ROLE)
         if role in (LONG, RECENT):
             path = path_in(forest, t)
-            length = path_to(forest, t, values_at(forest, tree, point), path)
-            see(forest, t, point, path, length, True)
-            split_queued(forest, t, budget, point, True)
+            n = path_to(forest, t, values_at(forest, tree, point), path)
+            see(forest, t, point, path, n, True)
         elif role == REPLAYS:
             catch_up(forest, t, point, backlog)
-    return said
 
 
 # Building a tree anew, a part at a time.

@@ -144,8 +144,7 @@ GAINS = 39
 DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
-# last; the numbers of samples at which these were predicted and walked, or -1; candidates for a
-# cut; and sums of posteriors.
+# last and the number of samples at that time, or -1; candidates for a cut; sums of posteriors.
 PATHS = 41
 LENGTHS = 42
 STEPS = 43
@@ -156,10 +155,9 @@ POOLED = 47
 OUT = 48
 LAST_VALUES = 49
 PREDICTED = 50
-WALKED = 51
-CANDIDATES = 52
-SUMS = 53
-FOREST_WIDTH = 54
+CANDIDATES = 51
+SUMS = 52
+FOREST_WIDTH = 53
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.
