@@ -17,7 +17,7 @@ from .directions import Directions
 from .forest import LabelForest
 from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
-from .trees import Partitions
+from .trees import WARM_UP, Partitions
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 
@@ -161,6 +161,16 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         """Build the trees of all samples anew, at once, of the samples that are kept."""
         if self._trees is not None:
             self._trees.build()
+
+    @classmethod
+    def warmup(cls) -> None:
+        """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
+        model = cls(n_estimators=2, seed=1)
+        # Trees are built anew a part at a time once 256 samples have been seen.
+        for i in range(2 * WARM_UP):
+            x = {"a": (i * 37 % 101) / 101, "b": (i * 53 % 103) / 103}
+            model.learn_one(x, i % 3)
+        model.predict_one({"a": 0.5})
 
     # What the forest has found.
 

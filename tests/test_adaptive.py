@@ -653,3 +653,15 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     for t in range(2):
         assert trees.read(t)[0].n_samples == 300
     assert trees.starts[long_slots(trees)].tolist() == [0, 0]
+
+
+def test_nothing_is_left_to_compile_after_the_warmup():
+    AdaptiveMondrianForestClassifier.warmup()
+
+    def compiled():
+        return sum(len(getattr(one, "overloads", ())) for one in vars(adaptive).values())
+
+    before = compiled()
+    fed(stream(1500), max_samples=1000, no_change=True)
+    assert before > 0
+    assert compiled() == before
