@@ -209,8 +209,9 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         point = n % self.ring
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
-        if n >= self.ring:
-            self._let_go(n - self.ring)
+        if n >= self.ring and self._let_go(n - self.ring):
+            # Other trees, other ways down them.
+            self.predict()
         said = WRONG_CLASS
         if not is_new and adaptive.score(self.address, label):
             said = RIGHT_CLASS
@@ -251,22 +252,26 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         """Return the trees of a role."""
         return np.flatnonzero(self.trees[:, at.ROLE] == role)
 
-    def _let_go(self, last: int) -> None:
-        """Let no tree hold the sample of this number or earlier ones: they are overwritten."""
+    def _let_go(self, last: int) -> bool:
+        """Let no tree hold the sample of this number or earlier ones: they are overwritten.
+
+        Tells whether one has.
+        """
         if last < self.starts.min():
-            return
+            return False
+        self._forget_predicted()
         if self.role != adaptive.IDLE:
             # Only one tree can be built at a time.
             self.jobs.appendleft(self.role)
             self._stop()
         for t in np.flatnonzero(self.starts <= last).tolist():
             if self.trees[t, at.ROLE] == adaptive.LONG:
-                self._forget_predicted()
                 self._build_at_once(t)
             else:
                 self.trees[t, at.ROLE] = adaptive.IDLE
                 # It holds nothing.
                 self.starts[t] = NEVER
+        return True
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and build all trees of these.
