@@ -48,7 +48,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
       together with the others.
     - A drift detector watches the error. Where that increases, all trees are built anew of the
       samples since.
-    - Memory is bounded by `max_samples`.
+    - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
 
     Building is spread over calls. Features need no scaling, may be missing and may appear at any
     time, as may classes.
@@ -63,6 +63,9 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
     max_samples
         Number of samples at which the older half is forgotten. Twice as many are stored. Trees of
         recent samples need more than 1,000 that are kept.
+    max_bytes
+        Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
+        None for no such limit.
     drift_detector
         A drift detector of River's that is fed with 1 for each mistake and 0 else; None for none.
         "adwin" stands for `river.drift.ADWIN()`, which also tells how many samples to keep; of
@@ -112,6 +115,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         n_estimators: int = 10,
         n_candidates: int = 20,
         max_samples: int = 50_000,
+        max_bytes: int | None = None,
         drift_detector: base.DriftDetector | base.BinaryDriftDetector | str | None = "adwin",
         no_change: bool = False,
         scale: bool = True,
@@ -119,6 +123,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         check_integer("max_samples", max_samples, 1000)
+        if max_bytes is not None:
+            check_integer("max_bytes", max_bytes, 1)
         if not (
             drift_detector is None
             or drift_detector == "adwin"
@@ -130,6 +136,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         self.n_estimators = n_estimators
         self.n_candidates = n_candidates
         self.max_samples = max_samples
+        self.max_bytes = max_bytes
         self.drift_detector = drift_detector
         self.no_change = no_change
         self.scale = scale
@@ -154,7 +161,12 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         n_trees = 2 * self.n_estimators + 1
         partitions = Partitions(n_trees, math.inf, scale=self.scale, seed=self.seed)
         return AdaptiveTrees(
-            partitions, self.n_estimators, self.n_candidates, self.max_samples, self.no_change
+            partitions,
+            self.n_estimators,
+            self.n_candidates,
+            self.max_samples,
+            self.max_bytes,
+            self.no_change,
         )
 
     def resample(self) -> None:

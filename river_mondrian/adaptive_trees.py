@@ -34,6 +34,12 @@ GROWTH = 4 * adaptive.ROOM
 RIGHT_CLASS = -1
 WRONG_CLASS = -2
 
+# How often bytes are counted, what trees may grow by while they are built anew, and the number of
+# samples that are kept at any rate.
+WEIGH_EVERY = 64
+GROWING = 1.3
+LEAST_WINDOW = 512
+
 # Start of a tree that holds no sample.
 NEVER = 2**62
 
@@ -63,6 +69,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         Number of cuts among which one is chosen.
     max_samples
         Number of samples at which the window is halved.
+    max_bytes
+        Bytes that the trees may take, for which the window is halved earlier; None for no limit.
     root_forgets
         Whether the memories of the roots forget, too.
 
@@ -81,12 +89,14 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         n_long: int,
         n_candidates: int,
         max_samples: int,
+        max_bytes: int | None,
         root_forgets: bool,
     ) -> None:
         self.n_long = n_long
         self.n_recent = partitions.n_trees - 1 - n_long
         self.n_candidates = n_candidates
         self.max_samples = max_samples
+        self.max_bytes = max_bytes
         # Old samples are needed until all trees are built without them.
         self.ring = 2 * max_samples
         self.root_forgets = root_forgets
@@ -290,6 +300,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     def _plan(self) -> None:
         """Let trees be built anew where the window has doubled, is full, or new ones are recent."""
         n, kept = self.n_samples, self.n_samples - self.first
+        if self.max_bytes is not None and n % WEIGH_EVERY == 0 and kept >= LEAST_WINDOW:
+            self._fit_into(self.max_bytes)
         if kept >= self.max_samples:
             self.forget_before(self.max_samples // 2)
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
@@ -298,6 +310,22 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         due = n % max(1, RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES
         if due and adaptive.RECENT not in self.jobs:
             self.jobs.append(adaptive.RECENT)
+
+    def _fit_into(self, limit: int) -> None:
+        """End the window here where trees of more samples would take more bytes than the limit."""
+        kept = self.n_samples - self.first
+        if self.starts[self._of_role(adaptive.LONG)].min() < self.first:
+            # Trees that are going to be smaller have not been built anew yet.
+            return
+        # Twice the window is stored, and points cannot move.
+        ring = min(max(2 * kept, self.n_points), self.ring)
+        points = 4 * ring * int(self.shared[at.POINT_WIDTH])
+        trees = self.nodes.nbytes + self.counts.nbytes
+        rest = self.nbytes - trees - self.points.nbytes
+        if points + GROWING * trees + rest > limit:
+            self.max_samples = kept
+            if self.n_samples <= ring:
+                self.ring = self.shared[at.RING] = ring
 
     def _stop(self) -> None:
         """Give up the tree that is being built."""

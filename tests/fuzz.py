@@ -46,6 +46,7 @@ def draw_model(rng: random.Random) -> Forest:
             shared["n_estimators"],
             n_candidates=rng.choice([1, 5, 20]),
             max_samples=1000,
+            max_bytes=rng.choice([None, 1, 400_000]),
             drift_detector=rng.choice(["adwin", None, drift.PageHinkley(threshold=3)]),
             no_change=rng.random() < 0.5,
             scale=shared["scale"],

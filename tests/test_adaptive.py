@@ -39,7 +39,7 @@ def draw(n, seed, dims=3, classes=3):
 
 def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5000):
     partitions = Partitions(2 * n_trees + 1, math.inf, seed=seed)
-    trees = AdaptiveTrees(partitions, n_trees, n_candidates, max_samples, forgets)
+    trees = AdaptiveTrees(partitions, n_trees, n_candidates, max_samples, None, forgets)
     trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
@@ -392,6 +392,7 @@ def test_bad_samples_leave_the_model_as_it_was(x, y, error, words):
         ({"n_estimators": 0}, "n_estimators"),
         ({"n_candidates": 0}, "n_candidates"),
         ({"max_samples": 10}, "max_samples"),
+        ({"max_bytes": 0}, "max_bytes"),
         ({"drift_detector": "page"}, "drift_detector"),
         ({"drift_detector": drift.ADWIN}, "drift_detector"),
     ],
@@ -472,6 +473,24 @@ def test_memory_is_bounded():
     model.resample()
     assert trees.read(0)[0].n_samples == model.n_samples - trees.first
     assert [node.time for node in trees.read(0)] != before
+
+
+@pytest.mark.parametrize("limit", [1_500_000, 3_000_000])
+@pytest.mark.parametrize("drifts", [False, True])
+def test_memory_stays_below_a_limit_in_bytes(limit, drifts):
+    model = AdaptiveMondrianForestClassifier(
+        3, max_bytes=limit, drift_detector="adwin" if drifts else None, seed=1
+    )
+    largest, right, n = 0, 0, 20_000
+    source = synth.Agrawal(classification_function=0, seed=1, perturbation=0.1)
+    for i, (x, y) in enumerate(source.take(n)):
+        right += model.predict_one(x) == y
+        model.learn_one(x, y)
+        if i % 100 == 0:
+            largest = max(largest, model._raw_memory_usage)
+    # The limit is used, and what is kept is enough to learn from.
+    assert 0.5 * limit < largest <= limit
+    assert right / n > 0.8
 
 
 def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
