@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .arena import address_of
 from .kernels import hnsp
 from .kernels import layout as at
 from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
@@ -62,7 +63,7 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
     def _make_out(self) -> None:
         self.out = np.empty(int(self.shared[at.N_CLASSES]))
-        self.out_address = int(self.out.ctypes.data)
+        self.out_address = address_of(self.out)
 
     @property
     def nbytes(self) -> int:
