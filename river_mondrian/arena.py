@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,11 @@ from numpy.typing import NDArray
 from .kernels.memory import CHUNK_ROWS
 
 _SMALLEST = 8
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """Return the address of an owned array's items, several times as fast as `ctypes.data`."""
+    return addressof(c_char.from_buffer(array.data)) if array.size else 0
 
 
 def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
@@ -34,6 +40,8 @@ class Arena:
         Number of sequences (one per tree, or one in all).
     width
         Words per row.
+    zeroed
+        Whether new rows are zero. Memory that is not touched costs nothing.
 
     Attributes
     ----------
@@ -47,11 +55,12 @@ class Arena:
 
     """
 
-    def __init__(self, n_tables: int, width: int) -> None:
+    def __init__(self, n_tables: int, width: int, zeroed: bool = True) -> None:
         self.width = width
+        self.zeroed = zeroed
         self.chunks: list[list[NDArray[np.int32]]] = [[] for _ in range(n_tables)]
         self.tables: list[NDArray[np.int64]] = [np.zeros(2, np.int64) for _ in range(n_tables)]
-        self.addresses = [table.ctypes.data for table in self.tables]
+        self.addresses = [address_of(table) for table in self.tables]
         self.capacities = [0] * n_tables
 
     def reserve(self, table: int, n_rows: int) -> None:
@@ -62,22 +71,26 @@ class Arena:
         if len(chunks) <= 1:
             rows = _SMALLEST
             while rows < min(n_rows, CHUNK_ROWS):
-                rows *= 2
+                rows *= 4
             if not chunks or rows > len(chunks[0]):
-                first = np.zeros((rows, self.width), dtype=np.int32)
+                first = self._new(rows)
                 if chunks:
                     old = self._pop(table)
                     first[: len(old)] = old
                 self._append(table, first)
         while n_rows > self.capacities[table]:
-            self._append(table, np.zeros((CHUNK_ROWS, self.width), dtype=np.int32))
+            self._append(table, self._new(CHUNK_ROWS))
+
+    def _new(self, n_rows: int) -> NDArray[np.int32]:
+        make = np.zeros if self.zeroed else np.empty
+        return make((n_rows, self.width), dtype=np.int32)
 
     def _append(self, table: int, chunk: NDArray[np.int32]) -> None:
         chunks = self.chunks[table]
         if len(chunks) == len(self.tables[table]):
             self.tables[table] = np.concatenate([self.tables[table], self.tables[table]])
-            self.addresses[table] = self.tables[table].ctypes.data
-        self.tables[table][len(chunks)] = chunk.ctypes.data
+            self.addresses[table] = address_of(self.tables[table])
+        self.tables[table][len(chunks)] = address_of(chunk)
         chunks.append(chunk)
         self.capacities[table] += len(chunk)
 
@@ -118,7 +131,7 @@ class Arena:
                 for source, target, length in moves:
                     new[:, target : target + length] = old[:, source : source + length]
                 chunks[c] = new
-                self.tables[table][c] = new.ctypes.data
+                self.tables[table][c] = address_of(new)
 
     @property
     def nbytes(self) -> int:
@@ -135,13 +148,14 @@ class Arena:
         """Return what a pickle needs: the rows in use and nothing else."""
         return {
             "width": self.width,
+            "zeroed": self.zeroed,
             "rows": [self.rows(table, n) for table, n in enumerate(n_rows)],
         }
 
     @classmethod
     def unpack(cls, packed: dict[str, Any]) -> Arena:
         """Rebuild an arena from what `pack` returned."""
-        arena = cls(len(packed["rows"]), packed["width"])
+        arena = cls(len(packed["rows"]), packed["width"], packed["zeroed"])
         for table, rows in enumerate(packed["rows"]):
             arena.reserve(table, len(rows))
             start = 0

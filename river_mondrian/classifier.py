@@ -181,10 +181,10 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
             label = self._labels[y] = self._grown().add_class()
         return label
 
-    def _predict(self, x: Mapping[Any, Any]) -> int:
-        trees = self._trees
-        assert trees is not None
-        self._write(x, trees)
+    def _predict(self, x: Mapping[Any, Any], trees: LabelTrees) -> int:
+        """Predict a sample into the trees' `out`; returns the number of the most probable label."""
+        if not self._features.read_known(x, trees.vector):
+            self._write(x, trees)
         best = trees.predict()
         if best < 0:
             raise self._too_large(-2 - best, trees.vector[-2 - best])
@@ -203,20 +203,19 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         A mapping from label to probability; empty before any learning.
 
         """
-        if self._trees is None:
+        trees = self._trees
+        if trees is None:
             return {}
-        self._predict(x)
-        return dict(zip(self._labels, self._trees.out[0].tolist(), strict=True))
+        self._predict(x, trees)
+        # There are as many; a keyword would take longer than a label.
+        return dict(zip(self._labels, trees.out.tolist()))  # noqa: B905
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the most probable label, the one seen first where several are; None at first."""
-        if self._trees is None:
+        trees = self._trees
+        if trees is None:
             return None
-        best = self._predict(x)
-        for label, number in self._labels.items():
-            if number == best:
-                return label
-        raise AssertionError("a class without a label")
+        return list(self._labels)[self._predict(x, trees)]
 
     # Many samples.
 

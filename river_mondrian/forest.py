@@ -93,7 +93,8 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
     def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
         """Write a checked sample, whose features may be new, to the trees' vector."""
         trees = self._grown()
-        self._add_features({name: values[name] for name in ordered(values)})
+        if not values.keys() <= self._features.places.keys():
+            self._add_features({name: values[name] for name in ordered(values)})
         self._features.write(values, trees.vector)
         return trees
 

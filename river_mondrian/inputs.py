@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import numbers
@@ -80,9 +81,19 @@ class FeatureIndex:
         return len(self.names)
 
     def _refresh(self) -> None:
-        n = len(self.names)
-        self._get: Callable[[Any], Any] | None = operator.itemgetter(*self.names) if n > 1 else None
-        self._pack = struct.Struct(f"{n}d").pack_into
+        names = self.names
+        # A getter of one item gives it bare.
+        self._n_fast = len(names) if len(names) > 1 else -1
+        self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
+        self._bind(None)
+
+    def _bind(self, vector: Any) -> None:
+        """Let `_put` write all features' values to the beginning of a vector."""
+        self._vector = vector
+        if vector is not None:
+            pack_into = struct.Struct(f"{len(self.names)}d").pack_into
+            # Binding what does not change, and a plain view, halve the time of a call.
+            self._put: Callable[..., None] = functools.partial(pack_into, memoryview(vector), 0)
 
     def __getstate__(self) -> list[Hashable]:
         return self.names
@@ -101,10 +112,12 @@ class FeatureIndex:
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
         """Write a mapping to a vector the fast way; False where the keys or values forbid it."""
-        if self._get is None or len(x) != len(self.names):
+        if len(x) != self._n_fast:
             return False
+        if vector is not self._vector:
+            self._bind(vector)
         try:
-            self._pack(vector, 0, *self._get(x))
+            self._put(*self._get(x))
         except (KeyError, struct.error, OverflowError):
             return False
         return True

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .arena import address_of
 from .kernels import hnsp
 from .kernels import layout as at
 from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
@@ -61,8 +62,8 @@ class LabelTrees(MondrianTrees[LabelNode]):
         self._make_out()
 
     def _make_out(self) -> None:
-        self.out = np.empty((1, int(self.shared[at.N_CLASSES])))
-        self.out_address = int(self.out.ctypes.data)
+        self.out = np.empty(int(self.shared[at.N_CLASSES]))
+        self.out_address = address_of(self.out)
 
     @property
     def nbytes(self) -> int:
@@ -108,12 +109,17 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        if self._make_room():
-            hnsp.put_label(self.address, label, self.n_points)
+        point = self.n_points
+        if (point >= self.point_capacity or self.warm_up is not None) and self._make_room():
+            hnsp.put_label(self.address, label, point)
             return self._learn_by_rebuilding()
-        return self._complete(
-            hnsp.learn_one(self.address, self.values_address, label, self.n_points)
-        )
+        said = hnsp.learn_one(self.address, self.values_address, label, point)
+        if said != -1 or self.bounded:
+            return self._complete(said)
+        # What `_complete` comes to nearly always.
+        self.n_samples += 1
+        self.n_points = point + 1
+        return -1
 
     def learn_rows(
         self, values: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int
@@ -136,7 +142,7 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked values; returns probabilities, shape (n, classes)."""
-        return self._predict_rows(hnsp.predict_rows, values, self.out.shape[1], n_jobs)
+        return self._predict_rows(hnsp.predict_rows, values, len(self.out), n_jobs)
 
     # Reading.
 

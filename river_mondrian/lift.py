@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .arena import address_of
 from .arguments import DIRECTION_DRAWS
 from .directions import coefficients, isotropic_scale, sphere_directions
 from .kernels import scaling
@@ -60,11 +61,11 @@ class Lift:
         self.record = np.zeros(scaling.N_LIFT, dtype=np.int64)
         self.record[scaling.N_SETS] = self.n_sets
         self.record[scaling.WHOLE] = self.coefficients[0].any(axis=0).all()
-        self.record[scaling.COEFFICIENTS] = self.coefficients.ctypes.data
-        self.record[scaling.MOMENTS] = self.moments.ctypes.data
-        self.record[scaling.INPUTS] = self.inputs.ctypes.data
-        self.record[scaling.LIFTED] = self.lifted.ctypes.data
-        return int(self.record.ctypes.data)
+        self.record[scaling.COEFFICIENTS] = address_of(self.coefficients)
+        self.record[scaling.MOMENTS] = address_of(self.moments)
+        self.record[scaling.INPUTS] = address_of(self.inputs)
+        self.record[scaling.LIFTED] = address_of(self.lifted)
+        return address_of(self.record)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}

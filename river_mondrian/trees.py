@@ -17,12 +17,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .arena import Arena
+from .arena import Arena, address_of
 from .arguments import draw_lifetimes
 from .directions import Directions
 from .kernels import layout as at
 from .kernels import mondrian, scaling
-from .kernels.memory import LARGEST
 from .lift import Lift
 
 NAN_BITS = 0x7FC00000
@@ -146,7 +145,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.scaling = np.array([[0.0], [1.0]])
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1))
         self._set_widths()
-        self.nodes = Arena(n_trees, int(self.shared[at.NODE_WIDTH]))
+        self.nodes = Arena(n_trees, int(self.shared[at.NODE_WIDTH]), zeroed=False)
         self.points = Arena(1, int(self.shared[at.POINT_WIDTH]))
         self.counts = Arena(n_trees, int(self.shared[at.COUNT_WIDTH]))
         self._finish()
@@ -175,12 +174,12 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.rows = np.empty((1, int(self.shared[at.N_VALUES])), dtype=np.float32)
         self.reals = self.shared.view(np.float64)
         # The kernels get addresses: of the forest's integers here, of the rest among them.
-        self.address = int(self.shared.ctypes.data)
-        self.shared[at.TREES] = self.trees.ctypes.data
-        self.shared[at.SCALING] = self.scaling.ctypes.data
+        self.address = address_of(self.shared)
+        self.shared[at.TREES] = address_of(self.trees)
+        self.shared[at.SCALING] = address_of(self.scaling)
         self.shared[at.LIFT] = 0 if self.lift is None else self.lift.finish()
-        self.values_address = int(self.values.ctypes.data)
-        self.row_address = int(self.rows.ctypes.data)
+        self.values_address = address_of(self.values)
+        self.row_address = address_of(self.rows)
         self._reserve_points(self.n_points)
         self._reserve_all(0)
 
@@ -276,15 +275,15 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         if self.scale or self.lift is not None:
             # With directions, a feature counts as its first value before it appears.
             self.scaling[0, n_inputs:wanted] = first_values
-        if self.scale:
-            factors = _factors(np.zeros(len(first_values)), np.abs(first_values))
-            self.scaling[1, n_inputs:wanted] = factors
         self.shared[at.N_INPUTS] = wanted
         if self.lift is None:
             self.shared[at.N_DIMS] = wanted
             if self.n_samples > 0:
                 self.shared[at.HAS_MISSING] = 1
         self._finish()
+        if self.scale:
+            self.values[0, n_inputs:wanted] = first_values
+            scaling.fit(self.address, self.values_address, 1, n_inputs)
 
     def _add_dims(self, old: int, new: int) -> None:
         """Make room for more dimensions."""
@@ -362,15 +361,16 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         Returns as `_complete` does.
         """
         assert self.warm_up is not None
-        magnitudes = np.abs(self.vector)
-        if np.fmax.reduce(magnitudes, initial=0.0) > LARGEST:
-            return int(np.nanargmax(magnitudes))
         n = self.n_samples + 1
-        self._fit_scaling(self.warm_up[:n, : self.n_inputs])
+        raw = address_of(self.warm_up)
+        bad = scaling.too_large(self.address, self.values_address)
+        if bad >= 0:
+            return int(bad)
+        scaling.fit(self.address, raw, n, 0)
         if self.lift is not None:
             self.lift.redraw()
             self.lift.forget()
-        scaling.store(self.address, self.warm_up.ctypes.data, n, 0)
+        scaling.store(self.address, raw, n, 0)
         self._count(1)
         if n == WARM_UP:
             self.warm_up = None
@@ -378,23 +378,14 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self._count(0)
         return -1
 
-    def _fit_scaling(self, values: NDArray[np.float64]) -> None:
-        known = ~np.isnan(values)
-        low = np.where(known, values, np.inf).min(axis=0, initial=np.inf)
-        high = np.where(known, values, -np.inf).max(axis=0, initial=-np.inf)
-        seen = low <= high
-        low = np.where(seen, low, 0.0)
-        high = np.where(seen, high, 0.0)
-        n_inputs = values.shape[1]
-        self.scaling[0, :n_inputs] = low
-        self.scaling[1, :n_inputs] = _factors(high - low, np.abs(low))
-
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
         # A leaf's row holds two points, but for those that wait for one with a missing value.
-        self._reserve_all(self.n_points * (1 + int(self.shared[at.HAS_MISSING])))
+        room = self.n_points * (1 + int(self.shared[at.HAS_MISSING]))
+        # During the warm-up as many points will come before the next rebuild.
+        self._reserve_all(room if self.warm_up is None else 2 * room)
         mondrian.build(self.address, self.n_points)
-        # The warm-up's next rebuild needs more room, its last one gives back what is left.
+        # The warm-up's last rebuild gives back what is left.
         if self.warm_up is None:
             for t, n_rows in enumerate(self.trees[:, at.N_ROWS].tolist()):
                 self.nodes.trim(t, n_rows)
@@ -578,17 +569,3 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
         It tells whether that is a leaf, whether it pauses, and what the kind of node adds.
         """
-
-
-def _factors(ranges: NDArray[np.float64], magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what dimensions are multiplied by.
-
-    A dimension that has not varied yet has no range: its magnitude stands in, or 1 where that
-    is 0.
-    """
-    with np.errstate(divide="ignore", over="ignore"):
-        by_range = 1.0 / ranges
-        by_magnitude = 1.0 / magnitudes
-    by_magnitude = np.where(np.isfinite(by_magnitude), by_magnitude, 1.0)
-    factors: NDArray[np.float64] = np.where(np.isfinite(by_range), by_range, by_magnitude)
-    return factors

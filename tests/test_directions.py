@@ -320,7 +320,7 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
         np.testing.assert_allclose(p, expected / 4.0, atol=1e-5, rtol=0)
         trees.vector[:] = x
         trees.predict()
-        np.testing.assert_array_equal(trees.out[0], p)
+        np.testing.assert_array_equal(trees.out, p)
 
 
 def test_random_lifetimes_are_drawn_once_per_partition():

@@ -11,6 +11,7 @@ from naive import mondrian as naive
 from scipy import integrate, stats
 
 from river_mondrian import MondrianForestClassifier
+from river_mondrian.kernels import boxes, random, scaling
 from river_mondrian.kernels import layout as at
 from river_mondrian.labels import LabelTrees
 from river_mondrian.trees import Partitions
@@ -52,6 +53,66 @@ def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
         trees.vector[: len(x)] = x
         assert trees.learn(label) == -1
     return trees
+
+
+@pytest.mark.parametrize("dims", [1, 2, 7, 8, 9, 15, 16, 17, 54])
+def test_boxes_are_the_twins(dims):
+    # Points come one at a time and in batches, with values and whole dimensions missing.
+    rng = np.random.default_rng(dims)
+    for missing in (0.0, 0.3):
+        X = (10.0 * rng.standard_normal((200, dims))).astype(np.float32)
+        X[rng.random(X.shape) < missing] = np.nan
+        X[:100, -1] = np.nan
+        twin = naive.Node(lower=[math.nan] * dims, upper=[math.nan] * dims)
+        box = np.full((2, dims), np.nan, dtype=np.float32)
+        lower, upper = (int(side.ctypes.data) for side in box)
+        for n in (1, 1, 2, 60, 1, 64, 1, 30):
+            batch, X = X[:n], X[n:]
+            far = boxes.distance_outside(int(batch.ctypes.data), lower, upper, dims)
+            assert far == pytest.approx(twin.distance(batch[0].tolist()), rel=1e-12)
+            places = np.array([row.ctypes.data for row in batch], dtype=np.int64)
+            if n == 1:
+                boxes.extend_box(int(places[0]), lower, upper, dims)
+            else:
+                boxes.extend_box_by(int(places.ctypes.data), n, lower, upper, dims)
+            for row in batch.tolist():
+                twin.grow(row)
+            np.testing.assert_array_equal(box, [twin.lower, twin.upper])
+
+
+@pytest.mark.parametrize("end", [0.0, 1e-3, 0.5, 2.0])
+def test_a_time_before_an_end_is_the_exponential_one(end):
+    end = float(np.float32(end))
+    states = np.zeros((2, at.TREE_WIDTH), dtype=np.int64)
+    found = []
+    for seed in range(2000):
+        states[:, at.RNG] = seed
+        one, other = (int(state.ctypes.data) for state in states)
+        time = random.exponential(one, 1.7)
+        assert random.exponential_before(other, 1.7, end) == (time if time < end else math.inf)
+        found.append(time < end)
+    assert states[0, at.RNG] == states[1, at.RNG]
+    assert stats.binomtest(sum(found), 2000, -math.expm1(-1.7 * end)).pvalue > LEVEL / 4
+
+
+def test_inputs_are_scaled_by_their_ranges():
+    rng = np.random.default_rng(5)
+    X = 10.0 ** rng.integers(-5, 6, 9) * rng.standard_normal((40, 9))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 6], X[:, 7], X[:, 8] = np.nan, 0.0, -4.0
+    trees = LabelTrees(Partitions(1, math.inf, scale=True, seed=1))
+    trees.add_inputs(list(range(9)), X[0])
+    before = trees.scaling.copy()
+    scaling.fit(trees.address, int(X.ctypes.data), len(X), 2)
+    np.testing.assert_array_equal(trees.scaling[:, :2], before[:, :2])
+    for d in range(2, 9):
+        known = [v for v in X[:, d].tolist() if v == v] or [0.0]
+        low, high = min(known), max(known)
+        factor = 1.0 / ((high - low) or abs(low) or 1.0)
+        assert trees.scaling[:, d].tolist() == [low, pytest.approx(factor, rel=1e-15)]
+    for value, bad in ((3.4e38, -1), (math.nan, -1), (-3.5e38, 4), (math.inf, 4)):
+        X[0, :4], X[0, 4] = 0.0, value
+        assert scaling.too_large(trees.address, int(X.ctypes.data)) == bad
 
 
 def as_twin(trees, t, hidden=False):

@@ -8,7 +8,7 @@ a rule that does not look at the cuts. Trees of cells never pause, and their lea
 
 from __future__ import annotations
 
-from .access import counts_at, label_of, link_at, node_at, target_at, tree_at
+from .access import counts_at, label_of, link_at, node_at, tree_at
 from .bits import add_class, first_class, n_classes_in, word_at
 from .layout import (
     ADAPTIVE,
@@ -22,10 +22,12 @@ from .layout import (
     MIN_SPLIT,
     N_COUNTS,
     N_SPLITS,
+    N_VALUES,
     N_WORDS,
     NONE,
     RIGHT,
     SPLIT_PURE,
+    TARGETS,
     UNKNOWN,
 )
 from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32, put_i64
@@ -70,18 +72,20 @@ def wakes(forest: int, node: int, p: int) -> bool:
 
 
 @inlined
-def add_to_leaf(forest: int, node: int, p: int) -> None:
-    """Add a point to what a leaf's row carries, and count it."""
-    if i64(forest, N_WORDS) == 0:
+def add_to_leaf(forest: int, node: int, point: int) -> None:
+    """Add the point at an address to what a leaf's row carries, and count it."""
+    words = i64(forest, N_WORDS)
+    if words > 0:
+        add_class(node, CLASSES, i32(point, i64(forest, N_VALUES)))
+    elif words == TARGETS:
         message = node + 4 * MESSAGES
-        weight = f64(target_at(forest, p), 1)
+        target = point + 4 * i64(forest, N_VALUES)
+        weight = f64(target, 1)
         total = f64(message, 0) + weight
         mean = f64(message, 1)
         put_f64(message, 0, total)
         if total > 0.0:
-            put_f64(message, 1, mean + (f64(target_at(forest, p), 0) - mean) * weight / total)
-    elif i64(forest, N_WORDS) > 0:
-        add_class(node, CLASSES, label_of(forest, p))
+            put_f64(message, 1, mean + (f64(target, 0) - mean) * weight / total)
     put_i32(node, COUNT, i32(node, COUNT) + 1)
 
 

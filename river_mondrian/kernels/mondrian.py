@@ -27,6 +27,7 @@ from .access import (
 )
 from .bits import add_class
 from .blocks import add_to_leaf, inherit, is_paused, keeps_points, pair_pauses, tally, wakes
+from .boxes import BATCH, distance_outside, extend_box, extend_box_by, gap, room_of_batch
 from .layout import (
     BOX,
     CELL,
@@ -44,6 +45,7 @@ from .layout import (
     HIDE_LIMIT,
     LEFT,
     LIFETIME,
+    LINKS,
     MAX_SPLITS,
     MESSAGES,
     MIXED,
@@ -85,7 +87,7 @@ from .memory import (
     put_i32,
     put_i64,
 )
-from .random import exponential, uniform
+from .random import exponential, exponential_before, uniform
 from .scaling import store_values
 
 # What the end of a walk says.
@@ -100,19 +102,6 @@ LANES = 16
 
 
 @inlined
-def distance_outside(x: int, lower: int, upper: int, n_dims: int) -> float:
-    """Sum how far `x` lies outside a box; a missing value or an unknown side adds nothing."""
-    total = 0.0
-    for d in range(n_dims):
-        v = f32(x, d)
-        below = f32(lower, d) - v
-        above = v - f32(upper, d)
-        # Comparisons with NaN are false.
-        total += (below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)
-    return total
-
-
-@inlined
 def linear_dimension(lower: int, upper: int, n_dims: int) -> float:
     """Sum the side lengths of a box."""
     total = 0.0
@@ -120,17 +109,6 @@ def linear_dimension(lower: int, upper: int, n_dims: int) -> float:
         side = f32(upper, d) - f32(lower, d)
         total += side if side > 0.0 else 0.0
     return total
-
-
-@inlined
-def extend_box(x: int, lower: int, upper: int, n_dims: int) -> None:
-    """Grow a box so that it holds `x`."""
-    for d in range(n_dims):
-        v = f32(x, d)
-        lo = f32(lower, d)
-        hi = f32(upper, d)
-        put_f32(lower, d, v if (v < lo or lo != lo) else lo)
-        put_f32(upper, d, v if (v > hi or hi != hi) else hi)
 
 
 @inlined
@@ -208,9 +186,10 @@ def side_of(forest: int, tree: int, node: int, x: int) -> int:
 @inlined
 def grow_leaf(forest: int, tree: int, node: int, p: int) -> None:
     """Count a point in a leaf's row without storing it there."""
-    x = values_at(forest, tree, p)
+    point = point_at(forest, p)
+    x = point + i64(tree, OFFSET)
     extend_box(x, lower_of(forest, node), upper_of(forest, node), i64(forest, N_DIMS))
-    add_to_leaf(forest, node, p)
+    add_to_leaf(forest, node, point)
 
 
 @inlined
@@ -247,6 +226,42 @@ def draw_dim(tree: int, lower: int, upper: int, n_dims: int, rate: float) -> int
     return dim
 
 
+@inlined
+def fill_leaf(forest: int, t: int, first: int) -> int:
+    """Make a leaf's row for the chain of points that begins with `first`."""
+    tree = tree_at(forest, t)
+    j = new_leaf(forest, tree)
+    node = node_at(forest, tree, j)
+    lower, upper = lower_of(forest, node), upper_of(forest, node)
+    n_dims = i64(forest, N_DIMS)
+    offset = i64(tree, OFFSET)
+    to_link = 4 * (i64(forest, LINKS) + t)
+    put_i32(node, LEFT, first)
+    batch = room_of_batch()
+    p = first
+    while p != NONE:
+        n = 0
+        while p != NONE and n < BATCH:
+            point = point_at(forest, p)
+            put_i64(batch, n, point + offset)
+            add_to_leaf(forest, node, point)
+            p = i32(point + to_link, 0)
+            n += 1
+        extend_box_by(batch, n, lower, upper, n_dims)
+    return j
+
+
+@inlined
+def side_of_cut(forest: int, t: int, chain: int, n: int, n_missing: int) -> int:
+    """Return a reference to a chain of `n` points on one side of a cut.
+
+    One point gets no row, unless points with a missing value at the cut may still join it.
+    """
+    if n > 1 or n_missing > 0:
+        return fill_leaf(forest, t, chain)
+    return EMPTY if n == 0 else ~chain
+
+
 @kernel
 def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, tau: float) -> None:
     """Cut a leaf's block in two, `time` after its parent, which was `tau` after the root.
@@ -256,44 +271,35 @@ def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, ta
     """
     tree = tree_at(forest, t)
     node = node_at(forest, tree, j)
-    # Count first: a side with one point gets no row, unless points with a missing value at the
-    # cut may still join it.
+    offset = i64(tree, OFFSET)
+    to_link = 4 * (i64(forest, LINKS) + t)
     n_left = 0
-    n_right = 0
+    n_points = 0
     n_missing = 0
-    first = i32(node, LEFT)
-    p = first
-    while p != NONE:
-        v = f32(values_at(forest, tree, p), dim)
-        if v != v:
-            n_missing += 1
-        elif v <= cut:
-            n_left += 1
-        else:
-            n_right += 1
-        p = i32(link_at(forest, p, t), 0)
-    left = new_leaf(forest, tree) if n_left > 1 or n_missing > 0 else EMPTY
-    right = new_leaf(forest, tree) if n_right > 1 or n_missing > 0 else EMPTY
-
+    left_chain = NONE
+    right_chain = NONE
     missing = NONE
-    p = first
+    p = i32(node, LEFT)
     while p != NONE:
-        link = link_at(forest, p, t)
-        following = i32(link, 0)
-        v = f32(values_at(forest, tree, p), dim)
+        point = point_at(forest, p)
+        following = i32(point + to_link, 0)
+        v = f32(point + offset, dim)
+        n_points += 1
         if v != v:
-            put_i32(link, 0, missing)
+            put_i32(point + to_link, 0, missing)
             missing = p
-        elif v <= cut:
-            if left == EMPTY:
-                left = ~p
-            else:
-                put_point(forest, t, node_at(forest, tree, left), p)
-        elif right == EMPTY:
-            right = ~p
+            n_missing += 1
         else:
-            put_point(forest, t, node_at(forest, tree, right), p)
+            # Choices, since a jump would be guessed wrong every other time.
+            goes_left = v <= cut
+            put_i32(point + to_link, 0, left_chain if goes_left else right_chain)
+            left_chain = p if goes_left else left_chain
+            right_chain = right_chain if goes_left else p
+            n_left += 1 if goes_left else 0
         p = following
+    n_right = n_points - n_missing - n_left
+    left = side_of_cut(forest, t, left_chain, n_left, n_missing)
+    right = side_of_cut(forest, t, right_chain, n_right, n_missing)
     while missing != NONE:
         following = i32(link_at(forest, missing, t), 0)
         side = nearer_side(forest, tree, left, right, values_at(forest, tree, missing))
@@ -304,7 +310,7 @@ def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, ta
     put_i32(node, LEFT, left)
     put_i32(node, RIGHT, right)
     put_i32(node, DIM, dim)
-    put_i32(node, COUNT, n_left + n_right + n_missing)
+    put_i32(node, COUNT, n_points)
     put_f32(node, CUT, cut)
     put_f32(node, DELTA, time)
     if i64(forest, N_WORDS) == 0:
@@ -400,10 +406,7 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
     dim = 0
     passed = 0.0
     for d in range(n_dims):
-        v = f32(x, d)
-        below = f32(lower, d) - v
-        above = v - f32(upper, d)
-        outside = (below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)
+        outside = gap(f32(x, d), f32(lower, d), f32(upper, d))
         if outside > 0.0:
             dim = d
             passed += outside
@@ -597,7 +600,7 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                     rate = distance_outside(x, lower, upper, n_dims)
                     time = math.inf
                     if rate > 0.0 and i64(tree, N_SPLITS) < max_splits:
-                        time = exponential(tree, rate)
+                        time = exponential_before(tree, rate, f32(node, DELTA))
                     if time < f32(node, DELTA):
                         insert_parent(forest, t, ref, i64(tree, WALK_POINT), time, rate)
                     else:
@@ -677,10 +680,10 @@ def build(forest: int, n_points: int) -> None:
         if n_points < 2:
             put_i64(tree, ROOT, EMPTY if n_points == 0 else ~0)
             continue
-        root = new_leaf(forest, tree)
+        for p in range(n_points):
+            put_i32(link_at(forest, p, t), 0, p - 1 if p > 0 else NONE)
+        root = fill_leaf(forest, t, n_points - 1)
         put_i64(tree, ROOT, root)
         node = node_at(forest, tree, root)
-        for p in range(n_points):
-            put_point(forest, t, node, p)
         if n_points > i64(forest, HIDE_LIMIT) or not is_paused(forest, node):
             sample_block(forest, t, root, 0.0)

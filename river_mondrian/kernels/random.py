@@ -28,3 +28,16 @@ def exponential(tree: int, rate: float) -> float:
     It is rounded to the float32 in which nodes keep it, so that all readers see the same.
     """
     return np.float64(np.float32(-math.log(uniform(tree)) / rate))
+
+
+@inlined
+def exponential_before(tree: int, rate: float, end: float) -> float:
+    """Draw as `exponential` does; infinity where the time is not before `end`.
+
+    Since -log(u) >= 1 - u, most draws that are too late show it without a logarithm.
+    """
+    u = uniform(tree)
+    if 1.0 - u >= rate * end:
+        return math.inf
+    time = np.float64(np.float32(-math.log(u) / rate))
+    return time if time < end else math.inf

@@ -131,6 +131,41 @@ def scale_into(forest: int, target: int, values: int) -> int:
     return bad
 
 
+@kernel
+def too_large(forest: int, values: int) -> int:
+    """Return the first of a sample's inputs that single precision does not hold, -1 for none."""
+    for d in range(i64(forest, N_INPUTS)):
+        if abs(f64(values, d)) > LARGEST:
+            return d
+    return -1
+
+
+@kernel
+def fit(forest: int, values: int, n: int, first: int) -> None:
+    """Scale the inputs from `first` on by their ranges over `n` rows of values.
+
+    An input that has not varied has no range: its magnitude stands in, or 1 where that is 0.
+    """
+    capacity = i64(forest, INPUT_CAPACITY)
+    offsets = i64(forest, SCALING)
+    factors = offsets + 8 * capacity
+    for d in range(first, i64(forest, N_INPUTS)):
+        low = math.inf
+        high = -math.inf
+        for i in range(n):
+            # Comparisons with NaN are false.
+            v = f64(values, i * capacity + d)
+            low = v if v < low else low
+            high = v if v > high else high
+        if low > high:
+            low = high = 0.0
+        factor = 1.0 / (high - low)
+        if not math.isfinite(factor):
+            factor = 1.0 / abs(low)
+        put_f64(offsets, d, low)
+        put_f64(factors, d, factor if math.isfinite(factor) else 1.0)
+
+
 @inlined
 def has_missing(forest: int, x: int) -> bool:
     """Tell whether a row of what trees cut has a missing value."""

@@ -12,16 +12,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .access import count_of, node_at, prefetch_ref, tree_at
+from .access import count_of, node_at, prefetch_ref, tree_at, values_at
 from .bits import n_classes_in
+from .boxes import distance_outside
 from .layout import (
+    BOX,
     CLASSES,
     CUT,
     DELTA,
     DIM,
+    DIM_CAPACITY,
     HORIZON,
     LEFT,
     LIFETIME,
+    N_DIMS,
     N_TREES,
     N_VALUES,
     N_WORDS,
@@ -69,28 +73,41 @@ def start(forest: int, tree: int, lane: int) -> None:
 
 
 @inlined
-def step(forest: int, tree: int, x: int, lane: int) -> bool:
-    """Note a path's geometry at the node that it has come to; returns whether that is a leaf."""
+def shape_of(forest: int) -> tuple[int, int, int, int, int, float]:
+    """Return what `step` would otherwise read anew at each node, since it writes to memory."""
+    lower_at = 4 * i64(forest, BOX)
+    upper_at = lower_at + 4 * i64(forest, DIM_CAPACITY)
+    pauses = 1 - i64(forest, SPLIT_PURE)
+    # Trees may be read at an earlier time than they end.
+    end = f64(forest, HORIZON)
+    return i64(forest, N_DIMS), lower_at, upper_at, i64(forest, N_WORDS), pauses, end
+
+
+@inlined
+def step(
+    forest: int, shape: tuple[int, int, int, int, int, float], tree: int, x: int, lane: int
+) -> int:
+    """Note a path's geometry where it has come to; returns the node's address, 0 at a leaf."""
+    n_dims, lower_at, upper_at, words, pauses, end = shape
     entry = lane + ENTRY_BYTES * i64(lane, DEPTH)
     ref = i64(entry, REF)
     tau = f64(lane, TAU)
-    # Trees may be read at an earlier time than they end.
-    horizon = f64(forest, HORIZON) - tau
-    span = min(f64(tree, LIFETIME) - tau, horizon)
-    eta = distance_to(forest, tree, ref, x)
-    is_leaf = True
-    if ref >= 0:
+    horizon = end - tau
+    node = 0
+    if ref < 0:
+        place = values_at(forest, tree, ~ref)
+        eta = distance_outside(x, place, place, n_dims)
+    else:
         node = node_at(forest, tree, ref)
-        if i32(node, DIM) >= 0:
-            words = i64(forest, N_WORDS)
-            # One class below and blocks pause: what hangs below is hidden.
-            is_leaf = (
-                i64(forest, SPLIT_PURE) == 0
-                and n_classes_in(node, CLASSES, CLASSES + words, words) == 1
-            )
-            if not is_leaf:
-                is_leaf = not f32(node, DELTA) < horizon
-                span = min(f32(node, DELTA), horizon)
+        eta = distance_outside(x, node + lower_at, node + upper_at, n_dims)
+        # One class below and blocks pause: what hangs below is hidden.
+        if (
+            i32(node, DIM) < 0
+            or (pauses == 1 and n_classes_in(node, CLASSES, CLASSES + words, words) == 1)
+            or not f32(node, DELTA) < horizon
+        ):
+            node = 0
+    span = f32(node, DELTA) if node != 0 else min(f64(tree, LIFETIME) - tau, horizon)
     reach = f64(lane, REACH)
     put_f64(entry, ETA, eta)
     put_f64(entry, SPAN, span)
@@ -102,7 +119,7 @@ def step(forest: int, tree: int, x: int, lane: int) -> bool:
         put_f64(lane, ABOVE, f64(lane, ABOVE) + reach * (1.0 - stays))
         put_f64(lane, REACH, reach * stays)
     put_f64(lane, TAU, tau + span)
-    return is_leaf
+    return node
 
 
 @inlined
@@ -152,6 +169,7 @@ def walk(
     for i in range(lanes):
         put_i64(active, i, i)
         start(forest, tree_at(forest, tree + i * tree_step), paths + i * lane_stride)
+    shape = shape_of(forest)
     n_active = lanes
     for _ in range(room - 2):
         still = 0
@@ -160,9 +178,8 @@ def walk(
             walked = tree_at(forest, tree + i * tree_step)
             lane = paths + i * lane_stride
             x = rows + i * row_stride + i64(walked, OFFSET)
-            if not step(forest, walked, x, lane):
-                ref = i64(lane + ENTRY_BYTES * i64(lane, DEPTH), REF)
-                node = node_at(forest, walked, ref)
+            node = step(forest, shape, walked, x, lane)
+            if node != 0:
                 side = LEFT if f32(x, i32(node, DIM)) <= f32(node, CUT) else RIGHT
                 descend(forest, walked, lane, i32(node, side))
                 put_i64(active, still, i)
@@ -204,6 +221,7 @@ def walk_of_rows(
         tree = tree_at(forest, t)
         x = row + i64(tree, OFFSET)
         lane = address_of(paths)
+        shape = shape_of(forest)
         most = int(1.0 / LEAST_WEIGHT) + 2
         waiting_ref = np.empty(most, np.int64)
         waiting_depth = np.empty(most, np.int64)
@@ -212,12 +230,14 @@ def walk_of_rows(
         start(forest, tree, lane)
         n_waiting = 0
         while True:
-            while not step(forest, tree, x, lane):
+            while True:
+                node = step(forest, shape, tree, x, lane)
+                if node == 0:
+                    break
                 depth = i64(lane, DEPTH)
                 if depth + 2 >= paths.shape[1]:
                     paths = longer(paths)
                     lane = address_of(paths)
-                node = node_at(forest, tree, i64(lane + ENTRY_BYTES * depth, REF))
                 v = f32(x, i32(node, DIM))
                 share = 1.0 if v <= f32(node, CUT) else 0.0
                 if v != v:

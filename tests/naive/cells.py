@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 
 def outside(node, x):
     """Return how far a sample lies outside a node's box, in what is known of both."""
     gaps = (max(a - v, v - b, 0.0) for v, a, b in zip(x, node.lower, node.upper, strict=True))
-    return math.fsum(gap for gap in gaps if not math.isnan(gap))
+    # Distances between values are float32 as these are.
+    return math.fsum(float(np.float32(gap)) for gap in gaps if not math.isnan(gap))
 
 
 def path(nodes, x):

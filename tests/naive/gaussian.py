@@ -128,6 +128,12 @@ class Posterior:
         )
 
 
+def distance(node: Node, x: Sequence[float]) -> float:
+    """Sum how far a sample lies outside a node's box, in each dimension a float32 as values are."""
+    sides = zip(x, node.lower, node.upper, strict=True)
+    return sum(float(np.float32(max(v - hi, 0.0) + max(lo - v, 0.0))) for v, lo, hi in sides)
+
+
 def mixture(
     posterior: Posterior,
     x: Sequence[float],
@@ -147,10 +153,7 @@ def mixture(
     for i in route(nodes, x):
         node = nodes[i]
         start = 0.0 if node.parent < 0 else nodes[node.parent].time
-        eta = sum(
-            max(v - hi, 0.0) + max(lo - v, 0.0)
-            for v, lo, hi in zip(x, node.lower, node.upper, strict=True)
-        )
+        eta = distance(node, x)
         m_p, v_p, m, v, common = posterior.edge(i)
         if eta > 0.0:
             leaves = 1.0 - math.exp(-eta * node.delta)
@@ -178,10 +181,7 @@ def cell_mean(nodes: Sequence[Node], x: Sequence[float], y: Sequence[float], tim
         node = nodes[i]
         start = 0.0 if node.parent < 0 else nodes[node.parent].time
         mean = float(np.mean([y[p] for p in below(nodes, i)]))
-        eta = sum(
-            max(v - hi, 0.0) + max(lo - v, 0.0)
-            for v, lo, hi in zip(x, node.lower, node.upper, strict=True)
-        )
+        eta = distance(node, x)
         leaves = 1.0 - math.exp(-eta * min(node.delta, time - start)) if eta > 0.0 else 0.0
         total += stays * leaves * mean
         stays *= 1.0 - leaves

@@ -67,10 +67,13 @@ class Node:
         return sum(self.outside(x))
 
     def outside(self, x: Sequence[float]) -> list[float]:
-        """Return how far x lies outside the box in each dimension (e of Algorithm 4)."""
+        """Return how far x lies outside the box in each dimension (e of Algorithm 4).
+
+        Values are float32, and so is a distance between two.
+        """
         # Of two arguments of which one is NaN, max keeps the first.
         return [
-            max(0.0, v - high) + max(0.0, low - v)
+            float(np.float32(max(0.0, v - high) + max(0.0, low - v)))
             for v, low, high in zip(x, self.lower, self.upper, strict=True)
         ]
 
