@@ -99,8 +99,10 @@ TREE_WIDTH = 23
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
 # POINTS and SCALING are addresses, OWNERS, LIFETIMES, LIFT, GAINS and DIM_WEIGHTS, too; from
 # HORIZON to NOISE_VARIANCE they are float64. N_WORDS is that of a set of classes, or TARGETS, CELLS
-# or ADAPTIVE. A point has N_VALUES values; LINKS is where its links begin. LIFT is 0 where inputs
-# are cut as they are (see `scaling`). Adaptive trees have room for RING points.
+# or ADAPTIVE. TAILS is the address of the law of the targets (see `tails`), 0 where that is normal,
+# TOLD that of room for a target's densities; FIND_DENSITIES and LEARN_SCALES are functions'. A
+# point has N_VALUES values; LINKS is where its links begin. LIFT is 0 where inputs are cut as they
+# are (see `scaling`). Adaptive trees have room for RING points.
 TREES = 0
 N_TREES = 1
 POINTS = 2
@@ -142,7 +144,11 @@ RING = 37
 ROOT_FORGETS = 38
 GAINS = 39
 DIM_WEIGHTS = 40
-FOREST_WIDTH = 41
+TAILS = 41
+TOLD = 42
+FIND_DENSITIES = 43
+LEARN_SCALES = 44
+FOREST_WIDTH = 45
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.
