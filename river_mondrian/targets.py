@@ -149,19 +149,28 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        if self._make_room():
+        n = self.n_samples
+        if self.warm_up is None and self.n_points < self.point_capacity:
+            said = gaussian.learn_one(
+                self.address, self.values_address, y, weight, self.n_points, n
+            )
+        elif self._make_room():
             gaussian.put_target(self.address, y, weight, self.n_points)
             said = self._learn_by_rebuilding()
             if said == -1:
                 gaussian.add_to_prior(self.address, y, weight)
+                self._choose()
+            return said
         else:
-            said = self._complete(
-                gaussian.learn_one(
-                    self.address, self.values_address, y, weight, self.n_points, self.n_samples
-                )
+            said = gaussian.learn_one(
+                self.address, self.values_address, y, weight, self.n_points, n
             )
-        n = self.n_samples
-        if n & (n - 1) == 0 and said == -1:
+        # Calls cost: most samples are stored, and that is all.
+        if said == -1 and not self.bounded:
+            self.n_samples, self.n_points = n + 1, self.n_points + 1
+        else:
+            said = self._complete(said)
+        if n & (n + 1) == 0 and said == -1:
             self._choose()
         return said
 
