@@ -150,21 +150,15 @@ class TargetTrees(MondrianTrees[TargetNode]):
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
         n = self.n_samples
-        if self.warm_up is None and self.n_points < self.point_capacity:
-            said = gaussian.learn_one(
-                self.address, self.values_address, y, weight, self.n_points, n
-            )
-        elif self._make_room():
+        has_room = self.warm_up is None and self.n_points < self.point_capacity
+        if not has_room and self._make_room():
             gaussian.put_target(self.address, y, weight, self.n_points)
             said = self._learn_by_rebuilding()
             if said == -1:
                 gaussian.add_to_prior(self.address, y, weight)
                 self._choose()
             return said
-        else:
-            said = gaussian.learn_one(
-                self.address, self.values_address, y, weight, self.n_points, n
-            )
+        said = gaussian.learn_one(self.address, self.values_address, y, weight, self.n_points, n)
         # Calls cost: most samples are stored, and that is all.
         if said == -1 and not self.bounded:
             self.n_samples, self.n_points = n + 1, self.n_points + 1
