@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import gaussian, tuning
+from .kernels import gaussian, tails, tuning
 from .kernels import layout as at
+from .kernels.memory import address_of
 from .mixture import GaussianMixture
 from .trees import Carried, MondrianTrees, Node, Partitions
 
@@ -46,6 +47,20 @@ class TargetNode(Node):
     variance: float = math.nan
 
 
+class Block:
+    """Rows that are being learned: stored points, before which the trees had learned `n` samples.
+
+    For targets that tell of their law, `told` has room for the densities that each tree gives
+    them, and `done` the first point for which each tree has not given any.
+    """
+
+    def __init__(self, start: int, size: int, n: int, n_trees: int) -> None:
+        self.start, self.end, self.n = start, start + size, n
+        telling = tails.count_telling(n, size)
+        self.told = np.empty((telling, n_trees, tails.DENSITIES_WIDTH))
+        self.done = np.full(n_trees, start)
+
+
 class TargetTrees(MondrianTrees[TargetNode]):
     """Mondrian trees with a posterior of targets.
 
@@ -59,12 +74,19 @@ class TargetTrees(MondrianTrees[TargetNode]):
         Number of samples from which on a block is cut.
     gamma1, gamma2, noise_variance
         Hyperparameters of the posterior; None for those that are chosen.
+    learns_tails
+        Whether the law of targets is learned (see `kernels.tails`) instead of normal.
 
     """
 
     _NODE = TargetNode
     _POINT_WORDS: ClassVar[int] = at.TARGET_WORDS
-    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"out", "out_address"}
+    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+        "out",
+        "out_address",
+        "told",
+        "block",
+    }
 
     def __init__(
         self,
@@ -74,12 +96,14 @@ class TargetTrees(MondrianTrees[TargetNode]):
         gamma1: float | None = None,
         gamma2: float | None = None,
         noise_variance: float | None = None,
+        learns_tails: bool = False,
     ) -> None:
         self.pools = pools
         self.min_samples_split = min_samples_split
         self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
         # The choice: powers of 2 on the reference's gamma2, of `NOISE_STEP` on its noise.
         self.choice = (0, 0)
+        self.tails = tails.new_record() if learns_tails and not pools else None
         super().__init__(partitions)
 
     def _set_up(self) -> None:
@@ -97,11 +121,26 @@ class TargetTrees(MondrianTrees[TargetNode]):
         super()._finish()
         self.out = np.empty((1, 2))
         self.out_address = int(self.out.ctypes.data)
+        self.block: Block | None = None
+        self.told = np.empty((0, tails.DENSITIES_WIDTH))
+        if self.tails is not None:
+            self.told = np.empty((len(self.trees), tails.DENSITIES_WIDTH))
+            self.shared[at.TAILS] = self.tails.ctypes.data
+            self.shared[at.TOLD] = self.told.ctypes.data
+            self.shared[at.FIND_DENSITIES] = address_of(gaussian.find_densities)
+            self.shared[at.LEARN_SCALES] = address_of(tails.learn_scales)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state["shared"][[at.TAILS, at.TOLD, at.FIND_DENSITIES, at.LEARN_SCALES]] = 0
+        state["tails"] = None if self.tails is None else self.tails.copy()
+        return state
 
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        return super().nbytes + self.out.nbytes + 128
+        size = super().nbytes + self.out.nbytes + self.told.nbytes + 256
+        return size if self.tails is None else size + self.tails.nbytes + 128
 
     # Learning.
 
@@ -110,17 +149,22 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        if self._make_room():
+        n = self.n_samples
+        has_room = self.warm_up is None and self.n_points < self.point_capacity
+        if not has_room and self._make_room():
             gaussian.put_target(self.address, y, weight, self.n_points)
             said = self._learn_by_rebuilding()
             if said == -1:
                 gaussian.add_to_prior(self.address, y, weight)
+                self._choose()
+            return said
+        said = gaussian.learn_one(self.address, self.values_address, y, weight, self.n_points, n)
+        # Calls cost: most samples are stored, and that is all.
+        if said == -1 and not self.bounded:
+            self.n_samples, self.n_points = n + 1, self.n_points + 1
         else:
-            said = self._complete(
-                gaussian.learn_one(self.address, self.values_address, y, weight, self.n_points)
-            )
-        n = self.n_samples
-        if n & (n - 1) == 0 and said == -1:
+            said = self._complete(said)
+        if n & (n + 1) == 0 and said == -1:
             self._choose()
         return said
 
@@ -147,8 +191,10 @@ class TargetTrees(MondrianTrees[TargetNode]):
         def put(start: int, n: int, first: int) -> None:
             y, w = targets[start:].ctypes.data, weights[start:].ctypes.data
             gaussian.put_targets(self.address, y, w, n, first)
+            self.block = Block(first, n, self.n_samples, len(self.trees))
 
         self._learn_rows(values, put, n_jobs)
+        self.block = None
 
     def _block(self) -> int:
         # A block ends where the hyperparameters are chosen anew.
@@ -156,7 +202,34 @@ class TargetTrees(MondrianTrees[TargetNode]):
         most = super()._block()
         return min(most, 2 ** n.bit_length() - n) if n < CHOICES[-1] else most
 
+    def _extend(self, first: int, last: int, lanes: int) -> None:
+        block = self.block
+        if block is None or self.tails is None:
+            super()._extend(first, last, lanes)
+            return
+        while True:
+            said = gaussian.extend_telling(
+                self.address,
+                first,
+                last,
+                lanes,
+                block.start,
+                block.end,
+                block.n,
+                block.done.ctypes.data,
+                block.told.ctypes.data,
+            )
+            if said < 0:
+                return
+            self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))
+
     def _learned_rows(self, n_jobs: int) -> None:
+        block = self.block
+        assert block is not None
+        if self.tails is not None:
+            told = block.told.ctypes.data
+            gaussian.learn_tails(self.address, block.start, block.end, block.n, told)
+        gaussian.add_targets(self.address, block.start, block.end)
         self._share(lambda a, b: gaussian.settle(self.address, a, b), len(self.trees), n_jobs)
         self._choose()
 
@@ -234,6 +307,13 @@ class TargetTrees(MondrianTrees[TargetNode]):
         gamma2, noise = self.trees.view(np.float64)[0, [at.GAMMA2, at.NOISE]].tolist()
         scale = gaussian.scale_of_first(self.address)
         return {"gamma1": scale, "gamma2": gamma2, "noise_variance": scale * noise}
+
+    @property
+    def scale_weights(self) -> dict[float, float]:
+        """The weights of the scales of the targets' law."""
+        if self.tails is None:
+            return {1.0: 1.0}
+        return dict(zip(tails.SCALES, self.tails[: tails.N_SCALES].tolist(), strict=True))
 
     @property
     def horizon(self) -> float:

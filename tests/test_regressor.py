@@ -25,6 +25,7 @@ NAMES = ["a", "b", "c", "d"]
 SETTINGS = [
     {},
     {"min_samples_split": 5},
+    {"tails": "normal"},
     {"posterior": "mean"},
     {"posterior": "mean", "lifetime": math.sqrt},
     {"lifetime": 2.0, "scale": False},
@@ -142,8 +143,8 @@ def test_targets_in_any_unit():
 
 def test_a_weight_counts_as_so_many_samples_at_one_place():
     X, y = make_data(200)
-    fixed = {"gamma1": 2.0, "gamma2": 0.5, "noise_variance": 0.3, "scale": False, "seed": 2}
-    weighted, repeated = MondrianForestRegressor(**fixed), MondrianForestRegressor(**fixed)
+    fixed = {"gamma1": 2.0, "gamma2": 0.5, "noise_variance": 0.3, "tails": "normal"}
+    weighted, repeated = (MondrianForestRegressor(**fixed, scale=False, seed=2) for _ in range(2))
     for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
         weighted.learn_one(x, target, w=1 + i % 3)
         for _ in range(1 + i % 3):
@@ -415,6 +416,7 @@ def test_bad_batches_change_nothing():
         ({"lifetime": -1.0}, "lifetime"),
         ({"lifetime": math.sqrt}, "mean"),
         ({"posterior": "median"}, "posterior.*'median'"),
+        ({"tails": "heavy"}, "tails.*'heavy'"),
         ({"min_samples_split": 1}, "min_samples_split"),
         ({"gamma1": 0.0}, "gamma1"),
         ({"gamma2": math.inf}, "gamma2"),

@@ -114,7 +114,7 @@ class CompiledMap(abc.ABC):
 
     def _finish(self) -> None:
         """Derive what kernels need; called once the arrays are there, and again when they move."""
-        self.record[maps.FUNCTION] = address_of(self._function(), maps.SIGNATURE)
+        self.record[maps.FUNCTION] = address_of(self._function())
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self.out_address = int(self.out.ctypes.data)
         self.address = int(self.record.ctypes.data)

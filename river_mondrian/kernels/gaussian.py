@@ -20,11 +20,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .access import lower_of, node_at, target_at, time_at, tree_at, upper_of
+from .access import lower_of, node_at, point_at, target_at, time_at, tree_at, upper_of
 from .layout import (
     DIM,
     EMPTY,
+    FIND_DENSITIES,
+    FOREST_WIDTH,
     GAMMA2,
+    LEARN_SCALES,
     LEFT,
     LIFETIME,
     MESSAGES,
@@ -36,15 +39,42 @@ from .layout import (
     POOLS,
     PRIOR_SCALE,
     ROOT,
+    TAILS,
+    TOLD,
+    TREES,
     UNKNOWN,
+    WALK_END,
+    WALK_REF,
     Y_MEAN,
     Y_SQUARES,
     Y_WEIGHT,
 )
-from .memory import f64, i32, i64, inlined, kernel, put_f64
-from .mondrian import learn, linear_dimension
-from .scaling import scale_into
-from .walks import DEPTH, ENTRY_BYTES, ETA, FIRST_DEPTH, REACH, REF, STAYS, walk_of_rows
+from .memory import call, exact_kernel, f64, i32, i64, inlined, kernel, put_f64, put_i64
+from .mondrian import LANES, START, extend, linear_dimension, set_walks
+from .scaling import scale_into, store_values
+from .tails import (
+    DENSITIES,
+    DENSITIES_WIDTH,
+    EXTRA,
+    N_SCALES,
+    SCALES,
+    TARGET,
+    add_density,
+    precision_at,
+    tells,
+    variance_over_scales,
+)
+from .walks import (
+    DEPTH,
+    ENTRY_BYTES,
+    ETA,
+    FIRST_DEPTH,
+    REACH,
+    REF,
+    STAYS,
+    address_of,
+    walk_of_rows,
+)
 
 # A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
@@ -234,7 +264,7 @@ def posterior_below(
     return share, said + share * (mean - said), share * (share * variance + rise)
 
 
-@kernel
+@exact_kernel
 def add_to_prior(forest: int, y: float, weight: float) -> None:
     """Add a target to the running mean and sum of squares."""
     if weight == 0.0:
@@ -254,27 +284,11 @@ def put_target(forest: int, y: float, weight: float, point: int) -> None:
     put_f64(target_at(forest, point), 1, weight)
 
 
-@kernel
-def learn_one(forest: int, values: int, y: float, weight: float, point: int) -> int:
-    """Store one sample as `point` and extend every tree by it; returns as `mondrian.learn` does.
-
-    Messages are up to date if that is -1.
-    """
-    put_target(forest, y, weight, point)
-    said: int = learn(forest, values, point)
-    if said == -1:
-        settle(forest, np.int64(0), i64(forest, N_TREES))
-    if said >= -1:
-        add_to_prior(forest, y, weight)
-    return said
-
-
-@kernel
-def put_targets(forest: int, targets: int, weights: int, n: int, first: int) -> None:
-    """Write the targets and weights of the points `first`, `first + 1`, ..."""
-    for i in range(n):
-        put_target(forest, f64(targets, i), f64(weights, i), first + i)
-        add_to_prior(forest, f64(targets, i), f64(weights, i))
+@inlined
+def variance_of_targets(forest: int) -> float:
+    """Return the running variance of the targets, 0 before there is any."""
+    weight = f64(forest, Y_WEIGHT)
+    return f64(forest, Y_SQUARES) / weight if weight > 0.0 else 0.0
 
 
 @inlined
@@ -284,11 +298,9 @@ def scale_of(forest: int, tree: int) -> float:
         return f64(forest, PRIOR_SCALE)
     if f64(forest, NOISE_VARIANCE) > 0.0:
         return f64(forest, NOISE_VARIANCE) / f64(tree, NOISE)
-    if not f64(forest, Y_WEIGHT) > 0.0:
-        return 0.0
     # The prior variance of a target is that of all of them.
     prior = rise_to_end(forest, tree, np.int64(0)) + f64(tree, NOISE)
-    return f64(forest, Y_SQUARES) / f64(forest, Y_WEIGHT) / prior
+    return variance_of_targets(forest) / prior
 
 
 @kernel
@@ -335,11 +347,13 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
 
 
 def collector(
-    add: Callable[[int, float, float, float, float], None],
+    add: Callable[[int, float, float, float, float, int, float], None], width: int = 0
 ) -> Callable[[int, int, int, int], None]:
     """Compile how a walk's prediction is made from its path: `add` takes each component.
 
-    It gets the output, the weight, the mean, the variance, and the targets' running mean.
+    It gets the output, the weight, the mean, the variance, the targets' running mean, the address
+    of their law, and their variance. Each tree has an output of its own, `width` reals on, or all
+    share one.
     """
 
     @inlined
@@ -349,7 +363,10 @@ def collector(
         lifetime = f64(tree, LIFETIME)
         gamma2, noise = f64(tree, GAMMA2), f64(tree, NOISE)
         centre = f64(forest, Y_MEAN)
+        tails = i64(forest, TAILS)
+        whole = variance_of_targets(forest)
         scale = 0.0 if pools else scale_of(forest, tree)
+        out += 8 * width * t
         # Of the parent: posterior mean and variance, and its row.
         mean, variance = centre, 0.0
         parent = np.int64(0)
@@ -374,7 +391,7 @@ def collector(
             if eta > 0.0:
                 weight = f64(entry, REACH) * (1.0 - f64(entry, STAYS))
                 if pools:
-                    add(out, weight, mean_here, 0.0, centre)
+                    add(out, weight, mean_here, 0.0, centre, tails, whole)
                 elif weight > NOTHING:
                     time = f64(time_at(parent), 0) if parent != 0 else 0.0
                     reached = lifetime if ends else f64(time_at(node), 0)
@@ -386,25 +403,30 @@ def collector(
                     free += 2.0 * (r - r2) * common + (r - r2) * rise
                     free += rise_to_end(forest, tree, parent) - r * rise + noise
                     spread = scale * free + (r2 - r * r) * gap * gap
-                    add(out, weight, mean + r * gap, spread, centre)
+                    add(out, weight, mean + r * gap, spread, centre, tails, whole)
             mean, variance = mean_here, variance_here
             parent = node
-        add(out, f64(lane, REACH), mean, scale * (variance + noise), centre)
+        spread = scale * (variance + noise)
+        add(out, f64(lane, REACH), mean, spread, centre, tails, whole)
 
     compiled: Callable[[int, int, int, int], None] = collect
     return compiled
 
 
 @inlined
-def add_moments(out: int, weight: float, mean: float, variance: float, centre: float) -> None:
+def add_moments(
+    out: int, weight: float, mean: float, variance: float, centre: float, tails: int, whole: float
+) -> None:
     """Add a component to the first two moments about the centre."""
     gap = mean - centre
+    if tails != 0:
+        variance = variance_over_scales(tails, variance, whole)
     put_f64(out, 0, f64(out, 0) + weight * gap)
     put_f64(out, 1, f64(out, 1) + weight * (variance + gap * gap))
 
 
 @inlined
-def add_component(out: int, weight: float, mean: float, variance: float, centre: float) -> None:
+def append(out: int, weight: float, mean: float, variance: float) -> None:
     """Append a component: `out` is how many there are, how many fit, and their three numbers."""
     n = np.int64(f64(out, 0))
     if n < f64(out, 1) and weight > 0.0:
@@ -415,8 +437,23 @@ def add_component(out: int, weight: float, mean: float, variance: float, centre:
         put_f64(out, 0, n + 1)
 
 
+@inlined
+def add_component(
+    out: int, weight: float, mean: float, variance: float, centre: float, tails: int, whole: float
+) -> None:
+    """Append a component, at each scale where there are several."""
+    if tails == 0 or not (variance > 0.0 and whole > 0.0):
+        append(out, weight, mean, variance)
+        return
+    precision = whole / variance
+    for j in range(N_SCALES):
+        at_scale = whole / precision_at(precision, SCALES[j])
+        append(out, weight * f64(tails, j), mean, at_scale)
+
+
 moments_of_rows = walk_of_rows(collector(add_moments))
 components_of_rows = walk_of_rows(collector(add_component))
+densities_of_rows = walk_of_rows(collector(add_density, DENSITIES_WIDTH))
 
 
 @kernel
@@ -458,3 +495,127 @@ def mixture(forest: int, values: int, row: int, out: int) -> int:
         put_f64(out, 0, 0.0)
         components_of_rows(forest, row, np.int64(1), out, np.int64(0))
     return bad
+
+
+# Learning.
+
+
+def find_densities(forest: int, point: int, out: int) -> int:
+    """Write how dense each tree makes a stored point's target at each scale, shape (trees, width).
+
+    The first is NaN where that tells nothing: before two targets differ, or without a weight.
+    Called by address.
+    """
+    y, weight = f64(target_at(forest, point), 0), f64(target_at(forest, point), 1)
+    if not (weight > 0.0 and variance_of_targets(forest) > 0.0):
+        put_f64(out, TARGET, math.nan)
+        return 0
+    for t in range(i64(forest, N_TREES)):
+        tree = tree_at(forest, t)
+        place = out + 8 * DENSITIES_WIDTH * t
+        put_f64(place, TARGET, y)
+        put_f64(place, EXTRA, scale_of(forest, tree) * f64(tree, NOISE) * (1.0 / weight - 1.0))
+        for j in range(N_SCALES):
+            put_f64(place, DENSITIES + j, 0.0)
+    densities_of_rows(forest, point_at(forest, point), np.int64(1), out, np.int64(0))
+    return 0
+
+
+@kernel
+def learn_one(forest: int, values: int, y: float, weight: float, point: int, n: int) -> int:
+    """Store one sample, after `n` others, as `point` and extend every tree by it.
+
+    Returns as `mondrian.learn` does. Messages are up to date if that is -1.
+    """
+    bad = store_values(forest, values, point)
+    if bad >= 0:
+        return -2 - bad
+    put_target(forest, y, weight, point)
+    if i64(forest, TAILS) != 0 and tells(n):
+        told = i64(forest, TOLD)
+        call(i64(forest, FIND_DENSITIES), forest, point, told)
+        call(i64(forest, LEARN_SCALES), i64(forest, TAILS), told, i64(forest, N_TREES))
+    set_walks(forest, point, point + 1)
+    # Plain numbers would be types of their own, and a second compilation.
+    said: int = extend(forest, np.int64(0), i64(forest, N_TREES), np.int64(LANES))
+    if said == -1:
+        settle(forest, np.int64(0), i64(forest, N_TREES))
+    add_to_prior(forest, y, weight)
+    return said
+
+
+@kernel
+def put_targets(forest: int, targets: int, weights: int, n: int, first: int) -> None:
+    """Write the targets and weights of the points `first`, `first + 1`, ..."""
+    for i in range(n):
+        put_target(forest, f64(targets, i), f64(weights, i), first + i)
+
+
+@kernel
+def add_targets(forest: int, first: int, last: int) -> None:
+    """Add the targets of points `first` to `last` to the running mean and sum of squares."""
+    for p in range(first, last):
+        add_to_prior(forest, f64(target_at(forest, p), 0), f64(target_at(forest, p), 1))
+
+
+@kernel
+def extend_telling(
+    forest: int,
+    first: int,
+    last: int,
+    lanes: int,
+    start: int,
+    end: int,
+    n: int,
+    done: int,
+    out: int,
+) -> int:
+    """Extend trees `first` to `last` by points `start` to `end`, before which `n` were learned.
+
+    Before a tree learns a target that tells, its densities of it are written to `out`, shape
+    (targets, trees, width). `done`, shape (trees,), holds the first point whose densities are
+    still to be written: `start` at first. Returns as `extend` does.
+    """
+    # A forest of one tree, as it was before a point: the running moments are of those before.
+    before = np.empty(FOREST_WIDTH, np.int64)
+    view = address_of(before)
+    n_trees = i64(forest, N_TREES)
+    for group in range(first, last, lanes):
+        stop = min(group + lanes, last)
+        for k in range(FOREST_WIDTH):
+            before[k] = i64(forest, k)
+        before[N_TREES] = 1
+        place, p, added = out, start, start
+        while True:
+            while p < end and not tells(n + p - start):
+                p += 1
+            if p >= i64(done, group):
+                for t in range(group, stop):
+                    put_i64(tree_at(forest, t), WALK_END, p)
+                said = extend(forest, group, stop, lanes)
+                if said >= 0:
+                    return said
+            if p == end:
+                break
+            if p >= i64(done, group):
+                settle(forest, group, stop)
+                add_targets(view, added, p)
+                added = p
+                for t in range(group, stop):
+                    before[TREES] = tree_at(forest, t)
+                    own = place + 8 * DENSITIES_WIDTH * t
+                    call(i64(forest, FIND_DENSITIES), view, p, own)
+                    put_i64(tree_at(forest, t), WALK_REF, START)
+                put_i64(done, group, p + 1)
+            place += 8 * DENSITIES_WIDTH * n_trees
+            p += 1
+    return -1
+
+
+@kernel
+def learn_tails(forest: int, start: int, end: int, n: int, out: int) -> None:
+    """Let the law of targets learn what `extend_telling` has written."""
+    for p in range(start, end):
+        if tells(n + p - start):
+            call(i64(forest, LEARN_SCALES), i64(forest, TAILS), out, i64(forest, N_TREES))
+            out += 8 * DENSITIES_WIDTH * i64(forest, N_TREES)

@@ -99,8 +99,10 @@ TREE_WIDTH = 23
 # Columns of the integers that all trees share: the forest whose address every kernel gets. TREES,
 # POINTS and SCALING are addresses, OWNERS, LIFETIMES, LIFT, GAINS and DIM_WEIGHTS, too; from
 # HORIZON to NOISE_VARIANCE they are float64. N_WORDS is that of a set of classes, or TARGETS, CELLS
-# or ADAPTIVE. A point has N_VALUES values; LINKS is where its links begin. LIFT is 0 where inputs
-# are cut as they are (see `scaling`). Adaptive trees have room for RING points.
+# or ADAPTIVE. TAILS is the address of the law of the targets (see `tails`), 0 where that is normal,
+# TOLD that of room for a target's densities; FIND_DENSITIES and LEARN_SCALES are functions'. A
+# point has N_VALUES values; LINKS is where its links begin. LIFT is 0 where inputs are cut as they
+# are (see `scaling`). Adaptive trees have room for RING points.
 TREES = 0
 N_TREES = 1
 POINTS = 2
@@ -157,7 +159,11 @@ LAST_VALUES = 49
 PREDICTED = 50
 CANDIDATES = 51
 SUMS = 52
-FOREST_WIDTH = 53
+TAILS = 53
+TOLD = 54
+FIND_DENSITIES = 55
+LEARN_SCALES = 56
+FOREST_WIDTH = 57
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

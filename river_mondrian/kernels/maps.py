@@ -17,14 +17,21 @@ from `N_INPUTS` on are ignored) and the address of their values (float64).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from .memory import FARTHEST, LARGEST, exact_inlined, exact_kernel, f64, i32, i64, put_f32, put_i64
+from .memory import (
+    FARTHEST,
+    LARGEST,
+    call,
+    exact_inlined,
+    exact_kernel,
+    f64,
+    i32,
+    i64,
+    put_f32,
+    put_i64,
+)
 
 # Words of a map's record; the map's own words follow.
 FUNCTION = 0
@@ -39,24 +46,10 @@ SPARSE = 6
 BEFORE = 7
 OWN = 8
 
-SIGNATURE = "int64(int64, int64, int64)"
-
 # Words of a sparse sample.
 ENTRIES = 0
 PLACES = 1
 VALUES = 2
-
-
-@intrinsic
-def _call(typingctx: Any, function: Any, record: Any, x: Any, out: Any) -> Any:
-    """Call a compiled function by its address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        int64 = ir.IntType(64)
-        function_type = ir.FunctionType(int64, [int64, int64, int64])
-        return builder.call(builder.inttoptr(args[0], function_type.as_pointer()), args[1:])
-
-    return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
 
 
 @exact_inlined
@@ -80,7 +73,7 @@ def put_row(sample: int, places: int, values: int, starts: int, row: int) -> Non
 @exact_kernel
 def map_one(record: int, x: int, out: int) -> int:
     """Map a sample; returns -1, or the place of a bad input."""
-    return _call(i64(record, FUNCTION), record, x, out)
+    return call(i64(record, FUNCTION), record, x, out)
 
 
 @exact_kernel
@@ -91,7 +84,7 @@ def map_rows(record: int, x: int, width: int, n: int, out: int) -> int:
     """
     word = 8 if i64(record, DENSE) else 4
     for row in range(n):
-        bad: int = _call(i64(record, FUNCTION), record, x, out)
+        bad: int = call(i64(record, FUNCTION), record, x, out)
         if bad >= 0:
             return row * i64(record, N_INPUTS) + bad
         x += 8 * width
@@ -110,7 +103,7 @@ def map_sparse_rows(
     word = 8 if i64(record, DENSE) else 4
     for row in range(n):
         put_row(sample, places, values, starts, row)
-        bad: int = _call(i64(record, FUNCTION), record, sample, out)
+        bad: int = call(i64(record, FUNCTION), record, sample, out)
         if bad >= 0:
             return row * i64(record, N_INPUTS) + bad
         out += word * i64(record, N_OUT)

@@ -92,15 +92,34 @@ def exact_inlined(function: F) -> F:
 
 
 _FUNCTIONS: dict[Callable[..., Any], Any] = {}
+_SIGNATURE = "int64(int64, int64, int64)"
 
 
-def address_of(function: Callable[..., Any], signature: str) -> int:
-    """Compile a function to one that is called by address, at its first use in the process."""
+def address_of(function: Callable[..., Any]) -> int:
+    """Compile a function of three integers to one that is called by address.
+
+    That is done at its first use in the process.
+    """
     compiled = _FUNCTIONS.get(function)
     if compiled is None:
-        compiled = numba.cfunc(signature, cache=_CACHE, error_model="numpy")(function)
+        compiled = numba.cfunc(_SIGNATURE, cache=_CACHE, error_model="numpy")(function)
         _FUNCTIONS[function] = compiled
     return int(compiled.address)
+
+
+@intrinsic
+def call(typingctx: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
+    """Call a function by what `address_of` says of it.
+
+    Unlike what a kernel may inline, it rounds the same wherever it is called from.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        int64 = ir.IntType(64)
+        function_type = ir.FunctionType(int64, [int64, int64, int64])
+        return builder.call(builder.inttoptr(args[0], function_type.as_pointer()), args[1:])
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
 
 
 def _loader(word: types.Type, wide: types.Type) -> Any:

@@ -16,7 +16,12 @@ from .gaussian import (
     add_to_prior,
     forget,
     is_leaf,
+    joint_mean,
+    joint_precision,
+    leaf_mean,
+    leaf_precision,
     message_at,
+    passed_on,
     posterior_below,
     rise_to,
     rise_to_end,
@@ -27,10 +32,10 @@ from .layout import (
     EMPTY,
     GAMMA2,
     LEFT,
+    N_ROWS,
     NOISE,
     NONE,
     ROOT,
-    UNKNOWN,
     Y_MEAN,
     Y_SQUARES,
     Y_WEIGHT,
@@ -106,51 +111,62 @@ def take_out(forest: int, first: int, last: int, n_trees: int, kept: np.ndarray)
 
 
 @inlined
-def put_back(forest: int, p: int, n_trees: int, place: np.ndarray) -> None:
-    """Put a target back into its leaves."""
+def put_back(forest: int, t: int, p: int, n_trees: int, place: np.ndarray) -> None:
+    """Put a target back into a tree's leaf."""
     put_f64(target_at(forest, p), 1, place[n_trees, WEIGHT])
-    for t in range(n_trees):
-        leaf = np.int64(place[t, LEAF])
-        if leaf >= 0:
-            message = message_at(node_at(forest, tree_at(forest, t), leaf), 0)
-            put_f64(message, 0, place[t, WEIGHT])
-            put_f64(message, 1, place[t, MEAN])
+    leaf = np.int64(place[t, LEAF])
+    if leaf >= 0:
+        message = message_at(node_at(forest, tree_at(forest, t), leaf), 0)
+        put_f64(message, 0, place[t, WEIGHT])
+        put_f64(message, 1, place[t, MEAN])
 
 
 @inlined
-def step_down(
-    forest: int, tree: int, parent: int, ref: int, rise: float, mean: float, variance: float
-) -> tuple[float, float]:
-    """Return the posterior mean and variance of a node; the message from it is unknown then."""
-    _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
-    if parent != 0:
-        put_f64(message_at(parent, 0 if i32(parent, LEFT) == ref else 1), 0, UNKNOWN)
-    return mean, variance
+def density(
+    forest: int, t: int, p: int, y: float, weight: float, rows: np.ndarray, refs: np.ndarray
+) -> tuple[float, int]:
+    """Return a tree's predictive density of a target at the leaf of its point, and its depth.
 
-
-@inlined
-def density(forest: int, t: int, p: int, y: float, weight: float) -> float:
-    """Return a tree's predictive density of a target at the leaf of its point.
-
-    The messages on the way there are unknown then: the target is about to be put back.
+    The way there is written to `rows`, after a 0, and `refs`, which ends with the leaf.
     """
     tree = tree_at(forest, t)
     noise, scale = f64(tree, NOISE), scale_of(forest, tree)
     mean, variance = f64(forest, Y_MEAN), 0.0
-    parent = np.int64(0)
+    x = values_at(forest, tree, p)
     ref = i64(tree, ROOT)
+    rows[0], depth = 0, 0
     while not is_leaf(forest, tree, ref):
-        node = node_at(forest, tree, ref)
+        parent, node = rows[depth], node_at(forest, tree, ref)
         rise = rise_to(forest, tree, parent, node)
-        mean, variance = step_down(forest, tree, parent, ref, rise, mean, variance)
-        parent = node
-        ref = i32(node, side_of(forest, tree, node, values_at(forest, tree, p)))
-    rise = rise_to_end(forest, tree, parent)
-    mean, variance = step_down(forest, tree, parent, ref, rise, mean, variance)
+        _, mean, variance = posterior_below(forest, tree, parent, ref, rise, mean, variance)
+        depth += 1
+        rows[depth], refs[depth] = node, ref
+        ref = i32(node, side_of(forest, tree, node, x))
+    refs[depth + 1] = ref
+    rise = rise_to_end(forest, tree, rows[depth])
+    _, mean, variance = posterior_below(forest, tree, rows[depth], ref, rise, mean, variance)
     variance = scale * max(variance + noise / weight, LEAST_VARIANCE)
     if not variance > 0.0:
-        return 0.0
-    return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(2.0 * math.pi * variance)
+        return 0.0, depth
+    size = math.exp(-0.5 * (y - mean) ** 2 / variance)
+    return size / math.sqrt(2.0 * math.pi * variance), depth
+
+
+@inlined
+def renew(forest: int, t: int, depth: int, rows: np.ndarray, refs: np.ndarray) -> None:
+    """Renew the messages along a way from a leaf, whose target has been put back, to the root."""
+    tree = tree_at(forest, t)
+    for i in range(depth, 0, -1):
+        parent, ref = rows[i], refs[i + 1]
+        if i == depth:
+            precision, mean = leaf_precision(forest, tree, ref), leaf_mean(forest, tree, ref)
+            rise = rise_to_end(forest, tree, parent)
+        else:
+            precision, mean = joint_precision(rows[i + 1]), joint_mean(rows[i + 1])
+            rise = rise_to(forest, tree, parent, rows[i + 1])
+        message = message_at(parent, 0 if i32(parent, LEFT) == ref else 1)
+        put_f64(message, 0, passed_on(precision, rise))
+        put_f64(message, 1, mean)
 
 
 @inlined
@@ -185,23 +201,30 @@ def progressive_likelihood(
         place = kept[p - first]
         if place[n_trees, LEAF] != EMPTY:
             take_from_prior(forest, f64(target_at(forest, p), 0), place[n_trees, WEIGHT])
+    settle(forest, np.int64(0), n_trees)
+    most = 0
+    for t in range(n_trees):
+        most = max(most, i64(tree_at(forest, t), N_ROWS))
+    rows, refs = np.empty(most + 1, np.int64), np.empty(most + 2, np.int64)
     total, n = 0.0, 0
     for p in range(first, last):
         place = kept[p - first]
         if place[n_trees, LEAF] == EMPTY:
             continue
-        settle(forest, np.int64(0), n_trees)
         y, own = f64(target_at(forest, p), 0), place[n_trees, WEIGHT]
         spread = math.sqrt(f64(forest, Y_SQUARES) / f64(forest, Y_WEIGHT))
         mixed = 0.0
         for t in range(n_trees):
-            mixed += density(forest, t, p, y, own) if own > 0.0 else 0.0
+            if own > 0.0:
+                dense, depth = density(forest, t, p, y, own, rows, refs)
+                mixed += dense
+            put_back(forest, t, p, n_trees, place)
+            if own > 0.0:
+                renew(forest, t, depth, rows, refs)
         if own > 0.0 and spread > 0.0:
             total += math.log(max(mixed * spread / n_trees, LEAST_DENSITY))
             n += 1
-        put_back(forest, p, n_trees, place)
         add_to_prior(forest, y, own)
-    settle(forest, np.int64(0), n_trees)
     put_f64(forest, Y_WEIGHT, weight)
     put_f64(forest, Y_MEAN, mean)
     put_f64(forest, Y_SQUARES, squares)

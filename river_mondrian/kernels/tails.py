@@ -1,0 +1,188 @@
+"""The law of a target around what a forest says: a scale mixture of normals, learned on the way.
+
+A component of a forest's prediction is normal. With learned tails it has that variance at scale 1
+only: its law is a mixture over `SCALES`, whose weights the components share. A scale s > 1
+multiplies the variance by s^2. A scale s < 1 multiplies by 1 / s^2 what the precision has beyond
+that of all targets together, so that a prediction far from the data keeps their spread.
+
+The weights are the posterior mean over `LAWS`, lognormal laws of the scale, given how dense each of
+them made the targets so far before these were learned. A few targets tell (`tells`), and what the
+earlier ones told fades (`KEPT`), so that the law may drift.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .memory import f64, inlined, kernel, put_f64
+
+N_SCALES = 8
+UNIT = 4
+SCALES = tuple(2.0**k for k in range(-UNIT, N_SCALES - UNIT))
+
+# Medians and spreads (standard deviations) of the base-2 logarithm of the scale.
+MEDIANS = tuple(m / 2.0 for m in range(-4, 3))
+SPREADS = (0.0, 0.5, 1.0, 1.5, 2.5)
+N_LAWS = len(MEDIANS) * len(SPREADS)
+
+# How much of a law's score is left after each target that tells.
+KEPT = 1.0 - 1.0 / 64.0
+
+# Every eighth of the first targets tells, later every sixteenth.
+EARLY = 512
+_GOLDEN = 0x9E3779B1
+
+# A law's record: the weights of the scales, then the scores of the laws.
+SCORES = N_SCALES
+RECORD_WIDTH = N_SCALES + N_LAWS
+
+# Of a target and a tree: the target, the noise variance that its weight adds, and how dense the
+# tree makes it at each scale.
+TARGET = 0
+EXTRA = 1
+DENSITIES = 2
+DENSITIES_WIDTH = DENSITIES + N_SCALES
+
+# Precision, in units of the targets' own, past which none is believed, and likelihood of a law,
+# over the largest at any scale, below which none is.
+LARGEST_PRECISION = 1e12
+LEAST_LIKELIHOOD = 1e-300
+
+
+def _normal_cdf(z: float) -> float:
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def _law(median: float, spread: float) -> list[float]:
+    """Return the weights of the scales, each of which stands for what is closest to it."""
+    powers = [math.log2(s) for s in SCALES]
+    if spread == 0.0:
+        # Between two scales, the weights have the median as their mean.
+        return [max(1.0 - abs(power - median), 0.0) for power in powers]
+    ends = [_normal_cdf((power + 0.5 - median) / spread) for power in powers[:-1]]
+    return [b - a for a, b in zip([0.0, *ends], [*ends, 1.0], strict=True)]
+
+
+LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
+
+# Logarithms of the prior weights: the narrower and the closer to 1, the likelier.
+PRIOR = np.array([-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS])
+PRIOR -= np.log(np.exp(PRIOR).sum())
+
+
+def new_record() -> np.ndarray:
+    """Return the record of a law of which no target has told."""
+    return np.concatenate([np.exp(PRIOR) @ LAWS, np.zeros(N_LAWS)])
+
+
+@inlined
+def tells(n: int) -> bool:
+    """Tell whether the target after `n` others does, out of step with any cycle in them."""
+    return (n * _GOLDEN) & 0xFFFFFFFF < (0x20000000 if n < EARLY else 0x10000000)
+
+
+@kernel
+def count_telling(n: int, size: int) -> int:
+    """Return how many tell of `size` targets after `n` others."""
+    count = 0
+    for i in range(n, n + size):
+        count += 1 if tells(i) else 0
+    return count
+
+
+@inlined
+def precision_at(precision: float, scale: float) -> float:
+    """Return a component's precision at a scale; both in units of the targets' own."""
+    factor = 1.0 / (scale * scale)
+    if scale >= 1.0:
+        return precision * factor
+    return precision + max(precision - 1.0, 0.0) * (factor - 1.0)
+
+
+@inlined
+def variance_over_scales(tails: int, variance: float, whole: float) -> float:
+    """Return a component's variance over all scales; `whole` is that of the targets."""
+    if not (variance > 0.0 and whole > 0.0):
+        return variance
+    precision = whole / variance
+    total = 0.0
+    for j in range(N_SCALES):
+        total += f64(tails, j) * (whole / precision_at(precision, SCALES[j]))
+    return total
+
+
+@inlined
+def add_at(out: int, j: int, density: float) -> None:
+    """Add to how dense a target is at a scale."""
+    put_f64(out, DENSITIES + j, f64(out, DENSITIES + j) + density)
+
+
+@inlined
+def add_density(
+    out: int, weight: float, mean: float, variance: float, centre: float, tails: int, whole: float
+) -> None:
+    """Add how dense a component makes the target in `out` at each scale.
+
+    Densities are per standard deviation of the targets, without the factor that all have.
+    """
+    gap = f64(out, TARGET) - mean
+    away = gap * gap / whole
+    variance = max(variance + f64(out, EXTRA), whole / LARGEST_PRECISION)
+    precision = max(whole / variance, 1.0 / LARGEST_PRECISION)
+    # From a scale to half of it the exponent becomes 4 times as large: two exponentials do for all.
+    fall = math.exp(-0.5 * away * precision / (SCALES[N_SCALES - 1] * SCALES[N_SCALES - 1]))
+    size = weight * math.sqrt(precision)
+    for j in range(N_SCALES - 1, UNIT - 1, -1):
+        add_at(out, j, size / SCALES[j] * fall)
+        if j > UNIT:
+            fall *= fall
+            fall *= fall
+    beyond = max(precision - 1.0, 0.0)
+    step = math.exp(-1.5 * away * beyond)
+    steps = step
+    for j in range(UNIT - 1, -1, -1):
+        p = precision_at(precision, SCALES[j])
+        add_at(out, j, weight * math.sqrt(p) * fall * steps)
+        steps *= steps
+        steps *= steps * step
+
+
+def learn_scales(tails: int, densities: int, n_trees: int) -> int:
+    """Update the law by how dense the trees have made a target; NaN stands for none.
+
+    Called by address.
+    """
+    if f64(densities, TARGET) != f64(densities, TARGET):
+        return 0
+    mixed = np.zeros(N_SCALES)
+    most = 0.0
+    for j in range(N_SCALES):
+        for t in range(n_trees):
+            mixed[j] += f64(densities, DENSITIES_WIDTH * t + DENSITIES + j)
+        most = max(most, mixed[j])
+    if not most > 0.0:
+        # So far away that numbers end: the widest scale is the least wrong by far.
+        mixed[N_SCALES - 1] = most = 1.0
+    scores = np.empty(N_LAWS)
+    best = -math.inf
+    for k in range(N_LAWS):
+        likelihood = 0.0
+        for j in range(N_SCALES):
+            likelihood += LAWS[k, j] * mixed[j]
+        told = math.log(max(likelihood / most, LEAST_LIKELIHOOD))
+        scores[k] = KEPT * f64(tails, SCORES + k) + told
+        best = max(best, scores[k])
+    total = 0.0
+    for j in range(N_SCALES):
+        mixed[j] = 0.0
+    for k in range(N_LAWS):
+        put_f64(tails, SCORES + k, scores[k] - best)
+        share = math.exp(scores[k] - best + PRIOR[k])
+        total += share
+        for j in range(N_SCALES):
+            mixed[j] += share * LAWS[k, j]
+    for j in range(N_SCALES):
+        put_f64(tails, j, mixed[j] / total)
+    return 0
