@@ -379,7 +379,11 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         column[0].legend()
         rows = np.array(kept)
         for j, expert in enumerate(models["adaptive"].weights):
-            column[1].plot(rows[:, 0], rows[:, 1 + j], label=expert, linewidth=0.9)
+            # A colour for each posterior, a style for each set of trees; the last mixture is black.
+            style = {"all": "-", "recent": "--", "both": ":"}.get(expert.rpartition(", ")[2])
+            color = f"C{j % 4}" if style else "k"
+            style = style or ("-", "--", ":")[j % 3]
+            column[1].plot(rows[:, 0], rows[:, 1 + j], style, color=color, label=expert, lw=0.9)
         column[1].set(xlabel="samples", ylabel="weight")
         p, hit = np.array(said).T
         bins = np.minimum((p * 10).astype(int), 9)
