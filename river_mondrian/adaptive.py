@@ -14,7 +14,7 @@ from river import base
 from .adaptive_trees import EXPERTS, WRONG_CLASS, AdaptiveTrees
 from .arguments import check_integer
 from .directions import Directions
-from .forest import LabelForest
+from .forest import LabelForest, warmup_samples
 from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
 from .trees import WARM_UP, Partitions
@@ -179,9 +179,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
         model = cls(n_estimators=2, seed=1)
         # Trees are built anew a part at a time once 256 samples have been seen.
-        for i in range(2 * WARM_UP):
-            x = {"a": (i * 37 % 101) / 101, "b": (i * 53 % 103) / 103}
-            model.learn_one(x, i % 3)
+        for x, y in warmup_samples(2 * WARM_UP):
+            model.learn_one(x, y)
         model.predict_one({"a": 0.5})
 
     # What the forest has found.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .arguments import is_real
 from .directions import Directions
-from .forest import LabelForest
+from .forest import LabelForest, warmup_samples
 from .inputs import check_label, read_frame, read_labels
 from .labels import LabelTrees
 from .trees import WARM_UP
@@ -183,8 +183,7 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
 
     def _predict(self, x: Mapping[Any, Any], trees: LabelTrees) -> int:
         """Predict a sample into the trees' `out`; returns the number of the most probable label."""
-        if not self._features.read_known(x, trees.vector):
-            self._write(x, trees)
+        self._features.read_into(x, trees.vector)
         best = trees.predict()
         if best < 0:
             raise self._too_large(-2 - best, trees.vector[-2 - best])
@@ -259,9 +258,8 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
     def warmup(cls) -> None:
         """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        for i in range(WARM_UP + 2):
-            x = {"a": (i * 37 % 101) / 101, "b": (i * 53 % 103) / 103}
-            model.learn_one(x, i % 3)
+        for x, y in warmup_samples(WARM_UP + 2):
+            model.learn_one(x, y)
         model.predict_one({"a": 0.5, "b": 0.5})
         model.predict_one({"a": 0.5})
         trees = model._grown()

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 Trees = TypeVar("Trees", bound=MondrianTrees[Any])
 
 
+def warmup_samples(n: int) -> list[tuple[dict[str, float], int]]:
+    """Make `n` samples of three classes, with which kernels are compiled ahead."""
+    return [({"a": i * 37 % 101 / 101, "b": i * 53 % 103 / 103}, i % 3) for i in range(n)]
+
+
 class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
     """Base of the Mondrian forests.
 

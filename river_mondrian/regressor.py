@@ -13,7 +13,7 @@ from river.utils.dataframe import to_native_frame, to_native_series
 
 from .arguments import check_integer, is_real
 from .directions import Directions
-from .forest import MondrianForest
+from .forest import MondrianForest, warmup_samples
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from .mixture import GaussianMixture, gaussian
 from .targets import TargetNode, TargetTrees
@@ -413,9 +413,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     def warmup(cls) -> None:
         """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        for i in range(WARM_UP + 2):
-            x = {"a": (i * 37 % 101) / 101, "b": (i * 53 % 103) / 103}
-            model.learn_one(x, i % 3)
+        for x, y in warmup_samples(WARM_UP + 2):
+            model.learn_one(x, y)
         model.predict_mixture_one(x)
         model.predict_one({"a": 0.5})
         trees = model._grown()

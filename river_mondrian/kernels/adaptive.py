@@ -875,6 +875,20 @@ def predict_tree(forest: int, t: int, x: int, path: int, n: int, steps: int, fou
 
 
 @inlined
+def mixture_of(forest: int) -> tuple[int, int, int, int, int, int, int]:
+    """Return the sizes and addresses of the mixture, as `experts` takes them."""
+    return (
+        np.int64(N_EXPERTS),
+        i64(forest, N_CLASSES),
+        i64(forest, CLASS_CAPACITY),
+        i64(forest, FOUND),
+        i64(forest, STATE),
+        i64(forest, LOGS),
+        i64(forest, POOLED),
+    )
+
+
+@inlined
 def is_last(forest: int, values: int) -> bool:
     """Tell whether values are those predicted last."""
     last = i64(forest, LAST_VALUES)
@@ -919,16 +933,7 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
         others = f32(sums, width + k) / n_recent if n_recent > 0 else own
         put_f64(found, width + k, others)
         put_f64(found, 2 * width + k, 0.5 * (own + others))
-    experts.combine(
-        np.int64(N_EXPERTS),
-        i64(forest, N_CLASSES),
-        i64(forest, CLASS_CAPACITY),
-        i64(forest, FOUND),
-        i64(forest, STATE),
-        i64(forest, LOGS),
-        i64(forest, POOLED),
-        i64(forest, OUT),
-    )
+    experts.combine(*mixture_of(forest), i64(forest, OUT))
     last = i64(forest, LAST_VALUES)
     for i in range(i64(forest, INPUT_CAPACITY)):
         put_i64(last, i, i64(values, i))
@@ -953,16 +958,7 @@ def most_probable(forest: int) -> int:
 @kernel
 def score(forest: int, label: int) -> bool:
     """Let the mixture learn the class of the sample predicted last; tells whether it was right."""
-    experts.learn(
-        np.int64(N_EXPERTS),
-        i64(forest, N_CLASSES),
-        i64(forest, CLASS_CAPACITY),
-        i64(forest, FOUND),
-        i64(forest, STATE),
-        i64(forest, LOGS),
-        i64(forest, POOLED),
-        label,
-    )
+    experts.learn(*mixture_of(forest), label)
     return most_probable(forest) == label
 
 
