@@ -46,6 +46,9 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
       temperature, and in a log-linear pool.
     - As many trees again know the last 1,000 samples only. They join the mixture, alone and
       together with the others.
+    - So do three linear discriminants, which need few samples where classes are parted by lines
+      and follow lines that turn: two online softmax regressions[^4] of standardized features, with
+      small and with large steps, and naive Bayes.
     - A drift detector watches the error. Where that increases, all trees are built anew of the
       samples since.
     - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
@@ -101,6 +104,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
     [^2]: Willems, F. M. J., Shtarkov, Y. M. and Tjalkens, T. J. (1995). The Context-Tree Weighting
     Method: Basic Properties. IEEE Transactions on Information Theory 41.
     [^3]: Herbster, M. and Warmuth, M. K. (1998). Tracking the Best Expert. Machine Learning 32.
+    [^4]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
+    Learning and Stochastic Optimization. Journal of Machine Learning Research 12.
 
     """
 
@@ -194,12 +199,12 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weights of the posteriors in the fixed share, and of what is mixed at last."""
+        """The weights of all that predicts in the fixed share, and of what is mixed at last."""
         if self._trees is None:
             return {}
         state = self._trees.state
-        names = [f"{name}, {of}" for of in ("all", "recent", "both") for name in EXPERTS]
-        found = dict(zip(names, state[experts.WEIGHTS, : len(names)].tolist(), strict=True))
+        weights = state[experts.WEIGHTS, : len(EXPERTS)].tolist()
+        found = dict(zip(EXPERTS, weights, strict=True))
         last = ("fixed share", "log-linear pool", "HNSP as it is")
         return found | dict(zip(last, state[experts.LAST, : len(last)].tolist(), strict=True))
 

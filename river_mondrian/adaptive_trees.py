@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import adaptive, experts, mondrian
+from .kernels import adaptive, discriminants, experts, mondrian
 from .kernels import layout as at
 from .kernels.hnsp import put_label
 from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
@@ -46,7 +46,12 @@ NEVER = 2**62
 # How far the dimensions of candidates follow the gains of the trees before.
 GAIN_SHARE = 0.7
 
-EXPERTS = ("HNSP", "CTW, noisy", "CTW", "CTW with memories")
+POSTERIORS = ("HNSP", "CTW, noisy", "CTW", "CTW with memories")
+DISCRIMINANTS = ("softmax, small steps", "softmax, large steps", "naive Bayes")
+EXPERTS = (
+    *(f"{name}, {of}" for of in ("all", "recent", "both") for name in POSTERIORS),
+    *DISCRIMINANTS,
+)
 
 
 @dataclass
@@ -115,6 +120,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
         self.state = experts.new_state(adaptive.N_EXPERTS)
+        self.discriminants = discriminants.new_state(0, 0)
         super().__init__(partitions)
 
     def _set_up(self) -> None:
@@ -143,12 +149,13 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             at.PATHS: np.zeros((n_trees, adaptive.PATH_WORDS)),
             at.LENGTHS: np.zeros((2, n_trees)),
             at.STEPS: np.zeros((adaptive.PATH_WORDS, adaptive.STEP_WORDS)),
-            at.SUMS: np.zeros((adaptive.N_EXPERTS, capacity), dtype=np.float32),
+            at.SUMS: np.zeros((adaptive.N_TREE_EXPERTS, capacity), dtype=np.float32),
             at.FOUND: np.zeros((adaptive.N_EXPERTS, capacity)),
             at.LOGS: np.zeros((adaptive.N_EXPERTS + 1, capacity)),
             at.POOLED: np.zeros((experts.N_LAST, capacity)),
             at.OUT: np.zeros(capacity),
             at.LAST_VALUES: np.zeros(self.values.shape[1]),
+            at.STANDARDIZED: np.zeros((2, 1 + self.values.shape[1])),
             at.CANDIDATES: np.zeros(
                 adaptive.scratch_words(int(shared[at.N_DIMS]), capacity, self.n_candidates)
             ),
@@ -157,6 +164,10 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         for word, array in self.scratch.items():
             shared[word] = array.ctypes.data
         shared[at.STATE] = self.state.ctypes.data
+        known, grown = self.discriminants, discriminants.new_state(capacity, self.values.shape[1])
+        grown[: known.shape[0], : known.shape[1]] = known
+        self.discriminants = grown
+        shared[at.DISCRIMINANTS] = grown.ctypes.data
         self._forget_predicted()
         n_dims = int(self.shared[at.N_DIMS])
         if self.gains.shape[1] < n_dims:
@@ -173,15 +184,16 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.PREDICTED, *self.scratch]
-        state["shared"][derived] = 0
+        derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.DISCRIMINANTS, at.PREDICTED]
+        state["shared"][[*derived, *self.scratch]] = 0
         return state
 
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
         arrays: list[NDArray[Any]] = [*self.scratch.values()]
-        arrays += [self.ages, self.starts, self.gains, self.dim_weights, self.state]
+        arrays += [self.ages, self.starts, self.gains, self.dim_weights]
+        arrays += [self.state, self.discriminants]
         size = super().nbytes + sys.getsizeof(self.jobs)
         return size + sum(array.nbytes + 128 for array in arrays)
 
@@ -223,7 +235,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             # Other trees, other ways down them.
             self.predict()
         said = WRONG_CLASS
-        if not is_new and adaptive.score(self.address, label):
+        if adaptive.score(self.address, self.values_address, label, int(is_new)):
             said = RIGHT_CLASS
         if self.warm_up is not None and self._doubles():
             put_label(self.address, label, point)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive as naive
 from naive import mondrian as naive_mondrian
+from naive.discriminants import Discriminants
 from river import datasets, drift
 from river.datasets import synth
 from scipy import stats
@@ -328,6 +329,41 @@ def table_of(frame, data):
     """Make a frame of samples; a column whose values are all missing holds numbers, too."""
     columns = {name: [x.get(name, math.nan) for x, _ in data] for name in "abc"}
     return frame(columns)
+
+
+def test_discriminants_are_the_twins():
+    """With values that are missing, a feature and a class that come late, around the warm-up."""
+    model, twin = AdaptiveMondrianForestClassifier(2, seed=1), Discriminants()
+    labels, features = {}, set()
+    for x, y in stream(400):
+        labels[y] = None
+        features |= x.keys()
+        expected = []
+        for said in twin.predict(x, labels):
+            floored = {k: max(p, experts.FLOOR / len(labels)) for k, p in said.items()}
+            expected.append({k: p / sum(floored.values()) for k, p in floored.items()})
+        if y in model.classes:
+            model.predict_proba_one(x)
+            rows = model._trees.scratch[at.FOUND][adaptive.N_TREE_EXPERTS :, : len(labels)]
+            for row, other in zip(rows.tolist(), expected, strict=True):
+                assert row == pytest.approx(list(other.values()), rel=1e-7)
+        model.learn_one(x, y)
+        twin.learn(x, y, labels, len(features), expected)
+    assert features == set("abc")
+    assert set(labels) == {"yes", "no", "late"}
+
+
+def test_a_line_in_many_dimensions_is_found():
+    """Trees need far more samples for that."""
+    rng = np.random.default_rng(0)
+    X = rng.random((1500, 12))
+    y = X @ rng.normal(size=12)
+    y = (y > np.median(y)).tolist()
+    data = [(dict(enumerate(x)), label) for x, label in zip(X.tolist(), y, strict=True)]
+    ours = accuracy_after(AdaptiveMondrianForestClassifier(4, seed=1), data, 750)
+    exact = accuracy_after(MondrianForestClassifier(4, seed=1), data, 750)
+    assert ours > 0.93
+    assert ours > exact + 0.08
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])

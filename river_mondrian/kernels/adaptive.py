@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from . import experts
+from . import discriminants, experts
 from .access import (
     counts_at,
     label_of,
@@ -36,6 +36,7 @@ from .layout import (
     DELTA,
     DIM,
     DIM_WEIGHTS,
+    DISCRIMINANTS,
     EMPTY,
     FOUND,
     GAINS,
@@ -49,6 +50,7 @@ from .layout import (
     N_CLASSES,
     N_COUNTS,
     N_DIMS,
+    N_INPUTS,
     N_ROWS,
     N_SPLITS,
     N_TREES,
@@ -69,6 +71,7 @@ from .layout import (
     ROOT_FORGETS,
     ROW_CAPACITY,
     SETTLED,
+    STANDARDIZED,
     STATE,
     STATS,
     STEPS,
@@ -131,8 +134,9 @@ PRIORS = (0.5, 0.05, 0.05)
 STOP_PRIORS = (0.5, 0.1, 0.1)
 N_WEIGHTINGS = 3
 N_POSTERIORS = 1 + N_WEIGHTINGS
-# Those of trees of all samples, of recent ones, and of both.
-N_EXPERTS = 3 * N_POSTERIORS
+# Those of trees of all samples, of recent ones, and of both; then of linear discriminants.
+N_TREE_EXPERTS = 3 * N_POSTERIORS
+N_EXPERTS = N_TREE_EXPERTS + discriminants.N_DISCRIMINANTS
 
 # Share that the memories of a node exchange at each visit, and the bounds of a stop probability.
 SHARE_RATE = 0.02
@@ -889,6 +893,21 @@ def mixture_of(forest: int) -> tuple[int, int, int, int, int, int, int]:
 
 
 @inlined
+def discriminants_of(forest: int, values: int) -> tuple[int, int, int, int, int, int, int, int]:
+    """Return sizes and addresses as `discriminants` takes them."""
+    return (
+        i64(forest, N_CLASSES),
+        i64(forest, CLASS_CAPACITY),
+        i64(forest, N_INPUTS),
+        1 + i64(forest, INPUT_CAPACITY),
+        i64(forest, DISCRIMINANTS),
+        values,
+        i64(forest, STANDARDIZED),
+        experts.place(i64(forest, FOUND), i64(forest, CLASS_CAPACITY), N_TREE_EXPERTS),
+    )
+
+
+@inlined
 def is_last(forest: int, values: int) -> bool:
     """Tell whether values are those predicted last."""
     last = i64(forest, LAST_VALUES)
@@ -903,8 +922,8 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
     """Predict a sample, as the trees are after `n` samples; remembers that it has.
 
     The posteriors of the trees of each role are averaged: of all samples, then of recent ones,
-    where the first stand in if there are no such trees; then the mean of both. Returns -1, or the
-    input that is too large.
+    where the first stand in if there are no such trees; then the mean of both; discriminants
+    follow. Returns -1, or the input that is too large.
     """
     if i64(forest, PREDICTED) == n and is_last(forest, values):
         return -1
@@ -933,6 +952,7 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
         others = f32(sums, width + k) / n_recent if n_recent > 0 else own
         put_f64(found, width + k, others)
         put_f64(found, 2 * width + k, 0.5 * (own + others))
+    discriminants.predict(*discriminants_of(forest, values))
     experts.combine(*mixture_of(forest), i64(forest, OUT))
     last = i64(forest, LAST_VALUES)
     for i in range(i64(forest, INPUT_CAPACITY)):
@@ -956,10 +976,15 @@ def most_probable(forest: int) -> int:
 
 
 @kernel
-def score(forest: int, label: int) -> bool:
-    """Let the mixture learn the class of the sample predicted last; tells whether it was right."""
-    experts.learn(*mixture_of(forest), label)
-    return most_probable(forest) == label
+def score(forest: int, values: int, label: int, is_new: int) -> bool:
+    """Let the mixture learn the class of the sample predicted last; tells whether it was right.
+
+    Of a class that is new the discriminants learn only: nothing can have foreseen it.
+    """
+    if not is_new:
+        experts.learn(*mixture_of(forest), label)
+    discriminants.learn(*discriminants_of(forest, values), label)
+    return not is_new and most_probable(forest) == label
 
 
 @inlined

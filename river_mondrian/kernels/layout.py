@@ -146,7 +146,8 @@ GAINS = 39
 DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
-# last and the number of samples at that time, or -1; candidates for a cut; sums of posteriors.
+# last and the number of samples at that time, or -1; candidates for a cut; sums of posteriors. Last
+# of all are the addresses of their linear discriminants and of those's standardized inputs.
 PATHS = 41
 LENGTHS = 42
 STEPS = 43
@@ -163,7 +164,9 @@ TAILS = 53
 TOLD = 54
 FIND_DENSITIES = 55
 LEARN_SCALES = 56
-FOREST_WIDTH = 57
+DISCRIMINANTS = 57
+STANDARDIZED = 58
+FOREST_WIDTH = 59
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

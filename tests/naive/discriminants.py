@@ -1,0 +1,95 @@
+"""Linear discriminants in plain Python: two softmax regressions and a naive Bayes over mappings."""
+
+from __future__ import annotations
+
+import math
+
+RATES = (0.1, 0.8)
+LARGEST = 3.0
+FARTHEST = 100.0
+LEAST_WITHIN = 0.01
+PRIOR = 0.5
+
+
+class Moments:
+    """The number of values, their mean, the sum of squared deviations from it."""
+
+    def __init__(self):
+        self.n, self.mean, self.squares = 0, 0.0, 0.0
+
+    def add(self, value):
+        """Add a value; returns the product of its deviations from the mean before and after."""
+        before = value - self.mean if self.n else 0.0
+        self.n += 1
+        self.mean += (value - self.mean) / self.n
+        product = before * (value - self.mean)
+        self.squares += product
+        return product
+
+
+class Discriminants:
+    """What a few lines say of the class of a mapping without missing values' keys."""
+
+    def __init__(self):
+        self.features, self.within = {}, {}
+        self.n, self.counts, self.own = 0, {}, {}
+        self.weights = [{}, {}]
+        self.gradients = [0.0, 0.0]
+
+    def standardized(self, x):
+        """Return standardized values; a feature that has not varied is 0."""
+        found = {None: 1.0}
+        for name, value in x.items():
+            moments = self.features.get(name)
+            if moments is not None and moments.squares > 0.0:
+                deviation = (value - moments.mean) / math.sqrt(moments.squares / moments.n)
+                found[name] = min(max(deviation, -LARGEST), LARGEST)
+        return found
+
+    def predict(self, x, labels):
+        """Return three distributions over the labels."""
+        z = self.standardized(x)
+        scores = []
+        for weights in self.weights:
+            scores.append(
+                {k: sum(weights.get((k, name), 0.0) * v for name, v in z.items()) for k in labels}
+            )
+        scores.append({k: self._log_likelihood(x, z, k, len(labels)) for k in labels})
+        found = []
+        for score in scores:
+            powers = {k: math.exp(s - max(score.values())) for k, s in score.items()}
+            found.append({k: p / sum(powers.values()) for k, p in powers.items()})
+        return found
+
+    def _log_likelihood(self, x, z, k, n_classes):
+        found = math.log((self.counts.get(k, 0) + PRIOR) / (self.n + PRIOR * n_classes))
+        for name in z:
+            if name is not None:
+                moments = self.features[name]
+                within = max(self.within[name], LEAST_WITHIN * moments.squares) / moments.n
+                own = self.own.get((k, name), moments)
+                found -= 0.5 * min((x[name] - own.mean) ** 2 / within, FARTHEST)
+        return found
+
+    def learn(self, x, label, labels, n_features, said):
+        """Learn a class of a sample of which `said` has been predicted."""
+        z = self.standardized(x)
+        for r, weights in enumerate(self.weights):
+            errors = {k: said[r][k] - (k == label) for k in labels}
+            squares = sum(e**2 for e in errors.values()) * sum(v**2 for v in z.values())
+            self.gradients[r] += squares / (n_features + 1)
+            step = RATES[r] / math.sqrt(1.0 + self.gradients[r])
+            for k, error in errors.items():
+                for name, v in z.items():
+                    weights[k, name] = weights.get((k, name), 0.0) - step * error * v
+        self.n += 1
+        self.counts[label] = self.counts.get(label, 0) + 1
+        for name, value in x.items():
+            moments = self.features.setdefault(name, Moments())
+            if (label, name) not in self.own:
+                # A class begins with one value at the mean of all.
+                self.own[label, name] = Moments()
+                self.own[label, name].add(moments.mean if moments.n else value)
+            product = self.own[label, name].add(value)
+            self.within[name] = self.within.get(name, 0.0) + product
+            moments.add(value)

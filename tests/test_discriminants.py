@@ -1,0 +1,97 @@
+"""Linear discriminants: kernels against their twin, what they learn, numbers of any size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive.discriminants import Discriminants
+
+from river_mondrian.kernels import discriminants
+
+SEEDS = range(3)
+
+
+class Kernels:
+    """The kernels over arrays of their own, with room for some classes and inputs more."""
+
+    def __init__(self, n_classes, n_inputs):
+        self.n_inputs = n_inputs
+        self.state = discriminants.new_state(n_classes + 2, n_inputs + 1)
+        self.z = np.empty((2, n_inputs + 2))
+        self.said = np.empty((discriminants.N_DISCRIMINANTS, n_classes + 2))
+
+    def _common(self, n_classes, values):
+        arrays = (self.state, values, self.z, self.said)
+        sizes = (n_classes, self.said.shape[1], self.n_inputs, self.state.shape[1])
+        return (*sizes, *(array.ctypes.data for array in arrays))
+
+    def predict(self, values, n_classes):
+        discriminants.predict(*self._common(n_classes, values))
+        return self.said[:, :n_classes].copy()
+
+    def learn(self, values, label, n_classes):
+        discriminants.learn(*self._common(n_classes, values), label)
+
+
+def mapping(values):
+    return {i: v for i, v in enumerate(values.tolist()) if not math.isnan(v)}
+
+
+@given(
+    st.integers(0, 2**20),
+    st.integers(1, 60),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.sampled_from([0.0, 0.3]),
+    st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_kernels_are_the_twin(seed, n, n_classes, n_inputs, missing, constant):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(5.0, 10.0 ** rng.uniform(-3, 3, n_inputs), (n, n_inputs))
+    X[rng.random(X.shape) < missing] = math.nan
+    if constant:
+        X[:, 0] = 7.0
+    y = rng.integers(0, n_classes, n).tolist()
+    kernels, twin, labels = Kernels(n_classes, n_inputs), Discriminants(), range(n_classes)
+    for values, label in zip(X, y, strict=True):
+        found = kernels.predict(values, n_classes)
+        expected = twin.predict(mapping(values), labels)
+        for own, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(own, list(other.values()), rtol=1e-8, atol=1e-12)
+        kernels.learn(values, label, n_classes)
+        twin.learn(mapping(values), label, labels, n_inputs, expected)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_find_two_classes_that_a_line_parts(seed):
+    """The line is at an angle; units differ by six orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 3))
+    y = (X @ [1.0, -1.0, 0.5] > 0.0).astype(int).tolist()
+    X *= [1e-3, 1.0, 1e3]
+    kernels = Kernels(2, 3)
+    right = np.zeros(3)
+    for i, (values, label) in enumerate(zip(X, y, strict=True)):
+        found = kernels.predict(values, 2)
+        if i >= 1500:
+            right += found.argmax(axis=1) == label
+        kernels.learn(values, label, 2)
+    assert (right > 0.93 * 1500).all()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_values_of_any_size_give_probabilities(size):
+    rng = np.random.default_rng(0)
+    kernels = Kernels(3, 2)
+    for i, values in enumerate(rng.normal(size=(200, 2)) * size):
+        if i == 100:
+            values = np.array([3e38, -3e38])
+        found = kernels.predict(values, 3)
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        kernels.learn(values, i % 3, 3)
