@@ -44,7 +44,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
       off, and three by context-tree weighting[^2], of which one prefers shallow nodes and one
       mixes the memories. They are mixed by their progressive log loss, by fixed share[^3] with a
       temperature, and in a log-linear pool.
-    - As many trees again know the last 1,000 samples only. They join the mixture, alone and
+    - A third of the trees know the last 1,000 samples only. They join the mixture, alone and
       together with the others.
     - So do three linear discriminants, which need few samples where classes are parted by lines
       and follow lines that turn: two online softmax regressions[^4] of standardized features, with
@@ -59,7 +59,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
     Parameters
     ----------
     n_estimators
-        Number of trees of all samples, and of trees of recent ones.
+        Number of trees. A third of them, rounded, know recent samples only.
     n_candidates
         Number of cuts among which one is chosen. With 1 cuts do not look at labels, and each tree
         of all samples has the law of `MondrianForestClassifier`.
@@ -162,17 +162,22 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         return ADWIN()  # type: ignore[no-untyped-call]
 
     def _make_trees(self) -> AdaptiveTrees:
-        # As many of recent samples, and one that is being built.
-        n_trees = 2 * self.n_estimators + 1
+        # One more is being built.
+        n_trees = self.n_estimators + 1
         partitions = Partitions(n_trees, math.inf, scale=self.scale, seed=self.seed)
         return AdaptiveTrees(
             partitions,
-            self.n_estimators,
+            self._n_readable,
             self.n_candidates,
             self.max_samples,
             self.max_bytes,
             self.no_change,
         )
+
+    @property
+    def _n_readable(self) -> int:
+        # Trees of all samples; recent ones come and go.
+        return self.n_estimators - (self.n_estimators + 1) // 3
 
     def resample(self) -> None:
         """Build the trees of all samples anew, at once, of the samples that are kept."""

@@ -16,13 +16,13 @@ from .kernels import layout as at
 from .kernels.hnsp import put_label
 from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
 
-# Samples of the recent trees. They are built anew in turn, each as often.
+# Samples of the recent trees.
 RECENT_SAMPLES = 1000
 
 # What a call may spend, in points, on the splits of one tree, and on building trees anew, for each
 # of them; to show a point to a tree costs as much as so many.
 SPLIT_BUDGET = 400
-BUILD_BUDGET = 40
+BUILD_BUDGET = 80
 REPLAY_COST = 12
 # How many calls there are to one that goes on with building.
 BUILD_EVERY = 4
@@ -319,9 +319,11 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             self.built_at = n
             self.jobs.extend([adaptive.LONG] * self.n_long)
-        due = n % max(1, RECENT_SAMPLES // self.n_recent) == 0 and kept > RECENT_SAMPLES
+        # Recent trees are built anew in turn, each as often.
+        due = n * self.n_recent % RECENT_SAMPLES < self.n_recent and kept > RECENT_SAMPLES
         if due and adaptive.RECENT not in self.jobs:
-            self.jobs.append(adaptive.RECENT)
+            # It is small, and is not recent any more where it waits for large ones.
+            self.jobs.appendleft(adaptive.RECENT)
 
     def _fit_into(self, limit: int) -> None:
         """End the window here where trees of more samples would take more bytes than the limit."""

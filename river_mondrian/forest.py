@@ -87,6 +87,11 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
             self._trees = self._make_trees()
         return self._trees
 
+    @property
+    def _n_readable(self) -> int:
+        """Number of trees that can be read."""
+        return self.n_estimators
+
     # Reading samples and frames.
 
     def _add_features(self, values: Mapping[Hashable, float]) -> None:

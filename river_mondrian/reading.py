@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def _nodes(model: MondrianForest[Any], tree: int) -> list[Any]:
-    if not 0 <= tree < model.n_estimators:
-        raise ValueError(f"tree must be in 0..{model.n_estimators - 1}, got {tree!r}")
+    if not 0 <= tree < model._n_readable:
+        raise ValueError(f"tree must be in 0..{model._n_readable - 1}, got {tree!r}")
     return [] if model._trees is None else model._trees.read(tree)
 
 
@@ -44,7 +44,7 @@ def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str
     summary = model._summary(x)
     trees = model._grown()
     row = trees.rows[0, int(trees.trees[tree, OFFSET]) // 4 :].astype(np.float64)
-    lines = [f"tree {tree} of {model.n_estimators}"]
+    lines = [f"tree {tree} of {model._n_readable}"]
     number = 0
     stays = 1.0
     while True:

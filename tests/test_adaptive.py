@@ -493,7 +493,7 @@ def test_forgetting_at_the_root_helps_where_labels_repeat():
 
 
 def test_memory_is_bounded():
-    model = AdaptiveMondrianForestClassifier(2, max_samples=1000, drift_detector=None, seed=1)
+    model = AdaptiveMondrianForestClassifier(3, max_samples=1000, drift_detector=None, seed=1)
     sizes = []
     for i, (x, y) in enumerate(synth.Agrawal(seed=1).take(9000)):
         model.learn_one(x, y)
@@ -653,7 +653,8 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, max_samples, e
     # Each tree has every sample since its first one, once.
     for t, slot in enumerate(long_slots(trees)):
         assert trees.read(t)[0].n_samples == model.n_samples - trees.starts[slot]
-    assert (trees.trees[:, at.ROLE] == adaptive.LONG).sum() == n_estimators
+    n_long = (trees.trees[:, at.ROLE] == adaptive.LONG).sum()
+    assert n_long == round(2 / 3 * n_estimators)
 
 
 def test_recent_trees_do_not_outlive_a_drift():
@@ -683,14 +684,14 @@ def test_labels_without_features():
 def test_few_trees_wait_to_be_built():
     """Noise makes trees deep and costly to build; the recent ones stay recent."""
     rng = np.random.default_rng(0)
-    model = AdaptiveMondrianForestClassifier(4, drift_detector=None, seed=1)
+    model = AdaptiveMondrianForestClassifier(9, drift_detector=None, seed=1)
     for _ in range(6000):
         x = {"a": float(rng.random()), "b": float(rng.random())}
         model.learn_one(x, bool(rng.random() < 0.6))
-        assert len(model._trees.jobs) <= 4 + 1
+        assert len(model._trees.jobs) <= 6 + 1
     trees = model._trees
     recent = trees.trees[:, at.ROLE] == adaptive.RECENT
-    assert recent.sum() == 4
+    assert recent.sum() == 3
     assert trees.starts[recent].min() > 2500
 
 
