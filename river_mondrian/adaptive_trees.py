@@ -24,7 +24,7 @@ RECENT_SAMPLES = 1000
 SPLIT_BUDGET = 400
 BUILD_BUDGET = 80
 REPLAY_COST = 12
-# How many calls there are to one that goes on with building.
+# How many calls there are to one that plans and goes on with building.
 BUILD_EVERY = 4
 
 # Rows for which room is made at once where a tree is being built.
@@ -83,6 +83,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
 
     _NODE = AdaptiveNode
     _POINT_WORDS: ClassVar[int] = 1
+    _ZEROED_COUNTS: ClassVar[bool] = False
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
         "scratch",
         "out",
@@ -248,8 +249,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         self.n_points = max(self.n_points, point + 1)
         adaptive.see_all(self.address, point, n - self.cursor)
         adaptive.split_all(self.address, SPLIT_BUDGET, point)
-        self._plan()
-        if n % BUILD_EVERY == 0:
+        if self.n_samples % BUILD_EVERY == 0:
+            self._plan()
             self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
         return said
 
@@ -320,7 +321,8 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
             self.built_at = n
             self.jobs.extend([adaptive.LONG] * self.n_long)
         # Recent trees are built anew in turn, each as often.
-        due = n * self.n_recent % RECENT_SAMPLES < self.n_recent and kept > RECENT_SAMPLES
+        since = n * self.n_recent % RECENT_SAMPLES
+        due = since < BUILD_EVERY * self.n_recent and kept > RECENT_SAMPLES
         if due and adaptive.RECENT not in self.jobs:
             # It is small, and is not recent any more where it waits for large ones.
             self.jobs.appendleft(adaptive.RECENT)

@@ -114,6 +114,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
     _NODE: type[AnyNode]
     # Words of a point besides its values and links.
     _POINT_WORDS: ClassVar[int]
+    # Whether kernels count on it that a new row of counts is zero.
+    _ZEROED_COUNTS: ClassVar[bool] = True
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
@@ -147,7 +149,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self._set_widths()
         self.nodes = Arena(n_trees, int(self.shared[at.NODE_WIDTH]), zeroed=False)
         self.points = Arena(1, int(self.shared[at.POINT_WIDTH]))
-        self.counts = Arena(n_trees, int(self.shared[at.COUNT_WIDTH]))
+        width = int(self.shared[at.COUNT_WIDTH])
+        self.counts = Arena(n_trees, width, zeroed=self._ZEROED_COUNTS)
         self._finish()
 
     @abc.abstractmethod

@@ -185,6 +185,38 @@ def test_gains_are_the_twins():
     np.testing.assert_allclose(trees.gains[long_slots(trees)[0]], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("m", [1, 7])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
+    """A dimension's part of them is that of its side, rounded; at any place they have the law."""
+    lower = np.array([0.0, 2.0, -1.0, 0.0], dtype=np.float32)
+    upper = np.array([1.0, 2.0, 1.5, 0.5], dtype=np.float32)
+    tree, sums = np.zeros(at.TREE_WIDTH, np.int64), np.zeros(4)
+    tree[at.RNG] = seed
+    candidates = np.zeros((m, adaptive.CANDIDATE_WORDS))
+    arrays = (tree, lower, upper, sums)
+    places = [array.ctypes.data for array in (*arrays, candidates)]
+    adaptive.sum_sides(places[1], places[2], 4, 0, places[3])
+    sides = (upper - lower).astype(float)
+    shares = sides / sides.sum()
+    n = 3000
+    dims, cuts = np.empty((n, m), int), np.empty((n, m))
+    for i in range(n):
+        adaptive.draw_candidates(*places[:4], 4, places[4], m)
+        dims[i] = candidates[:, adaptive.CANDIDATE_DIM].view(np.int64)
+        cuts[i] = candidates[:, adaptive.CANDIDATE_CUT]
+        counts = np.bincount(dims[i], minlength=4)
+        assert (np.abs(counts - m * shares) < 1.0).all()
+    level = LEVEL / (len(SEEDS) * 2 * m)
+    drawn = shares > 0.0
+    for c in range(m):
+        counts = np.bincount(dims[:, c], minlength=4)
+        assert counts[~drawn].sum() == 0
+        assert stats.chisquare(counts[drawn], n * shares[drawn]).pvalue > level / 2
+        within = (cuts[:, c] - lower[dims[:, c]]) / sides[dims[:, c]]
+        assert stats.kstest(within, "uniform").pvalue > level / 2
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_candidate_is_kept(seed):
     """With many candidates the first cut parts two classes that one feature tells apart."""

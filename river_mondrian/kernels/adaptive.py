@@ -142,8 +142,6 @@ N_EXPERTS = N_TREE_EXPERTS + discriminants.N_DISCRIMINANTS
 SHARE_RATE = 0.02
 LEAST_STOP = 1e-4
 
-# How often the dimension of a candidate is drawn again where another has it already.
-TRIES = 4
 # Points of a block on which candidates are compared.
 GAIN_SAMPLE = 256
 # Path length at which a walk stops.
@@ -345,19 +343,6 @@ def sum_sides(lower: int, upper: int, n_dims: int, weights: int, sums: int) -> N
 
 
 @inlined
-def search(sums: int, n: int, threshold: float) -> int:
-    """Return the first of ascending sums above a threshold below the last."""
-    low, high = 0, n - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if f64(sums, middle) > threshold:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@inlined
 def gain_of(left: int, right: int, n_classes: int) -> float:
     """Return the Gini gain of a cut, times the number of points, from the classes at its sides."""
     n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -374,21 +359,30 @@ def gain_of(left: int, right: int, n_classes: int) -> float:
 
 
 @inlined
-def draw_another(tree: int, sums: int, n_dims: int, candidates: int, c: int, tries: int) -> int:
-    """Draw the dimension of the c-th candidate by its side, again where another has that already.
+def draw_candidates(
+    tree: int, lower: int, upper: int, sums: int, n_dims: int, candidates: int, m: int
+) -> None:
+    """Draw `m` cuts, each of which has the Mondrian law of sides with these sums.
 
-    After so many tries it keeps what is drawn.
+    Dimensions are drawn by systematic sampling: one whose sides are a part of all gets as large a
+    part of the cuts, rounded up or down. Where the cuts begin is drawn, too, since of several that
+    are as good the first is kept.
     """
-    total = f64(sums, n_dims - 1)
-    d = search(sums, n_dims, uniform(tree) * total)
-    for _ in range(tries):
-        drawn = False
-        for e in range(c):
-            drawn |= i64(candidates + 8 * CANDIDATE_WORDS * e, CANDIDATE_DIM) == d
-        if not drawn:
-            break
-        d = search(sums, n_dims, uniform(tree) * total)
-    return d
+    step = f64(sums, n_dims - 1) / m
+    threshold = uniform(tree) * step
+    place = np.int64(uniform(tree) * m)
+    d = 0
+    for _ in range(m):
+        while d < n_dims - 1 and f64(sums, d) <= threshold:
+            d += 1
+        # Rounding may have reached the end, where sides can be empty.
+        while not f32(upper, d) > f32(lower, d):
+            d -= 1
+        place = place + 1 if place + 1 < m else 0
+        candidate = candidates + 8 * CANDIDATE_WORDS * place
+        put_i64(candidate, CANDIDATE_DIM, d)
+        put_f64(candidate, CANDIDATE_CUT, uniform_cut(tree, f32(lower, d), f32(upper, d)))
+        threshold += step
 
 
 @kernel
@@ -412,16 +406,7 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     sums = i64(forest, CANDIDATES)
     weights = i64(forest, DIM_WEIGHTS) if i64(forest, N_CANDIDATES) > 1 else np.int64(0)
     sum_sides(lower, upper, n_dims, weights, sums)
-    # Among many dimensions more of them are worth more than several cuts of one.
-    tries = TRIES if n_dims > 2 * i64(forest, N_CANDIDATES) else 0
-    for c in range(m):
-        candidate = candidates + 8 * CANDIDATE_WORDS * c
-        d = draw_another(tree, sums, n_dims, candidates, c, tries)
-        # Rounding may have reached the end, where sides can be empty.
-        while not f32(upper, d) > f32(lower, d):
-            d -= 1
-        put_i64(candidate, CANDIDATE_DIM, d)
-        put_f64(candidate, CANDIDATE_CUT, uniform_cut(tree, f32(lower, d), f32(upper, d)))
+    draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
     for w in range(m * N_SIDES * width):
         put_f64(tables, w, 0.0)
     n_present = 0
@@ -555,6 +540,12 @@ def path_in(forest: int, t: int) -> int:
     return i64(forest, PATHS) + 8 * PATH_WORDS * t
 
 
+@inlined
+def rows_before(forest: int) -> int:
+    """Return the address of the trees' numbers of rows before they were extended."""
+    return i64(forest, LENGTHS) + 8 * i64(forest, N_TREES)
+
+
 @kernel
 def walk_all(forest: int, row: int) -> None:
     """Write a scaled sample's ways down all trees that predict into the scratch.
@@ -564,8 +555,8 @@ def walk_all(forest: int, row: int) -> None:
     """
     n_trees = i64(forest, N_TREES)
     lengths = i64(forest, LENGTHS)
-    # Behind the lengths there is room for the trees that are still on their way.
-    active = lengths + 8 * n_trees
+    # Until the trees are extended, the trees that are still on their way are kept there.
+    active = rows_before(forest)
     node_bytes = 4 * i64(forest, NODE_WIDTH)
     stats_bytes = 4 * i64(forest, COUNT_WIDTH)
     n_active = 0
@@ -604,6 +595,18 @@ def walk_all(forest: int, row: int) -> None:
         depth += 1
 
 
+@inlined
+def learn_stop(row: int, v: int, here: float, below: float, ends: bool) -> float:
+    """Let a weighting's probability to stop learn; returns the chance of what it predicted."""
+    if ends:
+        return here
+    stop = f32(row, STOPS + v)
+    stopped = stop * here
+    mixed = stopped + (1.0 - stop) * below
+    put_f32(row, STOPS + v, min(max(stopped / mixed, LEAST_STOP), 1.0 - LEAST_STOP))
+    return mixed
+
+
 @kernel
 def weigh(forest: int, t: int, path: int, n: int, label: int, own: int) -> None:
     """Let the weights on a sample's path learn from how well nodes and children predicted it.
@@ -612,40 +615,32 @@ def weigh(forest: int, t: int, path: int, n: int, label: int, own: int) -> None:
     """
     tree = tree_at(forest, t)
     n_classes = i64(forest, N_CLASSES)
-    below = np.empty(N_WEIGHTINGS, np.float64)
-    chances = np.empty(N_MEMORIES, np.float64)
+    # Chances that the weightings below have given the class.
+    noisy, deep, mixed = 0.0, 0.0, 0.0
     for i in range(n - 1, -1, -1):
         ref = i64(path, i)
         if ref < 0 or i32(node_at(forest, tree, ref), STATS) == 0:
-            same = ref < 0 and ~ref != own and label_of(forest, ~ref) == label
-            size = 1.0 if ref < 0 and ~ref != own else 0.0
-            for v in range(N_WEIGHTINGS):
-                alpha = PRIORS[v]
-                below[v] = ((1.0 if same else 0.0) + alpha) / (size + alpha * n_classes)
+            is_point = ref < 0 and ~ref != own
+            size = 1.0 if is_point else 0.0
+            same = 1.0 if is_point and label_of(forest, ~ref) == label else 0.0
+            noisy = (same + PRIORS[0]) / (size + PRIORS[0] * n_classes)
+            deep = (same + PRIORS[1]) / (size + PRIORS[1] * n_classes)
+            mixed = (same + PRIORS[2]) / (size + PRIORS[2] * n_classes)
             continue
         row = row_of(forest, tree, node_at(forest, tree, ref))
-        total = 0.0
-        deep = chance(forest, row, label, 0, PRIORS[1])
-        for m in range(N_MEMORIES):
-            own = deep if m == 0 else chance(forest, row, label, m, PRIORS[1])
-            chances[m] = f32(row, SHARES + m) * own
-            total += chances[m]
+        ends = i == n - 1
+        of_all = chance(forest, row, label, 0, PRIORS[1])
+        first = f32(row, SHARES) * of_all
+        second = f32(row, SHARES + 1) * chance(forest, row, label, 1, PRIORS[2])
+        third = f32(row, SHARES + 2) * chance(forest, row, label, 2, PRIORS[2])
+        total = first + second + third
         kept = (1.0 - SHARE_RATE) / total
-        for m in range(N_MEMORIES):
-            put_f32(row, SHARES + m, kept * chances[m] + SHARE_RATE / N_MEMORIES)
-        for v in range(N_WEIGHTINGS):
-            here = total
-            if v == 0:
-                here = chance(forest, row, label, 0, PRIORS[0])
-            elif v == 1:
-                here = deep
-            if i < n - 1:
-                stop = f32(row, STOPS + v)
-                mixed = stop * here + (1.0 - stop) * below[v]
-                stop = stop * here / mixed
-                put_f32(row, STOPS + v, min(max(stop, LEAST_STOP), 1.0 - LEAST_STOP))
-                here = mixed
-            below[v] = here
+        put_f32(row, SHARES, kept * first + SHARE_RATE / N_MEMORIES)
+        put_f32(row, SHARES + 1, kept * second + SHARE_RATE / N_MEMORIES)
+        put_f32(row, SHARES + 2, kept * third + SHARE_RATE / N_MEMORIES)
+        noisy = learn_stop(row, 0, chance(forest, row, label, 0, PRIORS[0]), noisy, ends)
+        deep = learn_stop(row, 1, of_all, deep, ends)
+        mixed = learn_stop(row, 2, total, mixed, ends)
 
 
 @inlined
@@ -1020,6 +1015,7 @@ def store(forest: int, values: int, label: int, point: int) -> int:
         put_i64(tree, WALK_END, point + 1 if takes else point)
         put_i64(tree, WALK_REF, START)
         length = i64(i64(forest, LENGTHS), t)
+        put_i64(rows_before(forest), t, i64(tree, N_ROWS))
         if length > 0:
             weigh(forest, t, path_in(forest, t), length, label, np.int64(-1))
     return NONE
@@ -1035,8 +1031,10 @@ def see_all(forest: int, point: int, backlog: int) -> None:
         tree = tree_at(forest, t)
         role = i64(tree, ROLE)
         if role in (LONG, RECENT):
-            path = path_in(forest, t)
-            n = path_to(forest, t, values_at(forest, tree, point), path)
+            path, n = path_in(forest, t), i64(i64(forest, LENGTHS), t)
+            # Without a new row the way is that of the prediction.
+            if n == 0 or i64(tree, N_ROWS) != i64(rows_before(forest), t):
+                n = path_to(forest, t, values_at(forest, tree, point), path)
             see(forest, t, point, path, n, True)
         elif role == REPLAYS:
             catch_up(forest, t, point, backlog)

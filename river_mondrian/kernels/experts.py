@@ -78,8 +78,13 @@ def combine(
     weights, exponents = place(state, columns, WEIGHTS), place(state, columns, EXPONENTS)
     last = place(state, columns, LAST)
     inverse = f64(place(state, columns, INVERSE), 0)
+    tempered, pooled, first = pools, place(pools, width, 1), place(pools, width, 2)
+    for k in range(n_classes):
+        put_f64(tempered, k, 0.0)
+        put_f64(pooled, k, 0.0)
     for e in range(n):
         expert, logarithms = place(said, width, e), place(logs, width, e)
+        weight, exponent = f64(weights, e), f64(exponents, e)
         total = 0.0
         for k in range(n_classes):
             put_f64(expert, k, max(f64(expert, k), FLOOR / n_classes))
@@ -87,26 +92,23 @@ def combine(
         for k in range(n_classes):
             put_f64(expert, k, f64(expert, k) / total)
             put_f64(logarithms, k, math.log(f64(expert, k)))
-    tempered, pooled, first = pools, place(pools, width, 1), place(pools, width, 2)
+        for k in range(n_classes):
+            put_f64(tempered, k, f64(tempered, k) + weight * f64(expert, k))
+            put_f64(pooled, k, f64(pooled, k) + exponent * f64(logarithms, k))
+    mixed = place(logs, width, n)
     for k in range(n_classes):
-        mixed, product = 0.0, 0.0
-        for e in range(n):
-            mixed += f64(weights, e) * f64(place(said, width, e), k)
-            product += f64(exponents, e) * f64(place(logs, width, e), k)
-        logarithm = math.log(mixed)
-        put_f64(place(logs, width, n), k, logarithm)
-        put_f64(tempered, k, inverse * logarithm)
-        put_f64(pooled, k, product)
+        put_f64(mixed, k, math.log(f64(tempered, k)))
+        put_f64(tempered, k, inverse * f64(mixed, k))
         put_f64(first, k, f64(said, k))
     normalize(tempered, n_classes)
     normalize(pooled, n_classes)
     total = 0.0
     for k in range(n_classes):
-        mixed = 0.0
+        chance = 0.0
         for i in range(N_LAST):
-            mixed += f64(last, i) * f64(place(pools, width, i), k)
-        put_f64(out, k, mixed)
-        total += mixed
+            chance += f64(last, i) * f64(place(pools, width, i), k)
+        put_f64(out, k, chance)
+        total += chance
     for k in range(n_classes):
         put_f64(out, k, f64(out, k) / total)
 
