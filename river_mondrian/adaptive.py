@@ -14,7 +14,7 @@ from river import base
 from .adaptive_trees import EXPERTS, WRONG_CLASS, AdaptiveTrees
 from .arguments import check_integer
 from .directions import Directions
-from .forest import LabelForest, warmup_samples
+from .forest import LabelForest, by_label, warmup_samples
 from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
 from .trees import WARM_UP, Partitions
@@ -296,7 +296,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             return {}
         self._write(x, self._trees)
         self._predict(self._trees)
-        return dict(zip(self._labels, self._trees.out.tolist(), strict=True))
+        return by_label(self._labels, self._trees.out.tolist())
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the most probable label, the one seen first where several are; None at first."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .arguments import is_real
 from .directions import Directions
-from .forest import LabelForest, warmup_samples
+from .forest import LabelForest, by_label, warmup_samples
 from .inputs import check_label, read_frame, read_labels
 from .labels import LabelTrees
 from .trees import WARM_UP
@@ -164,8 +164,8 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         """
         trees = self._trees
         try:
-            label = self._labels.get(y)
-        except TypeError:
+            label = self._labels[y]
+        except (KeyError, TypeError):
             label = None
         if trees is None or label is None or not self._features.read_known(x, trees.vector):
             check_label(y)
@@ -183,7 +183,9 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
 
     def _predict(self, x: Mapping[Any, Any], trees: LabelTrees) -> int:
         """Predict a sample into the trees' `out`; returns the number of the most probable label."""
-        self._features.read_into(x, trees.vector)
+        features = self._features
+        if not features.read_known(x, trees.vector):
+            features.write(features.read(x), trees.vector)
         best = trees.predict()
         if best < 0:
             raise self._too_large(-2 - best, trees.vector[-2 - best])
@@ -206,8 +208,7 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         if trees is None:
             return {}
         self._predict(x, trees)
-        # There are as many; a keyword would take longer than a label.
-        return dict(zip(self._labels, trees.out.tolist()))  # noqa: B905
+        return by_label(self._labels, trees.out.tolist())
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the most probable label, the one seen first where several are; None at first."""

@@ -30,6 +30,18 @@ def warmup_samples(n: int) -> list[tuple[dict[str, float], int]]:
     return [({"a": i * 37 % 101 / 101, "b": i * 53 % 103 / 103}, i % 3) for i in range(n)]
 
 
+def by_label(labels: dict[Hashable, Any], values: list[float]) -> dict[Any, float]:
+    """Return a mapping from label to value, several times as fast as one made of pairs."""
+    if len(values) == 2:
+        (first, second), (a, b) = labels, values
+        return {first: a, second: b}
+    # A copy has the room that a new mapping would grow to step by step.
+    found: dict[Any, float] = labels.copy()
+    for label, value in zip(labels, values):  # noqa: B905
+        found[label] = value
+    return found
+
+
 class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
     """Base of the Mondrian forests.
 

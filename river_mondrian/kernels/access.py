@@ -16,7 +16,6 @@ from .layout import (
     COUNT_WIDTH,
     COUNTS,
     DIM_CAPACITY,
-    EMPTY,
     LINKS,
     N_TREES,
     N_VALUES,
@@ -31,7 +30,7 @@ from .layout import (
     TREE_WIDTH,
     TREES,
 )
-from .memory import i32, i64, inlined, prefetch, row_address
+from .memory import i32, i64, inlined, row_address
 
 CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
 
@@ -118,15 +117,6 @@ def cell_of(forest: int, t: int, ref: int) -> int:
     if ref < 0:
         return i32(link_at(forest, ~ref, t), 0)
     return i32(node_at(forest, tree_at(forest, t), ref), CELL)
-
-
-@inlined
-def prefetch_ref(forest: int, tree: int, ref: int) -> None:
-    """Bring close what a reference names."""
-    if ref >= 0:
-        prefetch(node_at(forest, tree, ref), 4 * i64(forest, NODE_WIDTH))
-    elif ref != EMPTY:
-        prefetch(values_at(forest, tree, ~ref), 4 * (i64(forest, DIM_CAPACITY) + 1))
 
 
 @inlined

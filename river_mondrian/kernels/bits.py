@@ -47,6 +47,8 @@ def add_class(node: int, at: int, label: int) -> None:
 @inlined
 def n_classes_in(node: int, left: int, right: int, n_words: int) -> int:
     """Count the classes in the union of two sets."""
+    if n_words == 1:
+        return popcount(word_at(node, left) | word_at(node, right))
     total = 0
     for w in range(n_words):
         total += popcount(word_at(node, left + w) | word_at(node, right + w))

@@ -24,6 +24,7 @@ BATCH = 64
 
 _FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
 _FLOATS, _DOUBLES, _INTS = (ir.VectorType(word, BLOCK) for word in (_FLOAT, _DOUBLE, _INT))
+_BITS = ir.IntType(BLOCK)
 _ALIGNMENT = 4
 
 
@@ -59,14 +60,21 @@ def _outside_by_blocks(typingctx: Any, x: Any, lower: Any, upper: Any, n: Any) -
         x, lower, upper, n = args
         zeros = ir.Constant(_FLOATS, None)
         lanes = ir.Constant(_INTS, list(range(BLOCK)))
+        furthest = cgutils.alloca_once_value(builder, zeros)
         total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, None))
+        result = cgutils.alloca_once_value(builder, _DOUBLE(0.0))
 
-        def visit(d: Any, repeated: Any) -> None:
+        def gaps_at(d: Any) -> Any:
             v, low, high = (
                 builder.load(_place(builder, box, d), align=_ALIGNMENT) for box in (x, lower, upper)
             )
-            gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
-            gaps = _larger(builder, gaps, zeros)
+            return _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
+
+        def look(d: Any, repeated: Any) -> None:
+            builder.store(_larger(builder, gaps_at(d), builder.load(furthest)), furthest)
+
+        def add(d: Any, repeated: Any) -> None:
+            gaps = _larger(builder, gaps_at(d), zeros)
             if repeated is not None:
                 first = builder.insert_element(
                     ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0)
@@ -76,13 +84,20 @@ def _outside_by_blocks(typingctx: Any, x: Any, lower: Any, upper: Any, n: Any) -
             wide = builder.fpext(gaps, _DOUBLES)
             builder.store(builder.fadd(builder.load(total), wide), total)
 
-        _blocks(builder, n, visit)
-        add = cgutils.get_or_insert_function(
+        reduce = cgutils.get_or_insert_function(
             builder.module,
             ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES]),
             "llvm.vector.reduce.fadd.v8f64",
         )
-        return builder.call(add, [_DOUBLE(0.0), builder.load(total)], fastmath=["reassoc"])
+        _blocks(builder, n, look)
+        # Most samples are inside most boxes, and sums in float64 take longer than a look.
+        outside = builder.fcmp_ordered(">", builder.load(furthest), zeros)
+        lanes_outside = builder.bitcast(outside, _BITS)
+        with builder.if_then(builder.icmp_unsigned("!=", lanes_outside, _BITS(0))):
+            _blocks(builder, n, add)
+            lanes_total = [_DOUBLE(0.0), builder.load(total)]
+            builder.store(builder.call(reduce, lanes_total, fastmath=["reassoc"]), result)
+        return builder.load(result)
 
     return types.float64(types.int64, types.int64, types.int64, types.int64), codegen
 

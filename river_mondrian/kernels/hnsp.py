@@ -27,7 +27,7 @@ from .layout import (
     NONE,
     RIGHT,
 )
-from .memory import f64, i32, i64, inlined, kernel, put_f64, put_i32
+from .memory import direct, f64, i32, i64, inlined, kernel, put_f64, put_i32
 from .mondrian import learn
 from .scaling import scale_into
 from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS, walk_of_rows
@@ -42,7 +42,7 @@ def put_label(forest: int, label: int, point: int) -> None:
     put_i32(point_at(forest, point), i64(forest, N_VALUES), label)
 
 
-@kernel
+@direct
 def learn_one(forest: int, values: int, label: int, point: int) -> int:
     """Store one sample as `point` and extend every tree by it; returns as `mondrian.learn` does."""
     put_label(forest, label, point)
@@ -154,7 +154,7 @@ def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
         put_f64(out, k, f64(out, k) / i64(forest, N_TREES))
 
 
-@kernel
+@direct
 def predict(forest: int, values: int, row: int, out: int) -> int:
     """Scale one row of values into `row` and predict it into `out`.
 

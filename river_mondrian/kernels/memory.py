@@ -9,8 +9,9 @@ arrays keep right (`arena.Arena`, `trees.MondrianTrees`).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -55,6 +56,25 @@ def kernel(function: F) -> F:
         function
     )
     return compiled
+
+
+def direct(function: F) -> F:
+    """Compile a kernel of integers that Python calls for each sample.
+
+    Numba's dispatcher finds out the types of the arguments anew at each call, which takes longer
+    than the call itself. So the first call puts the compiled function where its module has this
+    one; it is to be called by way of the module, and not from kernels.
+    """
+    compiled: Any = kernel(function)
+    module = sys.modules[function.__module__]
+
+    def first(*args: int) -> Any:
+        signature = (types.int64,) * function.__code__.co_argcount
+        found = compiled.compile(signature)
+        setattr(module, function.__name__, found)
+        return found(*args)
+
+    return cast(F, first)
 
 
 def uncached(function: F) -> F:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .access import count_of, node_at, prefetch_ref, tree_at, values_at
+from .access import count_of, node_at, tree_at, values_at
 from .bits import n_classes_in
 from .boxes import distance_outside
 from .layout import (
@@ -29,12 +29,13 @@ from .layout import (
     N_TREES,
     N_VALUES,
     N_WORDS,
+    NODE_WIDTH,
     OFFSET,
     RIGHT,
     ROOT,
     SPLIT_PURE,
 )
-from .memory import f32, f64, i32, i64, inlined, kernel, put_f64, put_i64, uncached
+from .memory import f32, f64, i32, i64, inlined, kernel, prefetch, put_f64, put_i64, uncached
 from .mondrian import distance_to
 from .scaling import has_missing
 
@@ -42,34 +43,39 @@ from .scaling import has_missing
 LANES = 16
 FIRST_DEPTH = 64
 
-# A path's entry: the reference, the distance outside the node's box, the time since its parent, the
-# probability of not having branched off above, the weight of all the branches above, and the
-# probability of not branching off here. Entry 0 of a lane is the state of its walk instead: the
-# depth, the time of the node's parent, and REACH and ABOVE of the next entry.
+# A path's entry: the reference and the address of its row or, for a point, of its values; the
+# distance outside the node's box, the time since its parent, the probability of not having branched
+# off above, the weight of all the branches above, and the probability of not branching off here.
+# Entry 0 of a lane is the state of its walk instead: the depth, the time of the node's parent, the
+# tree and the sample that walks it, by address, and REACH and ABOVE of the next entry.
 REF = 0
-ETA = 1
-SPAN = 2
-REACH = 3
-ABOVE = 4
-STAYS = 5
-ENTRY_WIDTH = 6
+PLACE = 1
+ETA = 2
+SPAN = 3
+REACH = 4
+ABOVE = 5
+STAYS = 6
+ENTRY_WIDTH = 8
 ENTRY_BYTES = 8 * ENTRY_WIDTH
 DEPTH = 0
 TAU = 1
+TREE = 2
+SAMPLE = 3
 
 # A branch of a walk with a missing value is followed while its weight is at least this.
 LEAST_WEIGHT = 0.02
 
 
 @inlined
-def start(forest: int, tree: int, lane: int) -> None:
-    """Put a lane's walk at a tree's root."""
-    put_i64(lane, DEPTH, 1)
+def start(forest: int, tree: int, x: int, lane: int) -> None:
+    """Put a lane's walk of a sample at a tree's root."""
+    put_i64(lane, DEPTH, 0)
     put_f64(lane, TAU, 0.0)
+    put_i64(lane, TREE, tree)
+    put_i64(lane, SAMPLE, x)
     put_f64(lane, REACH, 1.0)
     put_f64(lane, ABOVE, 0.0)
-    put_i64(lane + ENTRY_BYTES, REF, i64(tree, ROOT))
-    prefetch_ref(forest, tree, i64(tree, ROOT))
+    descend(forest, tree, lane, i64(tree, ROOT))
 
 
 @inlined
@@ -84,30 +90,29 @@ def shape_of(forest: int) -> tuple[int, int, int, int, int, float]:
 
 
 @inlined
-def step(
-    forest: int, shape: tuple[int, int, int, int, int, float], tree: int, x: int, lane: int
-) -> int:
+def step(forest: int, shape: tuple[int, int, int, int, int, float], lane: int) -> int:
     """Note a path's geometry where it has come to; returns the node's address, 0 at a leaf."""
     n_dims, lower_at, upper_at, words, pauses, end = shape
     entry = lane + ENTRY_BYTES * i64(lane, DEPTH)
-    ref = i64(entry, REF)
+    node = i64(entry, PLACE)
+    is_row = i64(entry, REF) >= 0
+    # A point's values are both sides of its box.
+    lower = node + (lower_at if is_row else 0)
+    upper = node + (upper_at if is_row else 0)
+    eta = distance_outside(i64(lane, SAMPLE), lower, upper, n_dims)
     tau = f64(lane, TAU)
     horizon = end - tau
-    node = 0
-    if ref < 0:
-        place = values_at(forest, tree, ~ref)
-        eta = distance_outside(x, place, place, n_dims)
+    # One class below and blocks pause: what hangs below is hidden.
+    if (
+        is_row
+        and i32(node, DIM) >= 0
+        and not (pauses == 1 and n_classes_in(node, CLASSES, CLASSES + words, words) == 1)
+        and f32(node, DELTA) < horizon
+    ):
+        span = f32(node, DELTA)
     else:
-        node = node_at(forest, tree, ref)
-        eta = distance_outside(x, node + lower_at, node + upper_at, n_dims)
-        # One class below and blocks pause: what hangs below is hidden.
-        if (
-            i32(node, DIM) < 0
-            or (pauses == 1 and n_classes_in(node, CLASSES, CLASSES + words, words) == 1)
-            or not f32(node, DELTA) < horizon
-        ):
-            node = 0
-    span = f32(node, DELTA) if node != 0 else min(f64(tree, LIFETIME) - tau, horizon)
+        node = 0
+        span = min(f64(i64(lane, TREE), LIFETIME) - tau, horizon)
     reach = f64(lane, REACH)
     put_f64(entry, ETA, eta)
     put_f64(entry, SPAN, span)
@@ -127,8 +132,15 @@ def descend(forest: int, tree: int, lane: int, ref: int) -> None:
     """Go on to a child."""
     depth = i64(lane, DEPTH) + 1
     put_i64(lane, DEPTH, depth)
-    put_i64(lane + ENTRY_BYTES * depth, REF, ref)
-    prefetch_ref(forest, tree, ref)
+    entry = lane + ENTRY_BYTES * depth
+    put_i64(entry, REF, ref)
+    if ref >= 0:
+        place = node_at(forest, tree, ref)
+        prefetch(place, 4 * i64(forest, NODE_WIDTH))
+    else:
+        place = values_at(forest, tree, ~ref)
+        prefetch(place, 4 * (i64(forest, DIM_CAPACITY) + 1))
+    put_i64(entry, PLACE, place)
 
 
 @inlined
@@ -167,22 +179,22 @@ def walk(
     row_stride = 4 * i64(forest, N_VALUES) * (1 - tree_step)
     lane_stride = ENTRY_BYTES * room
     for i in range(lanes):
-        put_i64(active, i, i)
-        start(forest, tree_at(forest, tree + i * tree_step), paths + i * lane_stride)
+        walked = tree_at(forest, tree + i * tree_step)
+        lane = paths + i * lane_stride
+        put_i64(active, i, lane)
+        start(forest, walked, rows + i * row_stride + i64(walked, OFFSET), lane)
     shape = shape_of(forest)
     n_active = lanes
     for _ in range(room - 2):
         still = 0
         for a in range(n_active):
-            i = i64(active, a)
-            walked = tree_at(forest, tree + i * tree_step)
-            lane = paths + i * lane_stride
-            x = rows + i * row_stride + i64(walked, OFFSET)
-            node = step(forest, shape, walked, x, lane)
+            lane = i64(active, a)
+            node = step(forest, shape, lane)
             if node != 0:
-                side = LEFT if f32(x, i32(node, DIM)) <= f32(node, CUT) else RIGHT
-                descend(forest, walked, lane, i32(node, side))
-                put_i64(active, still, i)
+                v = f32(i64(lane, SAMPLE), i32(node, DIM))
+                side = LEFT if v <= f32(node, CUT) else RIGHT
+                descend(forest, i64(lane, TREE), lane, i32(node, side))
+                put_i64(active, still, lane)
                 still += 1
         n_active = still
         if n_active == 0:
@@ -227,11 +239,11 @@ def walk_of_rows(
         waiting_depth = np.empty(most, np.int64)
         waiting_tau = np.empty(most, np.float64)
         waiting_reach = np.empty(most, np.float64)
-        start(forest, tree, lane)
+        start(forest, tree, x, lane)
         n_waiting = 0
         while True:
             while True:
-                node = step(forest, shape, tree, x, lane)
+                node = step(forest, shape, lane)
                 if node == 0:
                     break
                 depth = i64(lane, DEPTH)
