@@ -18,7 +18,7 @@ from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClass
 
 from .data import DataFolder, Stream, min_max_stream, stream, take
 from .report import Report, progress, pyplot, verdict
-from .timing import median, ratio, repeated
+from .timing import TURN, median, ratio, repeated
 
 FLOOR = 1e-3
 PREFIX = 5000
@@ -295,7 +295,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"{name}")
         for model in (_ours(0), MondrianForestClassifier(seed=0)):  # compile
             _scores(model, samples[:300])
-        runs = repeated(1 if quick else 2, peers, steps=5)
+        runs = repeated(1 if quick else 3, peers, TURN)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
         times = {peer: ratio(runs, peer, "adaptive", "both")[0] for peer in ("AMF", "ARF", "exact")}
         reached = verdict(min(times["AMF"], times["ARF"]) >= 25.0)

@@ -81,6 +81,7 @@ from .layout import (
     WALK_REF,
 )
 from .memory import (
+    direct,
     f32,
     f64,
     i32,
@@ -499,7 +500,7 @@ def split_queued(forest: int, t: int, budget: int, last: int) -> int:
     return budget
 
 
-@kernel
+@direct
 def split_all(forest: int, budget: int, last: int) -> None:
     """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
     for t in range(i64(forest, N_TREES)):
@@ -912,7 +913,7 @@ def is_last(forest: int, values: int) -> bool:
     return True
 
 
-@kernel
+@direct
 def predict(forest: int, values: int, row: int, n: int) -> int:
     """Predict a sample, as the trees are after `n` samples; remembers that it has.
 
@@ -970,7 +971,7 @@ def most_probable(forest: int) -> int:
 # Learning.
 
 
-@kernel
+@direct
 def score(forest: int, values: int, label: int, is_new: int) -> bool:
     """Let the mixture learn the class of the sample predicted last; tells whether it was right.
 
@@ -995,7 +996,7 @@ def needs_room(forest: int) -> int:
     return NONE
 
 
-@kernel
+@direct
 def store(forest: int, values: int, label: int, point: int) -> int:
     """Store the sample predicted last for all trees in use, and let its ways down them learn.
 
@@ -1021,7 +1022,7 @@ def store(forest: int, values: int, label: int, point: int) -> int:
     return NONE
 
 
-@kernel
+@direct
 def see_all(forest: int, point: int, backlog: int) -> None:
     """Let the trees see a point by which they have been extended.
 
