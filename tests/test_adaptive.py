@@ -154,6 +154,14 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places):
     assert number == len(nodes)
 
 
+@given(st.lists(st.integers(0, 50), max_size=200))
+@settings(max_examples=50, deadline=None)
+def test_ages_are_sorted(ages):
+    numbers = np.array(ages, dtype=np.int64)
+    adaptive.sort_descending(numbers)
+    assert numbers.tolist() == sorted(ages, reverse=True)
+
+
 def test_a_memory_is_scaled_back_before_it_overflows():
     X = np.tile([[0.3, 0.4], [0.6, 0.1]], (2000, 1))
     y = [0, 1] * 2000

@@ -256,23 +256,37 @@ def has_seen(forest: int, tree: int, ref: int, label: int) -> bool:
     return f32(classes_at(forest, row_of(forest, tree, node), 0), label) > 0.0
 
 
+@inlined
+def sort_descending(numbers: np.ndarray) -> None:
+    """Sort in place (Shell's sort): NumPy's takes seconds to compile."""
+    n = len(numbers)
+    gap = n
+    while gap > 1:
+        gap = max(gap * 4 // 9, 1)
+        for i in range(gap, n):
+            number = numbers[i]
+            j = i
+            while j >= gap and numbers[j - gap] < number:
+                numbers[j] = numbers[j - gap]
+                j -= gap
+            numbers[j] = number
+
+
 @kernel
 def see_block(forest: int, t: int, j: int, last: int) -> None:
     """Make the statistics of a leaf's row from its points; `last` is the latest point of all."""
     tree = tree_at(forest, t)
     node = node_at(forest, tree, j)
-    n = i32(node, COUNT)
     ring = i64(forest, RING)
-    ages = np.empty(n, np.int64)
-    points = np.empty(n, np.int64)
+    ages = np.empty(i32(node, COUNT), np.int64)
     p = i32(node, LEFT)
-    for i in range(n):
+    for i in range(len(ages)):
         ages[i] = (last - p) % ring
-        points[i] = p
         p = i32(link_at(forest, p, t), 0)
+    sort_descending(ages)
     row = new_stats(forest, tree, node)
-    for i in np.argsort(-ages):
-        remember(forest, row, label_of(forest, points[i]), True)
+    for i in range(len(ages)):
+        remember(forest, row, label_of(forest, (last - ages[i]) % ring), True)
 
 
 @inlined
