@@ -15,6 +15,7 @@ from river import datasets, ensemble, forest, tree
 from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
+from river_mondrian.adaptive_trees import DISCRIMINANTS, EXPERTS
 
 from .data import DataFolder, Stream, min_max_stream, stream, take
 from .report import Report, progress, pyplot, verdict
@@ -379,10 +380,12 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         column[0].legend()
         rows = np.array(kept)
         for j, expert in enumerate(models["adaptive"].weights):
-            # A colour for each posterior, a style for each set of trees; the last mixture is black.
-            style = {"all": "-", "recent": "--", "both": ":"}.get(expert.rpartition(", ")[2])
-            color = f"C{j % 4}" if style else "k"
-            style = style or ("-", "--", ":")[j % 3]
+            # A colour for each posterior, a style for each set of trees; then lines and the last
+            # mixture, a colour for three each.
+            n_trees = len(EXPERTS) - len(DISCRIMINANTS)
+            color, style = f"C{j % 4}", ("-", "--", ":")[j // 4 % 3]
+            if j >= n_trees:
+                color, style = "C4" if j < len(EXPERTS) else "k", ("-", "--", ":")[j % 3]
             column[1].plot(rows[:, 0], rows[:, 1 + j], style, color=color, label=expert, lw=0.9)
         column[1].set(xlabel="samples", ylabel="weight")
         p, hit = np.array(said).T

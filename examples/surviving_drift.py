@@ -16,12 +16,30 @@ from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 
+# What the mixture has predictions of.
+SOURCES = {
+    "all": "trees of all samples",
+    "recent": "trees of recent samples",
+    "both": "both together",
+    "lines": "lines",
+}
+
 
 def stream(n):
     """Return n samples of a sine boundary, and n with the labels swapped."""
     before = synth.Sine(classification_function=0, seed=1).take(n)
     after = synth.Sine(classification_function=1, seed=2).take(n)
     return list(itertools.chain(before, after))
+
+
+def shares(weights):
+    """Add up the weights in the fixed share by whose predictions they are of."""
+    sums = dict.fromkeys(SOURCES, 0.0)
+    # The last three tell how it is mixed with other mixtures.
+    for name, weight in list(weights.items())[:-3]:
+        source = name.rpartition(", ")[2]
+        sums[source if source in sums else "lines"] += weight
+    return sums.values()
 
 
 def main():
@@ -47,7 +65,7 @@ def main():
             right[i] = model.predict_one(x) == y
             model.learn_one(x, y)
             if i % 50 == 0 and isinstance(model, AdaptiveMondrianForestClassifier):
-                weights.append([i, *model.weights.values()])
+                weights.append([i, *shares(model.weights)])
         spent = time.perf_counter() - began
         before, after = right[:n].mean(), right[n:].mean()
         print(f"{name:<24} before {before:.3f}, after {after:.3f}, {spent:.1f} s")
@@ -62,10 +80,9 @@ def main():
     above.set(ylabel="accuracy, moving")
     above.legend()
     rows = np.array(weights)
-    for j, name in enumerate(ours.weights):
-        below.plot(rows[:, 0], rows[:, j + 1], label=name, linewidth=1)
-    below.set(xlabel="samples", ylabel="weight in the mixture")
-    below.legend(fontsize="x-small", ncols=2)
+    below.stackplot(rows[:, 0], rows[:, 1:].T, labels=SOURCES.values())
+    below.set(xlabel="samples", ylabel="weights in the mixture, added up", ylim=(0, 1))
+    below.legend(loc="lower left", fontsize="small")
     plt.tight_layout()
     plt.savefig(arguments.out, dpi=120)
     print(f"\nplot saved as {arguments.out}")
