@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .memory import f32, i64, inlined, put_f32, put_i64
+from .memory import f32, i64, inlined, put_f32, put_i64, room_for
 
 BLOCK = 8
 
@@ -166,22 +166,8 @@ def _extend_by_blocks(
     return signature, codegen
 
 
-def _room(n: int) -> Any:
-    """Make an intrinsic that gives the address of room for n words of 64 bits, for one call."""
-
-    @intrinsic
-    def room(typingctx: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            words = cgutils.alloca_once(builder, ir.IntType(64), size=n)
-            return builder.ptrtoint(words, ir.IntType(64))
-
-        return types.int64(), codegen
-
-    return room
-
-
-room_of_one = _room(1)
-room_of_batch = _room(BATCH)
+room_of_one = room_for(1)
+room_of_batch = room_for(BATCH)
 
 
 @inlined
