@@ -39,6 +39,11 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
+def _is_any(builder: Any, lanes: Any) -> Any:
+    """Tell whether any lane is true."""
+    return builder.icmp_unsigned("!=", builder.bitcast(lanes, _BITS), _BITS(0))
+
+
 def _blocks(builder: Any, n: Any, visit: Any) -> None:
     """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
 
@@ -92,8 +97,7 @@ def _outside_by_blocks(typingctx: Any, x: Any, lower: Any, upper: Any, n: Any) -
         _blocks(builder, n, look)
         # Most samples are inside most boxes, and sums in float64 take longer than a look.
         outside = builder.fcmp_ordered(">", builder.load(furthest), zeros)
-        lanes_outside = builder.bitcast(outside, _BITS)
-        with builder.if_then(builder.icmp_unsigned("!=", lanes_outside, _BITS(0))):
+        with builder.if_then(_is_any(builder, outside)):
             _blocks(builder, n, add)
             lanes_total = [_DOUBLE(0.0), builder.load(total)]
             builder.store(builder.call(reduce, lanes_total, fastmath=["reassoc"]), result)
@@ -146,18 +150,19 @@ def _extend_by_blocks(
 
         def visit(d: Any, repeated: Any) -> None:
             places = [_place(builder, box, d) for box in (lower, upper)]
-            sides = [
-                cgutils.alloca_once_value(builder, builder.load(place, align=_ALIGNMENT))
-                for place in places
-            ]
+            before = [builder.load(place, align=_ALIGNMENT) for place in places]
+            sides = [cgutils.alloca_once_value(builder, side) for side in before]
             with cgutils.for_range(builder, n) as loop:
                 x = builder.load(builder.gep(points, [loop.index]))
                 v = builder.load(_place(builder, x, d), align=_ALIGNMENT)
                 moved = _moved(builder, v, *[builder.load(side) for side in sides])
                 for side, value in zip(sides, moved, strict=True):
                     builder.store(value, side)
-            for side, place in zip(sides, places, strict=True):
-                builder.store(builder.load(side), place, align=_ALIGNMENT)
+            # Most blocks stay as they are, and what is not written need not leave the cache.
+            for side, place, old in zip(sides, places, before, strict=True):
+                value = builder.load(side)
+                with builder.if_then(_is_any(builder, builder.fcmp_unordered("!=", value, old))):
+                    builder.store(value, place, align=_ALIGNMENT)
 
         _blocks(builder, dims, visit)
         return context.get_dummy_value()
