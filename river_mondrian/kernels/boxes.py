@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .memory import f32, i64, inlined, put_f32, put_i64
+from .memory import f32, i64, inlined, put_f32, put_i64, room_for
 
 BLOCK = 8
 
@@ -37,6 +37,11 @@ def _place(builder: Any, address: Any, d: Any) -> Any:
 def _larger(builder: Any, a: Any, b: Any) -> Any:
     """Return the larger of each pair; `b` where one is NaN."""
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _is_any(builder: Any, lanes: Any) -> Any:
+    """Tell whether any lane is true."""
+    return builder.icmp_unsigned("!=", builder.bitcast(lanes, _BITS), _BITS(0))
 
 
 def _blocks(builder: Any, n: Any, visit: Any) -> None:
@@ -92,8 +97,7 @@ def _outside_by_blocks(typingctx: Any, x: Any, lower: Any, upper: Any, n: Any) -
         _blocks(builder, n, look)
         # Most samples are inside most boxes, and sums in float64 take longer than a look.
         outside = builder.fcmp_ordered(">", builder.load(furthest), zeros)
-        lanes_outside = builder.bitcast(outside, _BITS)
-        with builder.if_then(builder.icmp_unsigned("!=", lanes_outside, _BITS(0))):
+        with builder.if_then(_is_any(builder, outside)):
             _blocks(builder, n, add)
             lanes_total = [_DOUBLE(0.0), builder.load(total)]
             builder.store(builder.call(reduce, lanes_total, fastmath=["reassoc"]), result)
@@ -146,18 +150,19 @@ def _extend_by_blocks(
 
         def visit(d: Any, repeated: Any) -> None:
             places = [_place(builder, box, d) for box in (lower, upper)]
-            sides = [
-                cgutils.alloca_once_value(builder, builder.load(place, align=_ALIGNMENT))
-                for place in places
-            ]
+            before = [builder.load(place, align=_ALIGNMENT) for place in places]
+            sides = [cgutils.alloca_once_value(builder, side) for side in before]
             with cgutils.for_range(builder, n) as loop:
                 x = builder.load(builder.gep(points, [loop.index]))
                 v = builder.load(_place(builder, x, d), align=_ALIGNMENT)
                 moved = _moved(builder, v, *[builder.load(side) for side in sides])
                 for side, value in zip(sides, moved, strict=True):
                     builder.store(value, side)
-            for side, place in zip(sides, places, strict=True):
-                builder.store(builder.load(side), place, align=_ALIGNMENT)
+            # Most blocks stay as they are, and what is not written need not leave the cache.
+            for side, place, old in zip(sides, places, before, strict=True):
+                value = builder.load(side)
+                with builder.if_then(_is_any(builder, builder.fcmp_unordered("!=", value, old))):
+                    builder.store(value, place, align=_ALIGNMENT)
 
         _blocks(builder, dims, visit)
         return context.get_dummy_value()
@@ -166,22 +171,8 @@ def _extend_by_blocks(
     return signature, codegen
 
 
-def _room(n: int) -> Any:
-    """Make an intrinsic that gives the address of room for n words of 64 bits, for one call."""
-
-    @intrinsic
-    def room(typingctx: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            words = cgutils.alloca_once(builder, ir.IntType(64), size=n)
-            return builder.ptrtoint(words, ir.IntType(64))
-
-        return types.int64(), codegen
-
-    return room
-
-
-room_of_one = _room(1)
-room_of_batch = _room(BATCH)
+room_of_one = room_for(1)
+room_of_batch = room_for(BATCH)
 
 
 @inlined

@@ -205,6 +205,20 @@ def _prefetch_line(typingctx: Any, address: Any) -> Any:
     return types.void(types.int64), codegen
 
 
+def room_for(n: int) -> Any:
+    """Make an intrinsic that gives the address of room for n words of 64 bits, for one call."""
+
+    @intrinsic
+    def room(typingctx: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            words = cgutils.alloca_once(builder, ir.IntType(64), size=n)
+            return builder.ptrtoint(words, ir.IntType(64))
+
+        return types.int64(), codegen
+
+    return room
+
+
 @inlined
 def row_address(table: int, row: int, width: int) -> int:
     """Return the address of a row of `width` words, by the address of its table of chunks."""

@@ -86,6 +86,7 @@ from .memory import (
     put_f64,
     put_i32,
     put_i64,
+    room_for,
 )
 from .random import exponential, exponential_before, uniform
 from .scaling import store_values
@@ -99,6 +100,16 @@ START = -(2**62)
 
 # Trees that a kernel walks in lock-step, so that one tree's cache misses overlap another's.
 LANES = 16
+
+# What a lane of these needs at each node: the tree's number, the addresses of the node's row (0 at
+# a point) and of the point that walks.
+LANE_TREE = 0
+LANE_NODE = 1
+LANE_POINT = 2
+LANE_WORDS = 3
+
+# The addresses of the lanes that walk, and the lanes.
+room_of_lanes = room_for((1 + LANE_WORDS) * LANES)
 
 
 @inlined
@@ -552,12 +563,21 @@ def start_walk(forest: int, tree: int) -> bool:
     )
 
 
+@inlined
+def place_lane(forest: int, tree: int, lane: int) -> None:
+    """Note where a tree's walk is, by address: the row of a node, or 0, and the point."""
+    ref = i64(tree, WALK_REF)
+    put_i64(lane, LANE_NODE, node_at(forest, tree, ref) if ref >= 0 else 0)
+    put_i64(lane, LANE_POINT, point_at(forest, i64(tree, WALK_POINT)))
+
+
 @kernel
 def extend(forest: int, first: int, last: int, lanes: int) -> int:
     """Run the walks of trees `first` to `last` until each has extended its tree.
 
-    A tree takes the points from its `WALK_POINT` to its `WALK_END`, in order; `lanes` trees walk
-    in lock-step. Returns -1, or a tree that needs room: the caller makes it and calls again.
+    A tree takes the points from its `WALK_POINT` to its `WALK_END`, in order; `lanes` trees, at
+    most `LANES`, walk in lock-step. Returns -1, or a tree that needs room: the caller makes it and
+    calls again.
     """
     # What the loop below would otherwise read anew at each node, since it writes to memory.
     n_dims = i64(forest, N_DIMS)
@@ -569,7 +589,7 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
     words = i64(forest, N_WORDS)
     max_splits = i64(forest, MAX_SPLITS)
     may_miss = i64(forest, HAS_MISSING) == 1
-    active = np.empty(lanes, np.int64)
+    walking = room_of_lanes()
     for start in range(first, last, lanes):
         n_active = 0
         for t in range(start, min(start + lanes, last)):
@@ -579,21 +599,24 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                 if i64(tree, WALK_REF) == START and not start_walk(forest, tree):
                     put_i64(tree, WALK_REF, START)
                     return t
-                active[n_active] = t
+                lane = walking + 8 * (LANES + LANE_WORDS * n_active)
+                put_i64(walking, n_active, lane)
+                put_i64(lane, LANE_TREE, t)
+                place_lane(forest, tree, lane)
                 n_active += 1
         while n_active > 0:
             still = 0
             for i in range(n_active):
-                t = active[i]
+                lane = i64(walking, i)
+                t = i64(lane, LANE_TREE)
                 tree = tree_at(forest, t)
-                ref = i64(tree, WALK_REF)
-                node = node_at(forest, tree, ref) if ref >= 0 else 0
-                dim = i32(node, DIM) if ref >= 0 else -1
+                node = i64(lane, LANE_NODE)
+                dim = i32(node, DIM) if node != 0 else -1
                 if dim < 0:
                     if arrive(forest, t) == FULL:
                         return t
                 else:
-                    point = point_at(forest, i64(tree, WALK_POINT))
+                    point = i64(lane, LANE_POINT)
                     x = point + i64(tree, OFFSET)
                     lower = node + lower_at
                     upper = node + upper_at
@@ -601,6 +624,7 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                     time = math.inf
                     if rate > 0.0 and i64(tree, N_SPLITS) < max_splits:
                         time = exponential_before(tree, rate, f32(node, DELTA))
+                    ref = i64(tree, WALK_REF)
                     if time < f32(node, DELTA):
                         insert_parent(forest, t, ref, i64(tree, WALK_POINT), time, rate)
                     else:
@@ -621,11 +645,14 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                         put_i64(tree, WALK_SIDE, side)
                         child = i32(node, side)
                         put_i64(tree, WALK_REF, child)
+                        node = 0
                         if child >= 0:
-                            prefetch(node_at(forest, tree, child), node_bytes)
+                            node = node_at(forest, tree, child)
+                            prefetch(node, node_bytes)
                         else:
                             prefetch(values_at(forest, tree, ~child), x_bytes + 4)
-                        active[still] = t
+                        put_i64(lane, LANE_NODE, node)
+                        put_i64(walking, still, lane)
                         still += 1
                         continue
                 following = i64(tree, WALK_POINT) + 1
@@ -635,7 +662,8 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                 if not start_walk(forest, tree):
                     put_i64(tree, WALK_REF, START)
                     return t
-                active[still] = t
+                place_lane(forest, tree, lane)
+                put_i64(walking, still, lane)
                 still += 1
             n_active = still
     return -1

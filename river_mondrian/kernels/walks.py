@@ -35,13 +35,24 @@ from .layout import (
     ROOT,
     SPLIT_PURE,
 )
-from .memory import f32, f64, i32, i64, inlined, kernel, prefetch, put_f64, put_i64, uncached
+from .memory import (
+    f32,
+    f64,
+    i32,
+    i64,
+    inlined,
+    kernel,
+    prefetch,
+    put_f64,
+    put_i64,
+    room_for,
+    uncached,
+)
 from .mondrian import distance_to
 from .scaling import has_missing
 
-# Walks in lock-step, and the path length for which room is made at first.
+# Walks in lock-step.
 LANES = 16
-FIRST_DEPTH = 64
 
 # A path's entry: the reference and the address of its row or, for a point, of its values; the
 # distance outside the node's box, the time since its parent, the probability of not having branched
@@ -61,6 +72,14 @@ DEPTH = 0
 TAU = 1
 TREE = 2
 SAMPLE = 3
+
+# Entries for which a lane has room; longer paths are walked by themselves.
+FIRST_DEPTH = 64
+LANE_BYTES = ENTRY_BYTES * FIRST_DEPTH
+MOST_STEPS = FIRST_DEPTH - 2
+
+room_of_paths = room_for(LANES * FIRST_DEPTH * ENTRY_WIDTH)
+room_of_lanes = room_for(LANES)
 
 # A branch of a walk with a missing value is followed while its weight is at least this.
 LEAST_WEIGHT = 0.02
@@ -150,42 +169,34 @@ def address_of(array: np.ndarray) -> int:
 
 
 @inlined
-def longer(paths: np.ndarray) -> np.ndarray:
-    """Double the room for paths, shape (lanes, entries, ENTRY_WIDTH), and keep what is there."""
-    lanes, depth, width = paths.shape
-    more = np.empty((lanes, 2 * depth, width), np.float64)
-    for i in range(lanes):
-        for j in range(depth):
-            for k in range(width):
-                more[i, j, k] = paths[i, j, k]
+def longer(path: np.ndarray) -> np.ndarray:
+    """Double the room for a path, shape (entries, ENTRY_WIDTH), and keep what is there."""
+    depth, width = path.shape
+    more = np.empty((2 * depth, width), np.float64)
+    for j in range(depth):
+        for k in range(width):
+            more[j, k] = path[j, k]
     return more
 
 
 @kernel
 def walk(
-    forest: int,
-    rows: int,
-    tree: int,
-    tree_step: int,
-    lanes: int,
-    paths: int,
-    room: int,
-    active: int,
+    forest: int, rows: int, tree: int, tree_step: int, lanes: int, paths: int, active: int
 ) -> int:
     """Walk pairs of tree and row in lock-step: the next trees (`tree_step` 1) or the next rows.
 
-    Returns how many walks have not arrived: paths longer than there is room for stop it.
+    Returns how many walks have not arrived, since their paths need more room: their lanes are the
+    first in `active` then.
     """
     row_stride = 4 * i64(forest, N_VALUES) * (1 - tree_step)
-    lane_stride = ENTRY_BYTES * room
     for i in range(lanes):
         walked = tree_at(forest, tree + i * tree_step)
-        lane = paths + i * lane_stride
+        lane = paths + i * LANE_BYTES
         put_i64(active, i, lane)
         start(forest, walked, rows + i * row_stride + i64(walked, OFFSET), lane)
     shape = shape_of(forest)
     n_active = lanes
-    for _ in range(room - 2):
+    for _ in range(MOST_STEPS):
         still = 0
         for a in range(n_active):
             lane = i64(active, a)
@@ -224,15 +235,16 @@ def walk_of_rows(
     """
 
     @uncached
-    def predict_missing(forest: int, row: int, t: int, paths: np.ndarray, out: int) -> np.ndarray:
-        """Predict a row with missing values by one tree; returns the paths, longer where need be.
+    def predict_alone(forest: int, row: int, t: int, out: int) -> None:
+        """Predict a row, which may have missing values, by one tree with a path of any length.
 
         At a cut on a missing value both sides are followed, each with its share of the weight; a
         side whose weight falls below `LEAST_WEIGHT` gives it to the other.
         """
+        path = np.empty((FIRST_DEPTH, ENTRY_WIDTH), np.float64)
         tree = tree_at(forest, t)
         x = row + i64(tree, OFFSET)
-        lane = address_of(paths)
+        lane = address_of(path)
         shape = shape_of(forest)
         most = int(1.0 / LEAST_WEIGHT) + 2
         waiting_ref = np.empty(most, np.int64)
@@ -247,9 +259,9 @@ def walk_of_rows(
                 if node == 0:
                     break
                 depth = i64(lane, DEPTH)
-                if depth + 2 >= paths.shape[1]:
-                    paths = longer(paths)
-                    lane = address_of(paths)
+                if depth + 2 >= path.shape[0]:
+                    path = longer(path)
+                    lane = address_of(path)
                 v = f32(x, i32(node, DIM))
                 share = 1.0 if v <= f32(node, CUT) else 0.0
                 if v != v:
@@ -267,7 +279,7 @@ def walk_of_rows(
                 descend(forest, tree, lane, i32(node, side))
             collect(forest, t, lane, out)
             if n_waiting == 0:
-                return paths
+                return
             n_waiting -= 1
             depth = waiting_depth[n_waiting]
             # The part of the path that has been walked has had its branches counted.
@@ -281,6 +293,25 @@ def walk_of_rows(
             descend(forest, tree, lane, waiting_ref[n_waiting])
 
     @uncached
+    def predict_lanes(
+        forest: int, row: int, t: int, by_tree: int, lanes: int, paths: int, out: int, width: int
+    ) -> None:
+        """Predict a row by the next `lanes` trees (`by_tree` 1), or as many rows by one tree."""
+        active = room_of_lanes()
+        n_long = walk(forest, row, t, by_tree, lanes, paths, active)
+        is_long = 0
+        row_bytes = 4 * i64(forest, N_VALUES)
+        for i in range(lanes):
+            lane = paths + i * LANE_BYTES
+            own_tree, own_row = t + i * by_tree, i * (1 - by_tree)
+            own_out = out + 8 * width * own_row
+            if is_long < n_long and i64(active, is_long) == lane:
+                predict_alone(forest, row + row_bytes * own_row, own_tree, own_out)
+                is_long += 1
+            else:
+                collect(forest, own_tree, lane, own_out)
+
+    @uncached
     def predict_rows(forest: int, rows: int, n: int, out: int, width: int) -> None:
         """Let the trees add their predictions for `n` scaled rows to `out`, shape (n, width).
 
@@ -289,43 +320,30 @@ def walk_of_rows(
         """
         n_trees = i64(forest, N_TREES)
         row_bytes = 4 * i64(forest, N_VALUES)
-        paths = np.empty((LANES, FIRST_DEPTH, ENTRY_WIDTH), np.float64)
-        active = np.empty(LANES, np.int64)
+        paths = room_of_paths()
+        one = np.int64(1)
+        if n == 1 and not has_missing(forest, rows):
+            for t in range(0, n_trees, LANES):
+                lanes = min(LANES, n_trees - t)
+                predict_lanes(forest, rows, t, one, lanes, paths, out, width)
+            return
         complete = np.empty(n, np.bool_)
         for r in range(n):
             complete[r] = not has_missing(forest, rows + row_bytes * r)
-        # Lanes hold the rows of one tree, or the trees of the only row.
-        by_tree = 1 if n == 1 and complete[0] else 0
-        t = np.int64(0)
-        while t < n_trees:
+        for t in range(n_trees):
             r = 0
             while r < n:
                 x = rows + row_bytes * r
+                own_out = out + 8 * width * r
                 if not complete[r]:
-                    paths = predict_missing(forest, x, t, paths, out + 8 * width * r)
+                    predict_alone(forest, x, t, own_out)
                     r += 1
                     continue
-                lanes = min(LANES, n_trees - t) if by_tree else 1
-                while not by_tree and lanes < LANES and r + lanes < n and complete[r + lanes]:
+                lanes = 1
+                while lanes < LANES and r + lanes < n and complete[r + lanes]:
                     lanes += 1
-                while walk(
-                    forest,
-                    x,
-                    t,
-                    by_tree,
-                    lanes,
-                    address_of(paths),
-                    paths.shape[1],
-                    address_of(active),
-                ):
-                    paths = longer(paths)
-                lane = address_of(paths)
-                for i in range(lanes):
-                    row = r + i * (1 - by_tree)
-                    collect(forest, t + i * by_tree, lane, out + 8 * width * row)
-                    lane += ENTRY_BYTES * paths.shape[1]
-                r += 1 if by_tree else lanes
-            t += LANES if by_tree else 1
+                predict_lanes(forest, x, t, one - 1, lanes, paths, own_out, width)
+                r += lanes
 
     compiled: Callable[[int, int, int, int, int], None] = predict_rows
     return compiled
