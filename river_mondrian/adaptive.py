@@ -14,7 +14,7 @@ from river import base
 from .adaptive_trees import EXPERTS, WRONG_CLASS, AdaptiveTrees
 from .arguments import check_integer
 from .directions import Directions
-from .forest import LabelForest, by_label, warmup_samples
+from .forest import LabelForest, warmup_samples
 from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
 from .trees import WARM_UP, Partitions
@@ -248,23 +248,15 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         if label is None:
             if n_classes:
                 # A value that is too large is refused before the class is added.
-                self._predict(trees)
+                self._predict(x, trees)
             sample = trees.vector.copy()
             label = self._labels[y] = trees.add_class()
             trees.vector[:] = sample
         said = trees.learn(label, is_new)
-        self._accept(said, trees)
+        if said >= 0:
+            raise self._too_large(said, trees.vector[said])
         if n_classes and self._detector is not None:
             self._watch(float(said == WRONG_CLASS), trees)
-
-    def _accept(self, bad: int, trees: AdaptiveTrees) -> None:
-        """Raise the error for a value that the trees have refused."""
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
-
-    def _predict(self, trees: AdaptiveTrees) -> None:
-        """Predict the sample in the trees' vector."""
-        self._accept(trees.predict(), trees)
 
     def _watch(self, error: float, trees: AdaptiveTrees) -> None:
         """Let the detector see an error; forget what came before where errors have increased."""
@@ -278,30 +270,6 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             self._drifts.append((self.n_samples, kept))
             trees.forget_before(kept)
             self._error, self._n_errors = self._recent_error, 1
-
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """Predict the probability of each label seen so far.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number; unknown features are ignored.
-
-        Returns
-        -------
-        A mapping from label to probability; empty before any learning.
-
-        """
-        if self._trees is None or not self._labels:
-            return {}
-        self._write(x, self._trees)
-        self._predict(self._trees)
-        return by_label(self._labels, self._trees.out.tolist())
-
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Predict the most probable label, the one seen first where several are; None at first."""
-        found = self.predict_proba_one(x)
-        return max(found, key=found.__getitem__) if found else None
 
     # Many samples.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .kernels import adaptive, discriminants, experts, mondrian
 from .kernels import layout as at
 from .kernels.hnsp import put_label
-from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
+from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000
@@ -61,7 +61,7 @@ class AdaptiveNode(Node):
     counts: NDArray[np.int64]
 
 
-class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
+class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
 
     Parameters
@@ -84,7 +84,7 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     _NODE = AdaptiveNode
     _POINT_WORDS: ClassVar[int] = 1
     _ZEROED_COUNTS: ClassVar[bool] = False
-    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {
         "scratch",
         "out",
     }
@@ -225,9 +225,9 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
         Returns RIGHT_CLASS or WRONG_CLASS, as it would have been predicted, or the dimension whose
         value is too large; then nothing has changed.
         """
-        bad = self.predict()
-        if bad >= 0:
-            return bad
+        best = self.predict()
+        if best < 0:
+            return -2 - best
         n = self.n_samples
         point = n % self.ring
         if point >= self.point_capacity:
@@ -420,14 +420,11 @@ class AdaptiveTrees(MondrianTrees[AdaptiveNode]):
     # Prediction.
 
     def predict(self) -> int:
-        """Predict the sample in `values` into `out`.
-
-        Returns -1, or the dimension whose value is too large.
-        """
-        bad: int = adaptive.predict(
+        """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
+        said: int = adaptive.predict(
             self.address, self.values_address, self.row_address, self.n_samples
         )
-        return bad
+        return said
 
     # Reading.
 

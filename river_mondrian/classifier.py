@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .arguments import is_real
 from .directions import Directions
-from .forest import LabelForest, by_label, warmup_samples
+from .forest import LabelForest, warmup_samples
 from .inputs import check_label, read_frame, read_labels
 from .labels import LabelTrees
 from .trees import WARM_UP
@@ -180,42 +180,6 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         if label is None:
             label = self._labels[y] = self._grown().add_class()
         return label
-
-    def _predict(self, x: Mapping[Any, Any], trees: LabelTrees) -> int:
-        """Predict a sample into the trees' `out`; returns the number of the most probable label."""
-        features = self._features
-        if not features.read_known(x, trees.vector):
-            features.write(features.read(x), trees.vector)
-        best = trees.predict()
-        if best < 0:
-            raise self._too_large(-2 - best, trees.vector[-2 - best])
-        return best
-
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """Predict the probability of each label seen so far.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number; unknown features are ignored.
-
-        Returns
-        -------
-        A mapping from label to probability; empty before any learning.
-
-        """
-        trees = self._trees
-        if trees is None:
-            return {}
-        self._predict(x, trees)
-        return by_label(self._labels, trees.out.tolist())
-
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Predict the most probable label, the one seen first where several are; None at first."""
-        trees = self._trees
-        if trees is None:
-            return None
-        return list(self._labels)[self._predict(x, trees)]
 
     # Many samples.
 

@@ -16,13 +16,14 @@ from . import reading
 from .arguments import ClonesLifetime, check_integer, check_lifetime
 from .directions import Directions, check_directions
 from .inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
-from .trees import WARM_UP, MondrianTrees, Partitions
+from .trees import WARM_UP, ClassTrees, MondrianTrees, Partitions
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 Trees = TypeVar("Trees", bound=MondrianTrees[Any])
+Classes = TypeVar("Classes", bound=ClassTrees[Any])
 
 
 def warmup_samples(n: int) -> list[tuple[dict[str, float], int]]:
@@ -275,7 +276,7 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
         return size
 
 
-class LabelForest(MondrianForest[Trees], base.MiniBatchClassifier):
+class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
     """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
 
     def _begin(self) -> None:
@@ -291,6 +292,42 @@ class LabelForest(MondrianForest[Trees], base.MiniBatchClassifier):
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
         return list(self._labels)
+
+    def _predict(self, x: Mapping[Any, Any], trees: Classes) -> int:
+        """Predict a sample into the trees' `out`; returns the number of the most probable label."""
+        features = self._features
+        if not features.read_known(x, trees.vector):
+            features.write(features.read(x), trees.vector)
+        best = trees.predict()
+        if best < 0:
+            raise self._too_large(-2 - best, trees.vector[-2 - best])
+        return best
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Predict the probability of each label seen so far.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        A mapping from label to probability; empty before any learning.
+
+        """
+        trees = self._trees
+        if trees is None or not self._labels:
+            return {}
+        self._predict(x, trees)
+        return by_label(self._labels, trees.out.tolist())
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the most probable label, the one seen first where several are; None at first."""
+        trees = self._trees
+        if trees is None or not self._labels:
+            return None
+        return list(self._labels)[self._predict(x, trees)]
 
     @abc.abstractmethod
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:

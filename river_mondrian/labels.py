@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .arena import address_of
 from .kernels import hnsp
 from .kernels import layout as at
-from .trees import WARM_UP, Carried, MondrianTrees, Node, Partitions
+from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 
 @dataclass
@@ -22,7 +22,7 @@ class LabelNode(Node):
     counts: NDArray[np.int64]
 
 
-class LabelTrees(MondrianTrees[LabelNode]):
+class LabelTrees(ClassTrees[LabelNode]):
     """Mondrian trees with a label posterior.
 
     Parameters
@@ -39,7 +39,7 @@ class LabelTrees(MondrianTrees[LabelNode]):
 
     _NODE = LabelNode
     _POINT_WORDS: ClassVar[int] = 1
-    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"out", "out_address"}
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "out_address"}
 
     def __init__(
         self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
@@ -134,7 +134,7 @@ class LabelTrees(MondrianTrees[LabelNode]):
     # Prediction.
 
     def predict(self) -> int:
-        """Predict the sample in `values` into `out`; returns as the kernel `predict` does."""
+        """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
         said: int = hnsp.predict(
             self.address, self.values_address, self.row_address, self.out_address
         )

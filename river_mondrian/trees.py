@@ -572,3 +572,17 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
         It tells whether that is a leaf, whether it pauses, and what the kind of node adds.
         """
+
+
+class ClassTrees(MondrianTrees[AnyNode]):
+    """Mondrian trees that predict classes."""
+
+    # Probabilities of the classes that were predicted last.
+    out: NDArray[np.float64]
+
+    @abc.abstractmethod
+    def predict(self) -> int:
+        """Predict the sample in `values` into `out`.
+
+        Returns the most probable class, or `-2 - dimension` where a value is too large.
+        """

@@ -927,19 +927,30 @@ def is_last(forest: int, values: int) -> bool:
     return True
 
 
+@inlined
+def most_probable(forest: int) -> int:
+    """Return the class of the largest probability that has been predicted, the first of several."""
+    out = i64(forest, OUT)
+    best = 0
+    for k in range(1, i64(forest, N_CLASSES)):
+        if f64(out, k) > f64(out, best):
+            best = k
+    return best
+
+
 @direct
 def predict(forest: int, values: int, row: int, n: int) -> int:
     """Predict a sample, as the trees are after `n` samples; remembers that it has.
 
     The posteriors of the trees of each role are averaged: of all samples, then of recent ones,
     where the first stand in if there are no such trees; then the mean of both; discriminants
-    follow. Returns -1, or the input that is too large.
+    follow. Returns the most probable class, or `-2 - input` where a value is too large.
     """
     if i64(forest, PREDICTED) == n and is_last(forest, values):
-        return -1
+        return most_probable(forest)
     bad = scale_into(forest, row, values)
     if bad >= 0:
-        return bad
+        return -2 - bad
     walk_all(forest, row)
     found, sums, steps = i64(forest, FOUND), i64(forest, SUMS), i64(forest, STEPS)
     width = N_POSTERIORS * i64(forest, CLASS_CAPACITY)
@@ -968,18 +979,7 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
     for i in range(i64(forest, INPUT_CAPACITY)):
         put_i64(last, i, i64(values, i))
     put_i64(forest, PREDICTED, n)
-    return -1
-
-
-@inlined
-def most_probable(forest: int) -> int:
-    """Return the class of the largest probability that has been predicted, the first of several."""
-    out = i64(forest, OUT)
-    best = 0
-    for k in range(1, i64(forest, N_CLASSES)):
-        if f64(out, k) > f64(out, best):
-            best = k
-    return best
+    return most_probable(forest)
 
 
 # Learning.
