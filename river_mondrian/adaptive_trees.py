@@ -353,7 +353,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self._reserve_rows(t, GROWTH, GROWTH)
         adaptive.begin(self.address, t)
         gains = self.gains[self._of_role(adaptive.LONG)].sum(axis=0)
-        if gains.sum() > 0.0:
+        # A single candidate has the law of the exact forest.
+        if self.n_candidates > 1 and gains.sum() > 0.0:
             own = gains * (len(gains) / gains.sum())
             self.dim_weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
 

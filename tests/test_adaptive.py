@@ -202,9 +202,10 @@ def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
     tree, sums = np.zeros(at.TREE_WIDTH, np.int64), np.zeros(4)
     tree[at.RNG] = seed
     candidates = np.zeros((m, adaptive.CANDIDATE_WORDS))
+    weights = np.ones(4)
     arrays = (tree, lower, upper, sums)
     places = [array.ctypes.data for array in (*arrays, candidates)]
-    adaptive.sum_sides(places[1], places[2], 4, 0, places[3])
+    adaptive.sum_sides(places[1], places[2], 4, weights.ctypes.data, places[3])
     sides = (upper - lower).astype(float)
     shares = sides / sides.sum()
     n = 3000

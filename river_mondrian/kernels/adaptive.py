@@ -348,12 +348,12 @@ def scratch_words(n_dims: int, n_classes: int, n_candidates: int) -> int:
 
 @inlined
 def sum_sides(lower: int, upper: int, n_dims: int, weights: int, sums: int) -> None:
-    """Write the sums of a box's sides up to each dimension, times weights if there are any."""
+    """Write the sums of a box's sides times weights up to each dimension."""
     total = 0.0
     for d in range(n_dims):
         side = f32(upper, d) - f32(lower, d)
-        if side > 0.0:
-            total += side if weights == 0 else side * f64(weights, d)
+        # A side without values is NaN.
+        total += f64(weights, d) * (side if side > 0.0 else 0.0)
         put_f64(sums, d, total)
 
 
@@ -419,8 +419,7 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     tables = candidates + 8 * CANDIDATE_WORDS * m
     width = min(i64(forest, N_CLASSES), count)
     sums = i64(forest, CANDIDATES)
-    weights = i64(forest, DIM_WEIGHTS) if i64(forest, N_CANDIDATES) > 1 else np.int64(0)
-    sum_sides(lower, upper, n_dims, weights, sums)
+    sum_sides(lower, upper, n_dims, i64(forest, DIM_WEIGHTS), sums)
     draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
     for w in range(m * N_SIDES * width):
         put_f64(tables, w, 0.0)
