@@ -338,7 +338,7 @@ def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.fl
         bad = np.abs(values) > LARGEST
     if bad.any():
         row, place = np.argwhere(bad)[0]
-        raise too_large(names[place], values[row, place], f" in row {row}")
+        raise too_large(names[place], float(values[row, place]), f" in row {row}")
     return frame, names, values
 
 

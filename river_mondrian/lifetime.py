@@ -476,7 +476,7 @@ def _read(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Has
     if not np.isfinite(values).all():
         row, place = np.argwhere(~np.isfinite(values))[0]
         raise ValueError(
-            f"feature {found[place]!r} of {what} must be finite, got {values[row, place]!r} "
+            f"feature {found[place]!r} of {what} must be finite, got {float(values[row, place])!r} "
             f"in row {row}"
         )
     return found, values
