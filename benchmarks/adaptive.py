@@ -379,15 +379,14 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         column[0].set(title=name, xlabel="samples", ylabel="accuracy, moving")
         column[0].legend()
         rows = np.array(kept)
-        for j, expert in enumerate(models["adaptive"].weights):
-            # A colour for each posterior, a style for each set of trees; then lines and the last
-            # mixture, a colour for three each.
-            n_trees = len(EXPERTS) - len(DISCRIMINANTS)
-            color, style = f"C{j % 4}", ("-", "--", ":")[j // 4 % 3]
-            if j >= n_trees:
-                color, style = "C4" if j < len(EXPERTS) else "k", ("-", "--", ":")[j % 3]
-            column[1].plot(rows[:, 0], rows[:, 1 + j], style, color=color, label=expert, lw=0.9)
-        column[1].set(xlabel="samples", ylabel="weight")
+        weights = rows[:, 1:].T
+        parts = [*np.split(weights[: len(EXPERTS) - len(DISCRIMINANTS)], 3)]
+        parts.append(weights[len(EXPERTS) - len(DISCRIMINANTS) : len(EXPERTS)])
+        labels = ("trees of all samples", "trees of recent samples", "both together", "lines")
+        column[1].stackplot(rows[:, 0], [part.sum(axis=0) for part in parts], labels=labels)
+        pool = weights[list(models["adaptive"].weights).index("log-linear pool")]
+        column[1].plot(rows[:, 0], pool, "k", lw=0.9, label="log-linear pool against it")
+        column[1].set(xlabel="samples", ylabel="weight", ylim=(0, 1))
         p, hit = np.array(said).T
         bins = np.minimum((p * 10).astype(int), 9)
         means = [
@@ -396,11 +395,12 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         column[2].plot([0, 1], [0, 1], color="0.7")
         column[2].plot(*zip(*means, strict=True), "o-")
         column[2].set(xlabel="predicted probability", ylabel="frequency")
-    axes[1, 0].legend(fontsize=6)
+    axes[1, 0].legend(fontsize=7, loc="lower left")
     figure.tight_layout()
     report.note(
-        "Above: accuracy in a moving window, with the logged drifts dotted. Middle: weights of the "
-        "mixture. Below: reliability, all labels' probabilities in ten bins."
+        "Above: accuracy in a moving window, with the logged drifts dotted. Middle: weights of "
+        "the fixed share, added up, and the pool's weight against it. Below: reliability, all "
+        "labels' probabilities in ten bins."
     )
     report.figure(figure, "")
     plt.close(figure)
