@@ -26,6 +26,7 @@ from river import (
 )
 
 from river_mondrian import MondrianForestClassifier
+from river_mondrian.forest import by_label
 from river_mondrian.kernels import layout
 
 NAMES = ["a", "b", "c", "d"]
@@ -36,6 +37,15 @@ def make_data(n, seed=0, dims=4, classes=3):
     X = rng.normal(size=(n, dims))
     y = (np.floor(2 * X[:, 0] + X[:, 1]) % classes).astype(int)
     return X, y.tolist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 40])
+def test_values_by_label_are_in_the_order_of_the_labels(n):
+    labels = {f"class {k * 37 % 41}": k for k in range(n)}
+    before = dict(labels)
+    values = [0.5 + k for k in range(n)]
+    assert list(by_label(labels, values).items()) == list(zip(before, values, strict=True))
+    assert labels == before
 
 
 def rows(X, names=NAMES):

@@ -80,6 +80,19 @@ def test_boxes_are_the_twins(dims):
             np.testing.assert_array_equal(box, [twin.lower, twin.upper])
 
 
+@pytest.mark.parametrize("dims", [1, 7, 8, 9, 15, 16, 17, 54])
+def test_a_sample_is_outside_in_any_dimension(dims):
+    box = np.array([[-1.0] * dims, [2.0] * dims], dtype=np.float32)
+    x = np.zeros(dims, dtype=np.float32)
+    lower, upper, place = (int(side.ctypes.data) for side in (*box, x))
+    assert boxes.distance_outside(place, lower, upper, dims) == 0.0
+    for d in range(dims):
+        for value, distance in ((-1.5, 0.5), (2.25, 0.25), (math.nan, 0.0)):
+            x[d] = value
+            assert boxes.distance_outside(place, lower, upper, dims) == distance
+        x[d] = 0.0
+
+
 @pytest.mark.parametrize("end", [0.0, 1e-3, 0.5, 2.0])
 def test_a_time_before_an_end_is_the_exponential_one(end):
     end = float(np.float32(end))
