@@ -146,8 +146,9 @@ GAINS = 39
 DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
-# last and the number of samples at that time, or -1; candidates for a cut; sums of posteriors. Last
-# of all are the addresses of their linear discriminants and of those's standardized inputs.
+# last and the number of samples at that time, or -1; candidates for a cut; sums of posteriors.
+# DISCRIMINANTS is the address of the state of the linear discriminants, STANDARDIZED that of what
+# they make of a sample.
 PATHS = 41
 LENGTHS = 42
 STEPS = 43
