@@ -15,7 +15,7 @@ from river import datasets, ensemble, forest, tree
 from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-from river_mondrian.adaptive_trees import DISCRIMINANTS, EXPERTS
+from river_mondrian.adaptive_trees import EXPERTS, POSTERIORS
 
 from .data import DataFolder, Stream, min_max_stream, stream, take
 from .report import Report, progress, pyplot, verdict
@@ -382,8 +382,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         column[0].legend()
         rows = np.array(kept)
         weights = rows[:, 1:].T
-        parts = [*np.split(weights[: len(EXPERTS) - len(DISCRIMINANTS)], 3)]
-        parts.append(weights[len(EXPERTS) - len(DISCRIMINANTS) : len(EXPERTS)])
+        parts = np.split(weights[: len(EXPERTS)], len(POSTERIORS) * np.arange(1, 4))
         labels = ("trees of all samples", "trees of recent samples", "both together", "lines")
         column[1].stackplot(rows[:, 0], [part.sum(axis=0) for part in parts], labels=labels)
         pool = weights[list(models["adaptive"].weights).index("log-linear pool")]

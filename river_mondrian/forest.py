@@ -295,9 +295,7 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
 
     def _predict(self, x: Mapping[Any, Any], trees: Classes) -> int:
         """Predict a sample into the trees' `out`; returns the number of the most probable label."""
-        features = self._features
-        if not features.read_known(x, trees.vector):
-            features.write(features.read(x), trees.vector)
+        self._features.read_into(x, trees.vector)
         best = trees.predict()
         if best < 0:
             raise self._too_large(-2 - best, trees.vector[-2 - best])

@@ -26,7 +26,7 @@ from .access import (
     upper_of,
     values_at,
 )
-from .hnsp import put_label
+from .hnsp import most_probable, put_label
 from .layout import (
     CANDIDATES,
     CLASS_CAPACITY,
@@ -926,17 +926,6 @@ def is_last(forest: int, values: int) -> bool:
     return True
 
 
-@inlined
-def most_probable(forest: int) -> int:
-    """Return the class of the largest probability that has been predicted, the first of several."""
-    out = i64(forest, OUT)
-    best = 0
-    for k in range(1, i64(forest, N_CLASSES)):
-        if f64(out, k) > f64(out, best):
-            best = k
-    return best
-
-
 @direct
 def predict(forest: int, values: int, row: int, n: int) -> int:
     """Predict a sample, as the trees are after `n` samples; remembers that it has.
@@ -946,7 +935,7 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
     follow. Returns the most probable class, or `-2 - input` where a value is too large.
     """
     if i64(forest, PREDICTED) == n and is_last(forest, values):
-        return most_probable(forest)
+        return most_probable(i64(forest, OUT), i64(forest, N_CLASSES))
     bad = scale_into(forest, row, values)
     if bad >= 0:
         return -2 - bad
@@ -978,7 +967,7 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
     for i in range(i64(forest, INPUT_CAPACITY)):
         put_i64(last, i, i64(values, i))
     put_i64(forest, PREDICTED, n)
-    return most_probable(forest)
+    return most_probable(i64(forest, OUT), i64(forest, N_CLASSES))
 
 
 # Learning.
@@ -993,7 +982,7 @@ def score(forest: int, values: int, label: int, is_new: int) -> bool:
     if not is_new:
         experts.learn(*mixture_of(forest), label)
     discriminants.learn(*discriminants_of(forest, values), label)
-    return not is_new and most_probable(forest) == label
+    return not is_new and most_probable(i64(forest, OUT), i64(forest, N_CLASSES)) == label
 
 
 @inlined

@@ -154,6 +154,16 @@ def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
         put_f64(out, k, f64(out, k) / i64(forest, N_TREES))
 
 
+@inlined
+def most_probable(out: int, n_classes: int) -> int:
+    """Return the class of the largest of float64 probabilities, the first of several."""
+    best = 0
+    for k in range(1, n_classes):
+        if f64(out, k) > f64(out, best):
+            best = k
+    return best
+
+
 @direct
 def predict(forest: int, values: int, row: int, out: int) -> int:
     """Scale one row of values into `row` and predict it into `out`.
@@ -165,8 +175,4 @@ def predict(forest: int, values: int, row: int, out: int) -> int:
         return -2 - bad
     # A plain 1 would be a type of its own, and a second compilation.
     predict_rows(forest, row, np.int64(1), out)
-    best = 0
-    for k in range(1, i64(forest, N_CLASSES)):
-        if f64(out, k) > f64(out, best):
-            best = k
-    return best
+    return most_probable(out, i64(forest, N_CLASSES))

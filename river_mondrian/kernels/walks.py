@@ -321,11 +321,12 @@ def walk_of_rows(
         n_trees = i64(forest, N_TREES)
         row_bytes = 4 * i64(forest, N_VALUES)
         paths = room_of_paths()
-        one = np.int64(1)
+        # Plain numbers would be types of their own, and more compilations.
+        by_tree, by_row = np.int64(1), np.int64(0)
         if n == 1 and not has_missing(forest, rows):
             for t in range(0, n_trees, LANES):
                 lanes = min(LANES, n_trees - t)
-                predict_lanes(forest, rows, t, one, lanes, paths, out, width)
+                predict_lanes(forest, rows, t, by_tree, lanes, paths, out, width)
             return
         complete = np.empty(n, np.bool_)
         for r in range(n):
@@ -342,7 +343,7 @@ def walk_of_rows(
                 lanes = 1
                 while lanes < LANES and r + lanes < n and complete[r + lanes]:
                     lanes += 1
-                predict_lanes(forest, x, t, one - 1, lanes, paths, own_out, width)
+                predict_lanes(forest, x, t, by_row, lanes, paths, own_out, width)
                 r += lanes
 
     compiled: Callable[[int, int, int, int, int], None] = predict_rows
