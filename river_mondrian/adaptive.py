@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from .adaptive_trees import EXPERTS, WRONG_CLASS, AdaptiveTrees
+from .adaptive_trees import EXPERTS, AdaptiveTrees
 from .arguments import check_integer
 from .directions import Directions
 from .forest import LabelForest, warmup_samples
 from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
+from .kernels.adaptive import WRONG_CLASS
 from .trees import WARM_UP, Partitions
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)

@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import adaptive, discriminants, experts, mondrian
+from .kernels import adaptive, discriminants, experts, statistics
 from .kernels import layout as at
 from .kernels.hnsp import put_label
+from .kernels.memory import address_of
 from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000
 
-# What a call may spend, in points, on the splits of one tree, and on building trees anew, for each
-# of them; to show a point to a tree costs as much as so many.
-SPLIT_BUDGET = 400
+# What a call may spend, in points, on building trees anew, for each of them; to show a point to a
+# tree costs as much as so many.
 BUILD_BUDGET = 80
 REPLAY_COST = 12
 # How many calls there are to one that plans and goes on with building.
@@ -29,10 +29,6 @@ BUILD_EVERY = 4
 
 # Rows for which room is made at once where a tree is being built.
 GROWTH = 4 * adaptive.ROOM
-
-# What learning a sample tells besides an input that is too large.
-RIGHT_CLASS = -1
-WRONG_CLASS = -2
 
 # How often bytes are counted, what trees may grow by while they are built anew, and the number of
 # samples that are kept at any rate.
@@ -131,13 +127,13 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.reals[at.GAMMA] = 1.0
         self.shared[at.ROOT_FORGETS] = self.root_forgets
         self.shared[at.RING] = self.ring
-        self._set_classes(4)
+        self._set_classes(statistics.BLOCK)
         self.trees[:, at.QUEUE] = at.NONE
         self.trees[: self.n_long, at.ROLE] = adaptive.LONG
 
     def _set_classes(self, capacity: int) -> None:
         self.shared[at.CLASS_CAPACITY] = capacity
-        self.shared[at.COUNT_WIDTH] = adaptive.STATS_HEAD + adaptive.N_PARTS * capacity
+        self.shared[at.COUNT_WIDTH] = statistics.width_of(capacity)
 
     def _carried_words(self) -> int:
         return at.STATS_WORDS
@@ -149,7 +145,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.scratch: dict[int, NDArray[Any]] = {
             at.PATHS: np.zeros((n_trees, adaptive.PATH_WORDS)),
             at.LENGTHS: np.zeros((2, n_trees)),
-            at.STEPS: np.zeros((adaptive.PATH_WORDS, adaptive.STEP_WORDS)),
+            at.STEPS: np.zeros((adaptive.DEEPEST + 1, adaptive.STEP_WORDS)),
             at.SUMS: np.zeros((adaptive.N_TREE_EXPERTS, capacity), dtype=np.float32),
             at.FOUND: np.zeros((adaptive.N_EXPERTS, capacity)),
             at.LOGS: np.zeros((adaptive.N_EXPERTS + 1, capacity)),
@@ -165,6 +161,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         for word, array in self.scratch.items():
             shared[word] = array.ctypes.data
         shared[at.STATE] = self.state.ctypes.data
+        shared[at.EXTEND_ALL] = address_of(adaptive.extend_all)
+        shared[at.SPLIT_ALL] = address_of(adaptive.split_all)
         known, grown = self.discriminants, discriminants.new_state(capacity, self.values.shape[1])
         grown[: known.shape[0], : known.shape[1]] = known
         self.discriminants = grown
@@ -186,6 +184,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.DISCRIMINANTS, at.PREDICTED]
+        derived += [at.EXTEND_ALL, at.SPLIT_ALL]
         state["shared"][[*derived, *self.scratch]] = 0
         return state
 
@@ -210,10 +209,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.shared[at.N_CLASSES] = label + 1
         old = int(self.shared[at.CLASS_CAPACITY])
         if label >= old:
-            self._set_classes(2 * old)
-            head = adaptive.STATS_HEAD
-            parts = [(head + i * old, head + 2 * i * old, old) for i in range(adaptive.N_PARTS)]
-            self.counts.relayout(int(self.shared[at.COUNT_WIDTH]), [(0, 0, head), *parts])
+            width = int(self.shared[at.COUNT_WIDTH])
+            self._set_classes(-(-5 * old // (4 * statistics.BLOCK)) * statistics.BLOCK)
+            self.counts.relayout(int(self.shared[at.COUNT_WIDTH]), [(0, 0, width)])
         self._finish()
         return label
 
@@ -222,8 +220,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     def learn(self, label: int, is_new: bool = False) -> int:
         """Learn the sample in `values` with a class, which has or has not been seen before.
 
-        Returns RIGHT_CLASS or WRONG_CLASS, as it would have been predicted, or the dimension whose
-        value is too large; then nothing has changed.
+        Returns `adaptive.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the
+        dimension whose value is too large; then nothing has changed.
         """
         best = self.predict()
         if best < 0:
@@ -235,20 +233,20 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         if n >= self.ring and self._let_go(n - self.ring):
             # Other trees, other ways down them.
             self.predict()
-        said = WRONG_CLASS
-        if adaptive.score(self.address, self.values_address, label, int(is_new)):
-            said = RIGHT_CLASS
-        if self.warm_up is not None and self._doubles():
+        rebuilds = self.warm_up is not None and self._doubles()
+        stored, backlog = at.NONE if rebuilds else point, n - self.cursor
+        sample = (self.values_address, label, int(is_new), stored, backlog)
+        said: int
+        while (said := adaptive.learn(self.address, *sample)) >= 0:
+            self._reserve_rows(said, GROWTH, GROWTH)
+            self._forget_predicted()
+            self.predict()
+        if rebuilds:
             put_label(self.address, label, point)
             self._learn_by_rebuilding()
             return said
-        while (t := adaptive.store(self.address, self.values_address, label, point)) != at.NONE:
-            self._reserve_rows(t, GROWTH, GROWTH)
-        mondrian.extend(self.address, 0, len(self.trees), mondrian.LANES)
         self.n_samples = n + 1
         self.n_points = max(self.n_points, point + 1)
-        adaptive.see_all(self.address, point, n - self.cursor)
-        adaptive.split_all(self.address, SPLIT_BUDGET, point)
         if self.n_samples % BUILD_EVERY == 0:
             self._plan()
             self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
@@ -442,8 +440,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
         shared = self.shared
         n_classes, label_at = int(shared[at.N_CLASSES]), int(shared[at.N_VALUES])
-        rows = self.counts.rows(t, int(self.trees[t, at.N_COUNTS])).view(np.float32)
-        first = adaptive.STATS_HEAD
+        rows = self.counts.rows(t, int(self.trees[t, at.N_COUNTS]))
+        seen = statistics.counts_in(rows, n_classes)
 
         def carried(
             ref: int, row: NDArray[np.int32]
@@ -453,7 +451,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
                 counts[row[label_at]] = 1
                 return True, True, (counts,)
             if row[at.STATS] > 0:
-                counts[:] = rows[row[at.STATS] - 1, first : first + n_classes]
+                counts[:] = seen[row[at.STATS] - 1]
             return bool(row[at.DIM] < 0), bool((counts > 0).sum() == 1), (counts,)
 
         return carried

@@ -23,7 +23,7 @@ from scipy import stats
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 from river_mondrian.adaptive import AFTER_DRIFT
 from river_mondrian.adaptive_trees import AdaptiveTrees
-from river_mondrian.kernels import adaptive, experts
+from river_mondrian.kernels import adaptive, experts, statistics
 from river_mondrian.kernels import layout as at
 from river_mondrian.trees import Partitions
 
@@ -56,15 +56,15 @@ def long_slots(trees):
 
 def posteriors(trees, slot, x):
     """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
-    path = np.empty(adaptive.DEEPEST + 1, np.int64)
+    path = np.empty(adaptive.PATH_WORDS, np.int64)
     steps = np.empty((adaptive.DEEPEST + 1, adaptive.STEP_WORDS))
     shape = (adaptive.N_POSTERIORS, int(trees.shared[at.CLASS_CAPACITY]))
     found = np.zeros(shape, dtype=np.float32)
     row = np.ascontiguousarray(x, dtype=np.float32)
-    n = adaptive.path_to(trees.address, slot, row.ctypes.data, path.ctypes.data)
+    root = int(trees.trees[slot, at.ROOT])
+    n = adaptive.path_from(trees.address, slot, row.ctypes.data, path.ctypes.data, 0, root)
     adaptive.predict_tree(
         trees.address,
-        slot,
         row.ctypes.data,
         path.ctypes.data,
         n,
@@ -131,24 +131,28 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places):
     nodes = trees.read(0)
     seen = naive.replay(nodes, X.tolist(), y, 3, root_forgets=True)
     heads = trees.nodes.rows(slot, int(trees.trees[slot, at.N_ROWS]))
-    rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS])).view(np.float32)
+    rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS]))
+    reals = rows.view(np.float32)
     # Preorder over rows, as `read` numbers nodes.
     waiting, number = [int(trees.trees[slot, at.ROOT])], 0
     while waiting:
         ref = waiting.pop()
         if ref >= 0:
-            row = rows[heads[ref, at.STATS] - 1]
-            width = int(trees.shared[at.CLASS_CAPACITY])
-            for m in range(3):
-                start = adaptive.STATS_HEAD + m * width
-                decayed = row[start : start + 3] / row[adaptive.UNITS + m]
-                np.testing.assert_allclose(decayed, seen[number].counts[m], rtol=1e-4, atol=1e-6)
-            assert nodes[number].n_samples == sum(seen[number].counts[0])
+            row, real = (array[heads[ref, at.STATS] - 1] for array in (rows, reals))
+            counts = seen[number].counts
+            assert statistics.counts_in(row, 3).tolist() == counts[0]
+            assert row[statistics.N_SAMPLES] == sum(counts[0]) == nodes[number].n_samples
+            assert row[statistics.N_SEEN] == sum(count > 0 for count in counts[0])
+            for m in range(statistics.N_FORGETTING):
+                start = statistics.HEAD + statistics.WEIGHTS + m * statistics.BLOCK
+                decayed = real[start : start + 3] / real[statistics.UNITS + m]
+                np.testing.assert_allclose(decayed, counts[1 + m], rtol=1e-4, atol=1e-6)
             if heads[ref, at.DIM] >= 0:
-                start = adaptive.STATS_HEAD + 3 * width
                 children = (nodes[number].left, nodes[number].right)
                 c = [sum(min(seen[i].counts[0][k], 1.0) for i in children) for k in range(3)]
-                assert np.abs(row[start : start + 3]).tolist() == c
+                sides = row[statistics.HEAD : statistics.HEAD + 3] & 3
+                assert [bin(both).count("1") for both in sides] == c
+                assert row[statistics.SUM_OF_C] == sum(c)
                 waiting += [int(heads[ref, at.RIGHT]), int(heads[ref, at.LEFT])]
         number += 1
     assert number == len(nodes)

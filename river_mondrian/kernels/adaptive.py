@@ -16,16 +16,8 @@ import math
 import numpy as np
 
 from . import discriminants, experts
-from .access import (
-    counts_at,
-    label_of,
-    link_at,
-    lower_of,
-    node_at,
-    tree_at,
-    upper_of,
-    values_at,
-)
+from .access import label_of, link_at, lower_of, node_at, tree_at, upper_of, values_at
+from .boxes import distance_outside
 from .hnsp import most_probable, put_label
 from .layout import (
     CANDIDATES,
@@ -38,6 +30,7 @@ from .layout import (
     DIM_WEIGHTS,
     DISCRIMINANTS,
     EMPTY,
+    EXTEND_ALL,
     FOUND,
     GAINS,
     GAMMA,
@@ -71,16 +64,20 @@ from .layout import (
     ROOT_FORGETS,
     ROW_CAPACITY,
     SETTLED,
+    SPLIT_ALL,
     STANDARDIZED,
     STATE,
     STATS,
     STEPS,
     SUMS,
     WALK_END,
+    WALK_PARENT,
     WALK_POINT,
     WALK_REF,
+    WALK_SIDE,
 )
 from .memory import (
+    call,
     direct,
     f32,
     f64,
@@ -93,12 +90,11 @@ from .memory import (
     put_f64,
     put_i32,
     put_i64,
-    put_single,
-    single,
 )
 from .mondrian import (
+    LANES,
     START,
-    distance_to,
+    extend,
     linear_dimension,
     new_leaf,
     part_leaf,
@@ -108,32 +104,29 @@ from .mondrian import (
 )
 from .random import exponential, uniform
 from .scaling import scale_into, store_values
+from .statistics import (
+    N_FORGETTING,
+    N_MEMORIES,
+    N_SAMPLES,
+    N_SEEN,
+    N_WEIGHTINGS,
+    PRIORS,
+    SHARES,
+    STOPS,
+    SUM_OF_C,
+    TOTALS,
+    UNITS,
+    add_row,
+    add_side,
+    chance_of_all,
+    chance_of_late,
+    copy_stats,
+    count_in,
+    new_stats,
+    remember,
+    row_of,
+)
 
-# A row of statistics: of three weightings the probability to stop at the node; the shares of the
-# memories; each memory's weight of all samples, and the sum of c (Algorithm 5); each memory's unit;
-# the number of classes seen; then the classes of the memories, and the sides to which each class
-# has gone: LEFT_ONLY, RIGHT_ONLY or BOTH, whose sizes are c. A memory does not decay: its unit
-# grows, the weight that its latest sample has.
-STOPS = 0
-SHARES = 3
-TOTALS = 6
-UNITS = 10
-N_SEEN = 13
-STATS_HEAD = 14
-N_MEMORIES = 3
-N_PARTS = N_MEMORIES + 1
-LEFT_ONLY = 1.0
-RIGHT_ONLY = -1.0
-BOTH = 2.0
-GROWTHS = (1.0, 1.0 / 0.95, 1.0 / 0.7)
-# Unit at which a memory is scaled back.
-LARGEST_UNIT = 1e15
-
-# Dirichlet prior and prior probability to stop, of the three weightings. The first memory says the
-# same in the last two.
-PRIORS = (0.5, 0.05, 0.05)
-STOP_PRIORS = (0.5, 0.1, 0.1)
-N_WEIGHTINGS = 3
 N_POSTERIORS = 1 + N_WEIGHTINGS
 # Those of trees of all samples, of recent ones, and of both; then of linear discriminants.
 N_TREE_EXPERTS = 3 * N_POSTERIORS
@@ -147,9 +140,15 @@ LEAST_STOP = 1e-4
 GAIN_SAMPLE = 256
 # Path length at which a walk stops.
 DEEPEST = 512
-PATH_WORDS = DEEPEST + 1
 # Rows that a call may need in a tree.
 ROOM = 64
+
+# What a call may spend, in points, on the splits of one tree.
+SPLIT_BUDGET = 400
+
+# What learning a sample tells besides a tree that needs room.
+RIGHT_CLASS = -1
+WRONG_CLASS = -2
 
 # RIGHT of the last leaf in a tree's queue.
 LAST = -2
@@ -165,87 +164,6 @@ REPLAYS = 5
 
 
 @inlined
-def classes_at(forest: int, row: int, part: int) -> int:
-    """Return the address of the classes of a memory (0 to 2), or of c (3)."""
-    return row + 4 * (STATS_HEAD + part * i64(forest, CLASS_CAPACITY))
-
-
-@inlined
-def row_of(forest: int, tree: int, node: int) -> int:
-    """Return the address of a node's statistics, which must be there."""
-    return counts_at(forest, tree, i32(node, STATS) - 1)
-
-
-@inlined
-def new_stats(forest: int, tree: int, node: int) -> int:
-    """Give a node empty statistics; returns their address."""
-    number = i64(tree, N_COUNTS)
-    put_i64(tree, N_COUNTS, number + 1)
-    # 0 stands for none, as in a row that is new.
-    put_i32(node, STATS, number + 1)
-    row = counts_at(forest, tree, number)
-    for w in range(STATS_HEAD + N_PARTS * i64(forest, CLASS_CAPACITY)):
-        put_i32(row, w, 0)
-    for v in range(N_WEIGHTINGS):
-        put_f32(row, STOPS + v, STOP_PRIORS[v])
-    for m in range(N_MEMORIES):
-        put_f32(row, SHARES + m, 1.0 / N_MEMORIES)
-        put_f32(row, UNITS + m, 1.0)
-    return row
-
-
-@inlined
-def remember(forest: int, row: int, label: int, forgets: bool) -> None:
-    """Add a sample's class to the memories of a row."""
-    for m in range(N_MEMORIES):
-        classes = classes_at(forest, row, m)
-        unit = f32(row, UNITS + m)
-        if forgets:
-            unit *= GROWTHS[m]
-        if unit > LARGEST_UNIT:
-            for k in range(i64(forest, N_CLASSES)):
-                put_f32(classes, k, f32(classes, k) / unit)
-            put_f32(row, TOTALS + m, f32(row, TOTALS + m) / unit)
-            unit = 1.0
-        put_f32(row, UNITS + m, unit)
-        seen = f32(classes, label)
-        if m == 0 and seen == 0.0:
-            put_f32(row, N_SEEN, f32(row, N_SEEN) + 1.0)
-        put_f32(classes, label, seen + unit)
-        put_f32(row, TOTALS + m, f32(row, TOTALS + m) + unit)
-
-
-@inlined
-def add_side(forest: int, row: int, label: int, side: int) -> None:
-    """Note on which side of a cut a class has gone."""
-    classes = classes_at(forest, row, N_MEMORIES)
-    sides = f32(classes, label)
-    own = LEFT_ONLY if side == LEFT else RIGHT_ONLY
-    if sides != own and sides != BOTH:
-        put_f32(classes, label, own if sides == 0.0 else BOTH)
-        put_f32(row, TOTALS + N_MEMORIES, f32(row, TOTALS + N_MEMORIES) + 1.0)
-
-
-@inlined
-def copy_stats(forest: int, source: int, target: int, side: int) -> None:
-    """Let a node that is inserted above another, on this side, have seen what that has.
-
-    Its probabilities to stop are fresh.
-    """
-    capacity, n_classes = i64(forest, CLASS_CAPACITY), i64(forest, N_CLASSES)
-    for m in range(N_MEMORIES):
-        put_f32(target, SHARES + m, f32(source, SHARES + m))
-        put_f32(target, TOTALS + m, f32(source, TOTALS + m))
-        put_f32(target, UNITS + m, f32(source, UNITS + m))
-    put_f32(target, N_SEEN, f32(source, N_SEEN))
-    for w in range(STATS_HEAD, STATS_HEAD + N_MEMORIES * capacity):
-        put_f32(target, w, f32(source, w))
-    for k in range(n_classes):
-        if f32(classes_at(forest, source, 0), k) > 0.0:
-            add_side(forest, target, k, side)
-
-
-@inlined
 def has_seen(forest: int, tree: int, ref: int, label: int) -> bool:
     """Tell whether a class has passed what hangs at a reference with statistics, or a point."""
     if ref < 0:
@@ -253,7 +171,7 @@ def has_seen(forest: int, tree: int, ref: int, label: int) -> bool:
     node = node_at(forest, tree, ref)
     if i32(node, STATS) == 0:
         return False
-    return f32(classes_at(forest, row_of(forest, tree, node), 0), label) > 0.0
+    return count_in(row_of(forest, tree, node), label) > 0
 
 
 @inlined
@@ -314,7 +232,7 @@ def enqueue(forest: int, tree: int, j: int) -> None:
     node = node_at(forest, tree, j)
     if i32(node, DIM) != PENDING or i32(node, RIGHT) != NONE:
         return
-    if f32(row_of(forest, tree, node), N_SEEN) > 1.0:
+    if i32(row_of(forest, tree, node), N_SEEN) > 1:
         push(forest, tree, j)
 
 
@@ -333,17 +251,17 @@ def wait(forest: int, t: int, ref: int) -> None:
         p = i32(link_at(forest, p, t), 0)
 
 
-# A candidate: its dimension and cut; behind all of them are the numbers of points of each class at
-# its sides, and of those of which the value is missing.
+# A candidate: its dimension and cut. Behind all of them are their tables, of each class the numbers
+# of points, in 32 bits, at either side and with a missing value, and a fourth that stays 0.
 CANDIDATE_DIM = 0
 CANDIDATE_CUT = 1
 CANDIDATE_WORDS = 2
-N_SIDES = 3
+CLASS_BYTES = 16
 
 
 def scratch_words(n_dims: int, n_classes: int, n_candidates: int) -> int:
-    """Return how many words `draw_guided` needs."""
-    return n_dims + 2 * n_classes + n_candidates * (CANDIDATE_WORDS + N_SIDES * n_classes)
+    """Return how many words of 64 bits `draw_guided` needs."""
+    return n_dims + 2 * n_classes + n_candidates * (CANDIDATE_WORDS + CLASS_BYTES // 8 * n_classes)
 
 
 @inlined
@@ -358,17 +276,17 @@ def sum_sides(lower: int, upper: int, n_dims: int, weights: int, sums: int) -> N
 
 
 @inlined
-def gain_of(left: int, right: int, n_classes: int) -> float:
+def gain_of(table: int, n_classes: int) -> float:
     """Return the Gini gain of a cut, times the number of points, from the classes at its sides."""
-    n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
+    n_left, n_right, squares_left, squares_right, squares = 0, 0, 0, 0, 0
     for k in range(n_classes):
-        a, b = f64(left, k), f64(right, k)
+        a, b = i32(table, 4 * k), i32(table, 4 * k + 1)
         n_left += a
         n_right += b
         squares_left += a * a
         squares_right += b * b
         squares += (a + b) * (a + b)
-    if n_left == 0.0 or n_right == 0.0:
+    if n_left == 0 or n_right == 0:
         return 0.0
     return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
@@ -417,12 +335,12 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
     present = numbers + 8 * i64(forest, CLASS_CAPACITY)
     candidates = present + 8 * i64(forest, CLASS_CAPACITY)
     tables = candidates + 8 * CANDIDATE_WORDS * m
-    width = min(i64(forest, N_CLASSES), count)
+    table_bytes = CLASS_BYTES * min(i64(forest, N_CLASSES), count)
     sums = i64(forest, CANDIDATES)
     sum_sides(lower, upper, n_dims, i64(forest, DIM_WEIGHTS), sums)
     draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
-    for w in range(m * N_SIDES * width):
-        put_f64(tables, w, 0.0)
+    for w in range(m * table_bytes // 8):
+        put_i64(tables, w, np.int64(0))
     n_present = 0
     step = max(1, count // GAIN_SAMPLE)
     p = i32(node, LEFT)
@@ -435,23 +353,21 @@ def draw_guided(forest: int, t: int, j: int) -> tuple[int, float]:
                 put_i64(present, n_present, label)
                 n_present += 1
                 put_i64(numbers, label, n_present)
-            place = i64(numbers, label) - 1
+            counts = tables + CLASS_BYTES * (i64(numbers, label) - 1)
             for c in range(m):
                 candidate = candidates + 8 * CANDIDATE_WORDS * c
                 v = f32(x, i64(candidate, CANDIDATE_DIM))
                 # Without a branch, which could not be foreseen.
                 side = np.int64(v > f64(candidate, CANDIDATE_CUT)) + 2 * np.int64(v != v)
-                k = place + width * side
-                put_f64(tables, k, f64(tables, k) + 1.0)
-                place += N_SIDES * width
+                put_i32(counts, side, i32(counts, side) + 1)
+                counts += table_bytes
         i += 1
         p = i32(link_at(forest, p, t), 0)
     for k in range(n_present):
         put_i64(numbers, i64(present, k), np.int64(0))
     best, most = candidates, -1.0
     for c in range(m):
-        left = tables + 8 * N_SIDES * width * c
-        gain = gain_of(left, left + 8 * width, n_present)
+        gain = gain_of(tables + table_bytes * c, n_present)
         if gain > most:
             best, most = candidates + 8 * CANDIDATE_WORDS * c, gain
     dim = i64(best, CANDIDATE_DIM)
@@ -509,43 +425,74 @@ def split_queued(forest: int, t: int, budget: int, last: int) -> int:
             for s in range(2):
                 for k in range(n_classes):
                     if has_seen(forest, tree, i32(node, LEFT + s), k):
-                        add_side(forest, row, k, LEFT + s)
+                        add_side(row, k, LEFT + s)
     return budget
 
 
-@direct
-def split_all(forest: int, budget: int, last: int) -> None:
-    """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
+def split_all(forest: int, budget: int, last: int) -> int:
+    """Split leaves that wait in the trees that predict, each tree by a budget of its own.
+
+    It is called by address.
+    """
     for t in range(i64(forest, N_TREES)):
         tree = tree_at(forest, t)
         if i64(tree, QUEUE) != NONE and i64(tree, ROLE) in (LONG, RECENT):
             split_queued(forest, t, budget, last)
+    return 0
+
+
+# An entry of a path: the reference, the address of its row or, for a point, of its values, and that
+# of its statistics, 0 where it has none.
+REF = 0
+PLACE = 1
+ROW = 2
+ENTRY_WORDS = 3
+PATH_WORDS = ENTRY_WORDS * (DEEPEST + 1)
 
 
 @inlined
-def chance(forest: int, row: int, label: int, memory: int, alpha: float) -> float:
-    """Return a memory's Dirichlet estimate of a class."""
-    n_classes = i64(forest, N_CLASSES)
-    seen = f32(classes_at(forest, row, memory), label)
-    prior = alpha * f32(row, UNITS + memory)
-    return (seen + prior) / (f32(row, TOTALS + memory) + prior * n_classes)
+def entry_at(path: int, i: int) -> int:
+    """Return the address of the i-th entry of a path."""
+    return path + 8 * ENTRY_WORDS * i
+
+
+@inlined
+def place_of(forest: int, tree: int, ref: int) -> int:
+    """Return the address of what hangs at a reference."""
+    return node_at(forest, tree, ref) if ref >= 0 else values_at(forest, tree, ~ref)
+
+
+@inlined
+def stats_of(forest: int, tree: int, ref: int, place: int) -> int:
+    """Return the address of the statistics at a reference, 0 where it has none."""
+    if ref < 0 or i32(place, STATS) == 0:
+        return 0
+    return row_of(forest, tree, place)
 
 
 @kernel
-def path_to(forest: int, t: int, x: int, path: int) -> int:
-    """Write the references on a sample's way down a tree; returns how many."""
+def path_from(forest: int, t: int, x: int, path: int, n: int, ref: int) -> int:
+    """Write a sample's way down a tree from a reference on, behind `n` entries.
+
+    Returns how many entries there are then.
+    """
     tree = tree_at(forest, t)
-    ref = i64(tree, ROOT)
-    n = 0
     while True:
-        put_i64(path, n, ref)
+        entry = entry_at(path, n)
+        place = place_of(forest, tree, ref)
+        put_i64(entry, REF, ref)
+        put_i64(entry, PLACE, place)
+        put_i64(entry, ROW, stats_of(forest, tree, ref, place))
         n += 1
-        if ref < 0 or n == DEEPEST:
+        if ref < 0 or n >= DEEPEST or i32(place, DIM) < 0:
             return n
-        node = node_at(forest, tree, ref)
-        if i32(node, DIM) < 0:
-            return n
-        ref = i32(node, side_of(forest, tree, node, x))
+        ref = i32(place, side_of(forest, tree, place, x))
+
+
+@inlined
+def path_to(forest: int, t: int, x: int, path: int) -> int:
+    """Write a sample's way down a tree; returns how many entries it has."""
+    return path_from(forest, t, x, path, np.int64(0), i64(tree_at(forest, t), ROOT))
 
 
 @inlined
@@ -578,7 +525,9 @@ def walk_all(forest: int, row: int) -> None:
         tree = tree_at(forest, t)
         put_i64(lengths, t, np.int64(0))
         if i64(tree, ROLE) in (LONG, RECENT) and i64(tree, ROOT) != EMPTY:
-            put_i64(path_in(forest, t), 0, i64(tree, ROOT))
+            ref = i64(tree, ROOT)
+            put_i64(path_in(forest, t), REF, ref)
+            put_i64(path_in(forest, t), PLACE, place_of(forest, tree, ref))
             put_i64(active, n_active, t)
             n_active += 1
     depth = 0
@@ -587,22 +536,21 @@ def walk_all(forest: int, row: int) -> None:
         for i in range(n_active):
             t = i64(active, i)
             tree = tree_at(forest, t)
-            path = path_in(forest, t)
-            ref = i64(path, depth)
+            entry = entry_at(path_in(forest, t), depth)
+            ref, place = i64(entry, REF), i64(entry, PLACE)
+            stats = stats_of(forest, tree, ref, place)
+            put_i64(entry, ROW, stats)
             put_i64(lengths, t, depth + 1)
-            if ref < 0 or depth + 1 == DEEPEST:
+            if stats != 0:
+                prefetch(stats, stats_bytes)
+            if ref < 0 or depth + 1 == DEEPEST or i32(place, DIM) < 0:
                 continue
-            node = node_at(forest, tree, ref)
-            if i32(node, STATS) > 0:
-                prefetch(row_of(forest, tree, node), stats_bytes)
-            if i32(node, DIM) < 0:
-                continue
-            child = i32(node, side_of(forest, tree, node, row + i64(tree, OFFSET)))
-            if child >= 0:
-                prefetch(node_at(forest, tree, child), node_bytes)
-            else:
-                prefetch(values_at(forest, tree, ~child), 4 * i64(forest, N_VALUES) + 4)
-            put_i64(path, depth + 1, child)
+            child = i32(place, side_of(forest, tree, place, row + i64(tree, OFFSET)))
+            place = place_of(forest, tree, child)
+            prefetch(place, node_bytes if child >= 0 else 4 * i64(forest, N_VALUES) + 4)
+            entry = entry_at(entry, 1)
+            put_i64(entry, REF, child)
+            put_i64(entry, PLACE, place)
             put_i64(active, still, t)
             still += 1
         n_active = still
@@ -622,18 +570,18 @@ def learn_stop(row: int, v: int, here: float, below: float, ends: bool) -> float
 
 
 @kernel
-def weigh(forest: int, t: int, path: int, n: int, label: int, own: int) -> None:
+def weigh(forest: int, path: int, n: int, label: int, own: int) -> None:
     """Let the weights on a sample's path learn from how well nodes and children predicted it.
 
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
     """
-    tree = tree_at(forest, t)
     n_classes = i64(forest, N_CLASSES)
     # Chances that the weightings below have given the class.
     noisy, deep, mixed = 0.0, 0.0, 0.0
     for i in range(n - 1, -1, -1):
-        ref = i64(path, i)
-        if ref < 0 or i32(node_at(forest, tree, ref), STATS) == 0:
+        entry = entry_at(path, i)
+        ref, row = i64(entry, REF), i64(entry, ROW)
+        if row == 0:
             is_point = ref < 0 and ~ref != own
             size = 1.0 if is_point else 0.0
             same = 1.0 if is_point and label_of(forest, ~ref) == label else 0.0
@@ -641,18 +589,17 @@ def weigh(forest: int, t: int, path: int, n: int, label: int, own: int) -> None:
             deep = (same + PRIORS[1]) / (size + PRIORS[1] * n_classes)
             mixed = (same + PRIORS[2]) / (size + PRIORS[2] * n_classes)
             continue
-        row = row_of(forest, tree, node_at(forest, tree, ref))
         ends = i == n - 1
-        of_all = chance(forest, row, label, 0, PRIORS[1])
+        of_all = chance_of_all(forest, row, label, PRIORS[1])
         first = f32(row, SHARES) * of_all
-        second = f32(row, SHARES + 1) * chance(forest, row, label, 1, PRIORS[2])
-        third = f32(row, SHARES + 2) * chance(forest, row, label, 2, PRIORS[2])
+        second = f32(row, SHARES + 1) * chance_of_late(forest, row, label, 0, PRIORS[2])
+        third = f32(row, SHARES + 2) * chance_of_late(forest, row, label, 1, PRIORS[2])
         total = first + second + third
         kept = (1.0 - SHARE_RATE) / total
         put_f32(row, SHARES, kept * first + SHARE_RATE / N_MEMORIES)
         put_f32(row, SHARES + 1, kept * second + SHARE_RATE / N_MEMORIES)
         put_f32(row, SHARES + 2, kept * third + SHARE_RATE / N_MEMORIES)
-        noisy = learn_stop(row, 0, chance(forest, row, label, 0, PRIORS[0]), noisy, ends)
+        noisy = learn_stop(row, 0, chance_of_all(forest, row, label, PRIORS[0]), noisy, ends)
         deep = learn_stop(row, 1, of_all, deep, ends)
         mixed = learn_stop(row, 2, total, mixed, ends)
 
@@ -679,7 +626,7 @@ def ensure_stats(forest: int, t: int, ref: int, p: int, backlog: int) -> None:
         if (p - ~other) % i64(forest, RING) > backlog:
             row = new_stats(forest, tree, node)
             if i32(node, DIM) >= 0:
-                add_side(forest, row, label_of(forest, ~other), side)
+                add_side(row, label_of(forest, ~other), side)
             remember(forest, row, label_of(forest, ~other), True)
     elif i32(node_at(forest, tree, other), STATS) != 0:
         row = new_stats(forest, tree, node)
@@ -695,7 +642,7 @@ def catch_up(forest: int, t: int, p: int, backlog: int) -> None:
     tree = tree_at(forest, t)
     path = path_in(forest, t)
     for i in range(path_to(forest, t, values_at(forest, tree, p), path)):
-        ref = i64(path, i)
+        ref = i64(entry_at(path, i), REF)
         if ref >= 0:
             node = node_at(forest, tree, ref)
             if i32(node, DIM) < 0 or i32(node, LEFT) == ~p or i32(node, RIGHT) == ~p:
@@ -712,17 +659,19 @@ def see(forest: int, t: int, p: int, path: int, n: int, grown: bool) -> None:
     tree = tree_at(forest, t)
     label = label_of(forest, p)
     for i in range(n):
-        ref = i64(path, i)
+        entry = entry_at(path, i)
+        ref, node, row = i64(entry, REF), i64(entry, PLACE), i64(entry, ROW)
         if ref < 0:
             return
-        node = node_at(forest, tree, ref)
-        if grown:
-            ensure_stats(forest, t, ref, p, np.int64(0))
-        if i32(node, STATS) == 0:
-            new_stats(forest, tree, node)
-        row = row_of(forest, tree, node)
+        if row == 0:
+            if grown:
+                ensure_stats(forest, t, ref, p, np.int64(0))
+            if i32(node, STATS) == 0:
+                new_stats(forest, tree, node)
+            row = row_of(forest, tree, node)
         if i + 1 < n:
-            add_side(forest, row, label, LEFT if i32(node, LEFT) == i64(path, i + 1) else RIGHT)
+            child = i64(entry_at(path, i + 1), REF)
+            add_side(row, label, LEFT if i32(node, LEFT) == child else RIGHT)
         remember(forest, row, label, i > 0 or i64(forest, ROOT_FORGETS) == 1)
         if i32(node, DIM) < 0:
             enqueue(forest, tree, ref)
@@ -738,7 +687,7 @@ ETA = 0
 REACH = 1
 STAYS = 2
 DISCOUNT = 3
-ROW = 4
+STEP_ROW = 4
 OF_CLASSES = 5
 OF_MEMORIES = OF_CLASSES + N_WEIGHTINGS - 1
 STEP_WORDS = OF_MEMORIES + N_MEMORIES
@@ -761,54 +710,53 @@ def take(forest: int, row: int, step: int, v: int, rest: float, ends: bool) -> f
     """Let a weighting stop at a row with its probability; returns what goes on of the `rest`."""
     stop = rest if ends else rest * f32(row, STOPS + v)
     n_classes = i64(forest, N_CLASSES)
+    of_all = stop / (i32(row, N_SAMPLES) + PRIORS[v] * n_classes)
     if v < N_WEIGHTINGS - 1:
-        put_f64(step, OF_CLASSES + v, stop / (f32(row, TOTALS) + PRIORS[v] * n_classes))
-    else:
-        for m in range(N_MEMORIES):
-            prior = PRIORS[v] * f32(row, UNITS + m) * n_classes
-            put_f64(
-                step,
-                OF_MEMORIES + m,
-                stop * f32(row, SHARES + m) / (f32(row, TOTALS + m) + prior),
-            )
+        put_f64(step, OF_CLASSES + v, of_all)
+        return rest - stop
+    put_f64(step, OF_MEMORIES, of_all * f32(row, SHARES))
+    for m in range(N_FORGETTING):
+        total = f32(row, TOTALS + m) + PRIORS[v] * f32(row, UNITS + m) * n_classes
+        put_f64(step, OF_MEMORIES + 1 + m, stop * f32(row, SHARES + 1 + m) / total)
     return rest - stop
 
 
 @inlined
-def follow(forest: int, t: int, x: int, path: int, n: int, steps: int, found: int) -> float:
+def follow(forest: int, x: int, path: int, n: int, steps: int, found: int) -> float:
     """Take the steps of a scaled sample's way; returns the probability not to branch off.
 
     What weightings give to a last point's class, and to all where nothing is known, is added to
     what is found.
     """
-    tree = tree_at(forest, t)
     gamma = f64(forest, GAMMA)
-    n_classes = i64(forest, N_CLASSES)
+    n_classes, n_dims = i64(forest, N_CLASSES), i64(forest, N_DIMS)
     reach = 1.0
     # What no node above has taken.
     noisy, deep, mixed = 1.0, 1.0, 1.0
     for i in range(n):
-        ref = i64(path, i)
-        step = steps + 8 * STEP_WORDS * i
+        entry, step = entry_at(path, i), steps + 8 * STEP_WORDS * i
+        place, row = i64(entry, PLACE), i64(entry, ROW)
+        is_row = i64(entry, REF) >= 0
         ends = i == n - 1
-        eta = distance_to(forest, tree, ref, x)
-        span = math.inf if ends else f32(node_at(forest, tree, ref), DELTA)
+        # A point's values are both sides of its box.
+        lower = lower_of(forest, place) if is_row else place
+        upper = upper_of(forest, place) if is_row else place
+        eta = distance_outside(x, lower, upper, n_dims)
+        span = math.inf if ends else f32(place, DELTA)
         stays = math.exp(-eta * span) if eta > 0.0 else 1.0
         put_f64(step, ETA, eta)
         put_f64(step, REACH, reach)
         put_f64(step, STAYS, stays)
         put_f64(step, DISCOUNT, 0.0 if ends else math.exp(-gamma * span))
-        put_i64(step, ROW, np.int64(0))
         reach *= stays
-        if ref < 0 or i32(node_at(forest, tree, ref), STATS) == 0:
-            continue
-        row = row_of(forest, tree, node_at(forest, tree, ref))
-        if f32(row, N_SEEN) > 0.0:
-            put_i64(step, ROW, row)
+        if row != 0 and i32(row, N_SEEN) == 0:
+            row = 0
+        put_i64(step, STEP_ROW, row)
+        if row != 0:
             noisy = take(forest, row, step, np.int64(0), noisy, ends)
             deep = take(forest, row, step, np.int64(1), deep, ends)
             mixed = take(forest, row, step, np.int64(2), mixed, ends)
-    last = i64(path, n - 1)
+    last = i64(entry_at(path, n - 1), REF)
     for v, rest in enumerate((noisy, deep, mixed)):
         out = posterior_of(forest, found, 1 + v)
         each = rest / ((1.0 if last < 0 else 0.0) + PRIORS[v] * n_classes)
@@ -820,48 +768,42 @@ def follow(forest: int, t: int, x: int, path: int, n: int, steps: int, found: in
 
 
 @inlined
-def add_row(
-    forest: int, step: int, of_c: float, of_presence: float, ends: bool, found: int
-) -> None:
-    """Add a row's part to all posteriors; the HNSP's is of c and of the presence of classes."""
-    row = i64(step, ROW)
-    nothing, c_weight = np.float32(0.0), np.float32(of_c)
-    presence = np.float32(of_presence)
-    of_noisy, of_deep = np.float32(f64(step, OF_CLASSES)), np.float32(f64(step, OF_CLASSES + 1))
-    of_all = np.float32(f64(step, OF_MEMORIES))
-    of_later = np.float32(f64(step, OF_MEMORIES + 1))
-    of_latest = np.float32(f64(step, OF_MEMORIES + 2))
-    noisy = np.float32(PRIORS[0] * f64(step, OF_CLASSES))
-    deep = np.float32(PRIORS[1] * f64(step, OF_CLASSES + 1))
-    prior = 0.0
-    for m in range(N_MEMORIES):
-        prior += f64(step, OF_MEMORIES + m) * f32(row, UNITS + m)
-    mixed = np.float32(PRIORS[2] * prior)
-    classes, later = classes_at(forest, row, 0), classes_at(forest, row, 1)
-    latest = classes_at(forest, row, 2)
-    counted = classes if ends else classes_at(forest, row, N_MEMORIES)
-    first, second = posterior_of(forest, found, 1), posterior_of(forest, found, 2)
-    third = posterior_of(forest, found, 3)
-    # What is there of classes to come is not read.
-    for k in range(i64(forest, CLASS_CAPACITY)):
-        seen = single(classes, k)
-        own = c_weight * abs(single(counted, k)) + (presence if seen > nothing else nothing)
-        put_single(found, k, single(found, k) + own)
-        put_single(first, k, single(first, k) + of_noisy * seen + noisy)
-        put_single(second, k, single(second, k) + of_deep * seen + deep)
-        memories = of_all * seen + of_later * single(later, k) + of_latest * single(latest, k)
-        put_single(third, k, single(third, k) + memories + mixed)
+def add_step(forest: int, step: int, of_c: float, of_presence: float, ends: bool, out: int) -> None:
+    """Add a step's part to all posteriors; the HNSP's is of c and of the presence of classes."""
+    row = i64(step, STEP_ROW)
+    of_noisy, of_deep = f64(step, OF_CLASSES), f64(step, OF_CLASSES + 1)
+    of_all, of_late = f64(step, OF_MEMORIES), f64(step, OF_MEMORIES + 1)
+    of_latest = f64(step, OF_MEMORIES + 2)
+    prior = of_all + of_late * f32(row, UNITS) + of_latest * f32(row, UNITS + 1)
+    add_row(
+        row,
+        i64(forest, N_CLASSES),
+        out,
+        i64(forest, CLASS_CAPACITY),
+        # The classes of a leaf are its samples.
+        of_c if ends else 0.0,
+        0.0 if ends else of_c,
+        of_presence,
+        of_noisy,
+        PRIORS[0] * of_noisy,
+        of_deep,
+        PRIORS[1] * of_deep,
+        of_all,
+        of_late,
+        of_latest,
+        PRIORS[2] * prior,
+    )
 
 
 @kernel
-def predict_tree(forest: int, t: int, x: int, path: int, n: int, steps: int, found: int) -> None:
+def predict_tree(forest: int, x: int, path: int, n: int, steps: int, found: int) -> None:
     """Add a tree's posteriors for a scaled sample to `found`, rows of CLASS_CAPACITY float32.
 
     The first is the HNSP, which integrates over branching off (Algorithm 8); the others follow the
     sample to its leaf. `steps` has room for `n` steps.
     """
     gamma = f64(forest, GAMMA)
-    weight = follow(forest, t, x, path, n, steps, found)
+    weight = follow(forest, x, path, n, steps, found)
     for i in range(n - 1, -1, -1):
         step = steps + 8 * STEP_WORDS * i
         eta, discount = f64(step, ETA), f64(step, DISCOUNT)
@@ -871,16 +813,16 @@ def predict_tree(forest: int, t: int, x: int, path: int, n: int, steps: int, fou
             reach, stays = f64(step, REACH), f64(step, STAYS)
             passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
             own = max(reach * (1.0 - stays) - passed, 0.0)
-        row = i64(step, ROW)
+        row, ref = i64(step, STEP_ROW), i64(entry_at(path, i), REF)
         if row != 0:
             ends = i == n - 1
-            n_seen = f32(row, N_SEEN)
-            total = f32(row, TOTALS) if ends else f32(row, TOTALS + N_MEMORIES)
+            n_seen = i32(row, N_SEEN)
+            total = i32(row, N_SAMPLES if ends else SUM_OF_C)
             of_presence = own / n_seen - weight * discount / total
-            add_row(forest, step, weight / total, of_presence, ends, found)
+            add_step(forest, step, weight / total, of_presence, ends, found)
             weight = weight * discount * n_seen / total + passed
-        elif i64(path, i) < 0:
-            add_to(found, label_of(forest, ~i64(path, i)), weight * (1.0 - discount) + own)
+        elif ref < 0:
+            add_to(found, label_of(forest, ~ref), weight * (1.0 - discount) + own)
             weight = weight * discount + passed
     n_classes = i64(forest, N_CLASSES)
     for k in range(n_classes):
@@ -952,7 +894,7 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
             is_recent = i64(tree, ROLE) == RECENT
             out = sums + 4 * width if is_recent else sums
             x = row + i64(tree, OFFSET)
-            predict_tree(forest, t, x, path_in(forest, t), length, steps, out)
+            predict_tree(forest, x, path_in(forest, t), length, steps, out)
             n_recent += 1 if is_recent else 0
             n_long += 0 if is_recent else 1
     for k in range(width):
@@ -973,7 +915,7 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
 # Learning.
 
 
-@direct
+@inlined
 def score(forest: int, values: int, label: int, is_new: int) -> bool:
     """Let the mixture learn the class of the sample predicted last; tells whether it was right.
 
@@ -998,16 +940,12 @@ def needs_room(forest: int) -> int:
     return NONE
 
 
-@direct
-def store(forest: int, values: int, label: int, point: int) -> int:
+@inlined
+def store(forest: int, values: int, label: int, point: int) -> None:
     """Store the sample predicted last for all trees in use, and let its ways down them learn.
 
-    It is what `extend` lets the trees grow by. Every tree has room for `ROOM` more rows: else
-    nothing is done and the tree that needs it is returned.
+    It is what `extend` lets the trees grow by.
     """
-    needy = needs_room(forest)
-    if needy != NONE:
-        return needy
     store_values(forest, values, point)
     put_label(forest, label, point)
     for t in range(i64(forest, N_TREES)):
@@ -1020,11 +958,33 @@ def store(forest: int, values: int, label: int, point: int) -> int:
         length = i64(i64(forest, LENGTHS), t)
         put_i64(rows_before(forest), t, i64(tree, N_ROWS))
         if length > 0:
-            weigh(forest, t, path_in(forest, t), length, label, np.int64(-1))
-    return NONE
+            weigh(forest, path_in(forest, t), length, label, np.int64(-1))
 
 
-@direct
+def extend_all(forest: int, first: int, lanes: int) -> int:
+    """Extend the trees from `first` on by what they are to learn; it is called by address."""
+    said: int = extend(forest, first, i64(forest, N_TREES), lanes)
+    return said
+
+
+@inlined
+def path_of_grown(forest: int, t: int, x: int, path: int, n: int) -> int:
+    """Write the way of a point by which a tree has just grown; returns how many entries it has.
+
+    `n` entries are of its way before: down to where the walk ended they are so still.
+    """
+    tree = tree_at(forest, t)
+    parent = i64(tree, WALK_PARENT)
+    while parent != NONE and n > 0:
+        entry = entry_at(path, n - 1)
+        if i64(entry, REF) == parent:
+            child = i32(i64(entry, PLACE), i64(tree, WALK_SIDE))
+            return path_from(forest, t, x, path, n, child)
+        n -= 1
+    return path_to(forest, t, x, path)
+
+
+@inlined
 def see_all(forest: int, point: int, backlog: int) -> None:
     """Let the trees see a point by which they have been extended.
 
@@ -1037,10 +997,32 @@ def see_all(forest: int, point: int, backlog: int) -> None:
             path, n = path_in(forest, t), i64(i64(forest, LENGTHS), t)
             # Without a new row the way is that of the prediction.
             if n == 0 or i64(tree, N_ROWS) != i64(rows_before(forest), t):
-                n = path_to(forest, t, values_at(forest, tree, point), path)
+                n = path_of_grown(forest, t, values_at(forest, tree, point), path, n)
             see(forest, t, point, path, n, True)
         elif role == REPLAYS:
             catch_up(forest, t, point, backlog)
+
+
+@direct
+def learn(forest: int, values: int, label: int, is_new: int, point: int, backlog: int) -> int:
+    """Learn the class of the sample predicted last: the mixture, then the trees.
+
+    The sample is stored as `point`; where that is NONE only the mixture learns. `backlog` tells how
+    many samples are yet to be shown to a tree that is being shown them. Returns RIGHT_CLASS or
+    WRONG_CLASS, as it was predicted, or a tree that needs room for `ROOM` more rows: nothing is
+    done then, and room may move what is noted of the prediction.
+    """
+    needy = needs_room(forest) if point != NONE else NONE
+    if needy != NONE:
+        return needy
+    said = RIGHT_CLASS if score(forest, values, label, is_new) else WRONG_CLASS
+    if point != NONE:
+        store(forest, values, label, point)
+        # By address, as these are large: what is inlined is compiled again.
+        call(i64(forest, EXTEND_ALL), forest, np.int64(0), np.int64(LANES))
+        see_all(forest, point, backlog)
+        call(i64(forest, SPLIT_ALL), forest, np.int64(SPLIT_BUDGET), point)
+    return said
 
 
 # Building a tree anew, a part at a time.
@@ -1083,6 +1065,6 @@ def replay(forest: int, t: int, start: int, stop: int) -> int:
         n = path_to(forest, t, values_at(forest, tree, p), path)
         if i64(tree, N_COUNTS) + n > i64(tree, COUNT_CAPACITY):
             return i
-        weigh(forest, t, path, n, label_of(forest, p), p)
+        weigh(forest, path, n, label_of(forest, p), p)
         see(forest, t, p, path, n, False)
     return stop

@@ -167,7 +167,9 @@ FIND_DENSITIES = 55
 LEARN_SCALES = 56
 DISCRIMINANTS = 57
 STANDARDIZED = 58
-FOREST_WIDTH = 59
+EXTEND_ALL = 59
+SPLIT_ALL = 60
+FOREST_WIDTH = 61
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.
