@@ -143,9 +143,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         shared = self.shared
         n_trees, capacity = len(self.trees), int(shared[at.CLASS_CAPACITY])
         self.scratch: dict[int, NDArray[Any]] = {
-            at.PATHS: np.zeros((n_trees, adaptive.PATH_WORDS)),
+            at.PATHS: np.empty((n_trees, adaptive.PATH_WORDS)),
             at.LENGTHS: np.zeros((2, n_trees)),
-            at.STEPS: np.zeros((adaptive.DEEPEST + 1, adaptive.STEP_WORDS)),
+            at.STEPS: np.empty((adaptive.DEEPEST + 1, adaptive.STEP_WORDS)),
             at.SUMS: np.zeros((adaptive.N_TREE_EXPERTS, capacity), dtype=np.float32),
             at.FOUND: np.zeros((adaptive.N_EXPERTS, capacity)),
             at.LOGS: np.zeros((adaptive.N_EXPERTS + 1, capacity)),
@@ -163,6 +163,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         shared[at.STATE] = self.state.ctypes.data
         shared[at.EXTEND_ALL] = address_of(adaptive.extend_all)
         shared[at.SPLIT_ALL] = address_of(adaptive.split_all)
+        shared[at.PREDICT_ANEW] = address_of(adaptive.predict_anew)
         known, grown = self.discriminants, discriminants.new_state(capacity, self.values.shape[1])
         grown[: known.shape[0], : known.shape[1]] = known
         self.discriminants = grown
@@ -179,12 +180,12 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
 
     def _forget_predicted(self) -> None:
         """Let no sample count as predicted, since the trees have changed."""
-        self.shared[at.PREDICTED] = -1
+        self.shared[at.PREDICTED] = 0
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.DISCRIMINANTS, at.PREDICTED]
-        derived += [at.EXTEND_ALL, at.SPLIT_ALL]
+        derived += [at.EXTEND_ALL, at.SPLIT_ALL, at.PREDICT_ANEW]
         state["shared"][[*derived, *self.scratch]] = 0
         return state
 
@@ -223,24 +224,26 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         Returns `adaptive.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the
         dimension whose value is too large; then nothing has changed.
         """
-        best = self.predict()
-        if best < 0:
-            return -2 - best
         n = self.n_samples
+        if self.warm_up is not None or n >= self.ring:
+            # What comes before the kernel changes something: not for a sample that is refused.
+            best = self.predict()
+            if best < 0:
+                return -2 - best
+        if n >= self.ring:
+            self._let_go(n - self.ring)
         point = n % self.ring
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
-        if n >= self.ring and self._let_go(n - self.ring):
-            # Other trees, other ways down them.
-            self.predict()
         rebuilds = self.warm_up is not None and self._doubles()
         stored, backlog = at.NONE if rebuilds else point, n - self.cursor
-        sample = (self.values_address, label, int(is_new), stored, backlog)
+        sample = (self.values_address, self.row_address, label, int(is_new), stored, backlog)
         said: int
         while (said := adaptive.learn(self.address, *sample)) >= 0:
             self._reserve_rows(said, GROWTH, GROWTH)
             self._forget_predicted()
-            self.predict()
+        if said <= adaptive.TOO_LARGE:
+            return adaptive.TOO_LARGE - said
         if rebuilds:
             put_label(self.address, label, point)
             self._learn_by_rebuilding()
@@ -273,13 +276,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         """Return the trees of a role."""
         return np.flatnonzero(self.trees[:, at.ROLE] == role)
 
-    def _let_go(self, last: int) -> bool:
-        """Let no tree hold the sample of this number or earlier ones: they are overwritten.
-
-        Tells whether one has.
-        """
+    def _let_go(self, last: int) -> None:
+        """Let no tree hold the sample of this number or earlier ones: they are overwritten."""
         if last < self.starts.min():
-            return False
+            return
         self._forget_predicted()
         if self.role != adaptive.IDLE:
             # Only one tree can be built at a time.
@@ -292,7 +292,6 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
                 self.trees[t, at.ROLE] = adaptive.IDLE
                 # It holds nothing.
                 self.starts[t] = NEVER
-        return True
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and build all trees of these.
@@ -420,9 +419,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
 
     def predict(self) -> int:
         """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
-        said: int = adaptive.predict(
-            self.address, self.values_address, self.row_address, self.n_samples
-        )
+        said: int = adaptive.predict(self.address, self.values_address, self.row_address)
         return said
 
     # Reading.

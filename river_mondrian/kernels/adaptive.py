@@ -55,6 +55,7 @@ from .layout import (
     PATHS,
     PENDING,
     POOLED,
+    PREDICT_ANEW,
     PREDICTED,
     QUEUE,
     RIGHT,
@@ -149,6 +150,7 @@ SPLIT_BUDGET = 400
 # What learning a sample tells besides a tree that needs room.
 RIGHT_CLASS = -1
 WRONG_CLASS = -2
+TOO_LARGE = -3
 
 # RIGHT of the last leaf in a tree's queue.
 LAST = -2
@@ -859,8 +861,10 @@ def discriminants_of(forest: int, values: int) -> tuple[int, int, int, int, int,
 
 
 @inlined
-def is_last(forest: int, values: int) -> bool:
-    """Tell whether values are those predicted last."""
+def is_predicted(forest: int, values: int) -> bool:
+    """Tell whether what has been predicted last is these values, by the trees as they are."""
+    if i64(forest, PREDICTED) == 0:
+        return False
     last = i64(forest, LAST_VALUES)
     for i in range(i64(forest, INPUT_CAPACITY)):
         if i64(last, i) != i64(values, i):
@@ -868,19 +872,16 @@ def is_last(forest: int, values: int) -> bool:
     return True
 
 
-@direct
-def predict(forest: int, values: int, row: int, n: int) -> int:
-    """Predict a sample, as the trees are after `n` samples; remembers that it has.
+def predict_anew(forest: int, values: int, row: int) -> int:
+    """Predict a sample; it is called by address.
 
     The posteriors of the trees of each role are averaged: of all samples, then of recent ones,
     where the first stand in if there are no such trees; then the mean of both; discriminants
-    follow. Returns the most probable class, or `-2 - input` where a value is too large.
+    follow. Returns -1, or an input whose value is too large.
     """
-    if i64(forest, PREDICTED) == n and is_last(forest, values):
-        return most_probable(i64(forest, OUT), i64(forest, N_CLASSES))
     bad = scale_into(forest, row, values)
     if bad >= 0:
-        return -2 - bad
+        return bad
     walk_all(forest, row)
     found, sums, steps = i64(forest, FOUND), i64(forest, SUMS), i64(forest, STEPS)
     width = N_POSTERIORS * i64(forest, CLASS_CAPACITY)
@@ -908,7 +909,27 @@ def predict(forest: int, values: int, row: int, n: int) -> int:
     last = i64(forest, LAST_VALUES)
     for i in range(i64(forest, INPUT_CAPACITY)):
         put_i64(last, i, i64(values, i))
-    put_i64(forest, PREDICTED, n)
+    put_i64(forest, PREDICTED, np.int64(1))
+    return -1
+
+
+@inlined
+def find(forest: int, values: int, row: int) -> int:
+    """Predict a sample where it is not what has been; returns as `predict_anew` does."""
+    if is_predicted(forest, values):
+        return -1
+    return call(i64(forest, PREDICT_ANEW), forest, values, row)
+
+
+@direct
+def predict(forest: int, values: int, row: int) -> int:
+    """Predict a sample into OUT, with `row` for its scaled values.
+
+    Returns the most probable class, or `-2 - input` where a value is too large.
+    """
+    bad = find(forest, values, row)
+    if bad >= 0:
+        return -2 - bad
     return most_probable(i64(forest, OUT), i64(forest, N_CLASSES))
 
 
@@ -1004,18 +1025,25 @@ def see_all(forest: int, point: int, backlog: int) -> None:
 
 
 @direct
-def learn(forest: int, values: int, label: int, is_new: int, point: int, backlog: int) -> int:
-    """Learn the class of the sample predicted last: the mixture, then the trees.
+def learn(
+    forest: int, values: int, row: int, label: int, is_new: int, point: int, backlog: int
+) -> int:
+    """Learn a sample: its class the mixture and the ways down all trees, then the trees.
 
     The sample is stored as `point`; where that is NONE only the mixture learns. `backlog` tells how
     many samples are yet to be shown to a tree that is being shown them. Returns RIGHT_CLASS or
-    WRONG_CLASS, as it was predicted, or a tree that needs room for `ROOM` more rows: nothing is
-    done then, and room may move what is noted of the prediction.
+    WRONG_CLASS, as it would have been predicted; `TOO_LARGE - input` where a value is; or a tree
+    that needs room for `ROOM` more rows, which may move what is noted of a prediction. In the last
+    two cases nothing has been learned.
     """
     needy = needs_room(forest) if point != NONE else NONE
     if needy != NONE:
         return needy
+    bad = find(forest, values, row)
+    if bad >= 0:
+        return TOO_LARGE - bad
     said = RIGHT_CLASS if score(forest, values, label, is_new) else WRONG_CLASS
+    put_i64(forest, PREDICTED, np.int64(0))
     if point != NONE:
         store(forest, values, label, point)
         # By address, as these are large: what is inlined is compiled again.

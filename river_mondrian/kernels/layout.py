@@ -146,7 +146,7 @@ GAINS = 39
 DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
-# last and the number of samples at that time, or -1; candidates for a cut; sums of posteriors.
+# last and whether the trees are what they were then; candidates for a cut; sums of posteriors.
 # DISCRIMINANTS is the address of the state of the linear discriminants, STANDARDIZED that of what
 # they make of a sample.
 PATHS = 41
@@ -169,7 +169,8 @@ DISCRIMINANTS = 57
 STANDARDIZED = 58
 EXTEND_ALL = 59
 SPLIT_ALL = 60
-FOREST_WIDTH = 61
+PREDICT_ANEW = 61
+FOREST_WIDTH = 62
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.
