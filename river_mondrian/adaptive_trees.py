@@ -20,10 +20,8 @@ from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000
 
-# What a call may spend, in points, on building trees anew, for each of them; to show a point to a
-# tree costs as much as so many.
+# What a call may spend, in points, on building trees anew, for each of them.
 BUILD_BUDGET = 80
-REPLAY_COST = 12
 # How many calls there are to one that plans and goes on with building.
 BUILD_EVERY = 4
 
@@ -107,10 +105,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.built_at = 0
         # The roles of trees that are to be built.
         self.jobs: deque[int] = deque()
-        # The tree that is being built, for which role, and how far that has come.
+        # The tree that is being built, and for which role.
         self.slot = partitions.n_trees - 1
         self.role = adaptive.IDLE
-        self.cursor = 0
         # When each tree was built, and from which sample on.
         self.ages = np.zeros(partitions.n_trees, dtype=np.int64)
         self.starts = np.zeros(partitions.n_trees, dtype=np.int64)
@@ -236,8 +233,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
         rebuilds = self.warm_up is not None and self._doubles()
-        stored, backlog = at.NONE if rebuilds else point, n - self.cursor
-        sample = (self.values_address, self.row_address, label, int(is_new), stored, backlog)
+        stored = at.NONE if rebuilds else point
+        sample = (self.values_address, self.row_address, label, int(is_new), stored, n)
         said: int
         while (said := adaptive.learn(self.address, *sample)) >= 0:
             self._reserve_rows(said, GROWTH, GROWTH)
@@ -268,8 +265,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
 
     def _build_at_once(self, t: int) -> None:
         self._begin(t, self.first)
-        while not self._go_on(t, 1 << 40)[0]:
-            pass
+        self._go_on(t, 1 << 40)
         self.trees[t, at.ROLE] = adaptive.LONG
 
     def _of_role(self, role: int) -> NDArray[np.int64]:
@@ -345,7 +341,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.trees[self.slot, at.ROLE] = self.role = adaptive.IDLE
 
     def _begin(self, t: int, first: int) -> None:
-        self.starts[t] = self.cursor = first
+        self.starts[t] = self.shared[at.CURSOR] = self.shared[at.BUILT_FROM] = first
         self.trees[t, [at.N_ROWS, at.N_COUNTS]] = 0
         self._reserve_rows(t, GROWTH, GROWTH)
         adaptive.begin(self.address, t)
@@ -366,38 +362,20 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
                 if self.role == adaptive.RECENT:
                     first = max(first, self.n_samples - RECENT_SAMPLES)
                 self._begin(self.slot, first)
-            done, budget = self._go_on(self.slot, budget)
-            if done:
-                self._put_in_place()
+            if not self._go_on(self.slot, budget):
+                return
+            self._put_in_place()
+            budget = int(self.shared[at.BUDGET])
 
-    def _go_on(self, t: int, budget: int) -> tuple[bool, int]:
-        """Do a part of building a tree; returns whether it is done, and what is left to spend."""
-        n = self.n_samples
-        stage = self.trees[t, at.ROLE]
-        if stage == adaptive.GATHERS:
-            stop = min(n, self.cursor + budget)
-            adaptive.gather(self.address, t, self.cursor, stop)
-            budget -= stop - self.cursor
-            self.cursor = stop
-            if stop == n:
-                adaptive.wait(self.address, t, int(self.trees[t, at.ROOT]))
-                self.trees[t, at.ROLE] = adaptive.SPLITS
-        elif stage == adaptive.SPLITS:
-            self._reserve_rows(t, GROWTH, GROWTH)
-            budget = adaptive.split_queued(self.address, t, budget, at.NONE)
-            if self.trees[t, at.QUEUE] == at.NONE:
-                self.trees[t, at.ROLE] = adaptive.REPLAYS
-                self.cursor = int(self.starts[t])
-        else:
-            stop = min(n, self.cursor + budget // REPLAY_COST + 1)
-            self._reserve_rows(t, GROWTH, GROWTH)
-            done = adaptive.replay(self.address, t, self.cursor, stop)
-            if done == self.cursor:
-                self._reserve_rows(t, adaptive.DEEPEST, adaptive.DEEPEST)
-            budget -= REPLAY_COST * (done - self.cursor) + 1
-            self.cursor = done
-            return done == n, budget
-        return False, budget
+    def _go_on(self, t: int, budget: int) -> bool:
+        """Spend a budget on building a tree; tells whether it is done, which may leave some."""
+        self.shared[at.BUDGET] = budget
+        said, room = adaptive.NEEDS_ROOM, GROWTH
+        while said in (adaptive.NEEDS_ROOM, adaptive.NEEDS_MORE):
+            self._reserve_rows(t, room, room)
+            said = adaptive.go_on(self.address, t, self.n_samples)
+            room = adaptive.DEEPEST if said == adaptive.NEEDS_MORE else GROWTH
+        return bool(said == adaptive.BUILT)
 
     def _put_in_place(self) -> None:
         """Let the tree that has been built take the place of the oldest of its role."""

@@ -281,7 +281,7 @@ def test_building_in_parts_is_building_at_once():
         slot = trees.slot
         trees.trees[slot, at.RNG] = 12345
         trees._begin(slot, 0)
-        while not trees._go_on(slot, budget)[0]:
+        while not trees._go_on(slot, budget):
             pass
         heads = trees.nodes.rows(slot, int(trees.trees[slot, at.N_ROWS]))
         rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS]))

@@ -20,11 +20,14 @@ from .access import label_of, link_at, lower_of, node_at, tree_at, upper_of, val
 from .boxes import distance_outside
 from .hnsp import most_probable, put_label
 from .layout import (
+    BUDGET,
+    BUILT_FROM,
     CANDIDATES,
     CLASS_CAPACITY,
     COUNT,
     COUNT_CAPACITY,
     COUNT_WIDTH,
+    CURSOR,
     DELTA,
     DIM,
     DIM_WEIGHTS,
@@ -146,6 +149,15 @@ ROOM = 64
 
 # What a call may spend, in points, on the splits of one tree.
 SPLIT_BUDGET = 400
+
+# To show a point to a tree costs as much as to split so many.
+REPLAY_COST = 12
+
+# What going on with building tells.
+SPENT = 0
+NEEDS_ROOM = 1
+NEEDS_MORE = 2
+BUILT = 3
 
 # What learning a sample tells besides a tree that needs room.
 RIGHT_CLASS = -1
@@ -1025,13 +1037,11 @@ def see_all(forest: int, point: int, backlog: int) -> None:
 
 
 @direct
-def learn(
-    forest: int, values: int, row: int, label: int, is_new: int, point: int, backlog: int
-) -> int:
+def learn(forest: int, values: int, row: int, label: int, is_new: int, point: int, n: int) -> int:
     """Learn a sample: its class the mixture and the ways down all trees, then the trees.
 
-    The sample is stored as `point`; where that is NONE only the mixture learns. `backlog` tells how
-    many samples are yet to be shown to a tree that is being shown them. Returns RIGHT_CLASS or
+    There are `n` samples before this one, which is stored as `point`; where that is NONE only the
+    mixture learns. Returns RIGHT_CLASS or
     WRONG_CLASS, as it would have been predicted; `TOO_LARGE - input` where a value is; or a tree
     that needs room for `ROOM` more rows, which may move what is noted of a prediction. In the last
     two cases nothing has been learned.
@@ -1048,7 +1058,7 @@ def learn(
         store(forest, values, label, point)
         # By address, as these are large: what is inlined is compiled again.
         call(i64(forest, EXTEND_ALL), forest, np.int64(0), np.int64(LANES))
-        see_all(forest, point, backlog)
+        see_all(forest, point, n - i64(forest, CURSOR))
         call(i64(forest, SPLIT_ALL), forest, np.int64(SPLIT_BUDGET), point)
     return said
 
@@ -1071,7 +1081,7 @@ def begin(forest: int, t: int) -> None:
         put_f64(gains, d, 0.0)
 
 
-@kernel
+@inlined
 def gather(forest: int, t: int, start: int, stop: int) -> None:
     """Put the points numbered `start` to `stop` into the root of a tree that is being built."""
     tree = tree_at(forest, t)
@@ -1080,7 +1090,7 @@ def gather(forest: int, t: int, start: int, stop: int) -> None:
         put_point(forest, t, node, i % i64(forest, RING))
 
 
-@kernel
+@inlined
 def replay(forest: int, t: int, start: int, stop: int) -> int:
     """Let a tree see the points numbered `start` to `stop` in order; returns where it stopped.
 
@@ -1096,3 +1106,42 @@ def replay(forest: int, t: int, start: int, stop: int) -> int:
         weigh(forest, path, n, label_of(forest, p), p)
         see(forest, t, p, path, n, False)
     return stop
+
+
+@direct
+def go_on(forest: int, t: int, n: int) -> int:
+    """Go on with building a tree from BUILT_FROM on, of `n` samples in all, while BUDGET lasts.
+
+    CURSOR is the next of them. Returns SPENT or BUILT; or NEEDS_ROOM, where it may have done
+    something, or NEEDS_MORE, for one path.
+    """
+    tree = tree_at(forest, t)
+    while i64(forest, BUDGET) > 0:
+        budget, cursor = i64(forest, BUDGET), i64(forest, CURSOR)
+        role = i64(tree, ROLE)
+        if role == GATHERS:
+            stop = min(n, cursor + budget)
+            gather(forest, t, cursor, stop)
+            put_i64(forest, BUDGET, budget - (stop - cursor))
+            put_i64(forest, CURSOR, stop)
+            if stop == n:
+                wait(forest, t, i64(tree, ROOT))
+                put_i64(tree, ROLE, np.int64(SPLITS))
+        elif role == SPLITS:
+            budget = split_queued(forest, t, budget, np.int64(NONE))
+            put_i64(forest, BUDGET, budget)
+            if i64(tree, QUEUE) == NONE:
+                put_i64(tree, ROLE, np.int64(REPLAYS))
+                put_i64(forest, CURSOR, i64(forest, BUILT_FROM))
+            elif budget > 0:
+                return NEEDS_ROOM
+        else:
+            stop = min(n, cursor + budget // REPLAY_COST + 1)
+            done = replay(forest, t, cursor, stop)
+            put_i64(forest, BUDGET, budget - REPLAY_COST * (done - cursor) - 1)
+            put_i64(forest, CURSOR, done)
+            if done == n:
+                return BUILT
+            if done < stop:
+                return NEEDS_ROOM if done > cursor else NEEDS_MORE
+    return SPENT

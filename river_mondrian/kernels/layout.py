@@ -170,7 +170,10 @@ STANDARDIZED = 58
 EXTEND_ALL = 59
 SPLIT_ALL = 60
 PREDICT_ANEW = 61
-FOREST_WIDTH = 62
+BUDGET = 62
+CURSOR = 63
+BUILT_FROM = 64
+FOREST_WIDTH = 65
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.
