@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from .elementary import logarithms
 from .memory import f64, inlined, kernel, put_f64
 
 # Rows of a state, shape (ROWS, experts): weights of the fixed share, the pool's exponents and the
@@ -83,21 +84,24 @@ def combine(
         put_f64(tempered, k, 0.0)
         put_f64(pooled, k, 0.0)
     for e in range(n):
-        expert, logarithms = place(said, width, e), place(logs, width, e)
-        weight, exponent = f64(weights, e), f64(exponents, e)
+        expert = place(said, width, e)
         total = 0.0
         for k in range(n_classes):
             put_f64(expert, k, max(f64(expert, k), FLOOR / n_classes))
             total += f64(expert, k)
         for k in range(n_classes):
             put_f64(expert, k, f64(expert, k) / total)
-            put_f64(logarithms, k, math.log(f64(expert, k)))
+    # All at once, with what is behind the classes.
+    logarithms(said, n * width, logs)
+    for e in range(n):
+        expert, own_logs = place(said, width, e), place(logs, width, e)
+        weight, exponent = f64(weights, e), f64(exponents, e)
         for k in range(n_classes):
             put_f64(tempered, k, f64(tempered, k) + weight * f64(expert, k))
-            put_f64(pooled, k, f64(pooled, k) + exponent * f64(logarithms, k))
+            put_f64(pooled, k, f64(pooled, k) + exponent * f64(own_logs, k))
     mixed = place(logs, width, n)
+    logarithms(tempered, n_classes, mixed)
     for k in range(n_classes):
-        put_f64(mixed, k, math.log(f64(tempered, k)))
         put_f64(tempered, k, inverse * f64(mixed, k))
         put_f64(first, k, f64(said, k))
     normalize(tempered, n_classes)
