@@ -221,22 +221,23 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         Returns `adaptive.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the
         dimension whose value is too large; then nothing has changed.
         """
-        n = self.n_samples
-        if self.warm_up is not None or n >= self.ring:
+        n, ring = self.n_samples, self.ring
+        rebuilds = False
+        if self.warm_up is not None or n >= ring:
             # What comes before the kernel changes something: not for a sample that is refused.
             best = self.predict()
             if best < 0:
                 return -2 - best
-        if n >= self.ring:
-            self._let_go(n - self.ring)
-        point = n % self.ring
+            rebuilds = self.warm_up is not None and self._doubles()
+            if n >= ring:
+                self._let_go(n - ring)
+        point = n % ring
         if point >= self.point_capacity:
             self._reserve_points(point + 1)
-        rebuilds = self.warm_up is not None and self._doubles()
         stored = at.NONE if rebuilds else point
-        sample = (self.values_address, self.row_address, label, int(is_new), stored, n)
+        address, values, row = self.address, self.values_address, self.row_address
         said: int
-        while (said := adaptive.learn(self.address, *sample)) >= 0:
+        while (said := adaptive.learn(address, values, row, label, is_new, stored, n)) >= 0:
             self._reserve_rows(said, GROWTH, GROWTH)
             self._forget_predicted()
         if said <= adaptive.TOO_LARGE:
@@ -246,7 +247,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
             self._learn_by_rebuilding()
             return said
         self.n_samples = n + 1
-        self.n_points = max(self.n_points, point + 1)
+        if point >= self.n_points:
+            self.n_points = point + 1
         if self.n_samples % BUILD_EVERY == 0:
             self._plan()
             self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
