@@ -79,8 +79,9 @@ def posteriors(trees, slot, x):
 
 @pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_posteriors_of_a_built_tree_are_the_twins(forgets, seed):
-    X, y = draw(250, seed)
+@pytest.mark.parametrize("classes", [3, 2 * statistics.BLOCK + 2])
+def test_posteriors_of_a_built_tree_are_the_twins(forgets, seed, classes):
+    X, y = draw(250, seed, classes=classes)
     trees = grown(X, y, forgets=forgets, seed=seed)
     trees.build()
     gamma = float(trees.reals[at.GAMMA])
@@ -88,7 +89,7 @@ def test_posteriors_of_a_built_tree_are_the_twins(forgets, seed):
     queries = queries.astype(np.float32).astype(float)
     for t, slot in enumerate(long_slots(trees)):
         nodes = trees.read(t)
-        seen = naive.replay(nodes, X.tolist(), y, 3, forgets)
+        seen = naive.replay(nodes, X.tolist(), y, classes, forgets)
         counts = naive.hnsp_counts(nodes, seen)
         twins = [
             naive_mondrian.Node(
@@ -109,7 +110,9 @@ def test_posteriors_of_a_built_tree_are_the_twins(forgets, seed):
                 twin.left, twin.right = twins[node.left], twins[node.right]
         for x in queries:
             found = posteriors(trees, slot, x)
-            expected = naive_mondrian.predict(twins[0], x.tolist(), gamma, [1.0 / 3.0] * 3)
+            expected = naive_mondrian.predict(
+                twins[0], x.tolist(), gamma, [1.0 / classes] * classes
+            )
             np.testing.assert_allclose(found[0], expected, atol=1e-5)
             for v in range(3):
                 expected = naive.predict(nodes, seen, x.tolist(), v)
@@ -156,6 +159,33 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places):
                 waiting += [int(heads[ref, at.RIGHT]), int(heads[ref, at.LEFT])]
         number += 1
     assert number == len(nodes)
+
+
+def test_statistics_stay_when_classes_need_room():
+    """Every node has the counts and weights of the samples that have passed it."""
+    X, y = draw(300, 5, classes=9)
+    first = {label: y.index(label) for label in y}
+    numbers = {label: k for k, label in enumerate(sorted(first, key=first.__getitem__))}
+    y = [numbers[label] for label in y]
+    trees = grown(X[:1], y[:1], n_trees=1)
+    for x, label in zip(X[1:], y[1:], strict=True):
+        if label == trees.shared[at.N_CLASSES]:
+            trees.add_class()
+        trees.vector[:] = x
+        assert trees.learn(label) < 0
+    nodes = trees.read(0)
+    seen = naive.replay(nodes, X.tolist(), y, 9)
+    assert [node.counts.tolist() for node in nodes] == [one.counts[0] for one in seen]
+    (slot,) = long_slots(trees)
+    number = int(trees.nodes.rows(slot, 1)[0, at.STATS])
+    rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS]))
+    found = rows[number - 1].view(np.float32)
+    for m in range(statistics.N_FORGETTING):
+        total = found[statistics.TOTALS + m] / found[statistics.UNITS + m]
+        blocks = found[statistics.HEAD :].reshape(-1, statistics.BLOCK_WORDS)
+        start = statistics.WEIGHTS + m * statistics.BLOCK
+        weights = blocks[:, start : start + statistics.BLOCK].ravel()
+        assert total == pytest.approx(weights.sum() / found[statistics.UNITS + m], rel=1e-5)
 
 
 @given(st.lists(st.integers(0, 50), max_size=200))
