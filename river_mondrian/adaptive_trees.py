@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -84,6 +84,11 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     _NODE = AdaptiveNode
     _POINT_WORDS: ClassVar[int] = 1
     _ZEROED_COUNTS: ClassVar[bool] = False
+    # Blocks are split from outside.
+    _CALLED: ClassVar[dict[int, Callable[..., int]]] = {
+        at.ARRIVE: mondrian.arrive,
+        at.EXTEND: mondrian.extend,
+    }
     _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {
         "scratch",
         "out",
@@ -244,7 +249,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
             return said
         while (t := adaptive.store(self.address, self.values_address, label, point)) != at.NONE:
             self._reserve_rows(t, GROWTH, GROWTH)
-        mondrian.extend(self.address, 0, len(self.trees), mondrian.LANES)
+        self._link()
+        self._extend(0, len(self.trees), mondrian.LANES)
         self.n_samples = n + 1
         self.n_points = max(self.n_points, point + 1)
         adaptive.see_all(self.address, point, n - self.cursor)

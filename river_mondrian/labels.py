@@ -136,13 +136,17 @@ class LabelTrees(ClassTrees[LabelNode]):
     def predict(self) -> int:
         """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
         said: int = hnsp.predict(
-            self.address, self.values_address, self.row_address, self.out_address
+            self.address, self.values_address, self.row_address, 1, self.out_address
         )
         return said
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked values; returns probabilities, shape (n, classes)."""
-        return self._predict_rows(hnsp.predict_rows, values, len(self.out), n_jobs)
+
+        def predict(rows: int, n: int, out: int) -> None:
+            hnsp.predict(self.address, 0, rows, n, out)
+
+        return self._predict_rows(predict, values, len(self.out), n_jobs)
 
     # Reading.
 

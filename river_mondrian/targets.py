@@ -329,7 +329,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
     def predict(self) -> int:
         """Predict the sample in `values` into `out`; returns as the kernel `predict` does."""
         said: int = gaussian.predict(
-            self.address, self.values_address, self.row_address, self.out_address
+            self.address, self.values_address, self.row_address, 1, self.out_address
         )
         return said
 
@@ -352,7 +352,11 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked values; returns means and variances, shape (n, 2)."""
-        return self._predict_rows(gaussian.predict_rows, values, 2, n_jobs)
+
+        def predict(rows: int, n: int, out: int) -> None:
+            gaussian.predict(self.address, 0, rows, n, out)
+
+        return self._predict_rows(predict, values, 2, n_jobs)
 
     # Reading.
 
@@ -398,7 +402,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
                 above = nodes[node.parent]
                 mean, variance = above.mean, above.variance / scale if scale > 0.0 else 0.0
             start = 0.0 if node.parent < 0 else nodes[node.parent].time
-            rise = gaussian.rise_over(math.exp(-gamma2 * start), gamma2 * (node.time - start))
+            rise = gaussian.read_rise(math.exp(-gamma2 * start), gamma2 * (node.time - start))
             share = 1.0 / (1.0 + rise * node.precision)
             node.mean = mean if share == 1.0 else node.said + share * (mean - node.said)
             # The parent's share of what is known without the samples below.
