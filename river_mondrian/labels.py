@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arena import address_of
-from .kernels import hnsp
+from .kernels import hnsp, walks
 from .kernels import layout as at
+from .kernels.memory import address_of as kernel_address
 from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 
@@ -59,6 +60,8 @@ class LabelTrees(ClassTrees[LabelNode]):
 
     def _finish(self) -> None:
         super()._finish()
+        self.shared[at.PREDICT_ROWS] = kernel_address(walks.predict_rows)
+        self.shared[at.COLLECT] = kernel_address(hnsp.collect)
         self._make_out()
 
     def _make_out(self) -> None:

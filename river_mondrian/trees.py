@@ -36,7 +36,8 @@ _NOT_PICKLED += [at.WALK_REF, at.WALK_PARENT, at.WALK_SIDE, at.WALK_TAU, at.WALK
 
 # The same among the integers that all trees share.
 _ADDRESSES = [at.SCALING, at.LIFT, at.TREES, at.POINTS, at.POINT_CAPACITY]
-_ADDRESSES += [at.SAMPLE_BLOCK, at.ARRIVE, at.EXTEND]
+_ADDRESSES += [at.SAMPLE_BLOCK, at.ARRIVE, at.EXTEND, at.PREDICT_ROWS, at.COLLECT]
+_ADDRESSES += [at.COLLECT_DENSITIES, at.FIND_DENSITIES, at.LEARN_SCALES]
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192

@@ -22,6 +22,8 @@ import numpy as np
 
 from .access import lower_of, node_at, point_at, target_at, time_at, tree_at, upper_of
 from .layout import (
+    COLLECT,
+    COLLECT_DENSITIES,
     DIM,
     EMPTY,
     EXTEND,
@@ -38,6 +40,7 @@ from .layout import (
     NOISE,
     NOISE_VARIANCE,
     POOLS,
+    PREDICT_ROWS,
     PRIOR_SCALE,
     ROOT,
     TAILS,
@@ -54,12 +57,15 @@ from .memory import (
     allocate,
     call3,
     call4,
+    call6,
+    called,
     exact_kernel,
     f64,
     i32,
     i64,
     inlined,
     kernel,
+    merged,
     put_f64,
     put_i64,
     release,
@@ -87,7 +93,6 @@ from .walks import (
     REACH,
     REF,
     STAYS,
-    walk_of_rows,
 )
 
 # A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
@@ -377,14 +382,14 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
 def collector(
     add: Callable[[int, float, float, float, float, int, float], None], width: int = 0
 ) -> Callable[[int, int, int, int], None]:
-    """Compile how a walk's prediction is made from its path: `add` takes each component.
+    """Make the function for a walk's prediction from its path: `add` takes each component.
 
     It gets the output, the weight, the mean, the variance, the targets' running mean, the address
     of their law, and their variance. Each tree has an output of its own, `width` reals on, or all
     share one.
     """
 
-    @inlined
+    @merged
     def collect(forest: int, t: int, lane: int, out: int) -> None:
         tree = tree_at(forest, t)
         pools = i64(forest, POOLS) == 1
@@ -479,9 +484,31 @@ def add_component(
         append(out, weight * f64(tails, j), mean, at_scale)
 
 
-moments_of_rows = walk_of_rows(collector(add_moments))
-components_of_rows = walk_of_rows(collector(add_component))
-densities_of_rows = walk_of_rows(collector(add_density, DENSITIES_WIDTH))
+_collect_moments = collector(add_moments)
+_collect_components = collector(add_component)
+_collect_densities = collector(add_density, DENSITIES_WIDTH)
+
+
+# Numba does not cache what is made in a function, but what is here.
+@called
+def collect_moments(forest: int, t: int, lane: int, out: int) -> int:
+    """Add a walk's prediction to the sums of the first two moments; returns 0."""
+    _collect_moments(forest, t, lane, out)
+    return 0
+
+
+@called
+def collect_components(forest: int, t: int, lane: int, out: int) -> int:
+    """Append a walk's components; returns 0."""
+    _collect_components(forest, t, lane, out)
+    return 0
+
+
+@called
+def collect_densities(forest: int, t: int, lane: int, out: int) -> int:
+    """Add to how dense a tree makes a target; returns 0."""
+    _collect_densities(forest, t, lane, out)
+    return 0
 
 
 @kernel
@@ -499,7 +526,7 @@ def predict(forest: int, values: int, rows: int, n: int, out: int) -> int:
     centre = f64(forest, Y_MEAN)
     for k in range(2 * n):
         put_f64(out, k, 0.0)
-    moments_of_rows(forest, rows, n, out, np.int64(2))
+    call6(i64(forest, PREDICT_ROWS), forest, rows, n, out, np.int64(2), i64(forest, COLLECT))
     for r in range(n):
         first = f64(out, 2 * r) / n_trees
         second = f64(out, 2 * r + 1) / n_trees
@@ -509,15 +536,15 @@ def predict(forest: int, values: int, rows: int, n: int, out: int) -> int:
 
 
 @kernel
-def mixture(forest: int, values: int, row: int, out: int) -> int:
+def mixture(forest: int, values: int, row: int, out: int, collect: int) -> int:
     """Predict the components of the mixture for one row; returns as `predict` does.
 
-    Weights add up to the number of trees.
+    Weights add up to the number of trees. `collect` is the address of `collect_components`.
     """
     bad = scale_into(forest, row, values)
     if bad < 0:
         put_f64(out, 0, 0.0)
-        components_of_rows(forest, row, np.int64(1), out, np.int64(0))
+        call6(i64(forest, PREDICT_ROWS), forest, row, np.int64(1), out, np.int64(0), collect)
     return bad
 
 
@@ -541,7 +568,8 @@ def find_densities(forest: int, point: int, out: int) -> int:
         put_f64(place, EXTRA, scale_of(forest, tree) * f64(tree, NOISE) * (1.0 / weight - 1.0))
         for j in range(N_SCALES):
             put_f64(place, DENSITIES + j, 0.0)
-    densities_of_rows(forest, point_at(forest, point), np.int64(1), out, np.int64(0))
+    row, collect = point_at(forest, point), i64(forest, COLLECT_DENSITIES)
+    call6(i64(forest, PREDICT_ROWS), forest, row, np.int64(1), out, np.int64(0), collect)
     return 0
 
 

@@ -16,6 +16,7 @@ from .access import counts_at, label_of, link_at, node_at, point_at, tree_at
 from .bits import lowest_bit, n_classes_in, word_at
 from .layout import (
     CLASSES,
+    COLLECT,
     COUNT,
     DIM,
     GAMMA,
@@ -25,12 +26,13 @@ from .layout import (
     N_VALUES,
     N_WORDS,
     NONE,
+    PREDICT_ROWS,
     RIGHT,
 )
-from .memory import direct, f64, i32, i64, inlined, kernel, put_f64, put_i32
+from .memory import call6, called, direct, f64, i32, i64, inlined, kernel, put_f64, put_i32
 from .mondrian import learn
 from .scaling import scale_into
-from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS, walk_of_rows
+from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS
 
 # Weight that no sum in float64 would notice.
 NOTHING = 1e-17
@@ -84,9 +86,9 @@ def add_counts(forest: int, t: int, node: int, scale: float, out: int) -> None:
         p = i32(link_at(forest, p, t), 0)
 
 
-@inlined
-def collect(forest: int, t: int, lane: int, out: int) -> None:
-    """Add a walk's prediction to `out`, from its leaf up to the base (Algorithm 8)."""
+@called
+def collect(forest: int, t: int, lane: int, out: int) -> int:
+    """Add a walk's prediction to `out`, from its leaf up to the base (Algorithm 8); returns 0."""
     tree = tree_at(forest, t)
     gamma = f64(forest, GAMMA)
     words = i64(forest, N_WORDS)
@@ -134,13 +136,11 @@ def collect(forest: int, t: int, lane: int, out: int) -> None:
                 add_each(either, 32 * w, each, out)
             weight = weight * discount * n_classes / total + passed
         if weight + f64(entry, ABOVE) < NOTHING:
-            return
+            return 0
     n_classes = i64(forest, N_CLASSES)
     for k in range(n_classes):
         add(out, k, weight / n_classes)
-
-
-collect_rows = walk_of_rows(collect)
+    return 0
 
 
 @inlined
@@ -167,7 +167,7 @@ def predict(forest: int, values: int, rows: int, n: int, out: int) -> int:
     n_classes = i64(forest, N_CLASSES)
     for k in range(n * n_classes):
         put_f64(out, k, 0.0)
-    collect_rows(forest, rows, n, out, n_classes)
+    call6(i64(forest, PREDICT_ROWS), forest, rows, n, out, n_classes, i64(forest, COLLECT))
     for k in range(n * n_classes):
         put_f64(out, k, f64(out, k) / i64(forest, N_TREES))
     return most_probable(out, n_classes)

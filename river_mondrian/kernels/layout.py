@@ -100,8 +100,8 @@ TREE_WIDTH = 23
 # POINTS and SCALING are addresses, OWNERS, LIFETIMES, LIFT, GAINS and DIM_WEIGHTS, too; from
 # HORIZON to NOISE_VARIANCE they are float64. N_WORDS is that of a set of classes, or TARGETS, CELLS
 # or ADAPTIVE. TAILS is the address of the law of the targets (see `tails`), 0 where that is normal,
-# TOLD that of room for a target's densities; FIND_DENSITIES, LEARN_SCALES, SAMPLE_BLOCK, ARRIVE and
-# EXTEND are kernels', which are called by address. A
+# TOLD that of room for a target's densities; FIND_DENSITIES, LEARN_SCALES, SAMPLE_BLOCK, ARRIVE,
+# EXTEND, PREDICT_ROWS, COLLECT and COLLECT_DENSITIES are kernels', which are called by address. A
 # point has N_VALUES values; LINKS is where its links begin. LIFT is 0 where inputs are cut as they
 # are (see `scaling`). Adaptive trees have room for RING points.
 TREES = 0
@@ -171,7 +171,10 @@ STANDARDIZED = 58
 SAMPLE_BLOCK = 59
 ARRIVE = 60
 EXTEND = 61
-FOREST_WIDTH = 62
+PREDICT_ROWS = 62
+COLLECT = 63
+COLLECT_DENSITIES = 64
+FOREST_WIDTH = 65
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

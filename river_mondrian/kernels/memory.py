@@ -88,6 +88,14 @@ def direct(function: F) -> F:
     return cast(F, first)
 
 
+def called(function: F) -> F:
+    """Compile a kernel that others call by address, and only by that (see `address_of`)."""
+    compiled: F = _njit(cache=_CACHE, fastmath=FASTMATH, error_model="numpy", **_FROM_KERNELS)(
+        function
+    )
+    return compiled
+
+
 def uncached(function: F) -> F:
     """Compile a helper of kernels, and of these only; it is cached within those that call it."""
     compiled: F = _njit(fastmath=FASTMATH, error_model="numpy", **_FROM_KERNELS)(function)
@@ -184,6 +192,21 @@ def call3(typingctx: Any, function: Any, first: Any, second: Any, third: Any) ->
 def call4(typingctx: Any, function: Any, first: Any, second: Any, third: Any, last: Any) -> Any:
     """Call a kernel of four integers by address."""
     return types.int64(*[types.int64] * 5), _call
+
+
+@intrinsic
+def call6(
+    typingctx: Any,
+    function: Any,
+    first: Any,
+    second: Any,
+    third: Any,
+    fourth: Any,
+    fifth: Any,
+    last: Any,
+) -> Any:
+    """Call a kernel of six integers by address."""
+    return types.int64(*[types.int64] * 7), _call
 
 
 def _loader(word: types.Type, wide: types.Type) -> Any:

@@ -81,6 +81,7 @@ from .memory import (
     allocate,
     call2,
     call4,
+    called,
     f32,
     f64,
     i32,
@@ -375,7 +376,7 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     return time
 
 
-@kernel
+@called
 def sample_block(forest: int, t: int, j: int, most: int) -> int:
     """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause).
 
@@ -551,7 +552,7 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     return DONE
 
 
-@kernel
+@called
 def arrive(forest: int, t: int) -> int:
     """Extend a tree by the walk's point where the walk ends: at nothing, a point or a leaf's row.
 

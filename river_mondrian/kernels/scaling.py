@@ -26,6 +26,7 @@ from .memory import (
     LARGEST,
     call2,
     call3,
+    called,
     f32,
     f64,
     i64,
@@ -71,7 +72,7 @@ def has_input(coefficients: int, values: int, n_inputs: int, n_dims: int, r: int
     return False
 
 
-@kernel
+@called
 def lift_into(forest: int, target: int, values: int) -> int:
     """Scale float64 values and lift them by all sets; returns as `scale_into` does.
 
@@ -111,7 +112,7 @@ def lift_into(forest: int, target: int, values: int) -> int:
     return bad
 
 
-@kernel
+@called
 def add_to_moments(forest: int, values: int) -> int:
     """Let a learned sample's inputs, just scaled, join the moments; returns 0.
 

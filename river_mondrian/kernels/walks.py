@@ -1,14 +1,13 @@
 """Walks of samples down trees: what a prediction needs of the geometry, whatever the posterior.
 
 A walk notes at each node how far the sample lies outside its box and with what probability it
-has not branched off by then (Equations 5 and 6). At the leaf a function of the posterior's module,
-`collect(forest, t, lane, out)`, makes its prediction from the path.
+has not branched off by then (Equations 5 and 6). At the leaf a kernel of the posterior's module,
+`collect(forest, t, lane, out)`, makes its prediction from the path. Both are called by address.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -37,12 +36,13 @@ from .layout import (
 )
 from .memory import (
     allocate,
+    call4,
+    called,
     f32,
     f64,
     i32,
     i64,
     inlined,
-    merged,
     prefetch,
     put_f64,
     put_i64,
@@ -232,114 +232,106 @@ def left_share(forest: int, tree: int, node: int, x: int) -> float:
     return n_left / (n_left + count_of(forest, tree, right))
 
 
-def walk_of_rows(
-    collect: Callable[[int, int, int, int], None],
-) -> Callable[[int, int, int, int, int], None]:
-    """Compile the walk of rows down all trees, with a posterior's `collect` at each end.
+@called
+def predict_rows(forest: int, rows: int, n: int, out: int, width: int, collect: int) -> int:
+    """Let the trees add their predictions for `n` scaled rows to `out`, shape (n, width).
 
-    A function that takes `collect` as an argument could not be cached by numba.
+    At the end of each walk the kernel at the address `collect` makes the prediction. Returns 0.
+
+    Trees are outermost, so that a batch goes through one tree while that is in the cache; a
+    single row walks several trees in lock-step. Both add the trees' parts in the same order. A
+    row with missing values walks alone: at a cut on such a value both sides are followed, each
+    with its share of the weight; a side whose weight falls below `LEAST_WEIGHT` gives it to the
+    other. So does one, from there on, for whose path a lane has no room.
     """
-
-    @merged
-    def predict_rows(forest: int, rows: int, n: int, out: int, width: int) -> None:
-        """Let the trees add their predictions for `n` scaled rows to `out`, shape (n, width).
-
-        Trees are outermost, so that a batch goes through one tree while that is in the cache; a
-        single row walks several trees in lock-step. Both add the trees' parts in the same order. A
-        row with missing values walks alone: at a cut on such a value both sides are followed, each
-        with its share of the weight; a side whose weight falls below `LEAST_WEIGHT` gives it to the
-        other. So does one, from there on, for whose path a lane has no room.
-        """
-        n_trees = i64(forest, N_TREES)
-        row_bytes = 4 * i64(forest, N_VALUES)
-        shape = shape_of(forest)
-        paths, active, branches = room_of_paths(), room_of_lanes(), room_of_branches()
-        # Plain numbers would be types of their own, and more compilations.
-        by_tree, lacking = np.int64(0), np.int64(0)
-        if n == 1 and not has_missing(forest, rows):
-            by_tree = np.int64(1)
+    n_trees = i64(forest, N_TREES)
+    row_bytes = 4 * i64(forest, N_VALUES)
+    shape = shape_of(forest)
+    paths, active, branches = room_of_paths(), room_of_lanes(), room_of_branches()
+    # Plain numbers would be types of their own, and more compilations.
+    by_tree, lacking = np.int64(0), np.int64(0)
+    if n == 1 and not has_missing(forest, rows):
+        by_tree = np.int64(1)
+    else:
+        lacking = allocate(n)
+        for r in range(n):
+            put_i64(lacking, r, has_missing(forest, rows + row_bytes * r))
+    t, r = np.int64(0), np.int64(0)
+    while t < n_trees:
+        row = rows + row_bytes * r
+        lanes, n_alone = np.int64(0), np.int64(1)
+        if by_tree == 1:
+            lanes = min(np.int64(LANES), n_trees - t)
         else:
-            lacking = allocate(n)
-            for r in range(n):
-                put_i64(lacking, r, has_missing(forest, rows + row_bytes * r))
-        t, r = np.int64(0), np.int64(0)
-        while t < n_trees:
-            row = rows + row_bytes * r
-            lanes, n_alone = np.int64(0), np.int64(1)
-            if by_tree == 1:
-                lanes = min(np.int64(LANES), n_trees - t)
-            else:
-                while lanes < LANES and r + lanes < n and i64(lacking, r + lanes) == 0:
-                    lanes += 1
-            if lanes > 0:
-                n_alone = walk(forest, row, t, by_tree, lanes, paths, active)
-            else:
-                tree = tree_at(forest, t)
-                start(forest, tree, row + i64(tree, OFFSET), paths)
-                put_i64(active, 0, paths)
-                lanes = np.int64(1)
-            n_walked = 0
-            for i in range(lanes):
-                lane = paths + i * LANE_BYTES
-                own_tree = t + i * by_tree
-                own_out = out + 8 * width * (r + i * (1 - by_tree))
-                alone = n_walked < n_alone and i64(active, n_walked) == lane
-                n_walked += alone
-                entries = np.int64(FIRST_DEPTH)
-                n_waiting = 0
-                while True:
-                    node = step(forest, shape, lane) if alone else 0
-                    if node != 0:
-                        if i64(lane, DEPTH) + 2 >= entries:
-                            path = longer(lane, entries)
-                            if entries > FIRST_DEPTH:
-                                release(lane)
-                            lane = path
-                            entries *= 2
-                        x, tree = i64(lane, SAMPLE), i64(lane, TREE)
-                        v = f32(x, i32(node, DIM))
-                        share = 1.0 if v <= f32(node, CUT) else 0.0
-                        if v != v:
-                            share = left_share(forest, tree, node, x)
-                        side = LEFT if share >= 0.5 else RIGHT
-                        share = min(share, 1.0 - share)
-                        reach = f64(lane, REACH)
-                        if reach * share >= LEAST_WEIGHT and n_waiting < MOST_BRANCHES:
-                            branch = branches + BRANCH_BYTES * n_waiting
-                            put_i64(branch, BRANCH_REF, i32(node, LEFT + RIGHT - side))
-                            put_i64(branch, BRANCH_DEPTH, i64(lane, DEPTH))
-                            put_f64(branch, BRANCH_TAU, f64(lane, TAU))
-                            put_f64(branch, BRANCH_REACH, reach * share)
-                            n_waiting += 1
-                            put_f64(lane, REACH, reach * (1.0 - share))
-                        descend(forest, tree, lane, i32(node, side))
-                        continue
-                    collect(forest, own_tree, lane, own_out)
-                    if n_waiting == 0:
-                        break
-                    n_waiting -= 1
-                    branch = branches + BRANCH_BYTES * n_waiting
-                    depth = i64(branch, BRANCH_DEPTH)
-                    # The part of the path that has been walked has had its branches counted.
-                    for j in range(1, depth + 1):
-                        put_f64(lane + ENTRY_BYTES * j, REACH, 0.0)
-                        put_f64(lane + ENTRY_BYTES * j, ABOVE, 0.0)
-                    put_i64(lane, DEPTH, depth)
-                    put_f64(lane, TAU, f64(branch, BRANCH_TAU))
-                    put_f64(lane, REACH, f64(branch, BRANCH_REACH))
-                    put_f64(lane, ABOVE, 0.0)
-                    descend(forest, i64(lane, TREE), lane, i64(branch, BRANCH_REF))
-                if entries > FIRST_DEPTH:
-                    release(lane)
-            if by_tree == 1:
-                t += lanes
-                continue
-            r += lanes
-            if r == n:
-                r = np.int64(0)
-                t += 1
-        if lacking != 0:
-            release(lacking)
-
-    compiled: Callable[[int, int, int, int, int], None] = predict_rows
-    return compiled
+            while lanes < LANES and r + lanes < n and i64(lacking, r + lanes) == 0:
+                lanes += 1
+        if lanes > 0:
+            n_alone = walk(forest, row, t, by_tree, lanes, paths, active)
+        else:
+            tree = tree_at(forest, t)
+            start(forest, tree, row + i64(tree, OFFSET), paths)
+            put_i64(active, 0, paths)
+            lanes = np.int64(1)
+        n_walked = 0
+        for i in range(lanes):
+            lane = paths + i * LANE_BYTES
+            own_tree = t + i * by_tree
+            own_out = out + 8 * width * (r + i * (1 - by_tree))
+            alone = n_walked < n_alone and i64(active, n_walked) == lane
+            n_walked += alone
+            entries = np.int64(FIRST_DEPTH)
+            n_waiting = 0
+            while True:
+                node = step(forest, shape, lane) if alone else 0
+                if node != 0:
+                    if i64(lane, DEPTH) + 2 >= entries:
+                        path = longer(lane, entries)
+                        if entries > FIRST_DEPTH:
+                            release(lane)
+                        lane = path
+                        entries *= 2
+                    x, tree = i64(lane, SAMPLE), i64(lane, TREE)
+                    v = f32(x, i32(node, DIM))
+                    share = 1.0 if v <= f32(node, CUT) else 0.0
+                    if v != v:
+                        share = left_share(forest, tree, node, x)
+                    side = LEFT if share >= 0.5 else RIGHT
+                    share = min(share, 1.0 - share)
+                    reach = f64(lane, REACH)
+                    if reach * share >= LEAST_WEIGHT and n_waiting < MOST_BRANCHES:
+                        branch = branches + BRANCH_BYTES * n_waiting
+                        put_i64(branch, BRANCH_REF, i32(node, LEFT + RIGHT - side))
+                        put_i64(branch, BRANCH_DEPTH, i64(lane, DEPTH))
+                        put_f64(branch, BRANCH_TAU, f64(lane, TAU))
+                        put_f64(branch, BRANCH_REACH, reach * share)
+                        n_waiting += 1
+                        put_f64(lane, REACH, reach * (1.0 - share))
+                    descend(forest, tree, lane, i32(node, side))
+                    continue
+                call4(collect, forest, own_tree, lane, own_out)
+                if n_waiting == 0:
+                    break
+                n_waiting -= 1
+                branch = branches + BRANCH_BYTES * n_waiting
+                depth = i64(branch, BRANCH_DEPTH)
+                # The part of the path that has been walked has had its branches counted.
+                for j in range(1, depth + 1):
+                    put_f64(lane + ENTRY_BYTES * j, REACH, 0.0)
+                    put_f64(lane + ENTRY_BYTES * j, ABOVE, 0.0)
+                put_i64(lane, DEPTH, depth)
+                put_f64(lane, TAU, f64(branch, BRANCH_TAU))
+                put_f64(lane, REACH, f64(branch, BRANCH_REACH))
+                put_f64(lane, ABOVE, 0.0)
+                descend(forest, i64(lane, TREE), lane, i64(branch, BRANCH_REF))
+            if entries > FIRST_DEPTH:
+                release(lane)
+        if by_tree == 1:
+            t += lanes
+            continue
+        r += lanes
+        if r == n:
+            r = np.int64(0)
+            t += 1
+    if lacking != 0:
+        release(lacking)
+    return 0
