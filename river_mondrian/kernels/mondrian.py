@@ -482,7 +482,7 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 
 
-@kernel
+@merged
 def visit_point(forest: int, t: int, q: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf that holds the single point `q`."""
     tree = tree_at(forest, t)
@@ -513,7 +513,7 @@ def visit_point(forest: int, t: int, q: int, p: int) -> int:
     return DONE
 
 
-@kernel
+@merged
 def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf's row (Algorithm 10 where it is paused, else 4)."""
     tree = tree_at(forest, t)
