@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import adaptive, discriminants, experts, statistics
+from .kernels import adaptive, discriminants, experts, mondrian, statistics
 from .kernels import layout as at
 from .kernels.hnsp import put_label
-from .kernels.memory import address_of
 from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 # Samples of the recent trees.
@@ -78,6 +77,13 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     _NODE = AdaptiveNode
     _POINT_WORDS: ClassVar[int] = 1
     _ZEROED_COUNTS: ClassVar[bool] = False
+    # Blocks are split from outside.
+    _CALLED: ClassVar[dict[int, Callable[..., int]]] = {
+        at.ARRIVE: mondrian.arrive,
+        at.EXTEND: mondrian.extend,
+        at.SPLIT_ALL: adaptive.split_all,
+        at.PREDICT_ANEW: adaptive.predict_anew,
+    }
     _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {
         "scratch",
         "out",
@@ -158,9 +164,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         for word, array in self.scratch.items():
             shared[word] = array.ctypes.data
         shared[at.STATE] = self.state.ctypes.data
-        shared[at.EXTEND_ALL] = address_of(adaptive.extend_all)
-        shared[at.SPLIT_ALL] = address_of(adaptive.split_all)
-        shared[at.PREDICT_ANEW] = address_of(adaptive.predict_anew)
+        self._link()
         known, grown = self.discriminants, discriminants.new_state(capacity, self.values.shape[1])
         grown[: known.shape[0], : known.shape[1]] = known
         self.discriminants = grown
@@ -182,7 +186,6 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.DISCRIMINANTS, at.PREDICTED]
-        derived += [at.EXTEND_ALL, at.SPLIT_ALL, at.PREDICT_ANEW]
         state["shared"][[*derived, *self.scratch]] = 0
         return state
 

@@ -95,7 +95,7 @@ class CellTrees(MondrianTrees[CellNode]):
         """
         point = self.n_points
         if point >= self.point_capacity:
-            self._reserve_points(point + 1)
+            self._make_room()
         said = cells.learn_one(self.address, values, point, out)
         if 0 <= said < cells.GREW:
             self._reserve_rows(said, int(self.trees[said, at.NEED_ROWS]))

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arena import address_of
-from .kernels import hnsp
+from .kernels import hnsp, walks
 from .kernels import layout as at
+from .kernels.memory import address_of as kernel_address
 from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 
@@ -59,6 +60,8 @@ class LabelTrees(ClassTrees[LabelNode]):
 
     def _finish(self) -> None:
         super()._finish()
+        self.shared[at.PREDICT_ROWS] = kernel_address(walks.predict_rows)
+        self.shared[at.COLLECT] = kernel_address(hnsp.collect)
         self._make_out()
 
     def _make_out(self) -> None:
@@ -136,13 +139,17 @@ class LabelTrees(ClassTrees[LabelNode]):
     def predict(self) -> int:
         """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
         said: int = hnsp.predict(
-            self.address, self.values_address, self.row_address, self.out_address
+            self.address, self.values_address, self.row_address, 1, self.out_address
         )
         return said
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked values; returns probabilities, shape (n, classes)."""
-        return self._predict_rows(hnsp.predict_rows, values, len(self.out), n_jobs)
+
+        def predict(rows: int, n: int, out: int) -> None:
+            hnsp.predict(self.address, 0, rows, n, out)
+
+        return self._predict_rows(predict, values, len(self.out), n_jobs)
 
     # Reading.
 

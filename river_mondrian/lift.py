@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .arena import address_of
 from .arguments import DIRECTION_DRAWS
 from .directions import coefficients, isotropic_scale, sphere_directions
-from .kernels import scaling
+from .kernels import memory, scaling
 
 
 class Lift:
@@ -65,6 +65,8 @@ class Lift:
         self.record[scaling.MOMENTS] = address_of(self.moments)
         self.record[scaling.INPUTS] = address_of(self.inputs)
         self.record[scaling.LIFTED] = address_of(self.lifted)
+        self.record[scaling.LIFT_INTO] = memory.address_of(scaling.lift_into)
+        self.record[scaling.ADD_TO_MOMENTS] = memory.address_of(scaling.add_to_moments)
         return address_of(self.record)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import gaussian, tails, tuning
+from .kernels import gaussian, tails, tuning, walks
 from .kernels import layout as at
 from .kernels.memory import address_of
 from .mixture import GaussianMixture
@@ -119,6 +119,8 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     def _finish(self) -> None:
         super()._finish()
+        self.shared[at.PREDICT_ROWS] = address_of(walks.predict_rows)
+        self.shared[at.COLLECT] = address_of(gaussian.collect_moments)
         self.out = np.empty((1, 2))
         self.out_address = int(self.out.ctypes.data)
         self.block: Block | None = None
@@ -128,11 +130,12 @@ class TargetTrees(MondrianTrees[TargetNode]):
             self.shared[at.TAILS] = self.tails.ctypes.data
             self.shared[at.TOLD] = self.told.ctypes.data
             self.shared[at.FIND_DENSITIES] = address_of(gaussian.find_densities)
+            self.shared[at.COLLECT_DENSITIES] = address_of(gaussian.collect_densities)
             self.shared[at.LEARN_SCALES] = address_of(tails.learn_scales)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state["shared"][[at.TAILS, at.TOLD, at.FIND_DENSITIES, at.LEARN_SCALES]] = 0
+        state["shared"][[at.TAILS, at.TOLD]] = 0
         state["tails"] = None if self.tails is None else self.tails.copy()
         return state
 
@@ -329,18 +332,19 @@ class TargetTrees(MondrianTrees[TargetNode]):
     def predict(self) -> int:
         """Predict the sample in `values` into `out`; returns as the kernel `predict` does."""
         said: int = gaussian.predict(
-            self.address, self.values_address, self.row_address, self.out_address
+            self.address, self.values_address, self.row_address, 1, self.out_address
         )
         return said
 
     def predict_mixture(self) -> tuple[int, GaussianMixture | None]:
         """Predict the mixture for the sample in `values`; returns what `predict` does, too."""
         room = 16 * len(self.trees)
+        collect = address_of(gaussian.collect_components)
         while True:
             out = np.empty(2 + 3 * room)
             out[1] = room
             said: int = gaussian.mixture(
-                self.address, self.values_address, self.row_address, out.ctypes.data
+                self.address, self.values_address, self.row_address, out.ctypes.data, collect
             )
             if said >= 0:
                 return said, None
@@ -352,7 +356,11 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked values; returns means and variances, shape (n, 2)."""
-        return self._predict_rows(gaussian.predict_rows, values, 2, n_jobs)
+
+        def predict(rows: int, n: int, out: int) -> None:
+            gaussian.predict(self.address, 0, rows, n, out)
+
+        return self._predict_rows(predict, values, 2, n_jobs)
 
     # Reading.
 
@@ -398,7 +406,7 @@ class TargetTrees(MondrianTrees[TargetNode]):
                 above = nodes[node.parent]
                 mean, variance = above.mean, above.variance / scale if scale > 0.0 else 0.0
             start = 0.0 if node.parent < 0 else nodes[node.parent].time
-            rise = gaussian.rise_over(math.exp(-gamma2 * start), gamma2 * (node.time - start))
+            rise = gaussian.read_rise(math.exp(-gamma2 * start), gamma2 * (node.time - start))
             share = 1.0 / (1.0 + rise * node.precision)
             node.mean = mean if share == 1.0 else node.said + share * (mean - node.said)
             # The parent's share of what is known without the samples below.

@@ -22,6 +22,7 @@ from .arguments import draw_lifetimes
 from .directions import Directions
 from .kernels import layout as at
 from .kernels import mondrian, scaling
+from .kernels.memory import address_of as kernel_address
 from .lift import Lift
 
 NAN_BITS = 0x7FC00000
@@ -32,6 +33,12 @@ WARM_UP = 256
 # Addresses, room, and what a walk that has come to its end has left behind.
 _NOT_PICKLED = [at.NODES, at.COUNTS, at.ROW_CAPACITY, at.COUNT_CAPACITY, at.NEED_ROWS]
 _NOT_PICKLED += [at.WALK_REF, at.WALK_PARENT, at.WALK_SIDE, at.WALK_TAU, at.WALK_POINT, at.WALK_END]
+
+# The same among the integers that all trees share.
+_ADDRESSES = [at.SCALING, at.LIFT, at.TREES, at.POINTS, at.POINT_CAPACITY]
+_ADDRESSES += [at.SAMPLE_BLOCK, at.ARRIVE, at.EXTEND, at.PREDICT_ROWS, at.COLLECT]
+_ADDRESSES += [at.COLLECT_DENSITIES, at.FIND_DENSITIES, at.LEARN_SCALES]
+_ADDRESSES += [at.SPLIT_ALL, at.PREDICT_ANEW]
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -116,6 +123,12 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
     _POINT_WORDS: ClassVar[int]
     # Whether kernels count on it that a new row of counts is zero.
     _ZEROED_COUNTS: ClassVar[bool] = True
+    # Kernels that others call by address, by where that is kept.
+    _CALLED: ClassVar[dict[int, Callable[..., int]]] = {
+        at.SAMPLE_BLOCK: mondrian.sample_block,
+        at.ARRIVE: mondrian.arrive,
+        at.EXTEND: mondrian.extend,
+    }
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
@@ -192,6 +205,15 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.shared[at.POINT_CAPACITY] = self.point_capacity
         self.shared[at.POINTS] = self.points.addresses[0]
 
+    def _link(self) -> None:
+        """Give the kernels that extend trees the addresses of those that they call.
+
+        That is done when the first tree is extended, since it is when they are compiled.
+        """
+        if self.shared[at.EXTEND] == 0:
+            for place, kernel in self._CALLED.items():
+                self.shared[place] = kernel_address(kernel)
+
     def _reserve_rows(self, t: int, n: int, n_counts: int = 1) -> None:
         """Make room for `n` more rows, and for `n_counts` of counts, in a tree."""
         tree = self.trees[t]
@@ -220,7 +242,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         state["trees"] = self.trees.copy()
         state["trees"][:, _NOT_PICKLED] = 0
         state["shared"] = self.shared.copy()
-        state["shared"][[at.SCALING, at.LIFT, at.TREES, at.POINTS, at.POINT_CAPACITY]] = 0
+        state["shared"][_ADDRESSES] = 0
         if self.warm_up is not None and self.scale:
             state["warm_up"] = self.warm_up[: self.n_samples].copy()
         state["nodes"] = self.nodes.pack(self.trees[:, at.N_ROWS].tolist())
@@ -234,6 +256,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         for name in ("nodes", "counts", "points"):
             setattr(self, name, Arena.unpack(state[name]))
         self._finish()
+        if self.n_samples:
+            self._link()
 
     @property
     def nbytes(self) -> int:
@@ -310,7 +334,10 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         """Make room for a point; tell whether the trees are to be built anew with it."""
         if self.n_points >= self.point_capacity:
             self._reserve_points(self.n_points + 1)
-        return self.warm_up is not None and self._doubles()
+        rebuilds = self.warm_up is not None and self._doubles()
+        if not rebuilds:
+            self._link()
+        return rebuilds
 
     def _complete(self, said: int) -> int:
         """Complete what a kernel that learns a sample has begun.
@@ -387,6 +414,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         room = self.n_points * (1 + int(self.shared[at.HAS_MISSING]))
         # During the warm-up as many points will come before the next rebuild.
         self._reserve_all(room if self.warm_up is None else 2 * room)
+        self.shared[at.SAMPLE_BLOCK] = kernel_address(mondrian.sample_block)
         mondrian.build(self.address, self.n_points)
         # The warm-up's last rebuild gives back what is left.
         if self.warm_up is None:
@@ -403,6 +431,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         points from `first` on.
         """
         start = 0
+        self._link()
         while start < len(values):
             n = min(self._block(), len(values) - start)
             part = np.ascontiguousarray(values[start : start + n])
@@ -443,12 +472,15 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
     def _predict_rows(
         self,
-        predict: Callable[[int, int, int, int], None],
+        predict: Callable[[int, int, int], None],
         values: NDArray[np.float64],
         width: int,
         n_jobs: int,
     ) -> NDArray[np.float64]:
-        """Predict rows of checked values by a kernel; returns an array, shape (n, width)."""
+        """Predict rows of checked values; returns an array, shape (n, width).
+
+        `predict(rows, n, out)` predicts `n` scaled rows from address to address.
+        """
         out = np.empty((len(values), width))
         for first in range(0, len(values), PREDICTED_ROWS):
             block = np.ascontiguousarray(values[first : first + PREDICTED_ROWS])
@@ -462,7 +494,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
             ) -> None:
                 row = rows.ctypes.data + start * rows.strides[0]
                 result = results.ctypes.data + start * results.strides[0]
-                predict(self.address, row, stop - start, result)
+                predict(row, stop - start, result)
 
             self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
         return out

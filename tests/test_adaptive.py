@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive as naive
@@ -29,6 +30,10 @@ from river_mondrian.trees import Partitions
 
 LEVEL = 0.01
 SEEDS = range(3)
+
+draw_candidates, sort_descending, sum_sides = map(
+    from_python, (adaptive.draw_candidates, adaptive.sort_descending, adaptive.sum_sides)
+)
 
 
 def draw(n, seed, dims=3, classes=3):
@@ -192,7 +197,7 @@ def test_statistics_stay_when_classes_need_room():
 @settings(max_examples=50, deadline=None)
 def test_ages_are_sorted(ages):
     numbers = np.array(ages, dtype=np.int64)
-    adaptive.sort_descending(numbers)
+    sort_descending(numbers)
     assert numbers.tolist() == sorted(ages, reverse=True)
 
 
@@ -239,13 +244,13 @@ def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
     weights = np.ones(4)
     arrays = (tree, lower, upper, sums)
     places = [array.ctypes.data for array in (*arrays, candidates)]
-    adaptive.sum_sides(places[1], places[2], 4, weights.ctypes.data, places[3])
+    sum_sides(places[1], places[2], 4, weights.ctypes.data, places[3])
     sides = (upper - lower).astype(float)
     shares = sides / sides.sum()
     n = 3000
     dims, cuts = np.empty((n, m), int), np.empty((n, m))
     for i in range(n):
-        adaptive.draw_candidates(*places[:4], 4, places[4], m)
+        draw_candidates(*places[:4], 4, places[4], m)
         dims[i] = candidates[:, adaptive.CANDIDATE_DIM].view(np.int64)
         cuts[i] = candidates[:, adaptive.CANDIDATE_CUT]
         counts = np.bincount(dims[i], minlength=4)

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from compiled import from_python
 from naive import gaussian as naive
 from scipy import stats
 
@@ -17,6 +18,8 @@ from river_mondrian.trees import Partitions
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
+
+moments_of_branch = from_python(gaussian.moments_of_branch)
 
 SETTINGS = [
     {},
@@ -85,7 +88,7 @@ def dense(trees, t, X, y, w=None):
 
 
 def kernel_moments(eta, span, gamma2, start):
-    return gaussian.moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
+    return moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
 
 
 @pytest.mark.parametrize("params", SETTINGS)
@@ -162,7 +165,7 @@ def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
             times = -np.log1p(quantiles * math.expm1(-eta * span)) / eta
         risen = [(naive.sigmoid(gamma2 * (start + time)) - low) / (high - low) for time in times]
         fine = [shares @ np.array(risen) ** k for k in (1, 2)]
-        got = gaussian.moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
+        got = moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
         np.testing.assert_allclose(got, fine, rtol=0, atol=2e-4)
 
 

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from compiled import from_python
 from naive import mondrian as naive
 from scipy import integrate, stats
 
@@ -15,6 +16,17 @@ from river_mondrian.kernels import boxes, random, scaling
 from river_mondrian.kernels import layout as at
 from river_mondrian.labels import LabelTrees
 from river_mondrian.trees import Partitions
+
+distance_outside, extend_box, extend_box_by, exponential, exponential_before = map(
+    from_python,
+    (
+        boxes.distance_outside,
+        boxes.extend_box,
+        boxes.extend_box_by,
+        random.exponential,
+        random.exponential_before,
+    ),
+)
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -68,13 +80,13 @@ def test_boxes_are_the_twins(dims):
         lower, upper = (int(side.ctypes.data) for side in box)
         for n in (1, 1, 2, 60, 1, 64, 1, 30):
             batch, X = X[:n], X[n:]
-            far = boxes.distance_outside(int(batch.ctypes.data), lower, upper, dims)
+            far = distance_outside(int(batch.ctypes.data), lower, upper, dims)
             assert far == pytest.approx(twin.distance(batch[0].tolist()), rel=1e-12)
             places = np.array([row.ctypes.data for row in batch], dtype=np.int64)
             if n == 1:
-                boxes.extend_box(int(places[0]), lower, upper, dims)
+                extend_box(int(places[0]), lower, upper, dims)
             else:
-                boxes.extend_box_by(int(places.ctypes.data), n, lower, upper, dims)
+                extend_box_by(int(places.ctypes.data), n, lower, upper, dims)
             for row in batch.tolist():
                 twin.grow(row)
             np.testing.assert_array_equal(box, [twin.lower, twin.upper])
@@ -85,11 +97,11 @@ def test_a_sample_is_outside_in_any_dimension(dims):
     box = np.array([[-1.0] * dims, [2.0] * dims], dtype=np.float32)
     x = np.zeros(dims, dtype=np.float32)
     lower, upper, place = (int(side.ctypes.data) for side in (*box, x))
-    assert boxes.distance_outside(place, lower, upper, dims) == 0.0
+    assert distance_outside(place, lower, upper, dims) == 0.0
     for d in range(dims):
         for value, distance in ((-1.5, 0.5), (2.25, 0.25), (math.nan, 0.0)):
             x[d] = value
-            assert boxes.distance_outside(place, lower, upper, dims) == distance
+            assert distance_outside(place, lower, upper, dims) == distance
         x[d] = 0.0
 
 
@@ -101,8 +113,8 @@ def test_a_time_before_an_end_is_the_exponential_one(end):
     for seed in range(2000):
         states[:, at.RNG] = seed
         one, other = (int(state.ctypes.data) for state in states)
-        time = random.exponential(one, 1.7)
-        assert random.exponential_before(other, 1.7, end) == (time if time < end else math.inf)
+        time = exponential(one, 1.7)
+        assert exponential_before(other, 1.7, end) == (time if time < end else math.inf)
         found.append(time < end)
     assert states[0, at.RNG] == states[1, at.RNG]
     assert stats.binomtest(sum(found), 2000, -math.expm1(-1.7 * end)).pvalue > LEVEL / 4

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from compiled import from_python
 from naive import gaussian as naive
 from naive import tails as twin
 from scipy import stats
@@ -17,6 +18,8 @@ from river_mondrian.kernels import tails
 
 # Every test of a law uses this level, divided by how many comparisons it makes.
 LEVEL = 0.01
+
+tells = from_python(tails.tells)
 
 
 def parts(trees, X, y, w, x):
@@ -44,7 +47,7 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
     trees.tails[:] = tails.new_record()
     told = []
     for i in range(start, len(y)):
-        if tails.tells(i) and w[i] > 0.0:
+        if tells(i) and w[i] > 0.0:
             components, whole = parts(trees, X[:i], y[:i], w[:i], X[i])
             noise = trees.hyperparameters["noise_variance"] * (1.0 / w[i] - 1.0)
             moved = [(weight, mean, own + noise) for weight, mean, own in components]
@@ -95,7 +98,7 @@ def test_at_scale_1_alone_it_is_the_normal_law():
 
 
 def test_which_targets_tell():
-    told = np.array([tails.tells(n) for n in range(100_000)])
+    told = np.array([tells(n) for n in range(100_000)])
     assert told[: tails.EARLY].mean() == pytest.approx(1 / 8, abs=0.01)
     assert told[tails.EARLY :].mean() == pytest.approx(1 / 16, abs=1e-3)
     assert tails.count_telling(500, 1000) == told[500:1500].sum()
@@ -111,7 +114,7 @@ def test_a_target_from_far_away_widens_the_law(y):
     X, targets = draw(200, 0)
     trees = grow(X, targets, n_trees=2, learns_tails=True)
     before = trees.scale_weights
-    n = next(n for n in range(200, 300) if tails.tells(n))
+    n = next(n for n in range(200, 300) if tells(n))
     grow(X[: n - 200], targets[: n - 200], trees=trees)
     grow(X[:1], np.array([y]), trees=trees)
     after = trees.scale_weights

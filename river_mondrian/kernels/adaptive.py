@@ -33,7 +33,7 @@ from .layout import (
     DIM_WEIGHTS,
     DISCRIMINANTS,
     EMPTY,
-    EXTEND_ALL,
+    EXTEND,
     FOUND,
     GAINS,
     GAMMA,
@@ -81,7 +81,9 @@ from .layout import (
     WALK_SIDE,
 )
 from .memory import (
-    call,
+    call3,
+    call4,
+    called,
     direct,
     f32,
     f64,
@@ -98,7 +100,6 @@ from .memory import (
 from .mondrian import (
     LANES,
     START,
-    extend,
     linear_dimension,
     new_leaf,
     part_leaf,
@@ -443,6 +444,7 @@ def split_queued(forest: int, t: int, budget: int, last: int) -> int:
     return budget
 
 
+@called
 def split_all(forest: int, budget: int, last: int) -> int:
     """Split leaves that wait in the trees that predict, each tree by a budget of its own.
 
@@ -884,6 +886,7 @@ def is_predicted(forest: int, values: int) -> bool:
     return True
 
 
+@called
 def predict_anew(forest: int, values: int, row: int) -> int:
     """Predict a sample; it is called by address.
 
@@ -930,7 +933,7 @@ def find(forest: int, values: int, row: int) -> int:
     """Predict a sample where it is not what has been; returns as `predict_anew` does."""
     if is_predicted(forest, values):
         return -1
-    return call(i64(forest, PREDICT_ANEW), forest, values, row)
+    return call3(i64(forest, PREDICT_ANEW), forest, values, row)
 
 
 @direct
@@ -994,12 +997,6 @@ def store(forest: int, values: int, label: int, point: int) -> None:
             weigh(forest, path_in(forest, t), length, label, np.int64(-1))
 
 
-def extend_all(forest: int, first: int, lanes: int) -> int:
-    """Extend the trees from `first` on by what they are to learn; it is called by address."""
-    said: int = extend(forest, first, i64(forest, N_TREES), lanes)
-    return said
-
-
 @inlined
 def path_of_grown(forest: int, t: int, x: int, path: int, n: int) -> int:
     """Write the way of a point by which a tree has just grown; returns how many entries it has.
@@ -1057,9 +1054,9 @@ def learn(forest: int, values: int, row: int, label: int, is_new: int, point: in
     if point != NONE:
         store(forest, values, label, point)
         # By address, as these are large: what is inlined is compiled again.
-        call(i64(forest, EXTEND_ALL), forest, np.int64(0), np.int64(LANES))
+        call4(i64(forest, EXTEND), forest, np.int64(0), i64(forest, N_TREES), np.int64(LANES))
         see_all(forest, point, n - i64(forest, CURSOR))
-        call(i64(forest, SPLIT_ALL), forest, np.int64(SPLIT_BUDGET), point)
+        call3(i64(forest, SPLIT_ALL), forest, np.int64(SPLIT_BUDGET), point)
     return said
 
 

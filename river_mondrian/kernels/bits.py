@@ -45,13 +45,13 @@ def add_class(node: int, at: int, label: int) -> None:
 
 
 @inlined
-def n_classes_in(node: int, left: int, right: int, n_words: int) -> int:
-    """Count the classes in the union of two sets."""
+def n_classes_in(left: int, right: int, n_words: int) -> int:
+    """Count the classes in the union of two sets, which are at these addresses."""
     if n_words == 1:
-        return popcount(word_at(node, left) | word_at(node, right))
+        return popcount(word_at(left, 0) | word_at(right, 0))
     total = 0
     for w in range(n_words):
-        total += popcount(word_at(node, left + w) | word_at(node, right + w))
+        total += popcount(word_at(left, w) | word_at(right, w))
     return total
 
 

@@ -47,7 +47,8 @@ def is_paused(forest: int, node: int) -> bool:
         return i32(node, COUNT) < i64(forest, MIN_SPLIT)
     if words == ADAPTIVE:
         return True
-    return i64(forest, SPLIT_PURE) == 0 and n_classes_in(node, CLASSES, CLASSES, words) == 1
+    classes = node + 4 * CLASSES
+    return i64(forest, SPLIT_PURE) == 0 and n_classes_in(classes, classes, words) == 1
 
 
 @inlined
@@ -117,7 +118,8 @@ def tally(forest: int, t: int, node: int, p: int) -> None:
     tree = tree_at(forest, t)
     label = label_of(forest, p)
     if i32(node, RIGHT) == NONE:
-        pure = n_classes_in(node, CLASSES, CLASSES, words) == 1
+        classes = node + 4 * CLASSES
+        pure = n_classes_in(classes, classes, words) == 1
         if pure and label == first_class(node, CLASSES, words):
             return
         row = i64(tree, N_COUNTS)

@@ -22,8 +22,11 @@ import numpy as np
 
 from .access import lower_of, node_at, point_at, target_at, time_at, tree_at, upper_of
 from .layout import (
+    COLLECT,
+    COLLECT_DENSITIES,
     DIM,
     EMPTY,
+    EXTEND,
     FIND_DENSITIES,
     FOREST_WIDTH,
     GAMMA2,
@@ -37,6 +40,7 @@ from .layout import (
     NOISE,
     NOISE_VARIANCE,
     POOLS,
+    PREDICT_ROWS,
     PRIOR_SCALE,
     ROOT,
     TAILS,
@@ -49,8 +53,25 @@ from .layout import (
     Y_SQUARES,
     Y_WEIGHT,
 )
-from .memory import call, exact_kernel, f64, i32, i64, inlined, kernel, put_f64, put_i64
-from .mondrian import LANES, START, extend, linear_dimension, set_walks
+from .memory import (
+    allocate,
+    call3,
+    call4,
+    call6,
+    called,
+    exact_kernel,
+    f64,
+    i32,
+    i64,
+    inlined,
+    kernel,
+    merged,
+    put_f64,
+    put_i64,
+    release,
+    room_for,
+)
+from .mondrian import LANES, START, linear_dimension, set_walks
 from .scaling import scale_into, store_values
 from .tails import (
     DENSITIES,
@@ -72,8 +93,6 @@ from .walks import (
     REACH,
     REF,
     STAYS,
-    address_of,
-    walk_of_rows,
 )
 
 # A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
@@ -83,6 +102,8 @@ RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True
 
 # Weight that no sum in float64 would notice.
 NOTHING = 1e-17
+
+room_of_forest = room_for(FOREST_WIDTH)
 
 
 @inlined
@@ -96,6 +117,12 @@ def rise_over(decay: float, span: float) -> float:
     """Return sigma(a + span) - sigma(a) without cancellation, from decay = exp(-a)."""
     lost = -math.expm1(-span)
     return decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))
+
+
+@kernel
+def read_rise(decay: float, span: float) -> float:
+    """Return what `rise_over` does, for Python."""
+    return rise_over(decay, span)
 
 
 @inlined
@@ -181,16 +208,18 @@ def extent(forest: int) -> float:
 def settle(forest: int, first: int, last: int) -> None:
     """Bring the messages of trees `first` to `last` up to date."""
     # The rows from the root down to the node that is looked at, after a 0.
-    path = np.zeros(FIRST_DEPTH, np.int64)
+    entries = FIRST_DEPTH
+    path: int = allocate(np.int64(entries))
+    put_i64(path, 0, 0)
     pools = i64(forest, POOLS) == 1
     for t in range(first, last):
         tree = tree_at(forest, t)
         if i64(tree, ROOT) == EMPTY or is_leaf(forest, tree, i64(tree, ROOT)):
             continue
-        path[1] = node_at(forest, tree, i64(tree, ROOT))
+        put_i64(path, 1, node_at(forest, tree, i64(tree, ROOT)))
         depth = 1
         while depth > 0:
-            node = path[depth]
+            node = i64(path, depth)
             waits = False
             for side in range(2):
                 message = message_at(node, side)
@@ -200,11 +229,14 @@ def settle(forest: int, first: int, last: int) -> None:
                 if not is_leaf(forest, tree, child):
                     waits = True
                     depth += 1
-                    if depth == len(path):
-                        longer = np.empty(2 * depth, np.int64)
-                        longer[:depth] = path
+                    if depth == entries:
+                        longer: int = allocate(np.int64(2 * entries))
+                        for k in range(entries):
+                            put_i64(longer, k, i64(path, k))
+                        release(path)
                         path = longer
-                    path[depth] = node_at(forest, tree, child)
+                        entries *= 2
+                    put_i64(path, depth, node_at(forest, tree, child))
                     break
                 precision = leaf_precision(forest, tree, child)
                 if not pools:
@@ -213,7 +245,7 @@ def settle(forest: int, first: int, last: int) -> None:
                 put_f64(message, 1, leaf_mean(forest, tree, child))
             if waits:
                 continue
-            parent = path[depth - 1]
+            parent = i64(path, depth - 1)
             # Predictions need the rise to the root, too.
             rise = 0.0 if pools else rise_to(forest, tree, parent, node)
             if parent != 0:
@@ -226,6 +258,7 @@ def settle(forest: int, first: int, last: int) -> None:
                 put_f64(message, 0, precision)
                 put_f64(message, 1, joint_mean(node))
             depth -= 1
+    release(path)
 
 
 @kernel
@@ -349,14 +382,14 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
 def collector(
     add: Callable[[int, float, float, float, float, int, float], None], width: int = 0
 ) -> Callable[[int, int, int, int], None]:
-    """Compile how a walk's prediction is made from its path: `add` takes each component.
+    """Make the function for a walk's prediction from its path: `add` takes each component.
 
     It gets the output, the weight, the mean, the variance, the targets' running mean, the address
     of their law, and their variance. Each tree has an output of its own, `width` reals on, or all
     share one.
     """
 
-    @inlined
+    @merged
     def collect(forest: int, t: int, lane: int, out: int) -> None:
         tree = tree_at(forest, t)
         pools = i64(forest, POOLS) == 1
@@ -451,49 +484,67 @@ def add_component(
         append(out, weight * f64(tails, j), mean, at_scale)
 
 
-moments_of_rows = walk_of_rows(collector(add_moments))
-components_of_rows = walk_of_rows(collector(add_component))
-densities_of_rows = walk_of_rows(collector(add_density, DENSITIES_WIDTH))
+_collect_moments = collector(add_moments)
+_collect_components = collector(add_component)
+_collect_densities = collector(add_density, DENSITIES_WIDTH)
+
+
+# Numba does not cache what is made in a function, but what is here.
+@called
+def collect_moments(forest: int, t: int, lane: int, out: int) -> int:
+    """Add a walk's prediction to the sums of the first two moments; returns 0."""
+    _collect_moments(forest, t, lane, out)
+    return 0
+
+
+@called
+def collect_components(forest: int, t: int, lane: int, out: int) -> int:
+    """Append a walk's components; returns 0."""
+    _collect_components(forest, t, lane, out)
+    return 0
+
+
+@called
+def collect_densities(forest: int, t: int, lane: int, out: int) -> int:
+    """Add to how dense a tree makes a target; returns 0."""
+    _collect_densities(forest, t, lane, out)
+    return 0
 
 
 @kernel
-def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
-    """Predict mean and variance for `n` scaled rows into `out`, shape (n, 2)."""
+def predict(forest: int, values: int, rows: int, n: int, out: int) -> int:
+    """Predict mean and variance for `n` scaled rows into `out`, shape (n, 2).
+
+    If there are `values`, they are scaled into the only row first. Returns -1, or the dimension
+    whose value is too large.
+    """
+    if values != 0:
+        bad: int = scale_into(forest, rows, values)
+        if bad >= 0:
+            return bad
     n_trees = i64(forest, N_TREES)
     centre = f64(forest, Y_MEAN)
     for k in range(2 * n):
         put_f64(out, k, 0.0)
-    moments_of_rows(forest, rows, n, out, np.int64(2))
+    call6(i64(forest, PREDICT_ROWS), forest, rows, n, out, np.int64(2), i64(forest, COLLECT))
     for r in range(n):
         first = f64(out, 2 * r) / n_trees
         second = f64(out, 2 * r + 1) / n_trees
         put_f64(out, 2 * r, centre + first)
         put_f64(out, 2 * r + 1, max(second - first * first, 0.0))
+    return -1
 
 
 @kernel
-def predict(forest: int, values: int, row: int, out: int) -> int:
-    """Scale one row of values into `row` and predict its mean and variance into `out`.
-
-    Returns -1, or the dimension whose value is too large.
-    """
-    bad = scale_into(forest, row, values)
-    if bad < 0:
-        # A plain 1 would be a type of its own, and a second compilation.
-        predict_rows(forest, row, np.int64(1), out)
-    return bad
-
-
-@kernel
-def mixture(forest: int, values: int, row: int, out: int) -> int:
+def mixture(forest: int, values: int, row: int, out: int, collect: int) -> int:
     """Predict the components of the mixture for one row; returns as `predict` does.
 
-    Weights add up to the number of trees.
+    Weights add up to the number of trees. `collect` is the address of `collect_components`.
     """
     bad = scale_into(forest, row, values)
     if bad < 0:
         put_f64(out, 0, 0.0)
-        components_of_rows(forest, row, np.int64(1), out, np.int64(0))
+        call6(i64(forest, PREDICT_ROWS), forest, row, np.int64(1), out, np.int64(0), collect)
     return bad
 
 
@@ -517,7 +568,8 @@ def find_densities(forest: int, point: int, out: int) -> int:
         put_f64(place, EXTRA, scale_of(forest, tree) * f64(tree, NOISE) * (1.0 / weight - 1.0))
         for j in range(N_SCALES):
             put_f64(place, DENSITIES + j, 0.0)
-    densities_of_rows(forest, point_at(forest, point), np.int64(1), out, np.int64(0))
+    row, collect = point_at(forest, point), i64(forest, COLLECT_DENSITIES)
+    call6(i64(forest, PREDICT_ROWS), forest, row, np.int64(1), out, np.int64(0), collect)
     return 0
 
 
@@ -533,13 +585,14 @@ def learn_one(forest: int, values: int, y: float, weight: float, point: int, n: 
     put_target(forest, y, weight, point)
     if i64(forest, TAILS) != 0 and tells(n):
         told = i64(forest, TOLD)
-        call(i64(forest, FIND_DENSITIES), forest, point, told)
-        call(i64(forest, LEARN_SCALES), i64(forest, TAILS), told, i64(forest, N_TREES))
+        call3(i64(forest, FIND_DENSITIES), forest, point, told)
+        call3(i64(forest, LEARN_SCALES), i64(forest, TAILS), told, i64(forest, N_TREES))
     set_walks(forest, point, point + 1)
     # Plain numbers would be types of their own, and a second compilation.
-    said: int = extend(forest, np.int64(0), i64(forest, N_TREES), np.int64(LANES))
+    first, last = np.int64(0), i64(forest, N_TREES)
+    said: int = call4(i64(forest, EXTEND), forest, first, last, np.int64(LANES))
     if said == -1:
-        settle(forest, np.int64(0), i64(forest, N_TREES))
+        settle(forest, first, last)
     add_to_prior(forest, y, weight)
     return said
 
@@ -577,14 +630,13 @@ def extend_telling(
     still to be written: `start` at first. Returns as `extend` does.
     """
     # A forest of one tree, as it was before a point: the running moments are of those before.
-    before = np.empty(FOREST_WIDTH, np.int64)
-    view = address_of(before)
+    before: int = room_of_forest()
     n_trees = i64(forest, N_TREES)
     for group in range(first, last, lanes):
         stop = min(group + lanes, last)
         for k in range(FOREST_WIDTH):
-            before[k] = i64(forest, k)
-        before[N_TREES] = 1
+            put_i64(before, k, i64(forest, k))
+        put_i64(before, N_TREES, 1)
         place, p, added = out, start, start
         while True:
             while p < end and not tells(n + p - start):
@@ -592,19 +644,19 @@ def extend_telling(
             if p >= i64(done, group):
                 for t in range(group, stop):
                     put_i64(tree_at(forest, t), WALK_END, p)
-                said = extend(forest, group, stop, lanes)
+                said: int = call4(i64(forest, EXTEND), forest, group, stop, lanes)
                 if said >= 0:
                     return said
             if p == end:
                 break
             if p >= i64(done, group):
                 settle(forest, group, stop)
-                add_targets(view, added, p)
+                add_targets(before, added, p)
                 added = p
                 for t in range(group, stop):
-                    before[TREES] = tree_at(forest, t)
+                    put_i64(before, TREES, tree_at(forest, t))
                     own = place + 8 * DENSITIES_WIDTH * t
-                    call(i64(forest, FIND_DENSITIES), view, p, own)
+                    call3(i64(forest, FIND_DENSITIES), before, p, own)
                     put_i64(tree_at(forest, t), WALK_REF, START)
                 put_i64(done, group, p + 1)
             place += 8 * DENSITIES_WIDTH * n_trees
@@ -617,5 +669,5 @@ def learn_tails(forest: int, start: int, end: int, n: int, out: int) -> None:
     """Let the law of targets learn what `extend_telling` has written."""
     for p in range(start, end):
         if tells(n + p - start):
-            call(i64(forest, LEARN_SCALES), i64(forest, TAILS), out, i64(forest, N_TREES))
+            call3(i64(forest, LEARN_SCALES), i64(forest, TAILS), out, i64(forest, N_TREES))
             out += 8 * DENSITIES_WIDTH * i64(forest, N_TREES)

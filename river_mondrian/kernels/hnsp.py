@@ -16,6 +16,7 @@ from .access import counts_at, label_of, link_at, node_at, point_at, tree_at
 from .bits import lowest_bit, n_classes_in, word_at
 from .layout import (
     CLASSES,
+    COLLECT,
     COUNT,
     DIM,
     GAMMA,
@@ -25,12 +26,13 @@ from .layout import (
     N_VALUES,
     N_WORDS,
     NONE,
+    PREDICT_ROWS,
     RIGHT,
 )
-from .memory import direct, f64, i32, i64, inlined, kernel, put_f64, put_i32
+from .memory import call6, called, direct, f64, i32, i64, inlined, kernel, put_f64, put_i32
 from .mondrian import learn
 from .scaling import scale_into
-from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS, walk_of_rows
+from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS
 
 # Weight that no sum in float64 would notice.
 NOTHING = 1e-17
@@ -84,9 +86,9 @@ def add_counts(forest: int, t: int, node: int, scale: float, out: int) -> None:
         p = i32(link_at(forest, p, t), 0)
 
 
-@inlined
-def collect(forest: int, t: int, lane: int, out: int) -> None:
-    """Add a walk's prediction to `out`, from its leaf up to the base (Algorithm 8)."""
+@called
+def collect(forest: int, t: int, lane: int, out: int) -> int:
+    """Add a walk's prediction to `out`, from its leaf up to the base (Algorithm 8); returns 0."""
     tree = tree_at(forest, t)
     gamma = f64(forest, GAMMA)
     words = i64(forest, N_WORDS)
@@ -111,8 +113,9 @@ def collect(forest: int, t: int, lane: int, out: int) -> None:
             weight = weight * discount + passed
         else:
             node = node_at(forest, tree, ref)
-            right = CLASSES if i32(node, DIM) < 0 else CLASSES + words
-            n_classes = n_classes_in(node, CLASSES, right, words)
+            left = node + 4 * CLASSES
+            right = left if i32(node, DIM) < 0 else left + 4 * words
+            n_classes = n_classes_in(left, right, words)
             if i == depth:
                 total = np.float64(i32(node, COUNT))
                 if n_classes > 1:
@@ -122,36 +125,22 @@ def collect(forest: int, t: int, lane: int, out: int) -> None:
                     each = own + weight * (total - discount) / total
             else:
                 total = np.float64(
-                    n_classes_in(node, CLASSES, CLASSES, words)
-                    + n_classes_in(node, right, right, words)
+                    n_classes_in(left, left, words) + n_classes_in(right, right, words)
                 )
                 each = own / n_classes + weight * (1.0 - discount) / total
                 for w in range(words):
-                    both = word_at(node, CLASSES + w) & word_at(node, right + w)
+                    both = word_at(left, w) & word_at(right, w)
                     add_each(both, 32 * w, weight / total, out)
             for w in range(words):
-                either = word_at(node, CLASSES + w) | word_at(node, right + w)
+                either = word_at(left, w) | word_at(right, w)
                 add_each(either, 32 * w, each, out)
             weight = weight * discount * n_classes / total + passed
         if weight + f64(entry, ABOVE) < NOTHING:
-            return
+            return 0
     n_classes = i64(forest, N_CLASSES)
     for k in range(n_classes):
         add(out, k, weight / n_classes)
-
-
-collect_rows = walk_of_rows(collect)
-
-
-@kernel
-def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
-    """Average the trees' predictions for `n` scaled rows into `out`, shape (n, classes)."""
-    n_classes = i64(forest, N_CLASSES)
-    for k in range(n * n_classes):
-        put_f64(out, k, 0.0)
-    collect_rows(forest, rows, n, out, n_classes)
-    for k in range(n * n_classes):
-        put_f64(out, k, f64(out, k) / i64(forest, N_TREES))
+    return 0
 
 
 @inlined
@@ -165,14 +154,20 @@ def most_probable(out: int, n_classes: int) -> int:
 
 
 @direct
-def predict(forest: int, values: int, row: int, out: int) -> int:
-    """Scale one row of values into `row` and predict it into `out`.
+def predict(forest: int, values: int, rows: int, n: int, out: int) -> int:
+    """Average the trees' predictions for `n` scaled rows into `out`, shape (n, classes).
 
-    Returns the most probable class, or `-2 - dimension` where a value is too large.
+    If there are `values`, they are scaled into the only row first. Returns the first row's most
+    probable class, or `-2 - dimension` where a value is too large.
     """
-    bad = scale_into(forest, row, values)
-    if bad >= 0:
-        return -2 - bad
-    # A plain 1 would be a type of its own, and a second compilation.
-    predict_rows(forest, row, np.int64(1), out)
-    return most_probable(out, i64(forest, N_CLASSES))
+    if values != 0:
+        bad = scale_into(forest, rows, values)
+        if bad >= 0:
+            return -2 - bad
+    n_classes = i64(forest, N_CLASSES)
+    for k in range(n * n_classes):
+        put_f64(out, k, 0.0)
+    call6(i64(forest, PREDICT_ROWS), forest, rows, n, out, n_classes, i64(forest, COLLECT))
+    for k in range(n * n_classes):
+        put_f64(out, k, f64(out, k) / i64(forest, N_TREES))
+    return most_probable(out, n_classes)

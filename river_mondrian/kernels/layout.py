@@ -100,7 +100,8 @@ TREE_WIDTH = 23
 # POINTS and SCALING are addresses, OWNERS, LIFETIMES, LIFT, GAINS and DIM_WEIGHTS, too; from
 # HORIZON to NOISE_VARIANCE they are float64. N_WORDS is that of a set of classes, or TARGETS, CELLS
 # or ADAPTIVE. TAILS is the address of the law of the targets (see `tails`), 0 where that is normal,
-# TOLD that of room for a target's densities; FIND_DENSITIES and LEARN_SCALES are functions'. A
+# TOLD that of room for a target's densities; FIND_DENSITIES, LEARN_SCALES, SAMPLE_BLOCK, ARRIVE,
+# EXTEND, PREDICT_ROWS, COLLECT and COLLECT_DENSITIES are kernels', which are called by address. A
 # point has N_VALUES values; LINKS is where its links begin. LIFT is 0 where inputs are cut as they
 # are (see `scaling`). Adaptive trees have room for RING points.
 TREES = 0
@@ -148,7 +149,9 @@ DIM_WEIGHTS = 40
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
 # last and whether the trees are what they were then; candidates for a cut; sums of posteriors.
 # DISCRIMINANTS is the address of the state of the linear discriminants, STANDARDIZED that of what
-# they make of a sample.
+# they make of a sample. SPLIT_ALL and PREDICT_ANEW are kernels', which are called by address. Of
+# the tree that is being built there are what may be spent on it now, the number of the sample that
+# it gets next, and of its first.
 PATHS = 41
 LENGTHS = 42
 STEPS = 43
@@ -167,13 +170,18 @@ FIND_DENSITIES = 55
 LEARN_SCALES = 56
 DISCRIMINANTS = 57
 STANDARDIZED = 58
-EXTEND_ALL = 59
-SPLIT_ALL = 60
-PREDICT_ANEW = 61
-BUDGET = 62
-CURSOR = 63
-BUILT_FROM = 64
-FOREST_WIDTH = 65
+SAMPLE_BLOCK = 59
+ARRIVE = 60
+EXTEND = 61
+PREDICT_ROWS = 62
+COLLECT = 63
+COLLECT_DENSITIES = 64
+SPLIT_ALL = 65
+PREDICT_ANEW = 66
+BUDGET = 67
+CURSOR = 68
+BUILT_FROM = 69
+FOREST_WIDTH = 70
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

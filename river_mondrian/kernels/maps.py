@@ -23,7 +23,7 @@ import numpy as np
 from .memory import (
     FARTHEST,
     LARGEST,
-    call,
+    call3,
     exact_inlined,
     exact_kernel,
     f64,
@@ -73,7 +73,7 @@ def put_row(sample: int, places: int, values: int, starts: int, row: int) -> Non
 @exact_kernel
 def map_one(record: int, x: int, out: int) -> int:
     """Map a sample; returns -1, or the place of a bad input."""
-    return call(i64(record, FUNCTION), record, x, out)
+    return call3(i64(record, FUNCTION), record, x, out)
 
 
 @exact_kernel
@@ -84,7 +84,7 @@ def map_rows(record: int, x: int, width: int, n: int, out: int) -> int:
     """
     word = 8 if i64(record, DENSE) else 4
     for row in range(n):
-        bad: int = call(i64(record, FUNCTION), record, x, out)
+        bad: int = call3(i64(record, FUNCTION), record, x, out)
         if bad >= 0:
             return row * i64(record, N_INPUTS) + bad
         x += 8 * width
@@ -103,7 +103,7 @@ def map_sparse_rows(
     word = 8 if i64(record, DENSE) else 4
     for row in range(n):
         put_row(sample, places, values, starts, row)
-        bad: int = call(i64(record, FUNCTION), record, sample, out)
+        bad: int = call3(i64(record, FUNCTION), record, sample, out)
         if bad >= 0:
             return row * i64(record, N_INPUTS) + bad
         out += word * i64(record, N_OUT)

@@ -18,6 +18,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,12 +50,22 @@ def _cache_is_writable() -> bool:
 
 _CACHE = _cache_is_writable()
 
+# Its annotations lack some of its options.
+_njit: Any = numba.njit
+
+# What only kernels call needs no way in from Python: compiling that would take as long again.
+_FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 
 def kernel(function: F) -> F:
     """Compile a function lazily, cached on disk where possible, without the GIL."""
-    compiled: F = numba.njit(cache=_CACHE, nogil=True, fastmath=FASTMATH, error_model="numpy")(
-        function
-    )
+    compiled: F = _njit(
+        cache=_CACHE,
+        nogil=True,
+        fastmath=FASTMATH,
+        error_model="numpy",
+        no_cfunc_wrapper=True,
+    )(function)
     return compiled
 
 
@@ -77,15 +88,31 @@ def direct(function: F) -> F:
     return cast(F, first)
 
 
+def called(function: F) -> F:
+    """Compile a kernel that others call by address, and only by that (see `address_of`)."""
+    compiled: F = _njit(cache=_CACHE, fastmath=FASTMATH, error_model="numpy", **_FROM_KERNELS)(
+        function
+    )
+    return compiled
+
+
 def uncached(function: F) -> F:
-    """Compile a helper of its own; it is cached within the kernels that call it."""
-    compiled: F = numba.njit(nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+    """Compile a helper of kernels, and of these only; it is cached within those that call it."""
+    compiled: F = _njit(fastmath=FASTMATH, error_model="numpy", **_FROM_KERNELS)(function)
     return compiled
 
 
 def inlined(function: F) -> F:
-    """Compile a small helper that becomes part of the kernels that call it."""
-    compiled: F = numba.njit(nogil=True, fastmath=FASTMATH, error_model="numpy", forceinline=True)(
+    """Compile a small helper that becomes part of the kernels that call it, and of these only."""
+    compiled: F = _njit(fastmath=FASTMATH, error_model="numpy", forceinline=True, **_FROM_KERNELS)(
+        function
+    )
+    return compiled
+
+
+def merged(function: F) -> F:
+    """Compile a helper as lines of the kernel that calls it, at one place."""
+    compiled: F = _njit(fastmath=FASTMATH, error_model="numpy", inline="always", **_FROM_KERNELS)(
         function
     )
     return compiled
@@ -101,45 +128,85 @@ def exact_kernel(function: F) -> F:
     The flags of a caller act on what it inlines, too: an exact kernel is called from exact kernels
     and from Python only.
     """
-    compiled: F = numba.njit(cache=_CACHE, nogil=True, error_model="numpy")(function)
+    compiled: F = _njit(cache=_CACHE, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(
+        function
+    )
     return compiled
 
 
 def exact_inlined(function: F) -> F:
-    """Compile a small helper of exact kernels."""
-    compiled: F = numba.njit(nogil=True, error_model="numpy")(function)
+    """Compile a small helper of exact kernels, which only these call."""
+    compiled: F = _njit(error_model="numpy", **_FROM_KERNELS)(function)
     return compiled
 
 
-_FUNCTIONS: dict[Callable[..., Any], Any] = {}
-_SIGNATURE = "int64(int64, int64, int64)"
+_ADDRESSES: dict[Callable[..., Any], tuple[int, Any]] = {}
 
 
-def address_of(function: Callable[..., Any]) -> int:
-    """Compile a function of three integers to one that is called by address.
+def address_of(function: Callable[..., int]) -> int:
+    """Return the address by which kernels call another one of integers (see `call2`).
 
-    That is done at its first use in the process.
+    A plain function becomes an exact kernel. It is compiled, or loaded from the cache, at its first
+    use in the process.
     """
-    compiled = _FUNCTIONS.get(function)
-    if compiled is None:
-        compiled = numba.cfunc(_SIGNATURE, cache=_CACHE, error_model="numpy")(function)
-        _FUNCTIONS[function] = compiled
-    return int(compiled.address)
+    if function not in _ADDRESSES:
+        compiled: Any = function if isinstance(function, Dispatcher) else exact_kernel(function)
+        signature = (types.int64,) * compiled.py_func.__code__.co_argcount
+        compiled.compile(signature)
+        found = compiled.overloads[signature]
+        address = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+        # What has the address lasts as long as the process.
+        _ADDRESSES[function] = int(address), compiled
+    return _ADDRESSES[function][0]
+
+
+def _call(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Call a kernel by address; what it raises is raised."""
+    taken = signature.args[1:]
+    function_type = context.call_conv.get_function_type(signature.return_type, taken)
+    function = builder.inttoptr(args[0], function_type.as_pointer())
+    status, result = context.call_conv.call_function(
+        builder, function, signature.return_type, taken, args[1:]
+    )
+    with cgutils.if_unlikely(builder, status.is_error):
+        context.call_conv.return_status_propagate(builder, status)
+    return result
+
+
+# Calling a kernel of so many integers by what `address_of` says of it. One that is called by name
+# is compiled again as part of each kernel that calls it; by address it is compiled once, and rounds
+# the same wherever it is called from.
+@intrinsic
+def call2(typingctx: Any, function: Any, first: Any, second: Any) -> Any:
+    """Call a kernel of two integers by address."""
+    return types.int64(*[types.int64] * 3), _call
 
 
 @intrinsic
-def call(typingctx: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
-    """Call a function by what `address_of` says of it.
+def call3(typingctx: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
+    """Call a kernel of three integers by address."""
+    return types.int64(*[types.int64] * 4), _call
 
-    Unlike what a kernel may inline, it rounds the same wherever it is called from.
-    """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        int64 = ir.IntType(64)
-        function_type = ir.FunctionType(int64, [int64, int64, int64])
-        return builder.call(builder.inttoptr(args[0], function_type.as_pointer()), args[1:])
+@intrinsic
+def call4(typingctx: Any, function: Any, first: Any, second: Any, third: Any, last: Any) -> Any:
+    """Call a kernel of four integers by address."""
+    return types.int64(*[types.int64] * 5), _call
 
-    return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
+
+@intrinsic
+def call6(
+    typingctx: Any,
+    function: Any,
+    first: Any,
+    second: Any,
+    third: Any,
+    fourth: Any,
+    fifth: Any,
+    last: Any,
+) -> Any:
+    """Call a kernel of six integers by address."""
+    return types.int64(*[types.int64] * 7), _call
 
 
 def _loader(word: types.Type, wide: types.Type) -> Any:
@@ -217,6 +284,28 @@ def room_for(n: int) -> Any:
         return types.int64(), codegen
 
     return room
+
+
+@intrinsic
+def allocate(typingctx: Any, n: Any) -> Any:
+    """Return the address of room for n words of 64 bits, until it is released."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words = context.nrt.allocate(builder, builder.mul(args[0], args[0].type(8)))
+        return builder.ptrtoint(words, args[0].type)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def release(typingctx: Any, address: Any) -> Any:
+    """Give back what `allocate` has given."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        context.nrt.free(builder, builder.inttoptr(args[0], cgutils.voidptr_t))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
 
 
 @inlined

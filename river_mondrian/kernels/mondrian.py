@@ -29,6 +29,7 @@ from .bits import add_class
 from .blocks import add_to_leaf, inherit, is_paused, keeps_points, pair_pauses, tally, wakes
 from .boxes import BATCH, distance_outside, extend_box, extend_box_by, gap, room_of_batch
 from .layout import (
+    ARRIVE,
     BOX,
     CELL,
     CELL_TIME,
@@ -41,6 +42,7 @@ from .layout import (
     DIM,
     DIM_CAPACITY,
     EMPTY,
+    EXTEND,
     HAS_MISSING,
     HIDE_LIMIT,
     LEFT,
@@ -64,6 +66,7 @@ from .layout import (
     RIGHT,
     ROOT,
     ROW_CAPACITY,
+    SAMPLE_BLOCK,
     SETTLED,
     TARGETS,
     UNKNOWN,
@@ -75,17 +78,23 @@ from .layout import (
     WALK_TAU,
 )
 from .memory import (
+    allocate,
+    call2,
+    call4,
+    called,
     f32,
     f64,
     i32,
     i64,
     inlined,
     kernel,
+    merged,
     prefetch,
     put_f32,
     put_f64,
     put_i32,
     put_i64,
+    release,
     room_for,
 )
 from .random import exponential, exponential_before, uniform
@@ -97,6 +106,9 @@ FULL = 1
 
 # WALK_REF of a walk that has not begun.
 START = -(2**62)
+
+# More cuts than any block has.
+ALL = 2**62
 
 # Trees that a kernel walks in lock-step, so that one tree's cache misses overlap another's.
 LANES = 16
@@ -164,12 +176,13 @@ def new_leaf(forest: int, tree: int) -> int:
 @inlined
 def distance_to(forest: int, tree: int, ref: int, x: int) -> float:
     """Return how far `x` lies outside the box of a reference."""
-    n_dims = i64(forest, N_DIMS)
     if ref < 0:
-        place = values_at(forest, tree, ~ref)
-        return distance_outside(x, place, place, n_dims)
-    node = node_at(forest, tree, ref)
-    return distance_outside(x, lower_of(forest, node), upper_of(forest, node), n_dims)
+        # A point is both sides of its box.
+        lower = upper = values_at(forest, tree, ~ref)
+    else:
+        node = node_at(forest, tree, ref)
+        lower, upper = lower_of(forest, node), upper_of(forest, node)
+    return distance_outside(x, lower, upper, i64(forest, N_DIMS))
 
 
 @kernel
@@ -309,17 +322,8 @@ def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, ta
             n_left += 1 if goes_left else 0
         p = following
     n_right = n_points - n_missing - n_left
-    left = side_of_cut(forest, t, left_chain, n_left, n_missing)
-    right = side_of_cut(forest, t, right_chain, n_right, n_missing)
-    while missing != NONE:
-        following = i32(link_at(forest, missing, t), 0)
-        side = nearer_side(forest, tree, left, right, values_at(forest, tree, missing))
-        put_point(forest, t, node_at(forest, tree, left if side == LEFT else right), missing)
-        missing = following
 
     clear_head(forest, node)
-    put_i32(node, LEFT, left)
-    put_i32(node, RIGHT, right)
     put_i32(node, DIM, dim)
     put_i32(node, COUNT, n_points)
     put_f32(node, CUT, cut)
@@ -327,6 +331,16 @@ def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, ta
     if i64(forest, N_WORDS) == 0:
         put_f64(time_at(node), 0, tau + time)
         put_f64(time_at(node), 1, UNKNOWN)
+    # In loops, since what they call is long.
+    for s in range(2):
+        chain, n = (left_chain, n_left) if s == 0 else (right_chain, n_right)
+        put_i32(node, LEFT + s, side_of_cut(forest, t, chain, n, n_missing))
+    left, right = i32(node, LEFT), i32(node, RIGHT)
+    while missing != NONE:
+        following = i32(link_at(forest, missing, t), 0)
+        side = nearer_side(forest, tree, left, right, values_at(forest, tree, missing))
+        put_point(forest, t, node_at(forest, tree, left if side == LEFT else right), missing)
+        missing = following
     for s in range(2):
         child = i32(node, LEFT + s)
         inherit(forest, tree, node, s, child)
@@ -335,7 +349,7 @@ def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, ta
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 
 
-@kernel
+@merged
 def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
@@ -362,20 +376,24 @@ def split_leaf(forest: int, t: int, j: int, tau: float) -> float:
     return time
 
 
-@kernel
-def sample_block(forest: int, t: int, j: int, tau: float) -> None:
-    """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause)."""
+@called
+def sample_block(forest: int, t: int, j: int, most: int) -> int:
+    """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause).
+
+    The leaf's parent was WALK_TAU after the root. At most the first `most` cuts are sampled.
+    Returns 0. Called by address.
+    """
     tree = tree_at(forest, t)
-    size = i32(node_at(forest, tree, j), COUNT) + 1
-    waiting = np.empty(size, np.int64)
-    waiting_tau = np.empty(size, np.float64)
-    waiting[0] = j
-    waiting_tau[0] = tau
+    # The leaves that wait, each with the time of its parent.
+    waiting: int = allocate(2 * (np.int64(i32(node_at(forest, tree, j), COUNT)) + 1))
+    put_i64(waiting, 0, j)
+    put_f64(waiting, 1, f64(tree, WALK_TAU))
     n_waiting = 1
-    while n_waiting > 0:
+    while n_waiting > 0 and most > 0:
+        most -= 1
         n_waiting -= 1
-        j = waiting[n_waiting]
-        tau = waiting_tau[n_waiting]
+        j = i64(waiting, 2 * n_waiting)
+        tau = f64(waiting, 2 * n_waiting + 1)
         time = split_leaf(forest, t, j, tau)
         if time == math.inf:
             continue
@@ -387,9 +405,11 @@ def sample_block(forest: int, t: int, j: int, tau: float) -> None:
                 if i32(child_node, DIM) == MIXED or i32(child_node, COUNT) > i64(
                     forest, HIDE_LIMIT
                 ):
-                    waiting[n_waiting] = child
-                    waiting_tau[n_waiting] = tau + time
+                    put_i64(waiting, 2 * n_waiting, child)
+                    put_f64(waiting, 2 * n_waiting + 1, tau + time)
                     n_waiting += 1
+    release(waiting)
+    return 0
 
 
 @kernel
@@ -462,7 +482,7 @@ def insert_parent(forest: int, t: int, ref: int, p: int, time: float, rate: floa
     put_i64(tree, N_SPLITS, i64(tree, N_SPLITS) + 1)
 
 
-@kernel
+@merged
 def visit_point(forest: int, t: int, q: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf that holds the single point `q`."""
     tree = tree_at(forest, t)
@@ -493,7 +513,7 @@ def visit_point(forest: int, t: int, q: int, p: int) -> int:
     return DONE
 
 
-@kernel
+@merged
 def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     """Extend a tree by point `p` at a leaf's row (Algorithm 10 where it is paused, else 4)."""
     tree = tree_at(forest, t)
@@ -511,10 +531,9 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
                 put_i64(tree, NEED_ROWS, need)
                 return FULL
         put_point(forest, t, node, p)
-        if unpauses:
-            sample_block(forest, t, ref, tau)
-        elif count >= limit:
-            split_leaf(forest, t, ref, tau)
+        if unpauses or count >= limit:
+            most = np.int64(ALL if unpauses else 1)
+            call4(i64(forest, SAMPLE_BLOCK), forest, t, ref, most)
         return DONE
 
     if may_split:
@@ -533,12 +552,12 @@ def visit_leaf(forest: int, t: int, ref: int, p: int) -> int:
     return DONE
 
 
-@kernel
+@called
 def arrive(forest: int, t: int) -> int:
     """Extend a tree by the walk's point where the walk ends: at nothing, a point or a leaf's row.
 
     Returns DONE, or FULL where the tree first needs room for `NEED_ROWS` more rows; nothing has
-    changed then and the call can be repeated.
+    changed then and the call can be repeated. Called by address.
     """
     tree = tree_at(forest, t)
     ref = i64(tree, WALK_REF)
@@ -613,7 +632,7 @@ def extend(forest: int, first: int, last: int, lanes: int) -> int:
                 node = i64(lane, LANE_NODE)
                 dim = i32(node, DIM) if node != 0 else -1
                 if dim < 0:
-                    if arrive(forest, t) == FULL:
+                    if call2(i64(forest, ARRIVE), forest, t) == FULL:
                         return t
                 else:
                     point = i64(lane, LANE_POINT)
@@ -690,8 +709,7 @@ def learn(forest: int, values: int, point: int) -> int:
     if bad >= 0:
         return -2 - bad
     set_walks(forest, point, point + 1)
-    # Plain numbers would be types of their own, and a second compilation.
-    return extend(forest, np.int64(0), i64(forest, N_TREES), np.int64(LANES))
+    return call4(i64(forest, EXTEND), forest, np.int64(0), i64(forest, N_TREES), np.int64(LANES))
 
 
 @kernel
@@ -714,4 +732,5 @@ def build(forest: int, n_points: int) -> None:
         put_i64(tree, ROOT, root)
         node = node_at(forest, tree, root)
         if n_points > i64(forest, HIDE_LIMIT) or not is_paused(forest, node):
-            sample_block(forest, t, root, 0.0)
+            put_f64(tree, WALK_TAU, 0.0)
+            call4(i64(forest, SAMPLE_BLOCK), forest, t, root, np.int64(ALL))

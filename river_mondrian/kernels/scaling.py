@@ -21,19 +21,36 @@ from .layout import (
     N_VALUES,
     SCALING,
 )
-from .memory import FARTHEST, LARGEST, f32, f64, i64, inlined, kernel, put_f32, put_f64, put_i64
+from .memory import (
+    FARTHEST,
+    LARGEST,
+    call2,
+    call3,
+    called,
+    f32,
+    f64,
+    i64,
+    inlined,
+    kernel,
+    put_f32,
+    put_f64,
+    put_i64,
+)
 
 # Words of a lift's record: how many sets of directions there are, whether each direction has an
 # input at all, and the addresses of the coefficients, shape (sets, inputs, directions), of the
-# number, mean, least and largest of each input's values so far, shape (inputs, 4), and of room for
-# a sample's scaled inputs and a set's lifted values.
+# number, mean, least and largest of each input's values so far, shape (inputs, 4), of room for a
+# sample's scaled inputs and a set's lifted values, and of the two kernels that are compiled only
+# where there are directions.
 N_SETS = 0
 WHOLE = 1
 COEFFICIENTS = 2
 MOMENTS = 3
 INPUTS = 4
 LIFTED = 5
-N_LIFT = 6
+LIFT_INTO = 6
+ADD_TO_MOMENTS = 7
+N_LIFT = 8
 MOMENTS_WIDTH = 4
 
 
@@ -55,9 +72,12 @@ def has_input(coefficients: int, values: int, n_inputs: int, n_dims: int, r: int
     return False
 
 
-@inlined
+@called
 def lift_into(forest: int, target: int, values: int) -> int:
-    """Scale float64 values and lift them by all sets; returns as `scale_into` does."""
+    """Scale float64 values and lift them by all sets; returns as `scale_into` does.
+
+    Called by address.
+    """
     lift = i64(forest, LIFT)
     inputs, lifted, moments = i64(lift, INPUTS), i64(lift, LIFTED), i64(lift, MOMENTS)
     n_inputs, n_dims = i64(forest, N_INPUTS), i64(forest, N_DIMS)
@@ -92,9 +112,12 @@ def lift_into(forest: int, target: int, values: int) -> int:
     return bad
 
 
-@inlined
-def add_to_moments(forest: int, values: int) -> None:
-    """Let a learned sample's inputs, just scaled, join the moments."""
+@called
+def add_to_moments(forest: int, values: int) -> int:
+    """Let a learned sample's inputs, just scaled, join the moments; returns 0.
+
+    Called by address.
+    """
     lift = i64(forest, LIFT)
     inputs = i64(lift, INPUTS)
     for d in range(i64(forest, N_INPUTS)):
@@ -106,6 +129,7 @@ def add_to_moments(forest: int, values: int) -> None:
             put_f64(own, 1, f64(own, 1) + (v - f64(own, 1)) / n)
             put_f64(own, 2, v if n == 1.0 else min(f64(own, 2), v))
             put_f64(own, 3, v if n == 1.0 else max(f64(own, 3), v))
+    return 0
 
 
 @inlined
@@ -114,8 +138,9 @@ def scale_into(forest: int, target: int, values: int) -> int:
 
     Scaled values end at `FARTHEST`. Dimensions for which there is only room are missing.
     """
-    if i64(forest, LIFT) != 0:
-        return lift_into(forest, target, values)
+    lift = i64(forest, LIFT)
+    if lift != 0:
+        return call3(i64(lift, LIFT_INTO), forest, target, values)
     bad = -1
     n_dims = i64(forest, N_DIMS)
     capacity = i64(forest, DIM_CAPACITY)
@@ -184,8 +209,9 @@ def store_values(forest: int, values: int, point: int) -> int:
     if bad < 0:
         if has_missing(forest, x):
             put_i64(forest, HAS_MISSING, 1)
-        if i64(forest, LIFT) != 0:
-            add_to_moments(forest, values)
+        lift = i64(forest, LIFT)
+        if lift != 0:
+            call2(i64(lift, ADD_TO_MOMENTS), forest, values)
     return bad
 
 

@@ -1,14 +1,13 @@
 """Walks of samples down trees: what a prediction needs of the geometry, whatever the posterior.
 
 A walk notes at each node how far the sample lies outside its box and with what probability it
-has not branched off by then (Equations 5 and 6). At the leaf a function of the posterior's module,
-`collect(forest, t, lane, out)`, makes its prediction from the path.
+has not branched off by then (Equations 5 and 6). At the leaf a kernel of the posterior's module,
+`collect(forest, t, lane, out)`, makes its prediction from the path. Both are called by address.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -36,15 +35,18 @@ from .layout import (
     SPLIT_PURE,
 )
 from .memory import (
+    allocate,
+    call4,
+    called,
     f32,
     f64,
     i32,
     i64,
     inlined,
-    kernel,
     prefetch,
     put_f64,
     put_i64,
+    release,
     room_for,
     uncached,
 )
@@ -84,6 +86,17 @@ room_of_lanes = room_for(LANES)
 # A branch of a walk with a missing value is followed while its weight is at least this.
 LEAST_WEIGHT = 0.02
 
+# What a branch that waits needs: its reference, the depth and the time of its parent, its weight.
+BRANCH_REF = 0
+BRANCH_DEPTH = 1
+BRANCH_TAU = 2
+BRANCH_REACH = 3
+BRANCH_WORDS = 4
+BRANCH_BYTES = 8 * BRANCH_WORDS
+MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
+
+room_of_branches = room_for(BRANCH_WORDS * MOST_BRANCHES)
+
 
 @inlined
 def start(forest: int, tree: int, x: int, lane: int) -> None:
@@ -121,11 +134,12 @@ def step(forest: int, shape: tuple[int, int, int, int, int, float], lane: int) -
     eta = distance_outside(i64(lane, SAMPLE), lower, upper, n_dims)
     tau = f64(lane, TAU)
     horizon = end - tau
+    classes = node + 4 * CLASSES
     # One class below and blocks pause: what hangs below is hidden.
     if (
         is_row
         and i32(node, DIM) >= 0
-        and not (pauses == 1 and n_classes_in(node, CLASSES, CLASSES + words, words) == 1)
+        and not (pauses == 1 and n_classes_in(classes, classes + 4 * words, words) == 1)
         and f32(node, DELTA) < horizon
     ):
         span = f32(node, DELTA)
@@ -163,23 +177,15 @@ def descend(forest: int, tree: int, lane: int, ref: int) -> None:
 
 
 @inlined
-def address_of(array: np.ndarray) -> int:
-    """Return an array's address as the signed integer that kernels compute with."""
-    return np.int64(array.ctypes.data)
-
-
-@inlined
-def longer(path: np.ndarray) -> np.ndarray:
-    """Double the room for a path, shape (entries, ENTRY_WIDTH), and keep what is there."""
-    depth, width = path.shape
-    more = np.empty((2 * depth, width), np.float64)
-    for j in range(depth):
-        for k in range(width):
-            more[j, k] = path[j, k]
+def longer(path: int, entries: int) -> int:
+    """Return the address of twice the room for a path, with what is there."""
+    more: int = allocate(np.int64(2 * entries * ENTRY_WIDTH))
+    for k in range(entries * ENTRY_WIDTH):
+        put_i64(more, k, i64(path, k))
     return more
 
 
-@kernel
+@uncached
 def walk(
     forest: int, rows: int, tree: int, tree_step: int, lanes: int, paths: int, active: int
 ) -> int:
@@ -226,125 +232,106 @@ def left_share(forest: int, tree: int, node: int, x: int) -> float:
     return n_left / (n_left + count_of(forest, tree, right))
 
 
-def walk_of_rows(
-    collect: Callable[[int, int, int, int], None],
-) -> Callable[[int, int, int, int, int], None]:
-    """Compile the walk of rows down all trees, with a posterior's `collect` at each end.
+@called
+def predict_rows(forest: int, rows: int, n: int, out: int, width: int, collect: int) -> int:
+    """Let the trees add their predictions for `n` scaled rows to `out`, shape (n, width).
 
-    A function that takes `collect` as an argument could not be cached by numba.
+    At the end of each walk the kernel at the address `collect` makes the prediction. Returns 0.
+
+    Trees are outermost, so that a batch goes through one tree while that is in the cache; a
+    single row walks several trees in lock-step. Both add the trees' parts in the same order. A
+    row with missing values walks alone: at a cut on such a value both sides are followed, each
+    with its share of the weight; a side whose weight falls below `LEAST_WEIGHT` gives it to the
+    other. So does one, from there on, for whose path a lane has no room.
     """
-
-    @uncached
-    def predict_alone(forest: int, row: int, t: int, out: int) -> None:
-        """Predict a row, which may have missing values, by one tree with a path of any length.
-
-        At a cut on a missing value both sides are followed, each with its share of the weight; a
-        side whose weight falls below `LEAST_WEIGHT` gives it to the other.
-        """
-        path = np.empty((FIRST_DEPTH, ENTRY_WIDTH), np.float64)
-        tree = tree_at(forest, t)
-        x = row + i64(tree, OFFSET)
-        lane = address_of(path)
-        shape = shape_of(forest)
-        most = int(1.0 / LEAST_WEIGHT) + 2
-        waiting_ref = np.empty(most, np.int64)
-        waiting_depth = np.empty(most, np.int64)
-        waiting_tau = np.empty(most, np.float64)
-        waiting_reach = np.empty(most, np.float64)
-        start(forest, tree, x, lane)
-        n_waiting = 0
-        while True:
-            while True:
-                node = step(forest, shape, lane)
-                if node == 0:
-                    break
-                depth = i64(lane, DEPTH)
-                if depth + 2 >= path.shape[0]:
-                    path = longer(path)
-                    lane = address_of(path)
-                v = f32(x, i32(node, DIM))
-                share = 1.0 if v <= f32(node, CUT) else 0.0
-                if v != v:
-                    share = left_share(forest, tree, node, x)
-                side = LEFT if share >= 0.5 else RIGHT
-                share = min(share, 1.0 - share)
-                reach = f64(lane, REACH)
-                if share > 0.0 and reach * share >= LEAST_WEIGHT and n_waiting < most:
-                    waiting_ref[n_waiting] = i32(node, LEFT + RIGHT - side)
-                    waiting_depth[n_waiting] = depth
-                    waiting_tau[n_waiting] = f64(lane, TAU)
-                    waiting_reach[n_waiting] = reach * share
-                    n_waiting += 1
-                    put_f64(lane, REACH, reach * (1.0 - share))
-                descend(forest, tree, lane, i32(node, side))
-            collect(forest, t, lane, out)
-            if n_waiting == 0:
-                return
-            n_waiting -= 1
-            depth = waiting_depth[n_waiting]
-            # The part of the path that has been walked has had its branches counted.
-            for i in range(1, depth + 1):
-                put_f64(lane + ENTRY_BYTES * i, REACH, 0.0)
-                put_f64(lane + ENTRY_BYTES * i, ABOVE, 0.0)
-            put_i64(lane, DEPTH, depth)
-            put_f64(lane, TAU, waiting_tau[n_waiting])
-            put_f64(lane, REACH, waiting_reach[n_waiting])
-            put_f64(lane, ABOVE, 0.0)
-            descend(forest, tree, lane, waiting_ref[n_waiting])
-
-    @uncached
-    def predict_lanes(
-        forest: int, row: int, t: int, by_tree: int, lanes: int, paths: int, out: int, width: int
-    ) -> None:
-        """Predict a row by the next `lanes` trees (`by_tree` 1), or as many rows by one tree."""
-        active = room_of_lanes()
-        n_long = walk(forest, row, t, by_tree, lanes, paths, active)
-        is_long = 0
-        row_bytes = 4 * i64(forest, N_VALUES)
+    n_trees = i64(forest, N_TREES)
+    row_bytes = 4 * i64(forest, N_VALUES)
+    shape = shape_of(forest)
+    paths, active, branches = room_of_paths(), room_of_lanes(), room_of_branches()
+    # Plain numbers would be types of their own, and more compilations.
+    by_tree, lacking = np.int64(0), np.int64(0)
+    if n == 1 and not has_missing(forest, rows):
+        by_tree = np.int64(1)
+    else:
+        lacking = allocate(n)
+        for r in range(n):
+            put_i64(lacking, r, has_missing(forest, rows + row_bytes * r))
+    t, r = np.int64(0), np.int64(0)
+    while t < n_trees:
+        row = rows + row_bytes * r
+        lanes, n_alone = np.int64(0), np.int64(1)
+        if by_tree == 1:
+            lanes = min(np.int64(LANES), n_trees - t)
+        else:
+            while lanes < LANES and r + lanes < n and i64(lacking, r + lanes) == 0:
+                lanes += 1
+        if lanes > 0:
+            n_alone = walk(forest, row, t, by_tree, lanes, paths, active)
+        else:
+            tree = tree_at(forest, t)
+            start(forest, tree, row + i64(tree, OFFSET), paths)
+            put_i64(active, 0, paths)
+            lanes = np.int64(1)
+        n_walked = 0
         for i in range(lanes):
             lane = paths + i * LANE_BYTES
-            own_tree, own_row = t + i * by_tree, i * (1 - by_tree)
-            own_out = out + 8 * width * own_row
-            if is_long < n_long and i64(active, is_long) == lane:
-                predict_alone(forest, row + row_bytes * own_row, own_tree, own_out)
-                is_long += 1
-            else:
-                collect(forest, own_tree, lane, own_out)
-
-    @uncached
-    def predict_rows(forest: int, rows: int, n: int, out: int, width: int) -> None:
-        """Let the trees add their predictions for `n` scaled rows to `out`, shape (n, width).
-
-        Trees are outermost, so that a batch goes through one tree while that is in the cache; a
-        single row walks several trees in lock-step. Both add the trees' parts in the same order.
-        """
-        n_trees = i64(forest, N_TREES)
-        row_bytes = 4 * i64(forest, N_VALUES)
-        paths = room_of_paths()
-        # Plain numbers would be types of their own, and more compilations.
-        by_tree, by_row = np.int64(1), np.int64(0)
-        if n == 1 and not has_missing(forest, rows):
-            for t in range(0, n_trees, LANES):
-                lanes = min(LANES, n_trees - t)
-                predict_lanes(forest, rows, t, by_tree, lanes, paths, out, width)
-            return
-        complete = np.empty(n, np.bool_)
-        for r in range(n):
-            complete[r] = not has_missing(forest, rows + row_bytes * r)
-        for t in range(n_trees):
-            r = 0
-            while r < n:
-                x = rows + row_bytes * r
-                own_out = out + 8 * width * r
-                if not complete[r]:
-                    predict_alone(forest, x, t, own_out)
-                    r += 1
+            own_tree = t + i * by_tree
+            own_out = out + 8 * width * (r + i * (1 - by_tree))
+            alone = n_walked < n_alone and i64(active, n_walked) == lane
+            n_walked += alone
+            entries = np.int64(FIRST_DEPTH)
+            n_waiting = 0
+            while True:
+                node = step(forest, shape, lane) if alone else 0
+                if node != 0:
+                    if i64(lane, DEPTH) + 2 >= entries:
+                        path = longer(lane, entries)
+                        if entries > FIRST_DEPTH:
+                            release(lane)
+                        lane = path
+                        entries *= 2
+                    x, tree = i64(lane, SAMPLE), i64(lane, TREE)
+                    v = f32(x, i32(node, DIM))
+                    share = 1.0 if v <= f32(node, CUT) else 0.0
+                    if v != v:
+                        share = left_share(forest, tree, node, x)
+                    side = LEFT if share >= 0.5 else RIGHT
+                    share = min(share, 1.0 - share)
+                    reach = f64(lane, REACH)
+                    if reach * share >= LEAST_WEIGHT and n_waiting < MOST_BRANCHES:
+                        branch = branches + BRANCH_BYTES * n_waiting
+                        put_i64(branch, BRANCH_REF, i32(node, LEFT + RIGHT - side))
+                        put_i64(branch, BRANCH_DEPTH, i64(lane, DEPTH))
+                        put_f64(branch, BRANCH_TAU, f64(lane, TAU))
+                        put_f64(branch, BRANCH_REACH, reach * share)
+                        n_waiting += 1
+                        put_f64(lane, REACH, reach * (1.0 - share))
+                    descend(forest, tree, lane, i32(node, side))
                     continue
-                lanes = 1
-                while lanes < LANES and r + lanes < n and complete[r + lanes]:
-                    lanes += 1
-                predict_lanes(forest, x, t, by_row, lanes, paths, own_out, width)
-                r += lanes
-
-    compiled: Callable[[int, int, int, int, int], None] = predict_rows
-    return compiled
+                call4(collect, forest, own_tree, lane, own_out)
+                if n_waiting == 0:
+                    break
+                n_waiting -= 1
+                branch = branches + BRANCH_BYTES * n_waiting
+                depth = i64(branch, BRANCH_DEPTH)
+                # The part of the path that has been walked has had its branches counted.
+                for j in range(1, depth + 1):
+                    put_f64(lane + ENTRY_BYTES * j, REACH, 0.0)
+                    put_f64(lane + ENTRY_BYTES * j, ABOVE, 0.0)
+                put_i64(lane, DEPTH, depth)
+                put_f64(lane, TAU, f64(branch, BRANCH_TAU))
+                put_f64(lane, REACH, f64(branch, BRANCH_REACH))
+                put_f64(lane, ABOVE, 0.0)
+                descend(forest, i64(lane, TREE), lane, i64(branch, BRANCH_REF))
+            if entries > FIRST_DEPTH:
+                release(lane)
+        if by_tree == 1:
+            t += lanes
+            continue
+        r += lanes
+        if r == n:
+            r = np.int64(0)
+            t += 1
+    if lacking != 0:
+        release(lacking)
+    return 0
