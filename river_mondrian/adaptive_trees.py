@@ -249,7 +249,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
             return said
         while (t := adaptive.store(self.address, self.values_address, label, point)) != at.NONE:
             self._reserve_rows(t, GROWTH, GROWTH)
-        self._link()
+        if not self.linked:
+            self._link()
         self._extend(0, len(self.trees), mondrian.LANES)
         self.n_samples = n + 1
         self.n_points = max(self.n_points, point + 1)
