@@ -115,6 +115,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
             "address",
             "values_address",
             "row_address",
+            "linked",
         }
     )
     # Kind of node that `read` gives.
@@ -134,6 +135,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
         self.n_points = 0
         self.n_samples = 0
+        # Whether kernels have the addresses of those that they call.
+        self.linked = False
         self.scale = partitions.scale
         self.full = False
         self.bounded = max_nodes is not None
@@ -210,9 +213,10 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
         That is done when the first tree is extended, since it is when they are compiled.
         """
-        if self.shared[at.EXTEND] == 0:
+        if not self.linked:
             for place, kernel in self._CALLED.items():
                 self.shared[place] = kernel_address(kernel)
+            self.linked = True
 
     def _reserve_rows(self, t: int, n: int, n_counts: int = 1) -> None:
         """Make room for `n` more rows, and for `n_counts` of counts, in a tree."""
@@ -255,6 +259,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.trees, self.shared = self.trees.copy(), self.shared.copy()
         for name in ("nodes", "counts", "points"):
             setattr(self, name, Arena.unpack(state[name]))
+        self.linked = False
         self._finish()
         if self.n_samples:
             self._link()
@@ -335,7 +340,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         if self.n_points >= self.point_capacity:
             self._reserve_points(self.n_points + 1)
         rebuilds = self.warm_up is not None and self._doubles()
-        if not rebuilds:
+        if not rebuilds and not self.linked:
             self._link()
         return rebuilds
 

@@ -277,12 +277,14 @@ def predict_rows(forest: int, rows: int, n: int, out: int, width: int, collect: 
             lane = paths + i * LANE_BYTES
             own_tree = t + i * by_tree
             own_out = out + 8 * width * (r + i * (1 - by_tree))
-            alone = n_walked < n_alone and i64(active, n_walked) == lane
-            n_walked += alone
+            if n_walked == n_alone or i64(active, n_walked) != lane:
+                call4(collect, forest, own_tree, lane, own_out)
+                continue
+            n_walked += 1
             entries = np.int64(FIRST_DEPTH)
             n_waiting = 0
             while True:
-                node = step(forest, shape, lane) if alone else 0
+                node = step(forest, shape, lane)
                 if node != 0:
                     if i64(lane, DEPTH) + 2 >= entries:
                         path = longer(lane, entries)
