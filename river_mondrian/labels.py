@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class LabelTrees(ClassTrees[LabelNode]):
 
     _NODE = LabelNode
     _POINT_WORDS: ClassVar[int] = 1
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "out_address"}
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out"}
 
     def __init__(
         self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
@@ -59,11 +59,38 @@ class LabelTrees(ClassTrees[LabelNode]):
 
     def _finish(self) -> None:
         super()._finish()
+        self.shared[at.VALUES] = self.values_address
+        self.shared[at.ROW] = self.row_address
         self._make_out()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state["shared"][[at.VALUES, at.ROW, at.OUT]] = 0
+        return state
+
+    # The kernel counts: that is quicker than to tell it and to count here.
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        return int(self.shared[at.N_SAMPLES])
+
+    @n_samples.setter
+    def n_samples(self, n: int) -> None:
+        self.shared[at.N_SAMPLES] = n
+
+    @property
+    def n_points(self) -> int:
+        """Number of samples stored."""
+        return int(self.shared[at.N_POINTS])
+
+    @n_points.setter
+    def n_points(self, n: int) -> None:
+        self.shared[at.N_POINTS] = n
 
     def _make_out(self) -> None:
         self.out = np.empty(int(self.shared[at.N_CLASSES]))
-        self.out_address = address_of(self.out)
+        self.shared[at.OUT] = address_of(self.out)
 
     @property
     def nbytes(self) -> int:
@@ -109,16 +136,14 @@ class LabelTrees(ClassTrees[LabelNode]):
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        point = self.n_points
-        if (point >= self.point_capacity or self.warm_up is not None) and self._make_room():
-            hnsp.put_label(self.address, label, point)
-            return self._learn_by_rebuilding()
-        said = hnsp.learn_one(self.address, self.values_address, label, point)
+        said: int = hnsp.learn_one(self.address, label)
+        if said == hnsp.WAITS:
+            if self._make_room():
+                hnsp.put_label(self.address, label, self.n_points)
+                return self._learn_by_rebuilding()
+            said = hnsp.learn_one(self.address, label)
         if said != -1 or self.bounded:
             return self._complete(said)
-        # What `_complete` comes to nearly always.
-        self.n_samples += 1
-        self.n_points = point + 1
         return -1
 
     def learn_rows(
@@ -135,9 +160,7 @@ class LabelTrees(ClassTrees[LabelNode]):
 
     def predict(self) -> int:
         """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
-        said: int = hnsp.predict(
-            self.address, self.values_address, self.row_address, self.out_address
-        )
+        said: int = hnsp.predict(self.address)
         return said
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:

@@ -20,20 +20,33 @@ from .layout import (
     DIM,
     GAMMA,
     LEFT,
+    MAX_SPLITS,
     N_CLASSES,
+    N_POINTS,
+    N_SAMPLES,
     N_TREES,
     N_VALUES,
     N_WORDS,
     NONE,
+    OUT,
+    POINT_CAPACITY,
     RIGHT,
+    ROW,
+    UNLIMITED,
+    VALUES,
+    WARM_UP,
 )
-from .memory import direct, f64, i32, i64, inlined, kernel, put_f64, put_i32
+from .memory import direct, f64, i32, i64, inlined, kernel, put_f64, put_i32, put_i64
 from .mondrian import learn
 from .scaling import scale_into
 from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS, walk_of_rows
 
 # Weight that no sum in float64 would notice.
 NOTHING = 1e-17
+
+# What learning says where it has not begun: there is no room for a point, or the ranges are to be
+# refreshed.
+WAITS = -(2**62)
 
 
 @kernel
@@ -43,10 +56,22 @@ def put_label(forest: int, label: int, point: int) -> None:
 
 
 @direct
-def learn_one(forest: int, values: int, label: int, point: int) -> int:
-    """Store one sample as `point` and extend every tree by it; returns as `mondrian.learn` does."""
+def learn_one(forest: int, label: int) -> int:
+    """Store the sample in `VALUES` as the next point and extend every tree by it.
+
+    Returns WAITS or as `mondrian.learn` does. If that is -1 and the trees have no limit, the sample
+    has been counted.
+    """
+    point = i64(forest, N_POINTS)
+    n = i64(forest, N_SAMPLES) + 1
+    if point >= i64(forest, POINT_CAPACITY) or (i64(forest, WARM_UP) != 0 and n & (n - 1) == 0):
+        return WAITS
     put_label(forest, label, point)
-    return learn(forest, values, point)
+    said = learn(forest, i64(forest, VALUES), point)
+    if said == -1 and i64(forest, MAX_SPLITS) == UNLIMITED:
+        put_i64(forest, N_SAMPLES, n)
+        put_i64(forest, N_POINTS, point + 1)
+    return said
 
 
 @kernel
@@ -165,12 +190,13 @@ def most_probable(out: int, n_classes: int) -> int:
 
 
 @direct
-def predict(forest: int, values: int, row: int, out: int) -> int:
-    """Scale one row of values into `row` and predict it into `out`.
+def predict(forest: int) -> int:
+    """Predict the sample in `VALUES` into `OUT`.
 
     Returns the most probable class, or `-2 - dimension` where a value is too large.
     """
-    bad = scale_into(forest, row, values)
+    row, out = i64(forest, ROW), i64(forest, OUT)
+    bad = scale_into(forest, row, i64(forest, VALUES))
     if bad >= 0:
         return -2 - bad
     # A plain 1 would be a type of its own, and a second compilation.

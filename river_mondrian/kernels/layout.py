@@ -147,6 +147,7 @@ DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
 # last and the number of samples at that time, or -1; candidates for a cut; sums of posteriors.
+# OUT is that of the result in other forests over classes, too.
 # DISCRIMINANTS is the address of the state of the linear discriminants, STANDARDIZED that of what
 # they make of a sample.
 PATHS = 41
@@ -167,7 +168,18 @@ FIND_DENSITIES = 55
 LEARN_SCALES = 56
 DISCRIMINANTS = 57
 STANDARDIZED = 58
-FOREST_WIDTH = 59
+# Counts of samples and of stored points, where kernels keep these; addresses: of a sample's values,
+# of what trees cut of them, and of the raw values of the samples so far while the ranges may
+# change, else 0.
+N_SAMPLES = 59
+N_POINTS = 60
+VALUES = 61
+ROW = 62
+WARM_UP = 63
+FOREST_WIDTH = 64
+
+# MAX_SPLITS of trees that are cut without limit.
+UNLIMITED = 2**62
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.
