@@ -588,7 +588,7 @@ class ClassTrees(MondrianTrees[AnyNode]):
     """Mondrian trees that predict classes."""
 
     # Probabilities of the classes that were predicted last.
-    out: NDArray[np.float64]
+    out: NDArray[np.float64] | memoryview[float]
 
     @abc.abstractmethod
     def predict(self) -> int:
