@@ -52,7 +52,6 @@ class CellTrees(MondrianTrees[CellNode]):
         ends = self.trees.view(np.float64)[:, at.LIFETIME]
         self.lifetimes[:] = ends[:, None] if lifetimes is None else lifetimes
         ends[:] = self.lifetimes[:, -1]
-        self.warm_up = None
 
     def _set_up(self) -> None:
         self.shared[at.N_WORDS] = -1

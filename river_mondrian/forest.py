@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -31,7 +31,7 @@ def warmup_samples(n: int) -> list[tuple[dict[str, float], int]]:
     return [({"a": i * 37 % 101 / 101, "b": i * 53 % 103 / 103}, i % 3) for i in range(n)]
 
 
-def by_label(labels: dict[Hashable, Any], values: list[float]) -> dict[Any, float]:
+def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, float]:
     """Return a mapping from label to value, several times as fast as one made of pairs."""
     if len(values) == 2:
         (first, second), (a, b) = labels, values
@@ -295,7 +295,10 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
 
     def _predict(self, x: Mapping[Any, Any], trees: Classes) -> int:
         """Predict a sample into the trees' `out`; returns the number of the most probable label."""
-        self._features.read_into(x, trees.vector)
+        features, vector = self._features, trees.vector
+        # What `read_into` does, without its call.
+        if not features.read_known(x, vector):
+            features.write(features.read(x), vector)
         best = trees.predict()
         if best < 0:
             raise self._too_large(-2 - best, trees.vector[-2 - best])

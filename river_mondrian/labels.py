@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class LabelTrees(ClassTrees[LabelNode]):
 
     _NODE = LabelNode
     _POINT_WORDS: ClassVar[int] = 1
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "out_address"}
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out"}
 
     def __init__(
         self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
@@ -62,11 +62,35 @@ class LabelTrees(ClassTrees[LabelNode]):
         super()._finish()
         self.shared[at.PREDICT_ROWS] = kernel_address(walks.predict_rows)
         self.shared[at.COLLECT] = kernel_address(hnsp.collect)
+        self.shared[at.VALUES] = self.values_address
+        self.shared[at.ROW] = self.row_address
         self._make_out()
 
+    # The kernel counts: that is quicker than to tell it and to count here.
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        return int(self.shared[at.N_SAMPLES])
+
+    @n_samples.setter
+    def n_samples(self, n: int) -> None:
+        self.shared[at.N_SAMPLES] = n
+
+    @property
+    def n_points(self) -> int:
+        """Number of samples stored."""
+        return int(self.shared[at.N_POINTS])
+
+    @n_points.setter
+    def n_points(self, n: int) -> None:
+        self.shared[at.N_POINTS] = n
+
     def _make_out(self) -> None:
-        self.out = np.empty(int(self.shared[at.N_CLASSES]))
-        self.out_address = address_of(self.out)
+        out = np.empty(int(self.shared[at.N_CLASSES]))
+        self.shared[at.OUT] = address_of(out)
+        # A plain view is made a list of in two thirds of the time.
+        self.out = cast("memoryview[float]", out.data)
 
     @property
     def nbytes(self) -> int:
@@ -112,16 +136,14 @@ class LabelTrees(ClassTrees[LabelNode]):
 
         Returns -1, or the dimension whose value is too large; then nothing has changed.
         """
-        point = self.n_points
-        if (point >= self.point_capacity or self.warm_up is not None) and self._make_room():
-            hnsp.put_label(self.address, label, point)
-            return self._learn_by_rebuilding()
-        said = hnsp.learn_one(self.address, self.values_address, label, point)
+        said: int = hnsp.learn_one(self.address, label)
+        if said == hnsp.WAITS:
+            if self._make_room():
+                hnsp.put_label(self.address, label, self.n_points)
+                return self._learn_by_rebuilding()
+            said = hnsp.learn_one(self.address, label)
         if said != -1 or self.bounded:
             return self._complete(said)
-        # What `_complete` comes to nearly always.
-        self.n_samples += 1
-        self.n_points = point + 1
         return -1
 
     def learn_rows(
@@ -138,16 +160,14 @@ class LabelTrees(ClassTrees[LabelNode]):
 
     def predict(self) -> int:
         """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
-        said: int = hnsp.predict(
-            self.address, self.values_address, self.row_address, 1, self.out_address
-        )
+        said: int = hnsp.predict(self.address)
         return said
 
     def predict_rows(self, values: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked values; returns probabilities, shape (n, classes)."""
 
         def predict(rows: int, n: int, out: int) -> None:
-            hnsp.predict(self.address, 0, rows, n, out)
+            hnsp.predict_rows(self.address, rows, n, out)
 
         return self._predict_rows(predict, values, len(self.out), n_jobs)
 

@@ -35,10 +35,10 @@ _NOT_PICKLED = [at.NODES, at.COUNTS, at.ROW_CAPACITY, at.COUNT_CAPACITY, at.NEED
 _NOT_PICKLED += [at.WALK_REF, at.WALK_PARENT, at.WALK_SIDE, at.WALK_TAU, at.WALK_POINT, at.WALK_END]
 
 # The same among the integers that all trees share.
-_ADDRESSES = [at.SCALING, at.LIFT, at.TREES, at.POINTS, at.POINT_CAPACITY]
-_ADDRESSES += [at.SAMPLE_BLOCK, at.ARRIVE, at.EXTEND, at.PREDICT_ROWS, at.COLLECT]
-_ADDRESSES += [at.COLLECT_DENSITIES, at.FIND_DENSITIES, at.LEARN_SCALES]
-_ADDRESSES += [at.SPLIT_ALL, at.PREDICT_ANEW]
+_NOT_SHARED = [at.SCALING, at.LIFT, at.TREES, at.POINTS, at.POINT_CAPACITY, at.WARM_UP]
+_NOT_SHARED += [at.VALUES, at.ROW, at.OUT, at.SAMPLE_BLOCK, at.ARRIVE, at.EXTEND]
+_NOT_SHARED += [at.PREDICT_ROWS, at.COLLECT, at.COLLECT_DENSITIES, at.FIND_DENSITIES]
+_NOT_SHARED += [at.LEARN_SCALES, at.SPLIT_ALL, at.PREDICT_ANEW]
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -133,8 +133,6 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
-        self.n_points = 0
-        self.n_samples = 0
         # Whether kernels have the addresses of those that they call.
         self.linked = False
         self.scale = partitions.scale
@@ -150,18 +148,21 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.trees.view(np.float64)[:, at.LIFETIME] = lifetimes
         self.shared = np.zeros(at.FOREST_WIDTH, dtype=np.int64)
         self.shared[at.N_TREES] = n_trees
+        self.n_points = 0
+        self.n_samples = 0
         self.shared[at.INPUT_CAPACITY] = self.shared[at.DIM_CAPACITY] = 1
         if self.lift is not None:
             self.shared[at.N_DIMS] = self.shared[at.DIM_CAPACITY] = self.lift.n_dims
             if self.lift.n_sets > 1:
                 self.trees[:, at.OFFSET] = 4 * self.lift.n_dims * np.arange(n_trees)
         self.shared[at.COUNT_WIDTH] = 4
-        self.shared[at.MAX_SPLITS] = 2**62 if max_nodes is None else (max_nodes - 1) // 2
+        self.shared[at.MAX_SPLITS] = at.UNLIMITED if max_nodes is None else (max_nodes - 1) // 2
         self.reals = self.shared.view(np.float64)
         self.reals[at.HORIZON] = math.inf
         self._set_up()
         self.scaling = np.array([[0.0], [1.0]])
-        self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1))
+        # The raw values of the samples so far, while the ranges may change.
+        self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
         self._set_widths()
         self.nodes = Arena(n_trees, int(self.shared[at.NODE_WIDTH]), zeroed=False)
         self.points = Arena(1, int(self.shared[at.POINT_WIDTH]))
@@ -199,8 +200,21 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.shared[at.LIFT] = 0 if self.lift is None else self.lift.finish()
         self.values_address = address_of(self.values)
         self.row_address = address_of(self.rows)
+        self._reserve_warm_up(self.n_samples)
         self._reserve_points(self.n_points)
         self._reserve_all(0)
+
+    def _reserve_warm_up(self, n: int) -> None:
+        """Make room for raw values until the number of samples, which is `n`, has doubled."""
+        if self.warm_up is None:
+            self.shared[at.WARM_UP] = 0
+            return
+        n_rows = min(1 << n.bit_length(), WARM_UP)
+        if n_rows > len(self.warm_up):
+            more = np.full((n_rows, self.values.shape[1]), np.nan)
+            more[: len(self.warm_up)] = self.warm_up
+            self.warm_up = more
+        self.shared[at.WARM_UP] = address_of(self.warm_up)
 
     def _reserve_points(self, n: int) -> None:
         self.points.reserve(0, n)
@@ -246,8 +260,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         state["trees"] = self.trees.copy()
         state["trees"][:, _NOT_PICKLED] = 0
         state["shared"] = self.shared.copy()
-        state["shared"][_ADDRESSES] = 0
-        if self.warm_up is not None and self.scale:
+        state["shared"][_NOT_SHARED] = 0
+        if self.warm_up is not None:
             state["warm_up"] = self.warm_up[: self.n_samples].copy()
         state["nodes"] = self.nodes.pack(self.trees[:, at.N_ROWS].tolist())
         state["counts"] = self.counts.pack(self.trees[:, at.N_COUNTS].tolist())
@@ -365,7 +379,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.n_samples += n
         if not self.full:
             self.n_points += n
-            if self.bounded and not (self.scale and self.warm_up is not None):
+            if self.bounded and self.warm_up is None:
                 splits = self.trees[:, at.N_SPLITS]
                 self.full = bool((splits >= self.shared[at.MAX_SPLITS]).all())
 
@@ -376,18 +390,8 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
             said = mondrian.extend(self.address, first, last, lanes)
 
     def _doubles(self) -> bool:
-        """Keep a sample's raw values; tell whether the number of samples has doubled with it."""
+        """Tell whether the next sample doubles the number of samples."""
         n = self.n_samples + 1
-        if not self.scale:
-            if n >= WARM_UP:
-                self.warm_up = None
-            return False
-        assert self.warm_up is not None
-        if n > len(self.warm_up):
-            more = np.full((min(2 * n, WARM_UP), self.values.shape[1]), np.nan)
-            more[: len(self.warm_up)] = self.warm_up
-            self.warm_up = more
-        self.warm_up[n - 1] = self.vector
         return n & (n - 1) == 0
 
     def _learn_by_rebuilding(self) -> int:
@@ -395,12 +399,15 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
         Returns as `_complete` does.
         """
-        assert self.warm_up is not None
-        n = self.n_samples + 1
-        raw = address_of(self.warm_up)
         bad = scaling.too_large(self.address, self.values_address)
         if bad >= 0:
             return int(bad)
+        n = self.n_samples + 1
+        self._reserve_warm_up(n)
+        assert self.warm_up is not None
+        # Kernels keep the values of the samples between.
+        self.warm_up[n - 1] = self.vector
+        raw = address_of(self.warm_up)
         scaling.fit(self.address, raw, n, 0)
         if self.lift is not None:
             self.lift.redraw()
@@ -409,6 +416,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self._count(1)
         if n == WARM_UP:
             self.warm_up = None
+            self.shared[at.WARM_UP] = 0
         self.build()
         self._count(0)
         return -1
@@ -615,7 +623,7 @@ class ClassTrees(MondrianTrees[AnyNode]):
     """Mondrian trees that predict classes."""
 
     # Probabilities of the classes that were predicted last.
-    out: NDArray[np.float64]
+    out: NDArray[np.float64] | memoryview[float]
 
     @abc.abstractmethod
     def predict(self) -> int:

@@ -19,23 +19,49 @@ from .layout import (
     COLLECT,
     COUNT,
     DIM,
+    EXTEND,
     GAMMA,
     LEFT,
+    MAX_SPLITS,
     N_CLASSES,
+    N_POINTS,
+    N_SAMPLES,
     N_TREES,
     N_VALUES,
     N_WORDS,
     NONE,
+    OUT,
+    POINT_CAPACITY,
     PREDICT_ROWS,
     RIGHT,
+    ROW,
+    UNLIMITED,
+    VALUES,
+    WARM_UP,
 )
-from .memory import call6, called, direct, f64, i32, i64, inlined, kernel, put_f64, put_i32
+from .memory import (
+    call6,
+    called,
+    direct,
+    f64,
+    i32,
+    i64,
+    inlined,
+    kernel,
+    put_f64,
+    put_i32,
+    put_i64,
+)
 from .mondrian import learn
 from .scaling import scale_into
 from .walks import ABOVE, DEPTH, ENTRY_BYTES, ETA, REACH, REF, SPAN, STAYS
 
 # Weight that no sum in float64 would notice.
 NOTHING = 1e-17
+
+# What learning says where it has not begun: there is no room for a point, the ranges are to be
+# refreshed, or kernels do not have the addresses of those that they call.
+WAITS = -(2**62)
 
 
 @kernel
@@ -45,10 +71,23 @@ def put_label(forest: int, label: int, point: int) -> None:
 
 
 @direct
-def learn_one(forest: int, values: int, label: int, point: int) -> int:
-    """Store one sample as `point` and extend every tree by it; returns as `mondrian.learn` does."""
+def learn_one(forest: int, label: int) -> int:
+    """Store the sample in `VALUES` as the next point and extend every tree by it.
+
+    Returns WAITS or as `mondrian.learn` does. If that is -1 and the trees have no limit, the sample
+    has been counted.
+    """
+    point = i64(forest, N_POINTS)
+    n = i64(forest, N_SAMPLES) + 1
+    doubles = i64(forest, WARM_UP) != 0 and n & (n - 1) == 0
+    if doubles or point >= i64(forest, POINT_CAPACITY) or i64(forest, EXTEND) == 0:
+        return WAITS
     put_label(forest, label, point)
-    return learn(forest, values, point)
+    said = learn(forest, i64(forest, VALUES), point)
+    if said == -1 and i64(forest, MAX_SPLITS) == UNLIMITED:
+        put_i64(forest, N_SAMPLES, n)
+        put_i64(forest, N_POINTS, point + 1)
+    return said
 
 
 @kernel
@@ -153,21 +192,32 @@ def most_probable(out: int, n_classes: int) -> int:
     return best
 
 
-@direct
-def predict(forest: int, values: int, rows: int, n: int, out: int) -> int:
-    """Average the trees' predictions for `n` scaled rows into `out`, shape (n, classes).
-
-    If there are `values`, they are scaled into the only row first. Returns the first row's most
-    probable class, or `-2 - dimension` where a value is too large.
-    """
-    if values != 0:
-        bad = scale_into(forest, rows, values)
-        if bad >= 0:
-            return -2 - bad
+@inlined
+def average(forest: int, rows: int, n: int, out: int) -> None:
+    """Average the trees' predictions for `n` scaled rows into `out`, shape (n, classes)."""
     n_classes = i64(forest, N_CLASSES)
     for k in range(n * n_classes):
         put_f64(out, k, 0.0)
     call6(i64(forest, PREDICT_ROWS), forest, rows, n, out, n_classes, i64(forest, COLLECT))
     for k in range(n * n_classes):
         put_f64(out, k, f64(out, k) / i64(forest, N_TREES))
-    return most_probable(out, n_classes)
+
+
+@kernel
+def predict_rows(forest: int, rows: int, n: int, out: int) -> None:
+    """Predict scaled rows, as `average` does."""
+    average(forest, rows, n, out)
+
+
+@direct
+def predict(forest: int) -> int:
+    """Predict the sample in `VALUES` into `OUT`.
+
+    Returns the most probable class, or `-2 - dimension` where a value is too large.
+    """
+    row, out = i64(forest, ROW), i64(forest, OUT)
+    bad = scale_into(forest, row, i64(forest, VALUES))
+    if bad >= 0:
+        return -2 - bad
+    average(forest, row, np.int64(1), out)
+    return most_probable(out, i64(forest, N_CLASSES))

@@ -148,6 +148,7 @@ DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
 # the posteriors say, the mixture's state and what is between, the result, the values predicted
 # last and whether the trees are what they were then; candidates for a cut; sums of posteriors.
+# OUT is that of the result in other forests over classes, too.
 # DISCRIMINANTS is the address of the state of the linear discriminants, STANDARDIZED that of what
 # they make of a sample. SPLIT_ALL and PREDICT_ANEW are kernels', which are called by address. Of
 # the tree that is being built there are what may be spent on it now, the number of the sample that
@@ -181,7 +182,18 @@ PREDICT_ANEW = 66
 BUDGET = 67
 CURSOR = 68
 BUILT_FROM = 69
-FOREST_WIDTH = 70
+# Counts of samples and of stored points, where kernels keep these; addresses: of a sample's values,
+# of what trees cut of them, and of the raw values of the samples so far while the ranges may
+# change, else 0.
+N_SAMPLES = 70
+N_POINTS = 71
+VALUES = 72
+ROW = 73
+WARM_UP = 74
+FOREST_WIDTH = 75
+
+# MAX_SPLITS of trees that are cut without limit.
+UNLIMITED = 2**62
 
 # `HIDE_LIMIT` over classes: past this many points a paused leaf samples one hidden cut an event, so
 # that un-pausing never has to go through more.

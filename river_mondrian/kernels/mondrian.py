@@ -251,13 +251,21 @@ def draw_dim(tree: int, lower: int, upper: int, n_dims: int, rate: float) -> int
 
 
 @inlined
+def add_batch(forest: int, tree: int, node: int, batch: int, n: int) -> None:
+    """Let a leaf's row carry `n` points more, whose values are at the addresses at `batch`."""
+    offset = i64(tree, OFFSET)
+    for i in range(n):
+        add_to_leaf(forest, node, i64(batch, i) - offset)
+    lower, upper = lower_of(forest, node), upper_of(forest, node)
+    extend_box_by(batch, n, lower, upper, i64(forest, N_DIMS))
+
+
+@inlined
 def fill_leaf(forest: int, t: int, first: int) -> int:
     """Make a leaf's row for the chain of points that begins with `first`."""
     tree = tree_at(forest, t)
     j = new_leaf(forest, tree)
     node = node_at(forest, tree, j)
-    lower, upper = lower_of(forest, node), upper_of(forest, node)
-    n_dims = i64(forest, N_DIMS)
     offset = i64(tree, OFFSET)
     to_link = 4 * (i64(forest, LINKS) + t)
     put_i32(node, LEFT, first)
@@ -268,21 +276,30 @@ def fill_leaf(forest: int, t: int, first: int) -> int:
         while p != NONE and n < BATCH:
             point = point_at(forest, p)
             put_i64(batch, n, point + offset)
-            add_to_leaf(forest, node, point)
             p = i32(point + to_link, 0)
             n += 1
-        extend_box_by(batch, n, lower, upper, n_dims)
+        add_batch(forest, tree, node, batch, n)
     return j
 
 
 @inlined
-def side_of_cut(forest: int, t: int, chain: int, n: int, n_missing: int) -> int:
+def side_of_cut(
+    forest: int, t: int, chain: int, n: int, n_missing: int, batch: int, in_batch: bool
+) -> int:
     """Return a reference to a chain of `n` points on one side of a cut.
 
-    One point gets no row, unless points with a missing value at the cut may still join it.
+    One point gets no row, unless points with a missing value at the cut may still join it. The
+    addresses of the points' values are at `batch` where `in_batch`.
     """
     if n > 1 or n_missing > 0:
-        return fill_leaf(forest, t, chain)
+        if not in_batch:
+            return fill_leaf(forest, t, chain)
+        tree = tree_at(forest, t)
+        j = new_leaf(forest, tree)
+        node = node_at(forest, tree, j)
+        put_i32(node, LEFT, chain)
+        add_batch(forest, tree, node, batch, n)
+        return j
     return EMPTY if n == 0 else ~chain
 
 
@@ -303,11 +320,18 @@ def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, ta
     left_chain = NONE
     right_chain = NONE
     missing = NONE
+    # Going down a chain of points waits for memory at each: that is done once where few remain.
+    in_batch = i32(node, COUNT) <= BATCH
+    lefts, rights = room_of_batch(), room_of_batch()
     p = i32(node, LEFT)
     while p != NONE:
         point = point_at(forest, p)
         following = i32(point + to_link, 0)
         v = f32(point + offset, dim)
+        if in_batch:
+            # From the end, as the chains grow, and the wrong one is overwritten.
+            put_i64(lefts, BATCH - 1 - n_left, point + offset)
+            put_i64(rights, BATCH - 1 - (n_points - n_missing - n_left), point + offset)
         n_points += 1
         if v != v:
             put_i32(point + to_link, 0, missing)
@@ -334,7 +358,8 @@ def part_leaf(forest: int, t: int, j: int, dim: int, cut: float, time: float, ta
     # In loops, since what they call is long.
     for s in range(2):
         chain, n = (left_chain, n_left) if s == 0 else (right_chain, n_right)
-        put_i32(node, LEFT + s, side_of_cut(forest, t, chain, n, n_missing))
+        batch = (lefts if s == 0 else rights) + 8 * (BATCH - n)
+        put_i32(node, LEFT + s, side_of_cut(forest, t, chain, n, n_missing, batch, in_batch))
     left, right = i32(node, LEFT), i32(node, RIGHT)
     while missing != NONE:
         following = i32(link_at(forest, missing, t), 0)

@@ -20,6 +20,7 @@ from .layout import (
     N_INPUTS,
     N_VALUES,
     SCALING,
+    WARM_UP,
 )
 from .memory import (
     FARTHEST,
@@ -203,7 +204,16 @@ def has_missing(forest: int, x: int) -> bool:
 
 @inlined
 def store_values(forest: int, values: int, point: int) -> int:
-    """Write what trees cut of a learned sample's values as a point's; returns as `scale_into`."""
+    """Write what trees cut of a learned sample's values as a point's; returns as `scale_into`.
+
+    While the ranges may change, the values themselves are kept, too.
+    """
+    raw = i64(forest, WARM_UP)
+    if raw != 0:
+        n_inputs = i64(forest, N_INPUTS)
+        row = raw + 8 * i64(forest, INPUT_CAPACITY) * point
+        for d in range(n_inputs):
+            put_f64(row, d, f64(values, d))
     x = point_at(forest, point)
     bad = scale_into(forest, x, values)
     if bad < 0:
