@@ -279,7 +279,7 @@ def _longest(model: Any, samples: Stream) -> float:
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Time to predict and learn beside River's forests with as many trees."""
-    n = 500 if quick else 3000
+    n, repeats = (500, 1) if quick else (3000, 9)
     table = []
     for name in ("letter", "covtype", "Agrawal"):
         samples = _load(data, name, n)
@@ -298,7 +298,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"{name}")
         for model in (_ours(0), MondrianForestClassifier(seed=0)):  # compile
             _scores(model, samples[:300])
-        runs = repeated(1 if quick else 3, peers, TURN)
+        runs = repeated(repeats, peers, TURN)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
         times = {peer: ratio(runs, peer, "adaptive", "both")[0] for peer in ("AMF", "ARF", "exact")}
         reached = verdict(min(times["AMF"], times["ARF"]) >= 25.0)
@@ -308,7 +308,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         table.append([name, len(samples), f"{own:.0f}", *cells, reached, f"{longest:.1f}"])
     report.note(
         "Predict and learn each sample, 10 trees; microseconds of ours, times of River's forests "
-        "over ours (target 25), and ours over that of the exact forest; one process. Then the "
+        "over ours (target 25), and ours over that of the exact forest; medians of "
+        f"{repeats} repeats in one process. Then the "
         f"longest learn_one of the first {LONG} samples, warm-up and all (target 5 ms of CPU)."
     )
     headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "reached", "longest, ms"]

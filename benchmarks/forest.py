@@ -61,7 +61,7 @@ FLOOR = 1e-3  # least probability that the log loss takes
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Time of learning and predicting one sample against River's AMFClassifier."""
     MondrianForestClassifier.warmup()
-    n, repeats = (1000, 1) if quick else (3000, 3)
+    n, repeats = (1000, 1) if quick else (3000, 9)
     rows = []
     for name, targets in SPEED_TARGETS.items():
         samples = pair(data, name, n)
