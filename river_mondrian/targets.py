@@ -135,7 +135,6 @@ class TargetTrees(MondrianTrees[TargetNode]):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state["shared"][[at.TAILS, at.TOLD]] = 0
         state["tails"] = None if self.tails is None else self.tails.copy()
         return state
 

@@ -38,7 +38,7 @@ _NOT_PICKLED += [at.WALK_REF, at.WALK_PARENT, at.WALK_SIDE, at.WALK_TAU, at.WALK
 _NOT_SHARED = [at.SCALING, at.LIFT, at.TREES, at.POINTS, at.POINT_CAPACITY, at.WARM_UP]
 _NOT_SHARED += [at.VALUES, at.ROW, at.OUT, at.SAMPLE_BLOCK, at.ARRIVE, at.EXTEND]
 _NOT_SHARED += [at.PREDICT_ROWS, at.COLLECT, at.COLLECT_DENSITIES, at.FIND_DENSITIES]
-_NOT_SHARED += [at.LEARN_SCALES, at.SPLIT_ALL, at.PREDICT_ANEW]
+_NOT_SHARED += [at.LEARN_SCALES, at.TAILS, at.TOLD, at.SPLIT_ALL, at.PREDICT_ANEW]
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -115,7 +115,6 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
             "address",
             "values_address",
             "row_address",
-            "linked",
         }
     )
     # Kind of node that `read` gives.
@@ -133,8 +132,6 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
-        # Whether kernels have the addresses of those that they call.
-        self.linked = False
         self.scale = partitions.scale
         self.full = False
         self.bounded = max_nodes is not None
@@ -227,10 +224,9 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
 
         That is done when the first tree is extended, since it is when they are compiled.
         """
-        if not self.linked:
+        if self.shared[at.EXTEND] == 0:
             for place, kernel in self._CALLED.items():
                 self.shared[place] = kernel_address(kernel)
-            self.linked = True
 
     def _reserve_rows(self, t: int, n: int, n_counts: int = 1) -> None:
         """Make room for `n` more rows, and for `n_counts` of counts, in a tree."""
@@ -273,7 +269,6 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         self.trees, self.shared = self.trees.copy(), self.shared.copy()
         for name in ("nodes", "counts", "points"):
             setattr(self, name, Arena.unpack(state[name]))
-        self.linked = False
         self._finish()
         if self.n_samples:
             self._link()
@@ -354,7 +349,7 @@ class MondrianTrees(abc.ABC, Generic[AnyNode]):
         if self.n_points >= self.point_capacity:
             self._reserve_points(self.n_points + 1)
         rebuilds = self.warm_up is not None and self._doubles()
-        if not rebuilds and not self.linked:
+        if not rebuilds:
             self._link()
         return rebuilds
 

@@ -78,6 +78,12 @@ def values_at(forest: int, tree: int, p: int) -> int:
 
 
 @inlined
+def place_of(forest: int, tree: int, ref: int) -> int:
+    """Return the address of a reference's row or, for a point, of its values."""
+    return node_at(forest, tree, ref) if ref >= 0 else values_at(forest, tree, ~ref)
+
+
+@inlined
 def label_of(forest: int, p: int) -> int:
     """Return the class of a stored point."""
     return i32(point_at(forest, p), i64(forest, N_VALUES))

@@ -16,8 +16,7 @@ import math
 import numpy as np
 
 from . import discriminants, experts
-from .access import label_of, link_at, lower_of, node_at, tree_at, upper_of, values_at
-from .boxes import distance_outside
+from .access import label_of, link_at, lower_of, node_at, place_of, tree_at, upper_of, values_at
 from .hnsp import most_probable, put_label
 from .layout import (
     BUDGET,
@@ -100,6 +99,7 @@ from .memory import (
 from .mondrian import (
     LANES,
     START,
+    distance_at,
     linear_dimension,
     new_leaf,
     part_leaf,
@@ -473,12 +473,6 @@ def entry_at(path: int, i: int) -> int:
 
 
 @inlined
-def place_of(forest: int, tree: int, ref: int) -> int:
-    """Return the address of what hangs at a reference."""
-    return node_at(forest, tree, ref) if ref >= 0 else values_at(forest, tree, ~ref)
-
-
-@inlined
 def stats_of(forest: int, tree: int, ref: int, place: int) -> int:
     """Return the address of the statistics at a reference, 0 where it has none."""
     if ref < 0 or i32(place, STATS) == 0:
@@ -745,19 +739,15 @@ def follow(forest: int, x: int, path: int, n: int, steps: int, found: int) -> fl
     what is found.
     """
     gamma = f64(forest, GAMMA)
-    n_classes, n_dims = i64(forest, N_CLASSES), i64(forest, N_DIMS)
+    n_classes = i64(forest, N_CLASSES)
     reach = 1.0
     # What no node above has taken.
     noisy, deep, mixed = 1.0, 1.0, 1.0
     for i in range(n):
         entry, step = entry_at(path, i), steps + 8 * STEP_WORDS * i
         place, row = i64(entry, PLACE), i64(entry, ROW)
-        is_row = i64(entry, REF) >= 0
         ends = i == n - 1
-        # A point's values are both sides of its box.
-        lower = lower_of(forest, place) if is_row else place
-        upper = upper_of(forest, place) if is_row else place
-        eta = distance_outside(x, lower, upper, n_dims)
+        eta = distance_at(forest, i64(entry, REF), place, x)
         span = math.inf if ends else f32(place, DELTA)
         stays = math.exp(-eta * span) if eta > 0.0 else 1.0
         put_f64(step, ETA, eta)

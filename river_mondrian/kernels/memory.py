@@ -8,6 +8,7 @@ arrays keep right (`arena.Arena`, `trees.MondrianTrees`).
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Callable
@@ -153,8 +154,8 @@ def address_of(function: Callable[..., int]) -> int:
         compiled: Any = function if isinstance(function, Dispatcher) else exact_kernel(function)
         signature = (types.int64,) * compiled.py_func.__code__.co_argcount
         compiled.compile(signature)
-        found = compiled.overloads[signature]
-        address = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+        code, description = operator.attrgetter("library", "fndesc")(compiled.overloads[signature])
+        address = code.get_pointer_to_function(description.llvm_func_name)
         # What has the address lasts as long as the process.
         _ADDRESSES[function] = int(address), compiled
     return _ADDRESSES[function][0]
@@ -251,10 +252,6 @@ i64, put_i64 = _loader(types.int64, types.int64), _storer(types.int64, types.int
 i32, put_i32 = _loader(types.int32, types.int64), _storer(types.int32, types.int64)
 f64, put_f64 = _loader(types.float64, types.float64), _storer(types.float64, types.float64)
 f32, put_f32 = _loader(types.float32, types.float64), _storer(types.float32, types.float64)
-
-# Single precision as it is, for loops over vectors of it: twice as many fit a register.
-single = _loader(types.float32, types.float32)
-put_single = _storer(types.float32, types.float32)
 
 
 @intrinsic

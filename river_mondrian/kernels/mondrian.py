@@ -19,6 +19,7 @@ from .access import (
     link_at,
     lower_of,
     node_at,
+    place_of,
     point_at,
     time_at,
     tree_at,
@@ -174,15 +175,18 @@ def new_leaf(forest: int, tree: int) -> int:
 
 
 @inlined
+def distance_at(forest: int, ref: int, place: int, x: int) -> float:
+    """Return how far `x` lies outside the box of a reference, which `place_of` is at `place`."""
+    # A point's values are both sides of its box.
+    lower = place if ref < 0 else lower_of(forest, place)
+    upper = place if ref < 0 else upper_of(forest, place)
+    return distance_outside(x, lower, upper, i64(forest, N_DIMS))
+
+
+@inlined
 def distance_to(forest: int, tree: int, ref: int, x: int) -> float:
     """Return how far `x` lies outside the box of a reference."""
-    if ref < 0:
-        # A point is both sides of its box.
-        lower = upper = values_at(forest, tree, ~ref)
-    else:
-        node = node_at(forest, tree, ref)
-        lower, upper = lower_of(forest, node), upper_of(forest, node)
-    return distance_outside(x, lower, upper, i64(forest, N_DIMS))
+    return distance_at(forest, ref, place_of(forest, tree, ref), x)
 
 
 @kernel

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from .access import count_of, node_at, tree_at, values_at
+from .access import count_of, place_of, tree_at
 from .bits import n_classes_in
 from .boxes import distance_outside
 from .layout import (
@@ -43,6 +43,7 @@ from .memory import (
     i32,
     i64,
     inlined,
+    merged,
     prefetch,
     put_f64,
     put_i64,
@@ -167,12 +168,8 @@ def descend(forest: int, tree: int, lane: int, ref: int) -> None:
     put_i64(lane, DEPTH, depth)
     entry = lane + ENTRY_BYTES * depth
     put_i64(entry, REF, ref)
-    if ref >= 0:
-        place = node_at(forest, tree, ref)
-        prefetch(place, 4 * i64(forest, NODE_WIDTH))
-    else:
-        place = values_at(forest, tree, ~ref)
-        prefetch(place, 4 * (i64(forest, DIM_CAPACITY) + 1))
+    place = place_of(forest, tree, ref)
+    prefetch(place, 4 * (i64(forest, NODE_WIDTH) if ref >= 0 else i64(forest, DIM_CAPACITY) + 1))
     put_i64(entry, PLACE, place)
 
 
@@ -232,6 +229,69 @@ def left_share(forest: int, tree: int, node: int, x: int) -> float:
     return n_left / (n_left + count_of(forest, tree, right))
 
 
+@merged
+def walk_on(
+    forest: int,
+    shape: tuple[int, int, int, int, int, float],
+    t: int,
+    lane: int,
+    out: int,
+    collect: int,
+) -> None:
+    """Walk on from where a lane has come to, down all branches, and predict at the end of each.
+
+    At a cut on a missing value both sides are followed, each with its share of the weight; a side
+    whose weight falls below `LEAST_WEIGHT` gives it to the other.
+    """
+    branches = room_of_branches()
+    entries = np.int64(FIRST_DEPTH)
+    n_waiting = 0
+    while True:
+        node = step(forest, shape, lane)
+        if node != 0:
+            if i64(lane, DEPTH) + 2 >= entries:
+                path = longer(lane, entries)
+                if entries > FIRST_DEPTH:
+                    release(lane)
+                lane = path
+                entries *= 2
+            x, tree = i64(lane, SAMPLE), i64(lane, TREE)
+            v = f32(x, i32(node, DIM))
+            share = 1.0 if v <= f32(node, CUT) else 0.0
+            if v != v:
+                share = left_share(forest, tree, node, x)
+            side = LEFT if share >= 0.5 else RIGHT
+            share = min(share, 1.0 - share)
+            reach = f64(lane, REACH)
+            if reach * share >= LEAST_WEIGHT and n_waiting < MOST_BRANCHES:
+                branch = branches + BRANCH_BYTES * n_waiting
+                put_i64(branch, BRANCH_REF, i32(node, LEFT + RIGHT - side))
+                put_i64(branch, BRANCH_DEPTH, i64(lane, DEPTH))
+                put_f64(branch, BRANCH_TAU, f64(lane, TAU))
+                put_f64(branch, BRANCH_REACH, reach * share)
+                n_waiting += 1
+                put_f64(lane, REACH, reach * (1.0 - share))
+            descend(forest, tree, lane, i32(node, side))
+            continue
+        call4(collect, forest, t, lane, out)
+        if n_waiting == 0:
+            break
+        n_waiting -= 1
+        branch = branches + BRANCH_BYTES * n_waiting
+        depth = i64(branch, BRANCH_DEPTH)
+        # The part of the path that has been walked has had its branches counted.
+        for j in range(1, depth + 1):
+            put_f64(lane + ENTRY_BYTES * j, REACH, 0.0)
+            put_f64(lane + ENTRY_BYTES * j, ABOVE, 0.0)
+        put_i64(lane, DEPTH, depth)
+        put_f64(lane, TAU, f64(branch, BRANCH_TAU))
+        put_f64(lane, REACH, f64(branch, BRANCH_REACH))
+        put_f64(lane, ABOVE, 0.0)
+        descend(forest, i64(lane, TREE), lane, i64(branch, BRANCH_REF))
+    if entries > FIRST_DEPTH:
+        release(lane)
+
+
 @called
 def predict_rows(forest: int, rows: int, n: int, out: int, width: int, collect: int) -> int:
     """Let the trees add their predictions for `n` scaled rows to `out`, shape (n, width).
@@ -240,14 +300,13 @@ def predict_rows(forest: int, rows: int, n: int, out: int, width: int, collect: 
 
     Trees are outermost, so that a batch goes through one tree while that is in the cache; a
     single row walks several trees in lock-step. Both add the trees' parts in the same order. A
-    row with missing values walks alone: at a cut on such a value both sides are followed, each
-    with its share of the weight; a side whose weight falls below `LEAST_WEIGHT` gives it to the
-    other. So does one, from there on, for whose path a lane has no room.
+    row with missing values walks alone. So does one, from there on, for whose path a lane has no
+    room.
     """
     n_trees = i64(forest, N_TREES)
     row_bytes = 4 * i64(forest, N_VALUES)
     shape = shape_of(forest)
-    paths, active, branches = room_of_paths(), room_of_lanes(), room_of_branches()
+    paths, active = room_of_paths(), room_of_lanes()
     # Plain numbers would be types of their own, and more compilations.
     by_tree, lacking = np.int64(0), np.int64(0)
     if n == 1 and not has_missing(forest, rows):
@@ -281,52 +340,7 @@ def predict_rows(forest: int, rows: int, n: int, out: int, width: int, collect: 
                 call4(collect, forest, own_tree, lane, own_out)
                 continue
             n_walked += 1
-            entries = np.int64(FIRST_DEPTH)
-            n_waiting = 0
-            while True:
-                node = step(forest, shape, lane)
-                if node != 0:
-                    if i64(lane, DEPTH) + 2 >= entries:
-                        path = longer(lane, entries)
-                        if entries > FIRST_DEPTH:
-                            release(lane)
-                        lane = path
-                        entries *= 2
-                    x, tree = i64(lane, SAMPLE), i64(lane, TREE)
-                    v = f32(x, i32(node, DIM))
-                    share = 1.0 if v <= f32(node, CUT) else 0.0
-                    if v != v:
-                        share = left_share(forest, tree, node, x)
-                    side = LEFT if share >= 0.5 else RIGHT
-                    share = min(share, 1.0 - share)
-                    reach = f64(lane, REACH)
-                    if reach * share >= LEAST_WEIGHT and n_waiting < MOST_BRANCHES:
-                        branch = branches + BRANCH_BYTES * n_waiting
-                        put_i64(branch, BRANCH_REF, i32(node, LEFT + RIGHT - side))
-                        put_i64(branch, BRANCH_DEPTH, i64(lane, DEPTH))
-                        put_f64(branch, BRANCH_TAU, f64(lane, TAU))
-                        put_f64(branch, BRANCH_REACH, reach * share)
-                        n_waiting += 1
-                        put_f64(lane, REACH, reach * (1.0 - share))
-                    descend(forest, tree, lane, i32(node, side))
-                    continue
-                call4(collect, forest, own_tree, lane, own_out)
-                if n_waiting == 0:
-                    break
-                n_waiting -= 1
-                branch = branches + BRANCH_BYTES * n_waiting
-                depth = i64(branch, BRANCH_DEPTH)
-                # The part of the path that has been walked has had its branches counted.
-                for j in range(1, depth + 1):
-                    put_f64(lane + ENTRY_BYTES * j, REACH, 0.0)
-                    put_f64(lane + ENTRY_BYTES * j, ABOVE, 0.0)
-                put_i64(lane, DEPTH, depth)
-                put_f64(lane, TAU, f64(branch, BRANCH_TAU))
-                put_f64(lane, REACH, f64(branch, BRANCH_REACH))
-                put_f64(lane, ABOVE, 0.0)
-                descend(forest, i64(lane, TREE), lane, i64(branch, BRANCH_REF))
-            if entries > FIRST_DEPTH:
-                release(lane)
+            walk_on(forest, shape, own_tree, lane, own_out, collect)
         if by_tree == 1:
             t += lanes
             continue
