@@ -1,0 +1,330 @@
+"""What a function over records becomes when it is compiled.
+
+- `kernel`: Python calls it. It is compiled for the classes of the records that it is given, by its
+  annotations.
+- `separate`: kernels call it, by name. It is compiled once for each set of types, and not again as
+  part of each kernel that calls it.
+- `inlined`: a small helper, which becomes part of the kernels that call it; `merged` becomes lines
+  of theirs before types are found.
+
+Each has a twin, `exact_...`, in which sums keep the order in which they are written. The flags of a
+caller act on what it inlines: an exact kernel calls exact helpers only. Where numba's compiler is
+switched off (`NUMBA_DISABLE_JIT=1`) all of them are the functions themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.compiler import CompileResult
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import typeof_impl
+
+from ..records.compiled import FASTMATH, RecordType, SpanType, call_function, numba_type
+
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_njit: Any = numba.njit
+
+COMPILES = not getattr(config, "DISABLE_JIT", 0)
+
+# What only kernels call needs no way in from Python: compiling that would take as long again.
+_FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+_FAST = {"fastmath": FASTMATH}
+
+
+class _LinkedCacheImpl(CompileResultCacheImpl):
+    """Keeps with compiled code which separate functions it calls, and loads those first."""
+
+    def reduce(self, data: Any) -> Any:
+        return called_by(data), data._reduce()
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        called, reduced = payload
+        for name, taken in called:
+            instance_of(_SEPARATE[name], taken)
+        return CompileResult._rebuild(target_context, *reduced)
+
+
+class _LinkedCache(FunctionCache):
+    _impl_class = _LinkedCacheImpl
+
+
+def _cached(dispatcher: Any) -> Any:
+    dispatcher._cache = _LinkedCache(dispatcher.py_func)
+    return dispatcher
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return _HINTS[function]
+    except KeyError:
+        found = _HINTS[function] = get_type_hints(function)
+        return found
+
+
+_HINTS: dict[Any, dict[str, Any]] = {}
+
+
+def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
+    """Return the types of a function's parameters; a type variable is the class that is given."""
+    hints = _hints(function)
+
+    def resolve(hint: Any) -> Any:
+        if not isinstance(hint, TypeVar):
+            return hint
+        return classes.get(hint.__name__, hint.__bound__)
+
+    names = inspect.signature(function).parameters
+    return tuple(numba_type(resolve(hints[name])) for name in names)
+
+
+class Kernel(Generic[P, T]):
+    """A kernel that Python calls.
+
+    Parameters
+    ----------
+    function
+        The function that is compiled.
+    options
+        How.
+
+    """
+
+    def __init__(self, function: Callable[P, T], **options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        dispatcher = _njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
+        self.dispatcher = _cached(dispatcher(function))
+        self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
+
+    def of(self, *classes: type[Any]) -> Callable[P, T]:
+        """Return the compiled kernel for classes of records, in the order of its type variables.
+
+        Calling that is quicker than calling the kernel, which finds out the classes at each call.
+        """
+        found = self._compiled.get(classes)
+        if found is None:
+            names = _type_variables(self.function)
+            taken = _taken(self.function, dict(zip(names, classes, strict=True)))
+            found = self._compiled[classes] = self.dispatcher.compile(taken)
+        return found
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the kernel for the classes of the records that are given."""
+        classes = tuple(type(args[place]) for place in _places_of_variables(self.function))
+        return self.of(*classes)(*args, **kwargs)
+
+
+@typeof_impl.register(Kernel)
+def _typeof_kernel(value: Kernel[Any, Any], c: Any) -> Any:
+    return types.Dispatcher(value.dispatcher)
+
+
+def _type_variables(function: Any) -> list[str]:
+    found: list[str] = []
+    for name in inspect.signature(function).parameters:
+        hint = _hints(function)[name]
+        if isinstance(hint, TypeVar) and hint.__name__ not in found:
+            found.append(hint.__name__)
+    return found
+
+
+@functools.cache
+def _places_of_variables(function: Any) -> list[int]:
+    places: dict[str, int] = {}
+    for i, name in enumerate(inspect.signature(function).parameters):
+        hint = _hints(function)[name]
+        if isinstance(hint, TypeVar):
+            places.setdefault(hint.__name__, i)
+    return list(places.values())
+
+
+class Plain(Generic[P, T]):
+    """A kernel where nothing is compiled: the function, dividing by zero as NumPy does."""
+
+    def __init__(self, function: Callable[P, T]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def of(self, *classes: type[Any]) -> Callable[P, T]:
+        """Return the kernel itself."""
+        return self
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the function."""
+        with np.errstate(all="ignore"):
+            return self.function(*args, **kwargs)
+
+
+def kernel(function: Callable[P, T]) -> Kernel[P, T]:
+    """Compile a function that Python calls, lazily, cached on disk where possible, without the GIL.
+
+    Reassociation lets sums use vector units. NaN and infinity keep their meaning: a missing value
+    is a NaN.
+    """
+    return Kernel(function, **_FAST) if COMPILES else Plain(function)  # type: ignore[return-value]
+
+
+def exact_kernel(function: Callable[P, T]) -> Kernel[P, T]:
+    """Compile like `kernel`, but with each sum in the order in which it is written."""
+    return Kernel(function) if COMPILES else Plain(function)  # type: ignore[return-value]
+
+
+def _helper(function: F, **options: Any) -> F:
+    if not COMPILES:
+        return function
+    compiled: F = _njit(**_FROM_KERNELS, **options)(function)
+    return compiled
+
+
+def inlined(function: F) -> F:
+    """Compile a small helper that becomes part of the kernels that call it, and of these only."""
+    return _helper(function, forceinline=True, **_FAST)
+
+
+def helper(function: F) -> F:
+    """Compile a helper of kernels, and of these only, that the compiler may inline."""
+    return _helper(function, **_FAST)
+
+
+def merged(function: F) -> F:
+    """Compile a helper as lines of the kernel that calls it, at one place."""
+    return _helper(function, inline="always", **_FAST)
+
+
+def exact_inlined(function: F) -> F:
+    """Compile a small helper of exact kernels, which only these call."""
+    return _helper(function)
+
+
+# Functions that are compiled once, and what has been compiled of them.
+
+
+class Instance:
+    """A separate function as it was compiled for some types.
+
+    Parameters
+    ----------
+    function
+        The function.
+    taken
+        Numba's types of its arguments.
+
+    """
+
+    def __init__(self, function: Any, taken: tuple[Any, ...]) -> None:
+        self.symbol = symbol_of(function, taken)
+        dispatcher = _DISPATCHERS[function]
+        self.entry_point = dispatcher.compile(taken)
+        compiled = dispatcher.overloads[taken]
+        self.result = compiled.signature.return_type
+        code, description = operator.attrgetter("library", "fndesc")(compiled)
+        self.address = int(code.get_pointer_to_function(description.llvm_func_name))
+        # Code that calls it finds it by this name, for as long as the process lasts.
+        llvm.add_symbol(self.symbol, self.address)
+
+
+_DISPATCHERS: dict[Any, Any] = {}
+_INSTANCES: dict[tuple[Any, tuple[Any, ...]], Instance] = {}
+_SEPARATE: dict[str, Any] = {}
+PREFIX = "river_mondrian:"
+
+
+def symbol_of(function: Any, taken: tuple[Any, ...]) -> str:
+    """Return the name by which compiled code refers to a separate function."""
+    return f"{PREFIX}{function.__module__}:{function.__qualname__}({', '.join(map(str, taken))})"
+
+
+def called_by(compiled: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return the names and types of the separate functions that compiled code calls."""
+    declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
+    return [
+        (f"{function.__module__}:{function.__qualname__}", taken)
+        for (function, taken), instance in _INSTANCES.items()
+        if instance.symbol in declared
+    ]
+
+
+def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
+    """Return a separate function, compiled for some types at their first use."""
+    key = function, taken
+    if key not in _INSTANCES:
+        _INSTANCES[key] = Instance(function, taken)
+    return _INSTANCES[key]
+
+
+def address_of(function: Any) -> int:
+    """Return the address of a separate function, compiled by its annotations.
+
+    It is for fields of records that hold the address of a kernel (`records.entry`).
+    """
+    if not COMPILES:
+        return id(function)
+    return instance_of(function, _taken(function, {})).address
+
+
+def _plain(typ: Any) -> Any:
+    """Return the type to which an argument is converted."""
+    if isinstance(typ, types.Boolean):
+        return types.boolean
+    if isinstance(typ, types.Integer):
+        return types.int64
+    return types.float64 if isinstance(typ, types.Float) else typ
+
+
+def _separate(function: F, **options: Any) -> F:
+    if not COMPILES:
+        return function
+    compile_one = _njit(**_FROM_KERNELS, **options)
+    _DISPATCHERS[function] = _cached(compile_one(function))
+    _SEPARATE[f"{function.__module__}:{function.__qualname__}"] = function
+
+    class Template(AbstractTemplate):
+        key = function
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            taken = tuple(_plain(arg) for arg in args)
+            return signature(instance_of(function, taken).result, *taken)
+
+    infer_global(function, types.Function(Template))
+
+    @lower_builtin(function, types.VarArg(types.Any))
+    def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        found = instance_of(function, sig.args)
+        function_type = context.call_conv.get_function_type(sig.return_type, sig.args)
+        callee = builder.module.globals.get(found.symbol)
+        if callee is None:
+            callee = ir.Function(builder.module, function_type, found.symbol)
+        return call_function(context, builder, callee, sig.return_type, sig.args, args)
+
+    return function
+
+
+def separate(function: F) -> F:
+    """Compile a function once, for all kernels that call it."""
+    return _separate(function, **_FAST)
+
+
+def exact_separate(function: F) -> F:
+    """Compile like `separate`, but with each sum in the order in which it is written."""
+    return _separate(function)
+
+
+def is_number(typ: Any) -> bool:
+    """Tell whether a type is one that records and arrays are not."""
+    return not isinstance(typ, RecordType | SpanType)

@@ -1,0 +1,50 @@
+"""Named, typed memory for kernels: the only place that knows addresses and bytes.
+
+A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read
+and write the fields by name; they run compiled (`compiled`), and as plain Python over the same
+memory where numba's compiler is switched off. Arrays of words and of records, and growing tables
+of records, are in `arrays`. Memory that a kernel needs for one call is in `rooms`, and the Python
+side that owns a record and its arrays in `memory`.
+"""
+
+from .arrays import Array, Float32s, Float64s, Int32s, Int64s, Table
+from .memory import Memory
+from .record import (
+    Float32,
+    Float64,
+    Int32,
+    Int64,
+    Record,
+    UInt64,
+    derived,
+    entry,
+    inline,
+    transient,
+)
+from .rooms import new_array, new_int64s, prefetch, release, room_of_array, room_of_words
+
+__all__ = [
+    "Array",
+    "Float32",
+    "Float32s",
+    "Float64",
+    "Float64s",
+    "Int32",
+    "Int32s",
+    "Int64",
+    "Int64s",
+    "Memory",
+    "Record",
+    "Table",
+    "UInt64",
+    "derived",
+    "entry",
+    "inline",
+    "new_array",
+    "new_int64s",
+    "prefetch",
+    "release",
+    "room_of_array",
+    "room_of_words",
+    "transient",
+]

@@ -1,0 +1,234 @@
+"""Arrays behind an address: of words, of records, and growing tables of records."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .record import (
+    ADDRESS_BYTES,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    WORD_BYTES,
+    Int64,
+    Record,
+    Word,
+    derived,
+    read_address,
+)
+
+R = TypeVar("R", bound=Record)
+
+# A chunk of a table holds 2**CHUNK_BITS rows.
+CHUNK_BITS = 7
+CHUNK_ROWS = 1 << CHUNK_BITS
+CHUNK_MASK = CHUNK_ROWS - 1
+
+
+class Span:
+    """Elements that lie side by side: where the first one is, and how many there are.
+
+    Compiled kernels know the length in the checked mode only.
+    """
+
+    __slots__ = ("address", "length", "owner")
+
+    address: int
+    length: int
+    owner: object
+
+    def __init__(self, base: Any, word: int = 0, length: int = 0, owner: object = None) -> None:
+        """Make the span of `length` elements so many 4-byte words behind a record's start."""
+        self.address = int(base) + WORD_BYTES * int(word)
+        self.length = int(length)
+        self.owner = owner
+
+    def __bool__(self) -> bool:
+        return self.address != 0
+
+    def _check(self, i: int) -> None:
+        if not 0 <= i < self.length:
+            raise IndexError(f"element {i} of {self.length}")
+
+
+class Words(Span):
+    """Numbers of one kind."""
+
+    __slots__ = ()
+
+    WORD: ClassVar[Word]
+
+    @classmethod
+    def of_kind(cls, kind: Any, address: int, length: int) -> Self:
+        """Return the array at an address."""
+        return cls(address, 0, length)
+
+    @classmethod
+    def element_size(cls, kind: Any) -> int:
+        """Return the number of bytes of an element."""
+        return cls.WORD.size
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> Self:
+        """Return the elements of a contiguous NumPy array of the same kind."""
+        if array.dtype != cls.WORD.name or not array.flags.c_contiguous:
+            raise TypeError(f"expected a contiguous array of {cls.WORD.name}, got {array.dtype}")
+        return cls(array.ctypes.data if array.size else 0, 0, array.size, array)
+
+    def part(self, start: int, length: int) -> Self:
+        """Return `length` elements from `start` on."""
+        if start < 0 or length < 0 or start + length > self.length:
+            raise IndexError(f"elements {start} to {start + length} of {self.length}")
+        size = self.WORD.size
+        return type(self)(self.address + size * int(start), 0, length, self.owner)
+
+    def view(self) -> NDArray[Any]:
+        """Return the elements as a NumPy array over the same memory."""
+        words = (self.WORD.c_type * self.length).from_address(self.address)
+        return np.ctypeslib.as_array(words)
+
+    def __getitem__(self, i: int) -> Any:
+        self._check(i)
+        word = self.WORD
+        return word.read(word.c_type.from_address(self.address + word.size * int(i)).value)
+
+    def __setitem__(self, i: int, value: Any) -> None:
+        self._check(i)
+        word = self.WORD
+        word.c_type.from_address(self.address + word.size * int(i)).value = value
+
+
+class Int32s(Words):
+    """An array of int32, which kernels read as int64."""
+
+    __slots__ = ()
+    WORD = INT32
+
+    def __getitem__(self, i: int) -> int:
+        found: int = super().__getitem__(i)
+        return found
+
+    def __setitem__(self, i: int, value: int) -> None:
+        super().__setitem__(i, value)
+
+
+class Int64s(Words):
+    """An array of int64."""
+
+    __slots__ = ()
+    WORD = INT64
+
+    def __getitem__(self, i: int) -> int:
+        found: int = super().__getitem__(i)
+        return found
+
+    def __setitem__(self, i: int, value: int) -> None:
+        super().__setitem__(i, value)
+
+
+class Float32s(Words):
+    """An array of float32, which kernels read as float64."""
+
+    __slots__ = ()
+    WORD = FLOAT32
+
+    def __getitem__(self, i: int) -> float:
+        found: float = super().__getitem__(i)
+        return found
+
+    def __setitem__(self, i: int, value: float) -> None:
+        super().__setitem__(i, value)
+
+
+class Float64s(Words):
+    """An array of float64."""
+
+    __slots__ = ()
+    WORD = FLOAT64
+
+    def __getitem__(self, i: int) -> float:
+        found: float = super().__getitem__(i)
+        return found
+
+    def __setitem__(self, i: int, value: float) -> None:
+        super().__setitem__(i, value)
+
+
+class Array(Span, Generic[R]):
+    """Records of one size side by side."""
+
+    __slots__ = ("record",)
+
+    record: type[R]
+
+    @classmethod
+    def of_kind(cls, kind: Any, address: int, length: int) -> Array[Any]:
+        """Return the array at an address, by its annotation `Array[Kind]`."""
+        found = cls(address, 0, length)
+        found.record = get_args(kind)[0]
+        return found
+
+    @classmethod
+    def element_size(cls, kind: Any) -> int:
+        """Return the number of bytes of an element."""
+        size: int = get_args(kind)[0].SIZE
+        return size
+
+    def part(self, start: int, length: int) -> Array[R]:
+        """Return `length` records from `start` on."""
+        if start < 0 or length < 0 or start + length > self.length:
+            raise IndexError(f"records {start} to {start + length} of {self.length}")
+        found = Array[R](self.address + self.record.SIZE * start, 0, length, self.owner)
+        found.record = self.record
+        return found
+
+    def __getitem__(self, i: int) -> R:
+        self._check(i)
+        return self.record(self.address + self.record.SIZE * int(i))
+
+
+class Table(Record, Generic[R]):
+    """A growing table of rows, each of which begins with a record, in chunks that never move.
+
+    It lies within the record of its owner. `chunks` is the address of an array of addresses.
+    """
+
+    EMBEDDED = True
+
+    chunks: Int64 = derived()
+    row_bytes: Int64
+    n_rows: Int64
+    capacity: Int64 = derived()
+
+    @classmethod
+    def of_kind(cls, kind: Any, address: int) -> Table[Any]:
+        """Return the table at an address, by its annotation `Table[Kind]`."""
+        record = get_args(kind)[0]
+        if record not in _TABLES:
+            _TABLES[record] = type(f"Table[{record.__name__}]", (cls,), {"ROW": record})
+        return _TABLES[record](address)
+
+    def row(self, j: int) -> R:
+        """Return a row."""
+        if not 0 <= j < self.capacity:
+            raise IndexError(f"row {j} of {self.capacity}")
+        chunk = read_address(self.chunks + ADDRESS_BYTES * (int(j) >> CHUNK_BITS))
+        row: R = self.ROW(chunk + (int(j) & CHUNK_MASK) * self.row_bytes)  # type: ignore[attr-defined]
+        return row
+
+    def none(self) -> R:
+        """Return what stands for no row."""
+        row: R = self.ROW(0)  # type: ignore[attr-defined]
+        return row
+
+
+_TABLES: dict[Any, type[Table[Any]]] = {}
+
+
+def is_table(kind: Any) -> bool:
+    """Tell whether an annotation is that of a table."""
+    return get_origin(kind) is Table

@@ -1,0 +1,82 @@
+"""The Python side of records: memory for some of them, and the arrays to which they refer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ctypes import addressof, c_char
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .record import Record, Role, Word
+
+R = TypeVar("R", bound=Record)
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """Return the address of an owned array's items, several times as fast as `ctypes.data`."""
+    return addressof(c_char.from_buffer(array.data)) if array.size else 0
+
+
+class Memory(Generic[R]):
+    """Records of one kind side by side, which this object owns, with arrays for their fields.
+
+    Parameters
+    ----------
+    kind
+        The class of the records.
+    n
+        How many there are.
+
+    """
+
+    def __init__(self, kind: type[R], n: int = 1) -> None:
+        self.kind = kind
+        self.bytes = np.zeros(n * kind.SIZE, np.uint8)
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self._place()
+
+    def _place(self) -> None:
+        start = address_of(self.bytes)
+        n = len(self.bytes) // self.kind.SIZE
+        self.records = [self.kind(start + self.kind.SIZE * i) for i in range(n)]
+        # The words of all records by name, as NumPy arrays over the same memory.
+        self.words = self.bytes.view(self.kind.dtype())
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, i: int) -> R:
+        return self.records[i]
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.records)
+
+    def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
+        """Let a record's field refer to an array, and keep that."""
+        setattr(self.records[i], name, array)
+        self.arrays[name if len(self.records) == 1 else f"{name}[{i}]"] = array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = np.zeros_like(self.bytes)
+        old, new = self.words, state.view(self.kind.dtype())
+        for field in state_words(self.kind):
+            new[field] = old[field]
+        return {"kind": self.kind, "bytes": state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # What is written to is owned.
+        self.__dict__.update(state, bytes=state["bytes"].copy(), arrays={})
+        self._place()
+
+
+def state_words(kind: type[Record]) -> list[str]:
+    """Return the names of the words of a record that are state."""
+    fields = kind.FIELDS.values()
+    return [f.name for f in fields if isinstance(f.kind, Word) and f.role is Role.STATE]

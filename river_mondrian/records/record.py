@@ -1,0 +1,313 @@
+"""Records: classes whose annotations are the fields of a piece of memory.
+
+    class Node(Record):
+        left: Int32  # reference to the left child
+        right: Int32
+        cut: Float32  # in scaled units
+
+`node.cut` reads a float64 from the float32 in memory and `node.cut = v` writes one, in compiled
+kernels and in Python alike. A subclass has the fields of its base first, and may narrow the type of
+one. Methods of a record are compiled for the type of record they are called on, so that a subclass
+chooses at compile time what a kernel over the base does.
+
+A field is *state* unless it says otherwise: `transient()` for what only one call needs, `derived()`
+for what its owner makes anew from the rest. Addresses are never state. Pickling follows from that
+(see `memory.Memory`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import inspect
+import os
+import types as python_types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+# With the environment variable set, every access of every kernel is checked.
+CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
+
+# Words in which places within rows are counted, and to which all fields are aligned.
+WORD_BYTES = 4
+ADDRESS_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Word:
+    """A number in memory.
+
+    Parameters
+    ----------
+    name
+        NumPy's and numba's name of its type.
+    c_type
+        That of ctypes.
+    read
+        What Python gets: NumPy's float64, so that a division by zero is what it is in a kernel.
+
+    """
+
+    name: str
+    c_type: type[Any]
+    read: Callable[[Any], Any]
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return ctypes.sizeof(self.c_type)
+
+
+INT32 = Word("int32", ctypes.c_int32, int)
+INT64 = Word("int64", ctypes.c_int64, int)
+UINT64 = Word("uint64", ctypes.c_uint64, np.uint64)
+FLOAT32 = Word("float32", ctypes.c_float, np.float64)
+FLOAT64 = Word("float64", ctypes.c_double, np.float64)
+
+# Kernels compute with the wide numbers, int64 and float64, whatever the width in memory.
+Int32 = Annotated[int, INT32]
+Int64 = Annotated[int, INT64]
+UInt64 = Annotated[int, UINT64]
+Float32 = Annotated[float, FLOAT32]
+Float64 = Annotated[float, FLOAT64]
+
+
+class Role(enum.Enum):
+    """What a field is to its owner."""
+
+    STATE = "state"
+    TRANSIENT = "transient"
+    DERIVED = "derived"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What stands behind the `=` of a field."""
+
+    role: Role = Role.STATE
+    length: int = 0
+    is_entry: bool = False
+
+
+def transient() -> Any:
+    """Mark a field that holds something for the length of a call; it is not pickled."""
+    return Option(Role.TRANSIENT)
+
+
+def derived() -> Any:
+    """Mark a field that the owner makes from the rest; it is not pickled."""
+    return Option(Role.DERIVED)
+
+
+def inline(length: int) -> Any:
+    """Mark an array that lies within the record, with so many elements."""
+    return Option(length=length)
+
+
+def entry() -> Any:
+    """Mark the address of a kernel, annotated as a Callable, by which other kernels call it."""
+    return Option(Role.DERIVED, is_entry=True)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a record: where it is, and what."""
+
+    name: str
+    offset: int
+    size: int
+    role: Role
+    # A Word; a class of arrays, whose address and length are in the record; a record's class, whose
+    # address is there; or, where it is `embedded`, an array or a record that lies within.
+    kind: Any
+    embedded: bool = False
+    length: int = 0
+    is_entry: bool = False
+
+
+R = TypeVar("R", bound="Record")
+
+# What is told of each new class of records.
+_OBSERVERS: list[Callable[[Any], None]] = []
+
+
+def observe(observer: Callable[[Any], None]) -> None:
+    """Tell a function of each new class of records."""
+    _OBSERVERS.append(observer)
+
+
+def _annotated(cls: type[Record]) -> dict[str, Any]:
+    own = inspect.get_annotations(cls)
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: hints[name] for name in own if get_origin(hints[name]) is not ClassVar}
+
+
+class Record(int):
+    """A record at an address, which is what it is as an integer; 0 stands for none."""
+
+    FIELDS: ClassVar[dict[str, Field]] = {}
+    SIZE: ClassVar[int] = 0
+    # Whether values of this type lie within a record that has a field of it.
+    EMBEDDED: ClassVar[bool] = False
+
+    def __new__(cls, base: int, word: int = 0) -> Self:
+        """Return the record at an address, or so many 4-byte words behind another's start."""
+        return super().__new__(cls, int(base) + WORD_BYTES * word)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.FIELDS = dict(cls.FIELDS)
+        for name, hint in _annotated(cls).items():
+            option = cls.__dict__.get(name, Option())
+            before = cls.FIELDS.get(name)
+            offset = cls.SIZE if before is None else before.offset
+            field = _make_field(name, offset, hint, option)
+            if before is None:
+                cls.SIZE += field.size
+            elif before.size != field.size:
+                raise TypeError(f"{cls.__name__}.{name} has another size than in its base")
+            cls.FIELDS[name] = field
+            setattr(cls, name, property(_getter(field), _setter(field)))
+        for observer in _OBSERVERS:
+            observer(cls)
+
+    @classmethod
+    def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
+        """Return NumPy's view of the words of a record, or of a row that begins with one."""
+        words = [f for f in cls.FIELDS.values() if isinstance(f.kind, Word)]
+        return np.dtype(
+            {
+                "names": [f.name for f in words],
+                "formats": [f.kind.name for f in words],
+                "offsets": [f.offset for f in words],
+                "itemsize": cls.SIZE if n_bytes is None else n_bytes,
+            }
+        )
+
+    @classmethod
+    def layout(cls) -> str:
+        """Describe the fields, so that two versions of a record can be told apart."""
+        fields = (
+            f"{f.name}:{getattr(f.kind, 'name', getattr(f.kind, '__name__', f.kind))}@{f.offset}"
+            for f in cls.FIELDS.values()
+        )
+        return f"{cls.__name__}({', '.join(fields)})"
+
+
+def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
+    if get_origin(hint) is Annotated:
+        word = get_args(hint)[1]
+        return Field(name, offset, word.size, option.role, word)
+    if option.is_entry:
+        return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
+    base = get_origin(hint) or hint
+    if not isinstance(base, type):
+        raise TypeError(f"{name} has no type that a record can hold: {hint!r}")
+    if option.length:
+        size = option.length * base.element_size(hint)  # type: ignore[attr-defined]
+        return Field(name, offset, size, option.role, hint, True, option.length)
+    if issubclass(base, Record) and base.EMBEDDED:
+        return Field(name, offset, base.SIZE, option.role, hint, embedded=True)
+    role = Role.DERIVED if option.role is Role.STATE and issubclass(base, Record) else option.role
+    size = ADDRESS_BYTES if issubclass(base, Record) else 2 * ADDRESS_BYTES
+    return Field(name, offset, size, role, hint)
+
+
+def read_address(address: int) -> int:
+    """Return the address that is kept at one."""
+    return ctypes.c_int64.from_address(address).value
+
+
+def write_address(address: int, value: int) -> None:
+    """Keep an address at one."""
+    ctypes.c_int64.from_address(address).value = value
+
+
+def check_record(address: int, name: str) -> None:
+    """Refuse a field of no record."""
+    if address == 0:
+        raise IndexError(f"{name} of no record")
+
+
+def _getter(field: Field) -> Callable[[Record], Any]:
+    kind, offset = field.kind, field.offset
+    if isinstance(kind, Word):
+        c_type, read = kind.c_type, kind.read
+
+        def get_word(self: Record) -> Any:
+            check_record(int(self), field.name)
+            return read(c_type.from_address(int(self) + offset).value)
+
+        return get_word
+    if field.is_entry:
+        return lambda self: _ENTRIES[read_address(int(self) + offset)]
+    base = get_origin(kind) or kind
+    if issubclass(base, Record):
+        if field.embedded:
+            return lambda self: base.of_kind(kind, int(self) + offset)
+        return lambda self: base(read_address(int(self) + offset))
+
+    def get_array(self: Record) -> Any:
+        check_record(int(self), field.name)
+        place = int(self) + offset
+        if field.embedded:
+            return base.of_kind(kind, place, field.length)
+        return base.of_kind(kind, read_address(place), read_address(place + ADDRESS_BYTES))
+
+    return get_array
+
+
+def _setter(field: Field) -> Callable[[Record, Any], None]:
+    kind, offset = field.kind, field.offset
+    if isinstance(kind, Word):
+        c_type = kind.c_type
+
+        def set_word(self: Record, value: Any) -> None:
+            check_record(int(self), field.name)
+            c_type.from_address(int(self) + offset).value = value
+
+        return set_word
+    if field.is_entry:
+
+        def set_entry(self: Record, value: Any) -> None:
+            write_address(int(self) + offset, register_entry(value))
+
+        return set_entry
+    if field.embedded:
+
+        def refuse(self: Record, value: Any) -> None:
+            raise AttributeError(f"{field.name} lies within its record")
+
+        return refuse
+    base = get_origin(kind) or kind
+    if issubclass(base, Record):
+        return lambda self, value: write_address(int(self) + offset, int(value))
+
+    def set_array(self: Record, value: Any) -> None:
+        check_record(int(self), field.name)
+        found = base.of(value) if isinstance(value, np.ndarray) else value
+        write_address(int(self) + offset, found.address)
+        write_address(int(self) + offset + ADDRESS_BYTES, found.length)
+
+    return set_array
+
+
+# Kernels that records refer to, by what stands in the field: the address of compiled code or, where
+# nothing is compiled, a number.
+_ENTRIES: dict[int, Callable[..., Any]] = {}
+
+
+def register_entry(kernel: Any) -> int:
+    """Return what a field of a record keeps of a kernel."""
+    found: int = kernel if isinstance(kernel, int) else getattr(kernel, "address", id(kernel))
+    _ENTRIES[found] = kernel
+    return found
+
+
+def is_method(cls: type[Record], name: str) -> bool:
+    """Tell whether an attribute of a record's class is a method that kernels may call."""
+    member = getattr(cls, name, None)
+    return isinstance(member, python_types.FunctionType) and not name.startswith("__")
