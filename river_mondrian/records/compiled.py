@@ -435,7 +435,11 @@ def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
     elif isinstance(sig.args[1], RecordType):
         _store_address(builder, address, value)
     else:
-        raise NotImplementedError(f"kernels do not replace the array {attr}")
+        # Only the checked mode knows the length.
+        _store_address(builder, address, address_in(builder, value))
+        if CHECKS:
+            behind = builder.add(address, _BITS(ADDRESS_BYTES))
+            _store_address(builder, behind, _length_in(builder, value))
 
 
 # Rows of tables.

@@ -141,7 +141,7 @@ def observe(observer: Callable[[Any], None]) -> None:
 
 def _annotated(cls: type[Record]) -> dict[str, Any]:
     own = inspect.get_annotations(cls)
-    hints = get_type_hints(cls, include_extras=True)
+    hints = get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
     return {name: hints[name] for name in own if get_origin(hints[name]) is not ClassVar}
 
 
