@@ -1,0 +1,1 @@
+"""What learns from the numbers of cells: linear models, mixtures of experts, sweeps."""

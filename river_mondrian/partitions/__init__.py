@@ -1,0 +1,1 @@
+"""How space is cut at random, and which cell a sample is in."""

@@ -1,0 +1,1 @@
+"""What is kept per cell: labels, targets, statistics, counts and volumes."""
