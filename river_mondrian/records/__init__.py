@@ -19,9 +19,19 @@ from .record import (
     derived,
     entry,
     inline,
+    instead_of,
     transient,
 )
-from .rooms import new_array, new_int64s, prefetch, release, room_of_array, room_of_words
+from .rooms import (
+    lowest_bit,
+    new_array,
+    new_int64s,
+    popcount,
+    prefetch,
+    release,
+    room_of_array,
+    room_of_words,
+)
 
 __all__ = [
     "Array",
@@ -40,8 +50,11 @@ __all__ = [
     "derived",
     "entry",
     "inline",
+    "instead_of",
+    "lowest_bit",
     "new_array",
     "new_int64s",
+    "popcount",
     "prefetch",
     "release",
     "room_of_array",

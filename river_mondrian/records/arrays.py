@@ -186,6 +186,10 @@ class Array(Span, Generic[R]):
         found.record = self.record
         return found
 
+    def known(self, record: Record) -> R:
+        """Return a record of this array that has been found before, and kept by its address."""
+        return self.record(record)
+
     def __getitem__(self, i: int) -> R:
         self._check(i)
         return self.record(self.address + self.record.SIZE * int(i))
@@ -218,6 +222,11 @@ class Table(Record, Generic[R]):
             raise IndexError(f"row {j} of {self.capacity}")
         chunk = read_address(self.chunks + ADDRESS_BYTES * (int(j) >> CHUNK_BITS))
         row: R = self.ROW(chunk + (int(j) & CHUNK_MASK) * self.row_bytes)  # type: ignore[attr-defined]
+        return row
+
+    def known(self, record: Record) -> R:
+        """Return a row of this table that has been found before, and kept by its address."""
+        row: R = self.ROW(record)  # type: ignore[attr-defined]
         return row
 
     def none(self) -> R:

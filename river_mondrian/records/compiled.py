@@ -401,8 +401,8 @@ class _RecordAttributes(AttributeTemplate):
         field = typ.record.FIELDS.get(attr)
         if field is not None:
             return _entry(typ, field) if field.is_entry else _field_type(field)
-        if issubclass(typ.record, Table) and attr in ("row", "none"):
-            return types.BoundFunction(_Row if attr == "row" else _NoRow, typ)
+        if issubclass(typ.record, Table) and attr in _TABLE_METHODS:
+            return types.BoundFunction(_TABLE_METHODS[attr], typ)
         return _method(typ, attr) if is_method(typ.record, attr) else None
 
 
@@ -457,6 +457,23 @@ class _NoRow(AbstractTemplate):
 
     def generic(self, args: Any, kws: Any) -> Any:
         return signature(RecordType(self.this.row), recvr=self.this)  # type: ignore[attr-defined]
+
+
+class _Known(AbstractTemplate):
+    key = ("table", "known")
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        this = self.this  # type: ignore[attr-defined]
+        row = this.row if isinstance(this, RecordType) else this.record
+        return signature(RecordType(row), args[0], recvr=this)
+
+
+_TABLE_METHODS = {"row": _Row, "none": _NoRow, "known": _Known}
+
+
+@lower_builtin(("table", "known"), types.Any, RecordType)
+def _known(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return args[1]
 
 
 @lower_builtin(("table", "row"), RecordType, types.int64)
@@ -604,6 +621,8 @@ class _SpanAttributes(AttributeTemplate):
     key = SpanType
 
     def generic_resolve(self, typ: SpanType, attr: str) -> Any:  # type: ignore[override]
+        if attr == "known" and typ.record is not None:
+            return types.BoundFunction(_Known, typ)
         return types.BoundFunction(_Part, typ) if attr == "part" else None
 
 

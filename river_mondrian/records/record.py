@@ -90,6 +90,7 @@ class Option:
     role: Role = Role.STATE
     length: int = 0
     is_entry: bool = False
+    instead_of: str = ""
 
 
 def transient() -> Any:
@@ -110,6 +111,11 @@ def inline(length: int) -> Any:
 def entry() -> Any:
     """Mark the address of a kernel, annotated as a Callable, by which other kernels call it."""
     return Option(Role.DERIVED, is_entry=True)
+
+
+def instead_of(name: str) -> Any:
+    """Mark a field that has the place of another one, in records that have no use for that."""
+    return Option(instead_of=name)
 
 
 @dataclass(frozen=True)
@@ -163,12 +169,14 @@ class Record(int):
         for name, hint in _annotated(cls).items():
             option = cls.__dict__.get(name, Option())
             before = cls.FIELDS.get(name)
-            offset = cls.SIZE if before is None else before.offset
+            shared = cls.FIELDS.get(option.instead_of) or before
+            offset = cls.SIZE if shared is None else shared.offset
             field = _make_field(name, offset, hint, option)
+            before = shared
             if before is None:
                 cls.SIZE += field.size
             elif before.size != field.size:
-                raise TypeError(f"{cls.__name__}.{name} has another size than in its base")
+                raise TypeError(f"{cls.__name__}.{name} has another size than {before.name}")
             cls.FIELDS[name] = field
             setattr(cls, name, property(_getter(field), _setter(field)))
         for observer in _OBSERVERS:

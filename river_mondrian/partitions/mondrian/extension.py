@@ -1,0 +1,401 @@
+"""Extending trees by points online: Algorithms 3 and 4 of Lakshminarayanan et al. 2014, and 10.
+
+A tree that has been extended has the law of one that has been sampled with the point among the
+others. Several trees walk in lock-step, so that one tree's cache misses overlap another's. Where a
+tree needs memory, the walks stop before anything of that tree has changed; the caller makes room
+and calls again, and the walks go on from where they were.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import helper, inlined, kernel, merged, separate
+from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
+from .boxes import distance_outside, gap, hold
+from .draws import exponential, exponential_before, uniform, uniform_cut
+from .leaves import (
+    count_below,
+    distance_to,
+    grow_leaf,
+    hang,
+    new_leaf,
+    new_row,
+    put_point,
+    side_of,
+)
+from .records import (
+    EMPTY,
+    LEFT,
+    NONE,
+    PAUSED,
+    RIGHT,
+    SETTLED,
+    START,
+    F,
+    Forest,
+    Node,
+    Point,
+    Tree,
+)
+from .sampling import ALL, sample_block
+from .scaling import store_values
+
+# What `extend` returns where all trees have been extended; else it is a tree that needs room. From
+# `TOO_LARGE` down, `learn` tells the input whose value is too large.
+DONE = -1
+TOO_LARGE = -2
+
+# Trees that a kernel walks in lock-step.
+LANES = 16
+
+
+class Lane(Record):
+    """One of the trees that are walked in lock-step: what is needed of it at each node."""
+
+    tree: Int64
+    # The node's row, or none at a point, and the point that walks.
+    node: Node
+    point: Point
+
+
+class LaneAt(Record):
+    """Which lane is still on its way."""
+
+    lane: Int64
+
+
+_room_of_lanes = room_of_array(Lane, LANES)
+_room_of_active = room_of_array(LaneAt, LANES)
+
+
+@helper
+def insert_parent(
+    forest: Forest, tree: Tree, t: int, ref: int, p: int, time: float, rate: float
+) -> None:
+    """Cut point `p` off from the block at `ref`, `time` after the parent (Algorithm 4, 4 to 9)."""
+    point = forest.points.row(p)
+    x = forest.values_in(tree, point)
+    j = new_row(forest, tree)
+    node = tree.nodes.row(j)
+    lower, upper = node.lower(forest), node.upper(forest)
+    n_dims = forest.n_dims
+    _copy_box(forest, tree, node, ref)
+
+    # Line 5: the dimension by how far the point is outside in each.
+    threshold = uniform(tree) * rate
+    dim = 0
+    passed = 0.0
+    for d in range(n_dims):
+        outside = gap(x[d], lower[d], upper[d])
+        if outside > 0.0:
+            dim = d
+            passed += outside
+            if passed > threshold:
+                break
+    # Line 6: the cut between the box and the point.
+    v = x[dim]
+    if v > upper[dim]:
+        cut = uniform_cut(tree, upper[dim], v)
+        own_side = RIGHT
+    else:
+        cut = uniform_cut(tree, v, lower[dim])
+        own_side = LEFT
+    hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
+
+    # Lines 7 to 9: the new node between the block and its parent, the point as a leaf beside it.
+    other_side = LEFT + RIGHT - own_side
+    node.dim = dim
+    node.cut = cut
+    node.delta = time
+    node.set_child(own_side, ~p)
+    node.set_child(other_side, ref)
+    node.n_samples = count_below(tree, ref) + 1
+    node.inherit(forest, tree, other_side, ref)
+    node.inherit(forest, tree, own_side, ~p)
+    cut_time = tree.walk_time + time
+    if ref >= 0:
+        old = tree.nodes.row(ref)
+        if old.dim >= 0:
+            old.delta = max(old.delta - time, 0.0)
+            cut_time = old.latest_above(cut_time)
+    node.set_time(cut_time)
+    node.take_over(forest, tree, t, ref)
+    hang(tree, j)
+    tree.n_splits = tree.n_splits + 1
+
+
+@inlined
+def _copy_box(forest: Forest, tree: Tree, node: Node, ref: int) -> None:
+    """Give a row the box of what is at a reference."""
+    capacity = forest.dim_capacity
+    if ref < 0:
+        values = forest.values_of(tree, ~ref)
+        lower, upper = node.lower(forest), node.upper(forest)
+        for d in range(capacity):
+            lower[d] = values[d]
+            upper[d] = values[d]
+    else:
+        box, old = node.box(forest), tree.nodes.row(ref).box(forest)
+        for i in range(2 * capacity):
+            box[i] = old[i]
+
+
+@merged
+def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
+    """Extend a tree by point `p` at a leaf that holds the single point `q`."""
+    tree = forest.trees[t]
+    may_split = tree.n_splits < forest.max_splits
+    paused = forest.points.row(p).pauses_with(forest, forest.points.row(q))
+    if not paused and may_split:
+        rate = distance_to(forest, tree, ~q, forest.values_of(tree, p))
+        if rate > 0.0:
+            time = exponential(tree, rate)
+            if time < tree.lifetime - tree.walk_time:
+                insert_parent(forest, tree, t, ~q, p, time, rate)
+                return
+    j = new_leaf(forest, tree)
+    node = tree.nodes.row(j)
+    node.hold_first(forest, tree, t, q)
+    if not paused:
+        node.dim = SETTLED
+    if forest.keeps_points(tree):
+        put_point(forest, tree, t, node, p)
+    else:
+        node.count_point(forest, tree, t, forest.points.row(p))
+        grow_leaf(forest, tree, node, p)
+    hang(tree, j)
+
+
+@merged
+def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
+    """Extend a tree by point `p` at a leaf's row (Algorithm 10 where it is paused, else 4).
+
+    Returns False where the tree first needs room.
+    """
+    tree = forest.trees[t]
+    node = tree.nodes.row(ref)
+    count = node.n_samples
+    may_split = tree.n_splits < forest.max_splits
+    point = forest.points.row(p)
+    if node.dim == PAUSED and may_split:
+        ends = node.ends_pause(forest, point)
+        samples = ends or count >= forest.hide_limit
+        if samples:
+            # A leaf's row holds two points, but for those that wait for one with a missing value.
+            need = (count + 1) * (1 + forest.has_missing)
+            if tree.nodes.n_rows + need > tree.nodes.capacity:
+                tree.rows_needed = need
+                return False
+        put_point(forest, tree, t, node, p)
+        if samples:
+            sample_block(forest, t, ref, tree.walk_time, ALL if ends else 1)
+        return True
+
+    if may_split:
+        rate = distance_to(forest, tree, ref, forest.values_of(tree, p))
+        if rate > 0.0:
+            time = exponential(tree, rate)
+            if time < tree.lifetime - tree.walk_time:
+                insert_parent(forest, tree, t, ref, p, time, rate)
+                return True
+    node.dim = SETTLED
+    node.count_point(forest, tree, t, point)
+    if forest.keeps_points(tree):
+        put_point(forest, tree, t, node, p)
+    else:
+        grow_leaf(forest, tree, node, p)
+    return True
+
+
+@separate
+def extend_end(forest: F, t: int) -> bool:
+    """Extend a tree by the walk's point where the walk ends: at nothing, a point or a leaf's row.
+
+    Returns False where the tree first needs room for `rows_needed` more rows; nothing has changed
+    then and the call can be repeated.
+    """
+    tree = forest.trees[t]
+    ref, p = tree.walk_ref, tree.walk_point
+    if ref == EMPTY:
+        tree.root = ~p
+        return True
+    if ref < 0:
+        _extend_point(forest, t, ~ref, p)
+        return True
+    return _extend_leaf(forest, t, ref, p)
+
+
+@inlined
+def _start_walk(tree: Tree) -> bool:
+    """Put the walk at the root; False where the tree first needs room for another cut."""
+    tree.walk_ref = tree.root
+    tree.walk_parent = NONE
+    tree.walk_time = 0.0
+    tree.rows_needed = 2
+    return (
+        tree.nodes.n_rows + 2 <= tree.nodes.capacity
+        and tree.side_rows.n_rows < tree.side_rows.capacity
+    )
+
+
+@inlined
+def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
+    """Note where a tree's walk is."""
+    ref = tree.walk_ref
+    lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
+    lane.point = forest.points.row(tree.walk_point)
+
+
+@inlined
+def _pass(forest: Forest, tree: Tree, lane: Lane, node: Node, x: Float32s, opens: bool) -> None:
+    """Pass the walk's point on to a child of an internal node.
+
+    `opens` tells that the node's box may have to grow.
+    """
+    point = forest.points.known(lane.point)
+    if opens:
+        word = forest.values_word + tree.first_value
+        hold(point, word, node.lower(forest), node.upper(forest), forest.n_dims)
+    node.n_samples = node.n_samples + 1
+    side = side_of(forest, tree, node, x)
+    node.pass_point(forest, side, point)
+    tree.walk_time = node.end_time(tree.walk_time)
+    tree.walk_parent = tree.walk_ref
+    tree.walk_side = side
+    child = node.child(side)
+    tree.walk_ref = child
+    if child >= 0:
+        below = tree.nodes.row(child)
+        prefetch(below, tree.nodes.row_bytes)
+        lane.node = below
+    else:
+        lane.node = tree.nodes.none()
+        prefetch(forest.values_of(tree, ~child), 4 * forest.dim_capacity + 4)
+
+
+@inlined
+def _step(forest: Forest, lane: Lane) -> bool:
+    """Take the walk of a lane to a child; False where it has ended by a cut above the node.
+
+    Algorithm 4: line 1, the distance of the point from the box; 2 and 3, the time at which a cut
+    would part them; 10 to 14, on to the child.
+    """
+    tree = forest.trees[lane.tree]
+    node = tree.nodes.known(lane.node)
+    x = forest.values_in(tree, forest.points.known(lane.point))
+    rate = distance_outside(x, node.lower(forest), node.upper(forest), forest.n_dims)
+    time = math.inf
+    if rate > 0.0 and tree.n_splits < forest.max_splits:
+        time = exponential_before(tree, rate, node.delta)
+    if time < node.delta:
+        insert_parent(forest, tree, lane.tree, tree.walk_ref, tree.walk_point, time, rate)
+        return False
+    # A value where the node had none is no distance but opens the box.
+    _pass(forest, tree, lane, node, x, rate > 0.0 or forest.has_missing == 1)
+    return True
+
+
+@inlined
+def _next_point(forest: Forest, lane: Lane) -> int:
+    """Begin the walk of a lane's next point; returns 1, 0 where there is none, -1 without room."""
+    tree = forest.trees[lane.tree]
+    following = tree.walk_point + 1
+    tree.walk_point = following
+    if following == tree.walk_end:
+        return 0
+    if not _start_walk(tree):
+        tree.walk_ref = START
+        return -1
+    _place_lane(forest, tree, lane)
+    return 1
+
+
+@inlined
+def _begin_lanes(
+    forest: Forest, first: int, last: int, lanes: Array[Lane], active: Array[LaneAt]
+) -> int:
+    """Put the trees that have points to take into lanes; returns how many, or ~t of one in need."""
+    n = 0
+    for t in range(first, last):
+        tree = forest.trees[t]
+        if tree.walk_point < tree.walk_end:
+            # A walk that ran out of room is taken up where it was.
+            if tree.walk_ref == START and not _start_walk(tree):
+                tree.walk_ref = START
+                return ~t
+            lanes[n].tree = t
+            active[n].lane = n
+            _place_lane(forest, tree, lanes[n])
+            n += 1
+    return n
+
+
+@separate
+def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
+    """Run the walks of trees `first` to `last` until each has extended its tree.
+
+    A tree takes the points from its `walk_point` to its `walk_end`, in order; `n_lanes` trees, at
+    most `LANES`, walk in lock-step. Returns DONE, or a tree that needs room: the caller makes it
+    and calls again.
+    """
+    lanes, active = _room_of_lanes(), _room_of_active()
+    for start in range(first, last, n_lanes):
+        n_active = _begin_lanes(forest, start, min(start + n_lanes, last), lanes, active)
+        if n_active < 0:
+            return ~n_active
+        while n_active > 0:
+            still = 0
+            for i in range(n_active):
+                lane = lanes[active[i].lane]
+                goes_on = 1
+                if lane.node and lane.node.dim >= 0:
+                    if not _step(forest, lane):
+                        goes_on = _next_point(forest, lane)
+                elif extend_end(forest, lane.tree):
+                    goes_on = _next_point(forest, lane)
+                else:
+                    goes_on = -1
+                if goes_on < 0:
+                    return lane.tree
+                if goes_on == 1:
+                    active[still].lane = active[i].lane
+                    still += 1
+            n_active = still
+    return DONE
+
+
+@kernel
+def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
+    """Extend trees by their walks, as `extend_trees` does."""
+    return extend_trees(forest, first, last, n_lanes)
+
+
+@inlined
+def set_walks(forest: Forest, first: int, last: int) -> None:
+    """Let every tree take the points `first` to `last` next."""
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        tree.walk_point = first
+        tree.walk_end = last
+        tree.walk_ref = START
+
+
+@kernel
+def begin_walks(forest: F, first: int, last: int) -> None:
+    """Let every tree take the points `first` to `last` next."""
+    set_walks(forest, first, last)
+
+
+@inlined
+def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
+    """Store the values of one sample as point `p` and extend every tree by it (Algorithm 3).
+
+    What else the point has is stored already. Returns as `extend_trees` does, or `TOO_LARGE - i`
+    where the i-th input is; then nothing that a tree refers to has changed.
+    """
+    bad = store_values(forest, inputs, p)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    set_walks(forest, p, p + 1)
+    return extend_trees(forest, 0, forest.n_trees, LANES)

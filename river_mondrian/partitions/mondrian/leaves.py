@@ -1,0 +1,131 @@
+"""Rows of leaves: making them, and putting points into them."""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import helper, inlined
+from ...records import Array, Float32s, Int32s
+from .boxes import BATCH, PointAt, distance_outside, hold, hold_batch, room_of_batch
+from .records import LEFT, NONE, PAUSED, RIGHT, Forest, Node, Tree
+
+
+@inlined
+def new_row(forest: Forest, tree: Tree) -> int:
+    """Take the next free row and clear it; the caller has made sure that there is one."""
+    j = tree.nodes.n_rows
+    tree.nodes.n_rows = j + 1
+    tree.nodes.row(j).clear(forest)
+    return j
+
+
+@inlined
+def new_leaf(forest: Forest, tree: Tree) -> int:
+    """Make the row of an empty paused leaf."""
+    j = new_row(forest, tree)
+    node = tree.nodes.row(j)
+    node.first_point = NONE
+    node.right = NONE
+    node.dim = PAUSED
+    box = node.box(forest)
+    for i in range(2 * forest.dim_capacity):
+        box[i] = math.nan
+    return j
+
+
+@inlined
+def count_below(tree: Tree, ref: int) -> int:
+    """Return the number of samples below a reference."""
+    if ref < 0:
+        return 1
+    return tree.nodes.row(ref).n_samples
+
+
+@inlined
+def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
+    """Return how far `x` lies outside the box of a reference."""
+    if ref < 0:
+        # A point's values are both sides of its box.
+        values = forest.values_of(tree, ~ref)
+        return distance_outside(x, values, values, forest.n_dims)
+    node = tree.nodes.row(ref)
+    return distance_outside(x, node.lower(forest), node.upper(forest), forest.n_dims)
+
+
+@helper
+def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
+    """Choose a side for a sample whose value in the cut dimension is missing.
+
+    The child whose box is nearer in the known dimensions, the larger one where both are as near.
+    """
+    to_left = distance_to(forest, tree, left, x)
+    to_right = distance_to(forest, tree, right, x)
+    if to_left != to_right:
+        return RIGHT if to_right < to_left else LEFT
+    return RIGHT if count_below(tree, right) > count_below(tree, left) else LEFT
+
+
+@inlined
+def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
+    """Return the side of an internal node's cut to which a sample goes: LEFT or RIGHT."""
+    v = x[node.dim]
+    if v != v:
+        return nearer_side(forest, tree, node.left, node.right, x)
+    return LEFT if v <= node.cut else RIGHT
+
+
+@inlined
+def grow_leaf(forest: Forest, tree: Tree, node: Node, p: int) -> None:
+    """Count a point in a leaf's row without storing it there."""
+    point = forest.points.row(p)
+    word = forest.values_word + tree.first_value
+    hold(point, word, node.lower(forest), node.upper(forest), forest.n_dims)
+    node.add_point(forest, point)
+    node.n_samples = node.n_samples + 1
+
+
+@inlined
+def put_point(forest: Forest, tree: Tree, t: int, node: Node, p: int) -> None:
+    """Put a stored point into a leaf's row: its list, its box, what its kind keeps, its number."""
+    forest.links_of(p)[t] = node.first_point
+    node.first_point = p
+    grow_leaf(forest, tree, node, p)
+
+
+@inlined
+def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
+    """Add the first `n` points of a batch to a leaf's row, which has them in its list."""
+    for i in range(n):
+        node.add_point(forest, forest.points.known(batch[i].point))
+        node.n_samples = node.n_samples + 1
+    word = forest.values_word + tree.first_value
+    hold_batch(batch, n, word, node.lower(forest), node.upper(forest), forest.n_dims)
+
+
+@inlined
+def fill_leaf(forest: Forest, tree: Tree, t: int, first: int) -> int:
+    """Make a leaf's row for the list of points that begins with `first`."""
+    j = new_leaf(forest, tree)
+    node = tree.nodes.row(j)
+    node.first_point = first
+    batch = room_of_batch()
+    link_word = forest.links_word + t
+    p = first
+    while p != NONE:
+        n = 0
+        while p != NONE and n < BATCH:
+            point = forest.points.row(p)
+            batch[n].point = point
+            p = Int32s(point, link_word, 1)[0]
+            n += 1
+        add_batch(forest, tree, node, batch, n)
+    return j
+
+
+@inlined
+def hang(tree: Tree, ref: int) -> None:
+    """Put a reference where the walk is."""
+    if tree.walk_parent == NONE:
+        tree.root = ref
+    else:
+        tree.nodes.row(tree.walk_parent).set_child(tree.walk_side, ref)

@@ -1,0 +1,246 @@
+"""The memory of a Mondrian forest: nodes, points, trees, the forest.
+
+A *reference* names what hangs at a place of a tree: a row of the tree's nodes (>= 0), a single
+stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one point needs no row.
+
+A node's row is its record, which ends with what its kind keeps, and then its box: the lower corner
+and the upper one, of `dim_capacity` float32 each. A side of a box is NaN in a dimension in which
+no point of the node has a value.
+
+A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
+values are what the trees cut: scaled inputs, or what cut directions make of them, once for all
+trees or, where each has directions of its own, once for each.
+
+A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the
+methods by which partitions tell it what happens, and adds what it keeps. Kernels over `Forest` are
+compiled for the kind that they are called with.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ...records import (
+    Array,
+    Float32,
+    Float32s,
+    Float64,
+    Float64s,
+    Int32,
+    Int32s,
+    Int64,
+    Record,
+    Table,
+    derived,
+    instead_of,
+    transient,
+)
+from .oblique import ObliqueTransform
+
+# A reference to nothing, and the end of a list of points.
+EMPTY = -(2**31)
+NONE = -1
+
+# Sides of a cut.
+LEFT = 0
+RIGHT = 1
+
+# `dim` of a leaf. A paused one has not been sampled (or its samples are hidden). A settled one is
+# known to have no cut inside its box within the lifetime. A mixed one is about to be sampled.
+PAUSED = -1
+SETTLED = -2
+MIXED = -3
+
+# `walk_ref` of a walk that has not begun.
+START = -(2**62)
+
+# `max_splits` of trees that are cut without limit.
+UNLIMITED = 2**62
+
+
+class Point(Record):
+    """A stored sample; its values and links follow what its kind keeps."""
+
+    def pauses_with(self, forest: Forest, other: Point) -> bool:
+        """Tell whether a block of this point and another one pauses."""
+        return False
+
+
+class Node(Record):
+    """A node of a tree that has a row: an internal one, or a leaf of several points."""
+
+    # References to the children.
+    left: Int32
+    right: Int32
+    # Of a leaf: the first point of the list of its points.
+    first_point: Int32 = instead_of("left")
+    # The dimension that the cut is in; of a leaf PAUSED, SETTLED or MIXED.
+    dim: Int32
+    # Where the cut is: smaller values, and equal ones, go left.
+    cut: Float32
+    # Time of the cut since the parent's. A difference of float32 times would say nothing deep down.
+    delta: Float32
+    # Samples that have passed, or are in the leaf.
+    n_samples: Int32
+
+    def lower(self, forest: Forest) -> Float32s:
+        """Return the lower corner of the box."""
+        return Float32s(self, forest.box_word, forest.dim_capacity)
+
+    def upper(self, forest: Forest) -> Float32s:
+        """Return the upper corner of the box."""
+        return Float32s(self, forest.box_word + forest.dim_capacity, forest.dim_capacity)
+
+    def box(self, forest: Forest) -> Float32s:
+        """Return both corners, one after the other."""
+        return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
+
+    def child(self, side: int) -> int:
+        """Return the reference on a side."""
+        return Int32s(self, side, 1)[0]
+
+    def set_child(self, side: int, ref: int) -> None:
+        """Put a reference on a side."""
+        Int32s(self, side, 1)[0] = ref
+
+    def clear(self, forest: Forest) -> None:
+        """Zero all but the box."""
+        words = Int32s(self, 0, forest.box_word)
+        for i in range(forest.box_word):
+            words[i] = 0
+
+    # What a kind overrides. A reference below `child` is a row or a point.
+
+    def add_point(self, forest: Forest, point: Point) -> None:
+        """Add a point to what a leaf keeps of its points."""
+
+    def pass_point(self, forest: Forest, side: int, point: Point) -> None:
+        """Add a point that passes on to a side to what an internal node keeps."""
+
+    def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
+        """Initialise what a new internal node keeps of a side, from its child there."""
+
+    def is_paused(self, forest: Forest) -> bool:
+        """Tell whether the block of a leaf pauses."""
+        return False
+
+    def ends_pause(self, forest: Forest, point: Point) -> bool:
+        """Tell whether a point ends the pause of a leaf's block."""
+        return True
+
+    def hides(self, forest: Forest) -> bool:
+        """Tell whether an internal node is to be read as a paused leaf."""
+        return False
+
+    def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
+        """Count a point that a settled leaf is about to get, where that needs more than its set."""
+
+    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
+        """Let a new leaf's row hold the single point that has been a leaf by itself."""
+
+    def end_time(self, start: float) -> float:
+        """Return the time of an internal node's cut, whose parent's is `start`."""
+        return start + self.delta
+
+    def latest_above(self, time: float) -> float:
+        """Return the time that a cut has that is put above this internal node, no later than it."""
+        return time
+
+    def set_time(self, time: float) -> None:
+        """Note the time of a new cut."""
+
+    def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
+        """Take over what names the block at a reference, above which the node has been put."""
+
+
+class Tree(Record):
+    """A Mondrian tree, and the walk by which it is being extended."""
+
+    # Reference to the root.
+    root: Int64
+    nodes: Table[Node]
+    # Rows that a kind keeps for some of its nodes.
+    side_rows: Table[Record]
+    # Cuts so far.
+    n_splits: Int64
+    # State of the random numbers: 64 bits.
+    random_state: Int64
+    # Time at which cuts end.
+    lifetime: Float64
+    # Where its values begin among those of a point, in words.
+    first_value: Int64
+    # The walk of a point down the tree: the reference that it has come to, the row of that one's
+    # parent and the side there, the time of the parent's cut; the point, the one after the last
+    # that the tree is to be extended by, and for how many rows it needs room.
+    walk_ref: Int64 = transient()
+    walk_parent: Int64 = transient()
+    walk_side: Int64 = transient()
+    walk_time: Float64 = transient()
+    walk_point: Int64 = transient()
+    walk_end: Int64 = transient()
+    rows_needed: Int64 = transient()
+
+
+class Forest(Record):
+    """What all trees of a forest share."""
+
+    trees: Array[Tree]
+    n_trees: Int64
+    points: Table[Point]
+    # Word of a node's row at which its box begins, and of a point's row at which values and links.
+    box_word: Int64
+    values_word: Int64
+    links_word: Int64
+    # Dimensions that are cut, for how many there is room, and values of a point: those of all sets
+    # of directions.
+    n_dims: Int64
+    dim_capacity: Int64
+    n_values: Int64
+    # Features, and for how many there is room.
+    n_inputs: Int64
+    input_capacity: Int64
+    # Cuts at which a tree is full.
+    max_splits: Int64
+    # Samples past which a paused leaf samples one hidden cut per event, so that ending a pause
+    # never has to go through more.
+    hide_limit: Int64
+    # Whether a stored point may lack a value.
+    has_missing: Int64
+    # Time at which trees are read, where that is before their lifetime.
+    horizon: Float64
+    # Samples learned and stored.
+    n_samples: Int64
+    n_points: Int64
+    # What is subtracted from an input, and what that is multiplied with.
+    offsets: Float64s
+    factors: Float64s
+    # Inputs of the samples so far, a row of `input_capacity` each, while the ranges may change.
+    raw_values: Float64s
+    # What makes values of inputs where there are cut directions; none else.
+    oblique: ObliqueTransform
+    # The sample that is learned or predicted: its inputs, and its values.
+    inputs: Float64s
+    row: Float32s
+
+    def values_of(self, tree: Tree, p: int) -> Float32s:
+        """Return the values of a stored point that a tree cuts."""
+        return self.values_in(tree, self.points.row(p))
+
+    def values_in(self, tree: Tree, point: Point) -> Float32s:
+        """Return the values of a point's row that a tree cuts."""
+        return Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
+
+    def links_of(self, p: int) -> Int32s:
+        """Return what follows a stored point in each tree: the next point of its leaf, or NONE."""
+        return self.links_in(self.points.row(p))
+
+    def links_in(self, point: Point) -> Int32s:
+        """Return what follows a point's row in each tree."""
+        return Int32s(point, self.links_word, self.n_trees)
+
+    def keeps_points(self, tree: Tree) -> bool:
+        """Tell whether leaves keep their points: while they may be sampled anew with them."""
+        return tree.n_splits < self.max_splits
+
+
+F = TypeVar("F", bound=Forest)

@@ -1,0 +1,232 @@
+"""Sampling trees from points: Algorithms 1 and 2 of Lakshminarayanan et al. 2014, and 9.
+
+With the lifetime infinite and nothing paused, a tree is the restriction of a Mondrian process to
+the boxes of its points. A paused tree is that tree pruned by a rule that does not look at the cuts
+(Algorithm 9). What hides below a paused block is sampled when it is needed, or a little earlier
+(`hide_limit`), which leaves the law as it is: hidden nodes are predicted as the paused leaf.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import helper, inlined, kernel, merged, separate
+from ...records import Array, Float32s, Float64, Int32s, Int64, Record, new_array, release
+from .boxes import BATCH, PointAt, linear_dimension, room_of_batch
+from .draws import exponential, uniform, uniform_cut
+from .leaves import add_batch, fill_leaf, nearer_side, new_leaf, put_point
+from .records import EMPTY, LEFT, MIXED, NONE, SETTLED, F, Forest, Node, Tree
+
+# More cuts than any block has.
+ALL = 2**62
+
+
+class Waiting(Record):
+    """A leaf that waits for its first cut."""
+
+    leaf: Int64
+    # Time of its parent's cut.
+    start: Float64
+
+
+@inlined
+def draw_dim(tree: Tree, lower: Float32s, upper: Float32s, n_dims: int, rate: float) -> int:
+    """Draw the dimension of a cut by the sides of its box, whose sum is the rate."""
+    threshold = uniform(tree) * rate
+    dim = 0
+    passed = 0.0
+    for d in range(n_dims):
+        side = upper[d] - lower[d]
+        if side > 0.0:
+            dim = d
+            passed += side
+            if passed > threshold:
+                break
+    return dim
+
+
+@inlined
+def _side_of_cut(
+    forest: Forest,
+    tree: Tree,
+    t: int,
+    first: int,
+    n: int,
+    n_missing: int,
+    batch: Array[PointAt],
+    in_batch: bool,
+) -> int:
+    """Return a reference to a list of `n` points on one side of a cut.
+
+    One point gets no row, unless points with a missing value at the cut may still join it. The
+    points are in the batch where `in_batch`.
+    """
+    if n > 1 or n_missing > 0:
+        if not in_batch:
+            return fill_leaf(forest, tree, t, first)
+        j = new_leaf(forest, tree)
+        node = tree.nodes.row(j)
+        node.first_point = first
+        add_batch(forest, tree, node, batch, n)
+        return j
+    return EMPTY if n == 0 else ~first
+
+
+@inlined
+def _place_missing(forest: Forest, tree: Tree, t: int, node: Node, first: int) -> None:
+    """Put the points of a list, which have no value at a node's cut, into its children."""
+    left, right = node.left, node.right
+    p = first
+    while p != NONE:
+        following = forest.links_of(p)[t]
+        side = nearer_side(forest, tree, left, right, forest.values_of(tree, p))
+        put_point(forest, tree, t, tree.nodes.row(left if side == LEFT else right), p)
+        p = following
+
+
+@helper
+def part_leaf(
+    forest: Forest, tree: Tree, t: int, j: int, dim: int, cut: float, time: float, start: float
+) -> None:
+    """Cut a leaf's block in two, `time` after its parent, whose time is `start`.
+
+    The leaf's row becomes an internal node whose children are single points or leaves' rows; a
+    child that does not pause is marked MIXED.
+    """
+    node = tree.nodes.row(j)
+    n_left, n_points, n_missing = 0, 0, 0
+    first_left, first_right, first_missing = NONE, NONE, NONE
+    # Going down a list of points waits for memory at each: that is done once where few remain.
+    in_batch = node.n_samples <= BATCH
+    lefts, rights = room_of_batch(), room_of_batch()
+    # What the loop would otherwise read anew for each point, since it writes to memory.
+    value_word = forest.values_word + tree.first_value + dim
+    link_word = forest.links_word + t
+    p = node.first_point
+    while p != NONE:
+        point = forest.points.row(p)
+        link = Int32s(point, link_word, 1)
+        following = link[0]
+        v = Float32s(point, value_word, 1)[0]
+        if in_batch:
+            # From the end, as the lists grow, and the wrong one is overwritten.
+            lefts[BATCH - 1 - n_left].point = point
+            rights[BATCH - 1 - (n_points - n_missing - n_left)].point = point
+        n_points += 1
+        if v != v:
+            link[0] = first_missing
+            first_missing = p
+            n_missing += 1
+        else:
+            # Choices, since a jump would be guessed wrong every other time.
+            goes_left = v <= cut
+            link[0] = first_left if goes_left else first_right
+            first_left = p if goes_left else first_left
+            first_right = first_right if goes_left else p
+            n_left += 1 if goes_left else 0
+        p = following
+
+    node.clear(forest)
+    node.dim = dim
+    node.n_samples = n_points
+    node.cut = cut
+    node.delta = time
+    node.set_time(start + time)
+    # In loops, since what they call is long.
+    for side in range(2):
+        n = n_left if side == LEFT else n_points - n_missing - n_left
+        first = first_left if side == LEFT else first_right
+        n_batch = n if in_batch else 0
+        batch = (lefts if side == LEFT else rights).part(BATCH - n_batch, n_batch)
+        child = _side_of_cut(forest, tree, t, first, n, n_missing, batch, in_batch)
+        node.set_child(side, child)
+    _place_missing(forest, tree, t, node, first_missing)
+    for side in range(2):
+        child = node.child(side)
+        node.inherit(forest, tree, side, child)
+        if child >= 0 and not tree.nodes.row(child).is_paused(forest):
+            tree.nodes.row(child).dim = MIXED
+    tree.n_splits = tree.n_splits + 1
+
+
+@merged
+def split_leaf(forest: Forest, tree: Tree, t: int, j: int, start: float) -> float:
+    """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
+
+    Returns the time since the parent, or infinity where there is no cut within the lifetime: then
+    the leaf is settled.
+    """
+    node = tree.nodes.row(j)
+    lower = node.lower(forest)
+    upper = node.upper(forest)
+    n_dims = forest.n_dims
+
+    rate = linear_dimension(lower, upper, n_dims)
+    if not rate > 0.0 or tree.n_splits >= forest.max_splits:
+        node.dim = SETTLED
+        return math.inf
+    # Algorithm 2, lines 2 and 3.
+    time = exponential(tree, rate)
+    if time >= tree.lifetime - start:
+        node.dim = SETTLED
+        return math.inf
+    # Lines 5 and 6.
+    dim = draw_dim(tree, lower, upper, n_dims, rate)
+    cut = uniform_cut(tree, lower[dim], upper[dim])
+    part_leaf(forest, tree, t, j, dim, cut, time, start)
+    return time
+
+
+@separate
+def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
+    """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause).
+
+    The cut of the leaf's parent was at `start`. At most the first `most` cuts are sampled.
+    """
+    tree = forest.trees[t]
+    waiting = new_array(Waiting, tree.nodes.row(j).n_samples + 1)
+    waiting[0].leaf = j
+    waiting[0].start = start
+    n_waiting = 1
+    while n_waiting > 0 and most > 0:
+        most -= 1
+        n_waiting -= 1
+        j = waiting[n_waiting].leaf
+        start = waiting[n_waiting].start
+        time = split_leaf(forest, tree, t, j, start)
+        if time == math.inf:
+            continue
+        node = tree.nodes.row(j)
+        for side in range(2):
+            child = node.child(side)
+            if child >= 0:
+                below = tree.nodes.row(child)
+                if below.dim == MIXED or below.n_samples > forest.hide_limit:
+                    waiting[n_waiting].leaf = child
+                    waiting[n_waiting].start = start + time
+                    n_waiting += 1
+    release(waiting)
+
+
+@kernel
+def build(forest: F, n_points: int) -> None:
+    """Sample the trees afresh from the first `n_points` points (Algorithms 1, 2, 9).
+
+    Every tree has room for `n_points` rows, twice as many where points have missing values.
+    """
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        tree.nodes.n_rows = 0
+        tree.side_rows.n_rows = 0
+        tree.n_splits = 0
+        if n_points < 2:
+            tree.root = EMPTY if n_points == 0 else ~0
+            continue
+        for p in range(n_points):
+            forest.links_of(p)[t] = p - 1 if p > 0 else NONE
+        root = fill_leaf(forest, tree, t, n_points - 1)
+        tree.root = root
+        if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):
+            sample_block(forest, t, root, 0.0, ALL)
+
+

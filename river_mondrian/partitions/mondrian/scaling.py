@@ -1,0 +1,115 @@
+"""From inputs to the values that trees cut: float32, scaled by the ranges of the first samples."""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import inlined, kernel
+from ...limits import LARGEST
+from ...records import Float32s, Float64s
+from .oblique import clipped
+from .records import F, Forest
+
+
+@inlined
+def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
+    """Write the values of inputs; returns -1, or the first input that is too large.
+
+    Scaled values end at `FARTHEST`. Dimensions for which there is only room are missing.
+    """
+    oblique = forest.oblique
+    if oblique:
+        return oblique.apply(oblique, target, inputs)
+    bad = -1
+    n_dims = forest.n_dims
+    offsets, factors = forest.offsets, forest.factors
+    for d in range(n_dims):
+        raw = inputs[d]
+        if abs(raw) > LARGEST and bad < 0:
+            bad = d
+        target[d] = clipped((raw - offsets[d]) * factors[d])
+    for d in range(n_dims, forest.dim_capacity):
+        target[d] = math.nan
+    return bad
+
+
+@inlined
+def has_missing(forest: Forest, values: Float32s) -> bool:
+    """Tell whether a row of values has a missing one."""
+    # With several sets of directions, each lacks what the first lacks.
+    for d in range(forest.n_dims):
+        if values[d] != values[d]:
+            return True
+    return False
+
+
+@inlined
+def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
+    """Write the values of a learned sample's inputs as a point's; returns as `scale` does.
+
+    While the ranges may change, the inputs themselves are kept, too.
+    """
+    if forest.raw_values:
+        n_inputs = forest.n_inputs
+        row = forest.raw_values.part(forest.input_capacity * p, forest.input_capacity)
+        for d in range(n_inputs):
+            row[d] = inputs[d]
+    values = Float32s(forest.points.row(p), forest.values_word, forest.n_values)
+    bad = scale(forest, values, inputs)
+    if bad < 0:
+        if has_missing(forest, values):
+            forest.has_missing = 1
+        oblique = forest.oblique
+        if oblique:
+            oblique.learn(oblique, inputs)
+    return bad
+
+
+@kernel
+def find_too_large(forest: F, inputs: Float64s) -> int:
+    """Return the first of a sample's inputs that single precision does not hold, -1 for none."""
+    for d in range(forest.n_inputs):
+        if abs(inputs[d]) > LARGEST:
+            return d
+    return -1
+
+
+@kernel
+def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
+    """Scale the inputs from `first` on by their ranges over `n` rows of inputs.
+
+    An input that has not varied has no range: its magnitude stands in, or 1 where that is 0.
+    """
+    capacity = forest.input_capacity
+    for d in range(first, forest.n_inputs):
+        low = math.inf
+        high = -math.inf
+        for i in range(n):
+            # Comparisons with NaN are false.
+            v = rows[i * capacity + d]
+            low = v if v < low else low
+            high = v if v > high else high
+        if low > high:
+            low = high = 0.0
+        factor = 1.0 / (high - low)
+        if not math.isfinite(factor):
+            factor = 1.0 / abs(low)
+        forest.offsets[d] = low
+        forest.factors[d] = factor if math.isfinite(factor) else 1.0
+
+
+@kernel
+def store_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
+    """Write `n` rows of checked inputs as points `first`, `first + 1`, ..."""
+    for i in range(n):
+        capacity = forest.input_capacity
+        store_values(forest, rows.part(capacity * i, capacity), first + i)
+
+
+@kernel
+def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
+    """Write the values of `n` rows of checked inputs."""
+    for i in range(n):
+        target = targets.part(forest.n_values * i, forest.n_values)
+        capacity = forest.input_capacity
+        scale(forest, target, rows.part(capacity * i, capacity))

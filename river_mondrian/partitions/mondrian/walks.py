@@ -1,0 +1,412 @@
+"""Walks of samples down trees: what a prediction needs of the geometry, whatever the posterior.
+
+A walk notes at each node how far the sample lies outside its box and with what probability it has
+branched off by then: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end the record of
+the prediction, by its method `add_walk`, makes of that what its posterior says. So there are as
+many kinds of predictions as there are subclasses of `Prediction`, and one kind of walk.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from ...compiling.kernels import inlined, separate
+from ...records import (
+    Array,
+    Float32s,
+    Float64,
+    Int64,
+    Record,
+    new_array,
+    new_int64s,
+    prefetch,
+    release,
+    room_of_array,
+)
+from .boxes import distance_outside
+from .leaves import count_below, distance_to
+from .records import LEFT, RIGHT, F, Forest, Tree
+from .scaling import has_missing
+
+# Walks in lock-step.
+LANES = 16
+
+# Steps for which a walk has room at first.
+FIRST_DEPTH = 64
+
+# A branch of a walk with a missing value is followed while its weight is at least this.
+LEAST_WEIGHT = 0.02
+MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
+
+
+class Step(Record):
+    """A node on a walk's path, and what the walk knows of it."""
+
+    ref: Int64
+    # The node's row or, for a point, its row.
+    place: Record
+    # Distance of the sample from the node's box: the rate of branching off (Equation 5's eta).
+    eta: Float64
+    # Time of the node's cut, or of its end, since the parent's.
+    span: Float64
+    # Probability of not having branched off above.
+    reach: Float64
+    # Weight of all the branches above.
+    above: Float64
+    # Probability of not branching off here, exp(-eta span).
+    stays: Float64
+
+
+class Walk(Record):
+    """A sample on its way down a tree."""
+
+    # Steps taken; the path begins with step 1.
+    depth: Int64
+    # Time of the parent's cut.
+    time: Float64
+    tree: Tree
+    # What the next step has as `reach` and `above`.
+    reach: Float64
+    above: Float64
+    # Steps that there is room for. The path is moved where it becomes longer.
+    capacity: Int64
+    sample: Float32s
+    path: Array[Step]
+
+
+class Branch(Record):
+    """The side of a cut on a missing value that has not been followed yet."""
+
+    ref: Int64
+    depth: Int64
+    # Time of the cut, and weight of the branch.
+    time: Float64
+    reach: Float64
+
+
+class WalkAt(Record):
+    """Which walk is still on its way."""
+
+    walk: Int64
+
+
+class Prediction(Record):
+    """Where walks add what the trees say of a sample; a kind of posterior has a subclass."""
+
+    def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
+        """Add what tree `t` says of the `row`-th sample, whose walk has come to its end."""
+
+
+P = TypeVar("P", bound=Prediction)
+
+_room_of_walks = room_of_array(Walk, LANES)
+_room_of_steps = room_of_array(Step, LANES * FIRST_DEPTH)
+_room_of_active = room_of_array(WalkAt, LANES)
+_room_of_branches = room_of_array(Branch, MOST_BRANCHES)
+
+
+class Geometry(NamedTuple):
+    """What `_step` would otherwise read anew at each node, since it writes to memory."""
+
+    n_dims: int
+    capacity: int
+    box_word: int
+    values_word: int
+    horizon: float
+
+
+@inlined
+def _geometry_of(forest: Forest) -> Geometry:
+    return Geometry(
+        forest.n_dims,
+        forest.dim_capacity,
+        forest.box_word,
+        forest.values_word,
+        forest.horizon,
+    )
+
+
+@inlined
+def _descend(forest: Forest, walk: Walk, ref: int) -> None:
+    """Go on to a child."""
+    tree = forest.trees.known(walk.tree)
+    depth = walk.depth + 1
+    walk.depth = depth
+    step = walk.path[depth]
+    step.ref = ref
+    if ref >= 0:
+        node = tree.nodes.row(ref)
+        prefetch(node, tree.nodes.row_bytes)
+        step.place = node
+    else:
+        point = forest.points.row(~ref)
+        prefetch(forest.values_in(tree, point), 4 * forest.dim_capacity + 4)
+        step.place = point
+
+
+@inlined
+def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
+    """Put a sample's walk at a tree's root."""
+    walk.depth = 0
+    walk.time = 0.0
+    walk.tree = tree
+    walk.reach = 1.0
+    walk.above = 0.0
+    walk.sample = x
+    _descend(forest, walk, tree.root)
+
+
+@inlined
+def _step(forest: Forest, geometry: Geometry, walk: Walk) -> bool:
+    """Note a path's geometry where it has come to; False where it ends there."""
+    step = walk.path[walk.depth]
+    tree = forest.trees.known(walk.tree)
+    is_row = step.ref >= 0
+    # A point's values are both sides of its box.
+    low = geometry.box_word if is_row else geometry.values_word + tree.first_value
+    high = geometry.box_word + geometry.capacity if is_row else low
+    lower = Float32s(step.place, low, geometry.capacity)
+    upper = Float32s(step.place, high, geometry.capacity)
+    eta = distance_outside(walk.sample, lower, upper, geometry.n_dims)
+    time = walk.time
+    horizon = geometry.horizon - time
+    node = tree.nodes.known(step.place)
+    goes_on = is_row and node.dim >= 0 and not node.hides(forest) and node.delta < horizon
+    span = node.delta if goes_on else min(tree.lifetime - time, horizon)
+    reach = walk.reach
+    step.eta = eta
+    step.span = span
+    step.reach = reach
+    step.above = walk.above
+    if eta > 0.0:
+        # Equation 5: the probability of branching off is 1 - exp(-eta span).
+        stays = math.exp(-eta * span)
+        step.stays = stays
+        walk.above = walk.above + reach * (1.0 - stays)
+        walk.reach = reach * stays
+    walk.time = time + span
+    return goes_on
+
+
+@separate
+def walk_in_lockstep(
+    forest: F,
+    rows: Float32s,
+    first: int,
+    by_tree: int,
+    n: int,
+    walks: Array[Walk],
+    active: Array[WalkAt],
+) -> int:
+    """Walk pairs of tree and row together: the next trees (`by_tree` 1) or the next rows.
+
+    Returns how many walks have not arrived, since their paths need more room: they are the first
+    that `active` names then.
+    """
+    for i in range(n):
+        tree = forest.trees[first + i * by_tree]
+        begin = forest.n_values * i * (1 - by_tree) + tree.first_value
+        active[i].walk = i
+        _start(forest, tree, rows.part(begin, forest.dim_capacity), walks[i])
+    geometry = _geometry_of(forest)
+    n_active = n
+    for _ in range(FIRST_DEPTH - 2):
+        still = 0
+        for a in range(n_active):
+            walk = walks[active[a].walk]
+            if _step(forest, geometry, walk):
+                node = forest.trees.known(walk.tree).nodes.known(walk.path[walk.depth].place)
+                v = walk.sample[node.dim]
+                _descend(forest, walk, node.child(LEFT if v <= node.cut else RIGHT))
+                active[still].walk = active[a].walk
+                still += 1
+        n_active = still
+        if n_active == 0:
+            break
+    return n_active
+
+
+@inlined
+def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> float:
+    """Return the share of the left child in a walk whose value in the cut dimension is missing."""
+    to_left = distance_to(forest, tree, left, x)
+    to_right = distance_to(forest, tree, right, x)
+    if to_left != to_right:
+        return 1.0 if to_left < to_right else 0.0
+    n_left = np.float64(count_below(tree, left))
+    return n_left / (n_left + count_below(tree, right))
+
+
+@inlined
+def _lengthen(walk: Walk) -> None:
+    """Move a walk's path to where there is twice the room."""
+    longer = new_array(Step, 2 * walk.capacity)
+    for i in range(walk.capacity):
+        _copy(walk.path[i], longer[i])
+    if walk.capacity > FIRST_DEPTH:
+        release(walk.path)
+    walk.path = longer
+    walk.capacity = 2 * walk.capacity
+
+
+@inlined
+def _copy(old: Step, new: Step) -> None:
+    new.ref = old.ref
+    new.place = old.place
+    new.eta = old.eta
+    new.span = old.span
+    new.reach = old.reach
+    new.above = old.above
+    new.stays = old.stays
+
+
+@separate
+def follow(forest: F, walk: Walk, branches: Array[Branch], n_waiting: int) -> int:
+    """Walk on to the end from where a walk has come to; returns how many branches wait then.
+
+    At a cut on a missing value both sides are followed, each with its share of the weight; a side
+    whose weight falls below `LEAST_WEIGHT` gives it to the other.
+    """
+    geometry = _geometry_of(forest)
+    tree = forest.trees.known(walk.tree)
+    while _step(forest, geometry, walk):
+        if walk.depth + 2 >= walk.capacity:
+            _lengthen(walk)
+        node = tree.nodes.known(walk.path[walk.depth].place)
+        v = walk.sample[node.dim]
+        share = 1.0 if v <= node.cut else 0.0
+        if v != v:
+            share = _left_share(forest, tree, node.left, node.right, walk.sample)
+        side = LEFT if share >= 0.5 else RIGHT
+        share = min(share, 1.0 - share)
+        reach = walk.reach
+        if reach * share >= LEAST_WEIGHT and n_waiting < MOST_BRANCHES:
+            branch = branches[n_waiting]
+            branch.ref = node.child(LEFT + RIGHT - side)
+            branch.depth = walk.depth
+            branch.time = walk.time
+            branch.reach = reach * share
+            n_waiting += 1
+            walk.reach = reach * (1.0 - share)
+        _descend(forest, walk, node.child(side))
+    return n_waiting
+
+
+@inlined
+def _turn_to(forest: Forest, walk: Walk, branch: Branch) -> None:
+    """Go on with a branch that waits."""
+    # The part of the path that has been walked has had its branches counted.
+    for j in range(1, branch.depth + 1):
+        step = walk.path[j]
+        step.reach = 0.0
+        step.above = 0.0
+    walk.depth = branch.depth
+    walk.time = branch.time
+    walk.reach = branch.reach
+    walk.above = 0.0
+    _descend(forest, walk, branch.ref)
+
+
+@inlined
+def _finish(forest: Forest, t: int, walk: Walk, prediction: Prediction, row: int) -> None:
+    """Walk on, down all branches, and let the prediction take what is at the end of each."""
+    branches = _room_of_branches()
+    n_waiting = follow(forest, walk, branches, 0)
+    prediction.add_walk(forest, t, walk, row)
+    while n_waiting > 0:
+        n_waiting -= 1
+        _turn_to(forest, walk, branches[n_waiting])
+        n_waiting = follow(forest, walk, branches, n_waiting)
+        prediction.add_walk(forest, t, walk, row)
+    if walk.capacity > FIRST_DEPTH:
+        release(walk.path)
+
+
+@inlined
+def _give_room(walk: Walk, steps: Array[Step], i: int) -> None:
+    """Give the i-th walk its part of the room for paths."""
+    walk.capacity = FIRST_DEPTH
+    walk.path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
+
+
+@inlined
+def _predict_by_trees(
+    forest: Forest, row: Float32s, prediction: Prediction, walks: Array[Walk], steps: Array[Step]
+) -> None:
+    """Let a row without missing values walk down several trees at once."""
+    active = _room_of_active()
+    for first in range(0, forest.n_trees, LANES):
+        n = min(LANES, forest.n_trees - first)
+        n_alone = walk_in_lockstep(forest, row, first, 1, n, walks, active)
+        n_finished = 0
+        for i in range(n):
+            if n_finished < n_alone and active[n_finished].walk == i:
+                n_finished += 1
+                _finish(forest, first + i, walks[i], prediction, 0)
+                _give_room(walks[i], steps, i)
+            else:
+                prediction.add_walk(forest, first + i, walks[i], 0)
+
+
+@inlined
+def _predict_by_rows(
+    forest: Forest,
+    rows: Float32s,
+    n: int,
+    prediction: Prediction,
+    walks: Array[Walk],
+    steps: Array[Step],
+) -> None:
+    """Let rows walk down one tree after the other, several rows without missing values at once."""
+    active = _room_of_active()
+    width = forest.n_values
+    lacking = new_int64s(n)
+    for r in range(n):
+        lacking[r] = has_missing(forest, rows.part(width * r, width))
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        r = 0
+        while r < n:
+            lanes = 0
+            while lanes < LANES and r + lanes < n and lacking[r + lanes] == 0:
+                lanes += 1
+            n_alone = 1
+            if lanes > 0:
+                part = rows.part(width * r, width * lanes)
+                n_alone = walk_in_lockstep(forest, part, t, 0, lanes, walks, active)
+            else:
+                x = rows.part(width * r + tree.first_value, forest.dim_capacity)
+                _start(forest, tree, x, walks[0])
+                active[0].walk = 0
+                lanes = 1
+            n_finished = 0
+            for i in range(lanes):
+                if n_finished < n_alone and active[n_finished].walk == i:
+                    n_finished += 1
+                    _finish(forest, t, walks[i], prediction, r + i)
+                    _give_room(walks[i], steps, i)
+                else:
+                    prediction.add_walk(forest, t, walks[i], r + i)
+            r += lanes
+    release(lacking)
+
+
+@separate
+def predict_rows(forest: F, rows: Float32s, n: int, prediction: P) -> None:
+    """Let the trees add their predictions for `n` rows of values to a prediction.
+
+    Trees are outermost, so that a batch goes through one tree while that is in the cache; a
+    single row walks several trees in lock-step. Both add the trees' parts in the same order. A
+    row with missing values walks alone. So does one, from there on, for whose path there is no
+    room.
+    """
+    walks, steps = _room_of_walks(), _room_of_steps()
+    for i in range(LANES):
+        _give_room(walks[i], steps, i)
+    if n == 1 and not has_missing(forest, rows):
+        _predict_by_trees(forest, rows, prediction, walks, steps)
+    else:
+        _predict_by_rows(forest, rows, n, prediction, walks, steps)

@@ -1,0 +1,1 @@
+"""Label posteriors: hierarchical normalized stable processes over the classes of a tree's nodes."""

@@ -1,0 +1,222 @@
+"""Label posterior of a Mondrian tree: hierarchical normalized stable process, by IKN counts.
+
+Equation 4 of Lakshminarayanan et al. 2014 is linear in the parent's distribution, G_j = b_j + a_j
+G_parent, and a prediction is a weighted sum of such terms along the path (Equations 5 and 6). So a
+walk down needs the geometry alone (see `partitions.mondrian.walks`), and one pass from the leaf up
+collects the classes with the weight that each node's own term has. Near the leaf that weight soon
+vanishes and the pass ends.
+
+At a node with counts c and tables tab, where the sample has not branched off above, Equation 4 is
+G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount d = exp(-gamma span).
+
+Where it branches off at node j, after Delta ~ Exp(eta) truncated to the span, the new parent has
+the counts c = tab = min(c_j, 1) (Algorithm 8, line 8) and the expected discount is E[exp(-gamma
+Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)). What is needed
+is its product with the probability 1 - exp(-eta span) of branching off, in which the denominator
+cancels: eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...compiling.kernels import inlined, kernel, separate
+from ...partitions.mondrian.extension import DONE, TOO_LARGE, learn_point
+from ...partitions.mondrian.records import EMPTY, NONE, UNLIMITED, Forest
+from ...partitions.mondrian.scaling import scale
+from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
+from ...records import Float32s, Float64s, Int32s, Int64s, lowest_bit
+from .class_sets import WORD_CLASSES, n_classes_in, word_at
+from .records import L, LabelForest, LabelNode, LabelTree
+
+# Weight that no sum in float64 would notice.
+NEGLIGIBLE = 1e-17
+
+# What `learn_one` returns where it has not begun: there is no room for a point, or the ranges are
+# to be refreshed.
+WAITS = EMPTY
+
+
+class LabelPrediction(Prediction):
+    """Sums of the trees' probabilities of each class, a row of `n_classes` for each sample."""
+
+    probabilities: Float64s
+
+    def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
+        """Add what tree `t` says of the `row`-th sample."""
+        add_posterior(forest, t, walk, self, row)
+
+
+@inlined
+def _add(out: Float64s, k: int, weight: float) -> None:
+    out[k] = out[k] + weight
+
+
+@inlined
+def _add_each(word: int, first: int, weight: float, out: Float64s) -> None:
+    """Add a weight to each class of a word's set."""
+    while word != 0:
+        _add(out, first + lowest_bit(word), weight)
+        word &= word - 1
+
+
+@inlined
+def _add_counts(
+    forest: LabelForest, tree: LabelTree, t: int, node: LabelNode, factor: float, out: Float64s
+) -> None:
+    """Add a factor times the class counts of a leaf of several classes."""
+    if node.count_row != NONE:
+        counts = tree.side_rows.row(node.count_row).counts(forest)
+        for k in range(forest.n_classes):
+            _add(out, k, factor * counts[k])
+        return
+    p = node.first_point
+    while p != NONE:
+        point = forest.points.row(p)
+        _add(out, point.label, factor)
+        p = forest.links_in(point)[t]
+
+
+@inlined
+def _add_sets(
+    left: Int32s, right: Int32s, n_words: int, of_both: float, of_any: float, out: Float64s
+) -> None:
+    """Add weights to the classes that are in both sets, and to those in any of them."""
+    if of_both != 0.0:
+        for w in range(n_words):
+            _add_each(word_at(left, w) & word_at(right, w), WORD_CLASSES * w, of_both, out)
+    for w in range(n_words):
+        _add_each(word_at(left, w) | word_at(right, w), WORD_CLASSES * w, of_any, out)
+
+
+@separate
+def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
+    """Add a walk's prediction, from its leaf up to the base (Algorithm 8)."""
+    tree = forest.trees[t]
+    gamma, n_words, n_classes = forest.gamma, forest.n_set_words, forest.n_classes
+    out = prediction.probabilities.part(n_classes * row, n_classes)
+    depth = walk.depth
+    # Probability of reaching the leaf without branching off.
+    weight = walk.reach
+    for i in range(depth, 0, -1):
+        step = walk.path[i]
+        eta = step.eta
+        discount = math.exp(-gamma * step.span)
+        # Weight of the node's own classes, and of its parent's distribution, on branching off
+        # (lines 6 to 10).
+        own = 0.0
+        passed = 0.0
+        if eta > 0.0:
+            reach = step.reach
+            stays = step.stays
+            passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
+            own = max(reach * (1.0 - stays) - passed, 0.0)
+        if step.ref < 0:
+            # A single point: c = tab = 1 at its class.
+            label = forest.points.row(~step.ref).label
+            _add(out, label, weight * (1.0 - discount) + own)
+            weight = weight * discount + passed
+        else:
+            node = tree.nodes.row(step.ref)
+            left = node.classes(forest, 0)
+            right = left if node.dim < 0 else node.classes(forest, 1)
+            n_below = n_classes_in(left, right, n_words)
+            if i == depth:
+                total = np.float64(node.n_samples)
+                of_both = 0.0
+                if n_below > 1:
+                    _add_counts(forest, tree, t, node, weight / total, out)
+                    of_any = own / n_below - weight * discount / total
+                else:
+                    of_any = own + weight * (total - discount) / total
+            else:
+                # c of a class is in how many of the two sets it is.
+                total = np.float64(
+                    n_classes_in(left, left, n_words) + n_classes_in(right, right, n_words)
+                )
+                of_any = own / n_below + weight * (1.0 - discount) / total
+                of_both = weight / total
+            _add_sets(left, right, n_words, of_both, of_any, out)
+            weight = weight * discount * n_below / total + passed
+        if weight + step.above < NEGLIGIBLE:
+            return
+    # The base distribution is uniform.
+    for k in range(n_classes):
+        _add(out, k, weight / n_classes)
+
+
+@inlined
+def most_probable(probabilities: Float64s, n_classes: int) -> int:
+    """Return the most probable class, the first of several."""
+    best = 0
+    for k in range(1, n_classes):
+        if probabilities[k] > probabilities[best]:
+            best = k
+    return best
+
+
+@inlined
+def _average(forest: LabelForest, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
+    """Average the trees' predictions for `n` rows of values (Equation 6 over all trees)."""
+    out = prediction.probabilities
+    size = n * forest.n_classes
+    for k in range(size):
+        out[k] = 0.0
+    predict_rows(forest, rows, n, prediction)
+    for k in range(size):
+        out[k] = out[k] / forest.n_trees
+
+
+@kernel
+def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
+    """Predict `n` rows of values."""
+    _average(forest, rows, n, prediction)
+
+
+@kernel
+def predict_one(forest: L, prediction: LabelPrediction) -> int:
+    """Predict the sample in the forest's `inputs`.
+
+    Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
+    """
+    bad = scale(forest, forest.row, forest.inputs)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    _average(forest, forest.row, 1, prediction)
+    return most_probable(prediction.probabilities, forest.n_classes)
+
+
+@kernel
+def put_label(forest: L, label: int, p: int) -> None:
+    """Write the class of a stored point."""
+    forest.points.row(p).label = label
+
+
+@kernel
+def put_labels(forest: L, labels: Int64s, n: int, first: int) -> None:
+    """Write the classes of the points `first`, `first + 1`, ..."""
+    for i in range(n):
+        forest.points.row(first + i).label = labels[i]
+
+
+@kernel
+def learn_one(forest: L, label: int) -> int:
+    """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
+
+    Returns WAITS or as `extension.learn_point` does. If that is DONE and the trees have no limit,
+    the sample has been counted.
+    """
+    p = forest.n_points
+    n = forest.n_samples + 1
+    # While the ranges may change, they are refreshed when the number of samples has doubled.
+    doubles = forest.raw_values and n & (n - 1) == 0
+    if doubles or p >= forest.points.capacity:
+        return WAITS
+    forest.points.row(p).label = label
+    status = learn_point(forest, forest.inputs, p)
+    if status == DONE and forest.max_splits == UNLIMITED:
+        forest.n_samples = n
+        forest.n_points = p + 1
+    return status
