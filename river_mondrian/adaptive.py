@@ -18,7 +18,7 @@ from .forest import LabelForest, warmup_samples
 from .inputs import check_label, mapping_of, read_frame, read_labels
 from .kernels import experts
 from .kernels.adaptive import WRONG_CLASS
-from .trees import WARM_UP, Partitions
+from .partitions.mondrian.trees import WARM_UP, Partitions
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 

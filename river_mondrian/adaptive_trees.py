@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .kernels import adaptive, discriminants, experts, mondrian, statistics
 from .kernels import layout as at
 from .kernels.hnsp import put_label
-from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
+from .partitions.mondrian.trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels.memory import CHUNK_ROWS
+from .records import Table
 
 _SMALLEST = 8
 
@@ -62,6 +63,12 @@ class Arena:
         self.tables: list[NDArray[np.int64]] = [np.zeros(2, np.int64) for _ in range(n_tables)]
         self.addresses = [address_of(table) for table in self.tables]
         self.capacities = [0] * n_tables
+
+    def show(self, table: int, record: Table[Any]) -> None:
+        """Tell kernels where a table's rows are, and for how many there is room."""
+        record.chunks = self.addresses[table]
+        record.row_bytes = 4 * self.width
+        record.capacity = self.capacities[table]
 
     def reserve(self, table: int, n_rows: int) -> None:
         """Make room for `n_rows` rows in a table."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .arena import grown
 from .kernels import cells, mondrian
 from .kernels import layout as at
-from .trees import Carried, MondrianTrees, Node, Partitions
+from .partitions.mondrian.trees import Carried, MondrianTrees, Node, Partitions
 
 SMALLEST_TABLE = 64
 

@@ -16,14 +16,14 @@ from . import reading
 from .arguments import ClonesLifetime, check_integer, check_lifetime
 from .directions import Directions, check_directions
 from .inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
-from .trees import WARM_UP, ClassTrees, MondrianTrees, Partitions
+from .partitions.mondrian.trees import WARM_UP, ClassTrees, MondrianTrees, Partitions
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Trees = TypeVar("Trees", bound=MondrianTrees[Any])
-Classes = TypeVar("Classes", bound=ClassTrees[Any])
+Trees = TypeVar("Trees", bound=MondrianTrees[Any, Any])
+Classes = TypeVar("Classes", bound=ClassTrees[Any, Any])
 
 
 def warmup_samples(n: int) -> list[tuple[dict[str, float], int]]:
@@ -153,7 +153,7 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
 
     def _arrange(self, names: list[Hashable], columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bring a frame's columns into the trees' order."""
-        return self._features.arrange(names, columns, self._grown().values.shape[1])
+        return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
     def _read_rows(self, X: Any) -> tuple[Any, NDArray[np.float64] | None]:
         """Read a frame; returns its narwhals form and its rows, None before any learning."""
@@ -192,7 +192,7 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
         for each feature. Empty before any learning.
 
         """
-        return [] if self._trees is None else self._trees.directions(tree, self.features)
+        return [] if self._trees is None else self._trees.directions_of(tree, self.features)
 
     # Reading: what the kinds of forest say of nodes.
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.layout import OFFSET
-from .trees import MondrianTrees, Node
+from .partitions.mondrian.inspection import NodeView
+from .partitions.mondrian.trees import MondrianTrees
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def _name(model: MondrianForest[Any], dim: int) -> Any:
     return model.features[dim] if model.directions is None else f"direction {dim}"
 
 
-def _distance(node: Node, values: Any) -> float:
+def _distance(node: NodeView, values: Any) -> float:
     """Return how far values lie outside a node's box, missing ones aside."""
     outside = np.fmax(node.lower - values, values - node.upper)
     return float(np.nansum(np.fmax(outside, 0.0)))
@@ -43,7 +43,7 @@ def describe(model: MondrianForest[Any], x: Mapping[Any, Any], tree: int) -> str
         return "nothing has been learned yet"
     summary = model._summary(x)
     trees = model._grown()
-    row = trees.rows[0, int(trees.trees[tree, OFFSET]) // 4 :].astype(np.float64)
+    row = trees.values_of_row(tree)
     lines = [f"tree {tree} of {model._n_readable}"]
     number = 0
     stays = 1.0
@@ -128,7 +128,7 @@ def draw(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Axes:
     end = float(min(model._grown().end_of(tree), 1.1 * latest))
     colors = model._colors(nodes)
 
-    def height(node: Node) -> float:
+    def height(node: NodeView) -> float:
         return min(node.time, end)
 
     for i, node in enumerate(nodes):

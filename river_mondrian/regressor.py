@@ -17,7 +17,7 @@ from .forest import MondrianForest, warmup_samples
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from .mixture import GaussianMixture, gaussian
 from .targets import TargetNode, TargetTrees
-from .trees import WARM_UP
+from .partitions.mondrian.trees import WARM_UP
 
 # Squares of targets, times weights, are summed.
 LARGEST_TARGET = 1e120

@@ -13,7 +13,7 @@ from .kernels import gaussian, tails, tuning, walks
 from .kernels import layout as at
 from .kernels.memory import address_of
 from .mixture import GaussianMixture
-from .trees import Carried, MondrianTrees, Node, Partitions
+from .partitions.mondrian.trees import Carried, MondrianTrees, Node, Partitions
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
 # these; here they are chosen, too.

@@ -32,6 +32,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import typeof_impl
 
+from ..records.record import register_entry
 from ..records.compiled import FASTMATH, RecordType, SpanType, call_function, numba_type
 
 P = ParamSpec("P")
@@ -274,7 +275,7 @@ def address_of(function: Any) -> int:
     It is for fields of records that hold the address of a kernel (`records.entry`).
     """
     if not COMPILES:
-        return id(function)
+        return register_entry(function)
     return instance_of(function, _taken(function, {})).address
 
 

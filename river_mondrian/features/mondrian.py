@@ -21,7 +21,7 @@ from ..cells import CellNode, CellTrees
 from ..directions import Directions, check_directions, distances, laplace_transform
 from ..kernels import cells, maps
 from ..reading import draw_cells
-from ..trees import Partitions
+from ..partitions.mondrian.trees import Partitions
 from .base import Array, CellFeatures, CompiledMap, FeatureMap
 from .pool import Pool
 

@@ -22,6 +22,7 @@ from .record import (
 )
 
 R = TypeVar("R", bound=Record)
+Q = TypeVar("Q", bound=Record)
 
 # A chunk of a table holds 2**CHUNK_BITS rows.
 CHUNK_BITS = 7
@@ -164,6 +165,16 @@ class Array(Span, Generic[R]):
     __slots__ = ("record",)
 
     record: type[R]
+
+    @classmethod
+    def over(cls, record: type[Q], array: NDArray[Any]) -> Array[Q]:
+        """Return the records in the memory of a contiguous NumPy array."""
+        if not array.flags.c_contiguous or array.nbytes % record.SIZE:
+            raise TypeError(f"expected whole records of {record.SIZE} bytes side by side")
+        address = array.ctypes.data if array.size else 0
+        found = Array[Q](address, 0, array.nbytes // record.SIZE, array)
+        found.record = record
+        return found
 
     @classmethod
     def of_kind(cls, kind: Any, address: int, length: int) -> Array[Any]:

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .record import Record, Role, Word
+from .arrays import Array
+from .record import Record, Role
 
 R = TypeVar("R", bound=Record)
 
@@ -53,6 +54,12 @@ class Memory(Generic[R]):
     def __iter__(self) -> Iterator[R]:
         return iter(self.records)
 
+    def array(self) -> Array[R]:
+        """Return the records as kernels get them."""
+        found = Array[R](self.records[0], 0, len(self.records))
+        found.record = self.kind
+        return found
+
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
         """Let a record's field refer to an array, and keep that."""
         setattr(self.records[i], name, array)
@@ -64,6 +71,7 @@ class Memory(Generic[R]):
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
 
     def __getstate__(self) -> dict[str, Any]:
+        # Addresses are no part of what the records are.
         state = np.zeros_like(self.bytes)
         old, new = self.words, state.view(self.kind.dtype())
         for field in state_words(self.kind):
@@ -78,5 +86,4 @@ class Memory(Generic[R]):
 
 def state_words(kind: type[Record]) -> list[str]:
     """Return the names of the words of a record that are state."""
-    fields = kind.FIELDS.values()
-    return [f.name for f in fields if isinstance(f.kind, Word) and f.role is Role.STATE]
+    return [f.name for f in kind.words() if f.role is Role.STATE]

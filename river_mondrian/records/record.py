@@ -185,7 +185,7 @@ class Record(int):
     @classmethod
     def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
         """Return NumPy's view of the words of a record, or of a row that begins with one."""
-        words = [f for f in cls.FIELDS.values() if isinstance(f.kind, Word)]
+        words = cls.words()
         return np.dtype(
             {
                 "names": [f.name for f in words],
@@ -194,6 +194,20 @@ class Record(int):
                 "itemsize": cls.SIZE if n_bytes is None else n_bytes,
             }
         )
+
+    @classmethod
+    def words(cls) -> list[Field]:
+        """Return the fields that are numbers, and those of embedded records as `outer.inner`."""
+        found: list[Field] = []
+        for field in cls.FIELDS.values():
+            base = get_origin(field.kind) or field.kind
+            if isinstance(field.kind, Word):
+                found.append(field)
+            elif field.embedded and isinstance(base, type) and issubclass(base, Record):
+                for f in base.words():
+                    name, offset = f"{field.name}.{f.name}", field.offset + f.offset
+                    found.append(Field(name, offset, f.size, f.role, f.kind))
+        return found
 
     @classmethod
     def layout(cls) -> str:
@@ -309,10 +323,11 @@ _ENTRIES: dict[int, Callable[..., Any]] = {}
 
 
 def register_entry(kernel: Any) -> int:
-    """Return what a field of a record keeps of a kernel."""
-    found: int = kernel if isinstance(kernel, int) else getattr(kernel, "address", id(kernel))
-    _ENTRIES[found] = kernel
-    return found
+    """Return what a field of a record keeps of a kernel, or of what `address_of` says of one."""
+    if isinstance(kernel, int):
+        return kernel
+    _ENTRIES[id(kernel)] = kernel
+    return id(kernel)
 
 
 def is_method(cls: type[Record], name: str) -> bool:

@@ -19,9 +19,7 @@ def word_at(classes: Int32s, w: int) -> int:
 def add_class(classes: Int32s, label: int) -> None:
     """Put a class into a set."""
     word = label >> 5
-    bits = word_at(classes, word) | (1 << (label & 31))
-    # As a signed word has them.
-    classes[word] = bits - ((bits >> 31) << 32)
+    classes[word] = classes[word] | (1 << (label & 31))
 
 
 @inlined

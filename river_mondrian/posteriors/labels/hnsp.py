@@ -211,7 +211,7 @@ def learn_one(forest: L, label: int) -> int:
     p = forest.n_points
     n = forest.n_samples + 1
     # While the ranges may change, they are refreshed when the number of samples has doubled.
-    doubles = forest.raw_values and n & (n - 1) == 0
+    doubles = bool(forest.raw_values) and n & (n - 1) == 0
     if doubles or p >= forest.points.capacity:
         return WAITS
     forest.points.row(p).label = label

@@ -1,4 +1,4 @@
-"""What trees with cut directions know of them: the coefficients, and means for missing inputs."""
+"""The cut directions of trees: their coefficients, and means for missing inputs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .arena import address_of
-from .arguments import DIRECTION_DRAWS
-from .directions import coefficients, isotropic_scale, sphere_directions
-from .kernels import memory, scaling
+from ...arguments import DIRECTION_DRAWS
+from ...compiling.kernels import address_of
+from ...directions import coefficients, isotropic_scale, sphere_directions
+from ...records import Array, Memory
+from .oblique import Moments, ObliqueTransform, apply_directions, learn_moments
+
+# Numbers that are kept of an input's values.
+MOMENTS_WIDTH = Moments.SIZE // 8
 
 
-class Lift:
-    """Cut directions of trees (see `kernels.scaling`).
+class CutDirections:
+    """Cut directions of trees (see `oblique`).
 
     Given directions serve all trees, each tree draws its own random ones. Inputs are added as they
     appear: to a random direction, which is uniform on the sphere of the first sample's features, a
@@ -32,7 +36,7 @@ class Lift:
 
     """
 
-    _DERIVED: ClassVar[frozenset[str]] = frozenset({"record", "inputs", "lifted"})
+    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
 
     def __init__(
         self, directions: int | Sequence[Mapping[Any, float]], n_trees: int, seed: int | None
@@ -52,22 +56,33 @@ class Lift:
         # Coefficients, shape (sets, inputs, directions), and of each input's values the number,
         # mean, least and largest.
         self.coefficients = np.zeros((self.n_sets, 0, self.n_dims))
-        self.moments = np.zeros((0, scaling.MOMENTS_WIDTH))
+        self.moments = np.zeros((0, MOMENTS_WIDTH))
 
-    def finish(self) -> int:
-        """Make what is derived from the rest; returns the address of the kernels' record."""
-        self.inputs = np.empty(self.coefficients.shape[1])
-        self.lifted = np.empty(self.n_dims)
-        self.record = np.zeros(scaling.N_LIFT, dtype=np.int64)
-        self.record[scaling.N_SETS] = self.n_sets
-        self.record[scaling.WHOLE] = self.coefficients[0].any(axis=0).all()
-        self.record[scaling.COEFFICIENTS] = address_of(self.coefficients)
-        self.record[scaling.MOMENTS] = address_of(self.moments)
-        self.record[scaling.INPUTS] = address_of(self.inputs)
-        self.record[scaling.LIFTED] = address_of(self.lifted)
-        self.record[scaling.LIFT_INTO] = memory.address_of(scaling.lift_into)
-        self.record[scaling.ADD_TO_MOMENTS] = memory.address_of(scaling.add_to_moments)
-        return address_of(self.record)
+    def finish(self, offsets: NDArray[np.float64], factors: NDArray[np.float64]) -> Any:
+        """Make what is derived from the rest; returns the kernels' record.
+
+        Parameters
+        ----------
+        offsets, factors
+            By which inputs are scaled.
+
+        """
+        self.memory = Memory(ObliqueTransform)
+        record = self.memory[0]
+        record.n_sets = self.n_sets
+        record.is_whole = int(self.coefficients[0].any(axis=0).all())
+        record.n_inputs = self.n_inputs
+        record.input_capacity = self.coefficients.shape[1]
+        record.n_directions = self.n_dims
+        self.memory.own("coefficients", self.coefficients)
+        record.moments = Array.over(Moments, self.moments)
+        self.memory.own("offsets", offsets)
+        self.memory.own("factors", factors)
+        self.memory.own("inputs", np.empty(self.coefficients.shape[1]))
+        self.memory.own("lifted", np.empty(self.n_dims))
+        record.apply = address_of(apply_directions)
+        record.learn = address_of(learn_moments)
+        return record
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
@@ -75,8 +90,7 @@ class Lift:
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        arrays = (self.coefficients, self.moments, self.inputs, self.lifted, self.record)
-        return sum(array.nbytes + 128 for array in arrays)
+        return self.memory.nbytes + self.moments.nbytes + 128
 
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
         """Add inputs; there is room for `capacity` in all."""
@@ -84,7 +98,7 @@ class Lift:
         if capacity > self.coefficients.shape[1]:
             room = np.zeros((self.n_sets, capacity, self.n_dims))
             room[:, :old] = self.coefficients[:, :old]
-            moments = np.zeros((capacity, scaling.MOMENTS_WIDTH))
+            moments = np.zeros((capacity, MOMENTS_WIDTH))
             moments[:old] = self.moments[:old]
             self.coefficients, self.moments = room, moments
         self.n_inputs = n

@@ -1,0 +1,89 @@
+"""Reading the nodes of a tree from its memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .records import EMPTY, Node, Point
+
+if TYPE_CHECKING:
+    from .trees import MondrianTrees
+
+
+@dataclass
+class NodeView:
+    """One node of a tree, read from its memory."""
+
+    parent: int
+    depth: int
+    is_leaf: bool
+    paused: bool
+    time: float
+    delta: float
+    dim: int
+    cut: float
+    n_samples: int
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    left: int = field(default=-1, kw_only=True)
+    right: int = field(default=-1, kw_only=True)
+
+
+V = TypeVar("V", bound=NodeView)
+
+# What a kind of trees says of a reference and its record, a node's or a point's.
+Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
+
+
+def read_tree(trees: MondrianTrees[Any, Any], t: int, view: type[V], kept: Kept) -> list[V]:
+    """Read a tree's nodes in preorder."""
+    forest, tree, end = trees.forest, trees.trees[t], trees.end_of(t)
+    n_dims = forest.n_dims
+    nodes: list[V] = []
+    waiting = [(tree.root, -1, "", 0.0, 0)]
+    if tree.root == EMPTY:
+        return []
+    while waiting:
+        ref, parent, side, tau, depth = waiting.pop()
+        number = len(nodes)
+        if parent >= 0:
+            setattr(nodes[parent], side, number)
+        record: Node | Point
+        if ref < 0:
+            record = forest.points.row(~ref)
+            low = high = forest.values_in(tree, record)
+            n_samples, dim, delta, cut = 1, -1, 0.0, math.nan
+        else:
+            record = tree.nodes.row(ref)
+            low, high = record.lower(forest), record.upper(forest)
+            n_samples, dim = record.n_samples, record.dim
+            delta, cut = float(record.delta), float(record.cut)
+        is_leaf, paused, extra = kept(ref, record)
+        if is_leaf:
+            delta, dim, cut = end - tau, -1, math.nan
+        node = view(
+            parent,
+            depth,
+            is_leaf,
+            paused,
+            end if is_leaf else tau + delta,
+            delta,
+            dim,
+            cut,
+            n_samples,
+            low.view()[:n_dims].astype(np.float64),
+            high.view()[:n_dims].astype(np.float64),
+            *extra,
+        )
+        nodes.append(node)
+        if not is_leaf:
+            assert isinstance(record, Node)
+            waiting.append((record.right, number, "right", tau + delta, depth + 1))
+            waiting.append((record.left, number, "left", tau + delta, depth + 1))
+    return nodes

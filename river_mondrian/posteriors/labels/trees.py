@@ -1,0 +1,218 @@
+"""Trees over classes: hierarchical label posteriors (see `hnsp`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.records import NONE, Node, Point, Tree
+from ...partitions.mondrian.trees import WARM_UP, ClassTrees, Partitions
+from ...records import Float32s, Float64s, Int64s, Memory
+from . import hnsp
+from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
+
+# Past this many points a paused leaf samples hidden cuts.
+PAUSE_LIMIT = 32
+
+# Classes for which a row of counts has room at first.
+FIRST_COUNTS = 4
+
+
+@dataclass
+class LabelView(NodeView):
+    """A node with its class counts: a leaf's own, c of Algorithm 5 elsewhere."""
+
+    counts: NDArray[np.int64]
+
+
+class LabelTrees(ClassTrees[LabelForest, LabelView]):
+    """Mondrian trees with a label posterior.
+
+    Parameters
+    ----------
+    partitions
+        What all kinds of trees are told.
+    gamma
+        Rate of the discount; None means ten times the number of features known when the
+        warm-up ended.
+    split_pure
+        Whether blocks of one class are cut, too.
+
+    """
+
+    _FOREST = LabelForest
+    _TREE: ClassVar[type[Tree]] = LabelTree
+    _NODE: ClassVar[type[Node]] = LabelNode
+    _POINT: ClassVar[type[Point]] = LabelPoint
+    _VIEW = LabelView
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "prediction"}
+
+    def __init__(
+        self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
+    ) -> None:
+        self.gamma = gamma
+        self.split_pure = split_pure
+        super().__init__(partitions)
+
+    def _set_up(self) -> None:
+        forest = self.forest
+        forest.n_set_words = 1
+        forest.count_width = FIRST_COUNTS
+        forest.splits_pure = int(self.split_pure)
+        forest.hide_limit = PAUSE_LIMIT
+        forest.gamma = 1.0 if self.gamma is None else self.gamma
+
+    def _kept_words(self) -> int:
+        # The classes below either child.
+        return 2 * self.forest.n_set_words
+
+    def _side_words(self) -> int:
+        return self.forest.count_width
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._make_out()
+
+    def _make_out(self) -> None:
+        out = np.empty(self.forest.n_classes)
+        self.prediction = Memory(hnsp.LabelPrediction)
+        self.prediction.own("probabilities", out)
+        # A plain view is made a list of in two thirds of the time.
+        self.out = cast("memoryview[float]", out.data)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        return super().nbytes + self.prediction.nbytes
+
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        super().add_inputs(names, first_values)
+        if self.n_samples < WARM_UP and self.gamma is None:
+            self.forest.gamma = 10.0 * self.n_inputs
+
+    def add_class(self) -> int:
+        """Add a class; returns its number."""
+        forest = self.forest
+        label = forest.n_classes
+        forest.n_classes = label + 1
+        old = forest.n_set_words
+        if label >= 32 * old:
+            self._widen_sets(old, old + max(1, old // 2))
+        width = forest.count_width
+        if label >= width:
+            forest.count_width = 2 * width
+            self.side_rows.relayout(2 * width, [(0, 0, width)])
+            self._reserve_all(0)
+        self._make_out()
+        return label
+
+    def _widen_sets(self, old: int, new: int) -> None:
+        """Give sets of classes more words."""
+        forest = self.forest
+        first, box = LabelNode.SIZE // 4, forest.box_word
+        forest.n_set_words = new
+        self._set_words()
+        self.nodes.relayout(
+            self._node_words(),
+            [
+                (0, 0, first + old),
+                (first + old, first + new, old),
+                (box, forest.box_word, 2 * forest.dim_capacity),
+            ],
+        )
+        self._reserve_all(0)
+
+    @cached_property
+    def _learn_one(self) -> Callable[[LabelForest, int], int]:
+        return hnsp.learn_one.of(LabelForest)
+
+    @cached_property
+    def _predict_one(self) -> Callable[[LabelForest, hnsp.LabelPrediction], int]:
+        return hnsp.predict_one.of(LabelForest)
+
+    def learn(self, label: int) -> int:
+        """Learn the sample in `inputs` with a class.
+
+        Returns -1, or the input whose value is too large; then nothing has changed.
+        """
+        status = self._learn_one(self.forest, label)
+        if status == hnsp.WAITS:
+            if self._make_room():
+                hnsp.put_label(self.forest, label, self.n_points)
+                return self._learn_by_rebuilding()
+            status = self._learn_one(self.forest, label)
+        if status != -1 or self.bounded:
+            return self._complete(status)
+        return -1
+
+    def learn_rows(
+        self, inputs: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int
+    ) -> None:
+        """Learn rows of checked inputs, shape (n, inputs), with classes, after the warm-up."""
+
+        def put(start: int, n: int, first: int) -> None:
+            hnsp.put_labels(self.forest, Int64s.of(labels[start : start + n]), n, first)
+
+        self._learn_rows(inputs, put, n_jobs)
+
+    # Prediction.
+
+    def predict(self) -> int:
+        """Predict the sample in `inputs` into `out`, as `ClassTrees` tells."""
+        return self._predict_one(self.forest, self.prediction[0])
+
+    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+        """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
+
+        def predict(rows: Float32s, n: int, out: Float64s) -> None:
+            prediction = Memory(hnsp.LabelPrediction)
+            prediction[0].probabilities = out
+            hnsp.predict_many(self.forest, rows, n, prediction[0])
+
+        return self._predict_rows(predict, inputs, self.forest.n_classes, n_jobs)
+
+    # Inspection.
+
+    def _kept(self, t: int, hidden: bool) -> Kept:
+        forest, tree = self.forest, self.trees[t]
+        n_classes = forest.n_classes
+
+        def bits(node: LabelNode, side: int) -> NDArray[np.int64]:
+            words = node.classes(forest, side).view().astype(np.uint32)
+            one = (words[:, None] >> np.arange(32, dtype=np.uint32)) & 1
+            return one.reshape(-1)[:n_classes].astype(np.int64)
+
+        def counts_of(node: LabelNode, pure: bool) -> NDArray[np.int64]:
+            counts = np.zeros(n_classes, dtype=np.int64)
+            if pure:
+                counts[np.argmax(bits(node, 0) | bits(node, 1))] = node.n_samples
+            elif node.count_row != NONE:
+                row = cast("CountRow", tree.side_rows.row(node.count_row))
+                counts[:] = row.counts(forest).view()[:n_classes]
+            else:
+                p = node.first_point
+                while p != NONE:
+                    counts[forest.points.row(p).label] += 1
+                    p = forest.links_of(p)[t]
+            return counts
+
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
+            if ref < 0:
+                counts = np.zeros(n_classes, dtype=np.int64)
+                counts[record.label] = 1
+                return True, not self.split_pure, (counts,)
+            left, right = bits(record, 0), bits(record, 1)
+            pure = int((left | right).sum()) == 1
+            pauses = pure and not self.split_pure
+            if record.dim >= 0 and (hidden or not pauses):
+                return False, False, (left + right,)
+            return True, pauses, (counts_of(record, pure),)
+
+        return kept
