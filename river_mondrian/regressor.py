@@ -16,7 +16,7 @@ from .directions import Directions
 from .forest import MondrianForest, warmup_samples
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from .mixture import GaussianMixture, gaussian
-from .targets import TargetNode, TargetTrees
+from .posteriors.targets.trees import TargetTrees, TargetView
 from .partitions.mondrian.trees import WARM_UP
 
 # Squares of targets, times weights, are summed.
@@ -423,13 +423,13 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     # Reading.
 
-    def _columns(self, nodes: list[TargetNode]) -> dict[str, list[Any]]:
+    def _columns(self, nodes: list[TargetView]) -> dict[str, list[Any]]:
         return {
             "mean": [node.mean for node in nodes],
             "variance": [node.variance for node in nodes],
         }
 
-    def _leaf_text(self, node: TargetNode) -> str:
+    def _leaf_text(self, node: TargetView) -> str:
         return f"mean {node.mean:.6g}"
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
@@ -441,7 +441,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             return [f"mean {mean:.6g}"]
         return [f"mean {mean:.6g}, standard deviation {math.sqrt(variance):.6g}"]
 
-    def _colors(self, nodes: list[TargetNode]) -> list[Any]:
+    def _colors(self, nodes: list[TargetView]) -> list[Any]:
         from matplotlib import colormaps
 
         means = np.array([node.mean for node in nodes])

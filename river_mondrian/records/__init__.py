@@ -23,6 +23,7 @@ from .record import (
     transient,
 )
 from .rooms import (
+    copy_record,
     lowest_bit,
     new_array,
     new_int64s,
@@ -47,6 +48,7 @@ __all__ = [
     "Record",
     "Table",
     "UInt64",
+    "copy_record",
     "derived",
     "entry",
     "inline",

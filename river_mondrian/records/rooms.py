@@ -141,6 +141,25 @@ def _release(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
+def copy_record(source: Record, target: Record) -> None:
+    """Copy a record, of the type that the first argument has, to where another one is."""
+    ctypes.memmove(int(target), int(source), type(source).SIZE)
+
+
+@infer_global(copy_record)
+class _CopyRecord(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.none, *args)
+
+
+@lower_builtin(copy_record, RecordType, RecordType)
+def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    source, target = (builder.inttoptr(a, cgutils.voidptr_t) for a in args)
+    n_bytes = _INT64(sig.args[0].record.SIZE)
+    cgutils.raw_memcpy(builder, target, source, n_bytes, _INT64(1), align=4)
+    return context.get_dummy_value()
+
+
 def prefetch(record: Record, n_bytes: int) -> None:
     """Bring up to 512 bytes of a record close; never faults."""
 

@@ -1,13 +1,13 @@
 """The law of a target around what a forest says: a scale mixture of normals, learned on the way.
 
-A component of a forest's prediction is normal. With learned tails it has that variance at scale 1
+A component of a forest's prediction is normal. With a learned law it has that variance at scale 1
 only: its law is a mixture over `SCALES`, whose weights the components share. A scale s > 1
 multiplies the variance by s^2. A scale s < 1 multiplies by 1 / s^2 what the precision has beyond
 that of all targets together, so that a prediction far from the data keeps their spread.
 
-The weights are the posterior mean over `LAWS`, lognormal laws of the scale, given how dense each of
-them made the targets so far before these were learned. A few targets tell (`tells`), and what the
-earlier ones told fades (`KEPT`), so that the law may drift.
+The weights are the posterior mean over `LAWS`, lognormal laws of the scale, given the density that
+each of them gave the targets so far before these were learned. A few targets are used (`is_used`),
+and the likelihood of the earlier ones fades (`KEPT`), so that the law may drift.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import math
 
 import numpy as np
 
-from .memory import f64, inlined, kernel, put_f64
+from ...compiling.kernels import exact_separate, inlined, kernel
+from ...records import Array, Float64, Float64s, Record, inline, room_of_words
 
 N_SCALES = 8
 UNIT = 4
@@ -27,28 +28,37 @@ MEDIANS = tuple(m / 2.0 for m in range(-4, 3))
 SPREADS = (0.0, 0.5, 1.0, 1.5, 2.5)
 N_LAWS = len(MEDIANS) * len(SPREADS)
 
-# How much of a law's score is left after each target that tells.
+# How much of a law's score is left after each target that is used.
 KEPT = 1.0 - 1.0 / 64.0
 
-# Every eighth of the first targets tells, later every sixteenth.
+# Every eighth of the first targets is used, later every sixteenth.
 EARLY = 512
 _GOLDEN = 0x9E3779B1
-
-# A law's record: the weights of the scales, then the scores of the laws.
-SCORES = N_SCALES
-RECORD_WIDTH = N_SCALES + N_LAWS
-
-# Of a target and a tree: the target, the noise variance that its weight adds, and how dense the
-# tree makes it at each scale.
-TARGET = 0
-EXTRA = 1
-DENSITIES = 2
-DENSITIES_WIDTH = DENSITIES + N_SCALES
 
 # Precision, in units of the targets' own, past which none is believed, and likelihood of a law,
 # over the largest at any scale, below which none is.
 LARGEST_PRECISION = 1e12
 LEAST_LIKELIHOOD = 1e-300
+
+
+class ScaleMixture(Record):
+    """The learned law."""
+
+    # Of each scale.
+    weights: Float64s = inline(N_SCALES)
+    # Of each law: its log likelihood, less the largest one.
+    scores: Float64s = inline(N_LAWS)
+
+
+class TargetDensity(Record):
+    """The density that a tree gives a target, per standard deviation of the targets."""
+
+    # NaN where nothing is to be learned from it.
+    target: Float64
+    # Variance of the noise that a target of this weight has besides that of weight 1.
+    extra_variance: Float64
+    # At each scale, without the factor that all have.
+    densities: Float64s = inline(N_SCALES)
 
 
 def _normal_cdf(z: float) -> float:
@@ -72,23 +82,27 @@ PRIOR = np.array([-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS])
 PRIOR -= np.log(np.exp(PRIOR).sum())
 
 
-def new_record() -> np.ndarray:
-    """Return the record of a law of which no target has told."""
+def new_scale_mixture() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the numbers of a law for which no target has been used: weights, then scores."""
     return np.concatenate([np.exp(PRIOR) @ LAWS, np.zeros(N_LAWS)])
 
 
+_room_of_scales = room_of_words(Float64s, N_SCALES)
+_room_of_scores = room_of_words(Float64s, N_LAWS)
+
+
 @inlined
-def tells(n: int) -> bool:
-    """Tell whether the target after `n` others does, out of step with any cycle in them."""
+def is_used(n: int) -> bool:
+    """Tell whether the target after `n` others is used, out of step with any cycle in them."""
     return (n * _GOLDEN) & 0xFFFFFFFF < (0x20000000 if n < EARLY else 0x10000000)
 
 
 @kernel
-def count_telling(n: int, size: int) -> int:
-    """Return how many tell of `size` targets after `n` others."""
+def count_used(n: int, size: int) -> int:
+    """Return how many are used of `size` targets after `n` others."""
     count = 0
     for i in range(n, n + size):
-        count += 1 if tells(i) else 0
+        count += 1 if is_used(i) else 0
     return count
 
 
@@ -102,40 +116,32 @@ def precision_at(precision: float, scale: float) -> float:
 
 
 @inlined
-def variance_over_scales(tails: int, variance: float, whole: float) -> float:
+def variance_over_scales(mixture: ScaleMixture, variance: float, whole: float) -> float:
     """Return a component's variance over all scales; `whole` is that of the targets."""
     if not (variance > 0.0 and whole > 0.0):
         return variance
     precision = whole / variance
     total = 0.0
     for j in range(N_SCALES):
-        total += f64(tails, j) * (whole / precision_at(precision, SCALES[j]))
+        total += mixture.weights[j] * (whole / precision_at(precision, SCALES[j]))
     return total
 
 
 @inlined
-def add_at(out: int, j: int, density: float) -> None:
-    """Add to how dense a target is at a scale."""
-    put_f64(out, DENSITIES + j, f64(out, DENSITIES + j) + density)
-
-
-@inlined
 def add_density(
-    out: int, weight: float, mean: float, variance: float, centre: float, tails: int, whole: float
+    density: TargetDensity, weight: float, mean: float, variance: float, whole: float
 ) -> None:
-    """Add how dense a component makes the target in `out` at each scale.
-
-    Densities are per standard deviation of the targets, without the factor that all have.
-    """
-    gap = f64(out, TARGET) - mean
+    """Add the density of a target under a component at each scale."""
+    found = density.densities
+    gap = density.target - mean
     away = gap * gap / whole
-    variance = max(variance + f64(out, EXTRA), whole / LARGEST_PRECISION)
+    variance = max(variance + density.extra_variance, whole / LARGEST_PRECISION)
     precision = max(whole / variance, 1.0 / LARGEST_PRECISION)
     # From a scale to half of it the exponent becomes 4 times as large: two exponentials do for all.
     fall = math.exp(-0.5 * away * precision / (SCALES[N_SCALES - 1] * SCALES[N_SCALES - 1]))
     size = weight * math.sqrt(precision)
     for j in range(N_SCALES - 1, UNIT - 1, -1):
-        add_at(out, j, size / SCALES[j] * fall)
+        found[j] = found[j] + size / SCALES[j] * fall
         if j > UNIT:
             fall *= fall
             fall *= fall
@@ -144,45 +150,44 @@ def add_density(
     steps = step
     for j in range(UNIT - 1, -1, -1):
         p = precision_at(precision, SCALES[j])
-        add_at(out, j, weight * math.sqrt(p) * fall * steps)
+        found[j] = found[j] + weight * math.sqrt(p) * fall * steps
         steps *= steps
         steps *= steps * step
 
 
-def learn_scales(tails: int, densities: int, n_trees: int) -> int:
-    """Update the law by how dense the trees have made a target; NaN stands for none.
-
-    Called by address.
-    """
-    if f64(densities, TARGET) != f64(densities, TARGET):
-        return 0
-    mixed = np.zeros(N_SCALES)
+@exact_separate
+def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees: int) -> None:
+    """Update the law by the density that the trees have given a target."""
+    if densities[0].target != densities[0].target:
+        return
+    mixed = _room_of_scales()
     most = 0.0
     for j in range(N_SCALES):
+        mixed[j] = 0.0
         for t in range(n_trees):
-            mixed[j] += f64(densities, DENSITIES_WIDTH * t + DENSITIES + j)
+            mixed[j] = mixed[j] + densities[t].densities[j]
         most = max(most, mixed[j])
     if not most > 0.0:
         # So far away that numbers end: the widest scale is the least wrong by far.
-        mixed[N_SCALES - 1] = most = 1.0
-    scores = np.empty(N_LAWS)
+        mixed[N_SCALES - 1] = 1.0
+        most = 1.0
+    scores = _room_of_scores()
     best = -math.inf
     for k in range(N_LAWS):
         likelihood = 0.0
         for j in range(N_SCALES):
             likelihood += LAWS[k, j] * mixed[j]
-        told = math.log(max(likelihood / most, LEAST_LIKELIHOOD))
-        scores[k] = KEPT * f64(tails, SCORES + k) + told
+        gained = math.log(max(likelihood / most, LEAST_LIKELIHOOD))
+        scores[k] = KEPT * mixture.scores[k] + gained
         best = max(best, scores[k])
     total = 0.0
     for j in range(N_SCALES):
         mixed[j] = 0.0
     for k in range(N_LAWS):
-        put_f64(tails, SCORES + k, scores[k] - best)
+        mixture.scores[k] = scores[k] - best
         share = math.exp(scores[k] - best + PRIOR[k])
         total += share
         for j in range(N_SCALES):
-            mixed[j] += share * LAWS[k, j]
+            mixed[j] = mixed[j] + share * LAWS[k, j]
     for j in range(N_SCALES):
-        put_f64(tails, j, mixed[j] / total)
-    return 0
+        mixture.weights[j] = mixed[j] / total

@@ -1,0 +1,1 @@
+"""Target posteriors: hierarchical Gaussians by message passing, or plain means."""

@@ -1,0 +1,264 @@
+"""How well hyperparameters of the Gaussian posterior would have predicted the latest samples.
+
+The trees stay as they are, cut by all samples. The latest targets are taken out of them; then each
+is predicted by the mixture of the trees from the targets before it, and put back. This progressive
+likelihood costs a pass over the trees, and a pass along the path per sample and tree.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import inlined, kernel
+from ...partitions.mondrian.leaves import side_of
+from ...partitions.mondrian.records import EMPTY, NONE
+from ...records import Array, Float64, Int64, Record, new_array, release
+from .learning import add_to_moments
+from .messages import (
+    NodeAt,
+    forget_messages,
+    is_leaf,
+    joint_mean,
+    joint_precision,
+    leaf_mean,
+    leaf_precision,
+    passed_on,
+    posterior_below,
+    prior_variance_of,
+    prior_variance_to_end,
+    side_of_child,
+    update_messages,
+)
+from .prediction import scale_of
+from .records import T, TargetForest, TargetTree
+
+# How many of a leaf's latest points are searched for one whose walk is uncertain.
+LONGEST = 1024
+
+# Variance, in units of gamma1, and density, per standard deviation of the targets, below which none
+# is believed.
+LEAST_VARIANCE = 1e-12
+LEAST_DENSITY = 1e-300
+
+# Part of a weight that rounding may have left where nothing is.
+_ROUNDING = 1e-9
+
+
+class TakenOut(Record):
+    """What is kept of a target that is out, for each tree, and once for its point."""
+
+    # Reference to its leaf; EMPTY where the target has stayed.
+    leaf: Int64
+    # Weight and mean of the leaf with it; the point's own weight.
+    weight: Float64
+    mean: Float64
+
+
+class RefAt(Record):
+    """The reference of a node on a path."""
+
+    ref: Int64
+
+
+@inlined
+def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
+    """Return the leaf of a point, or EMPTY where a walk over missing values has not found it."""
+    tree = forest.trees[t]
+    ref = tree.root
+    while not is_leaf(tree, ref):
+        node = tree.nodes.row(ref)
+        ref = node.child(side_of(forest, tree, node, forest.values_of(tree, p)))
+    if ref < 0:
+        return ref if ref == ~p else EMPTY
+    q = tree.nodes.row(ref).first_point
+    for _ in range(LONGEST):
+        if q in (p, NONE):
+            break
+        q = forest.links_of(q)[t]
+    return ref if q == p else EMPTY
+
+
+@inlined
+def _take_out(forest: TargetForest, p: int, n_trees: int, kept: Array[TakenOut]) -> None:
+    """Take a point's target out of its leaves; `kept`, one for each tree and one more, notes it."""
+    own = kept[n_trees]
+    own.leaf = ~p
+    for t in range(n_trees):
+        leaf = _find_leaf(forest, t, p)
+        kept[t].leaf = leaf
+        if leaf == EMPTY:
+            own.leaf = EMPTY
+    if own.leaf == EMPTY:
+        return
+    point = forest.points.row(p)
+    y, weight = point.target, point.weight
+    own.weight = weight
+    point.weight = 0.0
+    for t in range(n_trees):
+        leaf = kept[t].leaf
+        if leaf >= 0:
+            message = forest.trees[t].nodes.row(leaf).messages[0]
+            total, mean = message.precision, message.mean
+            kept[t].weight = total
+            kept[t].mean = mean
+            rest = total - weight
+            # What rounding leaves is no sample.
+            rest = rest if rest > _ROUNDING * total else 0.0
+            message.precision = rest
+            if rest > 0.0:
+                message.mean = mean + (mean - y) * weight / rest
+
+
+@inlined
+def _put_back(forest: TargetForest, t: int, p: int, n_trees: int, kept: Array[TakenOut]) -> None:
+    """Put a target back into a tree's leaf."""
+    forest.points.row(p).weight = kept[n_trees].weight
+    leaf = kept[t].leaf
+    if leaf >= 0:
+        message = forest.trees[t].nodes.row(leaf).messages[0]
+        message.precision = kept[t].weight
+        message.mean = kept[t].mean
+
+
+@inlined
+def _density(
+    forest: TargetForest,
+    t: int,
+    p: int,
+    weight: float,
+    path: Array[NodeAt],
+    refs: Array[RefAt],
+) -> tuple[float, int]:
+    """Return a tree's predictive density of a target at the leaf of its point, and its depth.
+
+    The way there is written to `path`, after no node, and `refs`, which ends with the leaf.
+    """
+    tree = forest.trees[t]
+    factor = scale_of(forest, tree)
+    mean, variance = forest.y_mean, 0.0
+    x = forest.values_of(tree, p)
+    ref = tree.root
+    parent, depth = tree.nodes.none(), 0
+    path[0].node = parent
+    while not is_leaf(tree, ref):
+        node = tree.nodes.row(ref)
+        prior = prior_variance_of(tree, parent, node)
+        _, mean, variance = posterior_below(forest, tree, parent, ref, prior, mean, variance)
+        depth += 1
+        path[depth].node = node
+        refs[depth].ref = ref
+        ref = node.child(side_of(forest, tree, node, x))
+        parent = node
+    refs[depth + 1].ref = ref
+    prior = prior_variance_to_end(tree, parent)
+    _, mean, variance = posterior_below(forest, tree, parent, ref, prior, mean, variance)
+    variance = factor * max(variance + tree.noise / weight, LEAST_VARIANCE)
+    if not variance > 0.0:
+        return 0.0, depth
+    size = math.exp(-0.5 * (forest.points.row(p).target - mean) ** 2 / variance)
+    return size / math.sqrt(2.0 * math.pi * variance), depth
+
+
+@inlined
+def _renew(
+    forest: TargetForest, tree: TargetTree, depth: int, path: Array[NodeAt], refs: Array[RefAt]
+) -> None:
+    """Renew the messages along a way from a leaf, whose target has been put back, to the root."""
+    for i in range(depth, 0, -1):
+        parent, ref = tree.nodes.known(path[i].node), refs[i + 1].ref
+        if i == depth:
+            precision, mean = leaf_precision(forest, tree, ref), leaf_mean(forest, tree, ref)
+            prior = prior_variance_to_end(tree, parent)
+        else:
+            below = tree.nodes.known(path[i + 1].node)
+            precision, mean = joint_precision(below), joint_mean(below)
+            prior = prior_variance_of(tree, parent, below)
+        message = parent.messages[side_of_child(parent, ref)]
+        message.precision = passed_on(precision, prior)
+        message.mean = mean
+
+
+@inlined
+def _take_from_moments(forest: TargetForest, y: float, weight: float) -> None:
+    """Take a target out of the running mean and sum of squares."""
+    rest = forest.y_weight - weight
+    mean = forest.y_mean
+    if weight > 0.0 and rest > 0.0:
+        before = mean + (mean - y) * weight / rest
+        squares = forest.y_squares - weight * (y - mean) * (y - before)
+        forest.y_mean = before
+        forest.y_squares = max(squares, 0.0)
+        forest.y_weight = rest
+
+
+@inlined
+def _take_all_out(
+    forest: TargetForest, first: int, last: int, n_trees: int, kept: Array[TakenOut]
+) -> None:
+    """Take the targets of points `first` to `last` out of all, the latest first."""
+    width = n_trees + 1
+    for p in range(last - 1, first - 1, -1):
+        _take_out(forest, p, n_trees, kept.part(width * (p - first), width))
+    for p in range(last - 1, first - 1, -1):
+        own = kept[width * (p - first) + n_trees]
+        if own.leaf != EMPTY:
+            _take_from_moments(forest, forest.points.row(p).target, own.weight)
+
+
+@inlined
+def _longest_path(forest: TargetForest, n_trees: int) -> int:
+    most = 0
+    for t in range(n_trees):
+        most = max(most, forest.trees[t].nodes.n_rows)
+    return most
+
+
+@kernel
+def progressive_likelihood(
+    forest: T, first: int, last: int, n_trees: int, gamma2: float, noise: float
+) -> float:
+    """Return the mean log density of the targets of points `first` to `last`, one after another.
+
+    Densities are per standard deviation of the targets before. The first `n_trees` trees predict,
+    with these hyperparameters; they keep them.
+    """
+    for t in range(n_trees):
+        tree = forest.trees[t]
+        tree.gamma2 = gamma2
+        tree.noise = noise
+        forget_messages(tree)
+    width = n_trees + 1
+    kept = new_array(TakenOut, (last - first) * width)
+    y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
+    _take_all_out(forest, first, last, n_trees, kept)
+    update_messages(forest, 0, n_trees)
+    longest = _longest_path(forest, n_trees)
+    path, refs = new_array(NodeAt, longest + 1), new_array(RefAt, longest + 2)
+    total, n = 0.0, 0
+    for p in range(first, last):
+        taken = kept.part(width * (p - first), width)
+        own = taken[n_trees]
+        if own.leaf == EMPTY:
+            continue
+        y, weight = forest.points.row(p).target, own.weight
+        spread = math.sqrt(forest.y_squares / forest.y_weight)
+        mixed = 0.0
+        for t in range(n_trees):
+            depth = 0
+            if weight > 0.0:
+                density, depth = _density(forest, t, p, weight, path, refs)
+                mixed += density
+            _put_back(forest, t, p, n_trees, taken)
+            if weight > 0.0:
+                _renew(forest, forest.trees[t], depth, path, refs)
+        if weight > 0.0 and spread > 0.0:
+            total += math.log(max(mixed * spread / n_trees, LEAST_DENSITY))
+            n += 1
+        add_to_moments(forest, y, weight)
+    release(kept)
+    release(path)
+    release(refs)
+    forest.y_weight = y_weight
+    forest.y_mean = y_mean
+    forest.y_squares = y_squares
+    return total / n if n > 0 else 0.0

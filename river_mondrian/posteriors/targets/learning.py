@@ -1,0 +1,211 @@
+"""Learning targets: the running moments, the law of targets, and the trees."""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import exact_kernel, exact_separate, inlined, kernel
+from ...partitions.mondrian.extension import (
+    DONE,
+    LANES,
+    TOO_LARGE,
+    extend_trees,
+    set_walks,
+)
+from ...partitions.mondrian.records import EMPTY, START, UNLIMITED
+from ...partitions.mondrian.scaling import store_values
+from ...partitions.mondrian.walks import predict_rows
+from ...records import (
+    Array,
+    Float32s,
+    Float64s,
+    Int64s,
+    copy_record,
+    room_of_array,
+)
+from .messages import update_messages
+from .prediction import DensityPrediction, scale_of, variance_of_targets
+from .records import T, TargetForest
+from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
+
+# What `learn_one` returns where it has not begun: there is no room for a point, or the ranges are
+# to be refreshed.
+WAITS = EMPTY
+
+_room_of_forest = room_of_array(TargetForest, 1)
+_room_of_prediction = room_of_array(DensityPrediction, 1)
+
+
+@exact_kernel
+def add_to_moments(forest: T, y: float, weight: float) -> None:
+    """Add a target to the running mean and sum of squares."""
+    if weight == 0.0:
+        return
+    total = forest.y_weight + weight
+    gap = y - forest.y_mean
+    mean = forest.y_mean + gap * weight / total
+    forest.y_weight = total
+    forest.y_mean = mean
+    forest.y_squares = forest.y_squares + weight * gap * (y - mean)
+
+
+@kernel
+def put_target(forest: T, y: float, weight: float, p: int) -> None:
+    """Write the target and weight of a stored point."""
+    point = forest.points.row(p)
+    point.target = y
+    point.weight = weight
+
+
+@kernel
+def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: int) -> None:
+    """Write the targets and weights of the points `first`, `first + 1`, ..."""
+    for i in range(n):
+        point = forest.points.row(first + i)
+        point.target = targets[i]
+        point.weight = weights[i]
+
+
+@kernel
+def add_targets(forest: T, first: int, last: int) -> None:
+    """Add the targets of points `first` to `last` to the running mean and sum of squares."""
+    for p in range(first, last):
+        point = forest.points.row(p)
+        add_to_moments(forest, point.target, point.weight)
+
+
+@exact_separate
+def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
+    """Write the density of a stored point's target under each tree.
+
+    The first target is NaN where nothing is to be learned: before two targets differ, or without a
+    weight.
+    """
+    point = forest.points.row(p)
+    weight = point.weight
+    if not (weight > 0.0 and variance_of_targets(forest) > 0.0):
+        out[0].target = math.nan
+        return
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        density = out[t]
+        density.target = point.target
+        density.extra_variance = scale_of(forest, tree) * tree.noise * (1.0 / weight - 1.0)
+        for j in range(N_SCALES):
+            density.densities[j] = 0.0
+    prediction = _room_of_prediction()[0]
+    prediction.trees = out
+    values = Float32s(point, forest.values_word, forest.n_values)
+    predict_rows(forest, values, 1, prediction)
+
+
+@kernel
+def learn_one(
+    forest: T, y: float, weight: float, densities: Array[TargetDensity], p: int
+) -> int:
+    """Store the sample in the forest's `inputs` as point `p` and extend every tree by it.
+
+    Returns WAITS, or as `extension.learn_point` does. Messages are up to date if that is DONE; if
+    the trees have no limit, the sample has been counted, too. `densities` is room for one each
+    tree.
+    """
+    n = forest.n_samples
+    # While the ranges may change, they are refreshed when the number of samples has doubled.
+    doubles = bool(forest.raw_values) and n & (n + 1) == 0
+    if doubles or p >= forest.points.capacity:
+        return WAITS
+    bad = store_values(forest, forest.inputs, p)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    point = forest.points.row(p)
+    point.target = y
+    point.weight = weight
+    if bool(forest.scale_mixture) and is_used(n):
+        find_densities(forest, p, densities)
+        learn_scales(forest.scale_mixture, densities, forest.n_trees)
+    set_walks(forest, p, p + 1)
+    status = extend_trees(forest, 0, forest.n_trees, LANES)
+    if status == DONE:
+        update_messages(forest, 0, forest.n_trees)
+        if forest.max_splits == UNLIMITED:
+            forest.n_samples = n + 1
+            forest.n_points = p + 1
+    add_to_moments(forest, y, weight)
+    return status
+
+
+@inlined
+def _densities_before(
+    forest: TargetForest,
+    before: TargetForest,
+    group: int,
+    stop: int,
+    p: int,
+    out: Array[TargetDensity],
+) -> None:
+    """Write the densities of a point's target under the trees `group` to `stop`."""
+    for t in range(group, stop):
+        # A forest of one tree.
+        before.trees = forest.trees.part(t, 1)
+        find_densities(before, p, out.part(t, 1))
+        forest.trees[t].walk_ref = START
+
+
+@kernel
+def extend_with_densities(
+    forest: T,
+    first: int,
+    last: int,
+    lanes: int,
+    start: int,
+    end: int,
+    n: int,
+    done: Int64s,
+    out: Array[TargetDensity],
+) -> int:
+    """Extend trees `first` to `last` by points `start` to `end`, before which `n` were learned.
+
+    Before a tree learns a target that is used, its density of it is written to `out`, shape (used
+    targets, trees). `done`, shape (trees,), holds the first point whose density is still to be
+    written: `start` at first. Returns as `extend_trees` does.
+    """
+    n_trees = forest.n_trees
+    # The forest as it was before a point: the running moments are of those before.
+    before = _room_of_forest()[0]
+    for group in range(first, last, lanes):
+        stop = min(group + lanes, last)
+        copy_record(forest, before)
+        before.n_trees = 1
+        place, p, added = 0, start, start
+        while True:
+            while p < end and not is_used(n + p - start):
+                p += 1
+            if p >= done[group]:
+                for t in range(group, stop):
+                    forest.trees[t].walk_end = p
+                status = extend_trees(forest, group, stop, lanes)
+                if status >= 0:
+                    return status
+            if p == end:
+                break
+            if p >= done[group]:
+                update_messages(forest, group, stop)
+                for q in range(added, p):
+                    point = forest.points.row(q)
+                    add_to_moments(before, point.target, point.weight)
+                added = p
+                _densities_before(forest, before, group, stop, p, out.part(place, n_trees))
+                done[group] = p + 1
+            place += n_trees
+            p += 1
+    return DONE
+
+
+@kernel
+def learn_law(forest: T, start: int, end: int, n: int, out: Array[TargetDensity]) -> None:
+    """Let the law of targets learn from what `extend_with_densities` has written."""
+    place = 0
+    for p in range(start, end):
+        if is_used(n + p - start):
+            learn_scales(forest.scale_mixture, out.part(place, forest.n_trees), forest.n_trees)
+            place += forest.n_trees

@@ -1,0 +1,333 @@
+"""Predicting targets: the mixture of normals that the walks of a sample lead to.
+
+At its leaf, and at each branch where it may have left the path above, a tree says that a target is
+normal. The components of all trees, with the probabilities of their branches as weights, are the
+forest's prediction. A subclass of `TargetPrediction` says what becomes of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+
+from ...compiling.kernels import inlined, kernel, separate
+from ...partitions.mondrian.records import Forest
+from ...partitions.mondrian.scaling import scale
+from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
+from ...records import Array, Float32s, Float64, Float64s, Int64, Record
+from .messages import (
+    is_leaf,
+    posterior_below,
+    prior_variance_of,
+    prior_variance_to_end,
+    time_of,
+)
+from .records import T, TargetForest, TargetNode, TargetTree
+from .scale_mixture import (
+    N_SCALES,
+    SCALES,
+    TargetDensity,
+    add_density,
+    precision_at,
+    variance_over_scales,
+)
+
+# A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
+_ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_ROOTS = (_ABSCISSAS + 1.0) / 2.0
+RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True))
+
+# Weight that no sum in float64 would notice.
+NEGLIGIBLE = 1e-17
+
+
+class TargetPrediction(Prediction):
+    """Where walks add the components that trees predict."""
+
+    def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
+        """Add the components that a walk leads to."""
+        add_components(forest, t, walk, self, row)
+
+    def add(
+        self,
+        forest: TargetForest,
+        t: int,
+        row: int,
+        weight: float,
+        mean: float,
+        variance: float,
+        whole: float,
+    ) -> None:
+        """Add a component of tree `t`; `whole` is the variance of all targets."""
+
+
+Q = TypeVar("Q", bound=TargetPrediction)
+
+
+class MomentsPrediction(TargetPrediction):
+    """Sums of the first two moments about the targets' running mean, a pair for each sample."""
+
+    sums: Float64s
+
+    def add(
+        self,
+        forest: TargetForest,
+        t: int,
+        row: int,
+        weight: float,
+        mean: float,
+        variance: float,
+        whole: float,
+    ) -> None:
+        """Add a component to the moments."""
+        gap = mean - forest.y_mean
+        if forest.scale_mixture:
+            variance = variance_over_scales(forest.scale_mixture, variance, whole)
+        self.sums[2 * row] = self.sums[2 * row] + weight * gap
+        self.sums[2 * row + 1] = self.sums[2 * row + 1] + weight * (variance + gap * gap)
+
+
+class Component(Record):
+    """A component of a mixture of normals."""
+
+    weight: Float64
+    mean: Float64
+    variance: Float64
+
+
+class ComponentsPrediction(TargetPrediction):
+    """The components themselves; `n` goes on where there is no room for more than `capacity`."""
+
+    n: Int64
+    capacity: Int64
+    components: Array[Component]
+
+    def append(self, weight: float, mean: float, variance: float) -> None:
+        """Append a component that has a weight."""
+        n = self.n
+        if n < self.capacity and weight > 0.0:
+            component = self.components[n]
+            component.weight = weight
+            component.mean = mean
+            component.variance = variance
+        if weight > 0.0:
+            self.n = n + 1
+
+    def add(
+        self,
+        forest: TargetForest,
+        t: int,
+        row: int,
+        weight: float,
+        mean: float,
+        variance: float,
+        whole: float,
+    ) -> None:
+        """Append a component, at each scale where there are several."""
+        mixture = forest.scale_mixture
+        if not mixture or not (variance > 0.0 and whole > 0.0):
+            self.append(weight, mean, variance)
+            return
+        precision = whole / variance
+        for j in range(N_SCALES):
+            at_scale = whole / precision_at(precision, SCALES[j])
+            self.append(weight * mixture.weights[j], mean, at_scale)
+
+
+class DensityPrediction(TargetPrediction):
+    """The density of a target under each tree, at each scale."""
+
+    trees: Array[TargetDensity]
+
+    def add(
+        self,
+        forest: TargetForest,
+        t: int,
+        row: int,
+        weight: float,
+        mean: float,
+        variance: float,
+        whole: float,
+    ) -> None:
+        """Add the density under a component."""
+        add_density(self.trees[t], weight, mean, variance, whole)
+
+
+@inlined
+def variance_of_targets(forest: TargetForest) -> float:
+    """Return the running variance of the targets, 0 before there is any."""
+    weight = forest.y_weight
+    return forest.y_squares / weight if weight > 0.0 else 0.0
+
+
+@inlined
+def scale_of(forest: TargetForest, tree: TargetTree) -> float:
+    """Return gamma1: what variances in its units are multiplied by."""
+    if forest.gamma1 > 0.0:
+        return forest.gamma1
+    if forest.noise_variance > 0.0:
+        return forest.noise_variance / tree.noise
+    # The prior variance of a target is that of all of them.
+    prior = prior_variance_to_end(tree, tree.nodes.none()) + tree.noise
+    return variance_of_targets(forest) / prior
+
+
+@kernel
+def scale_of_first(forest: T) -> float:
+    """Return gamma1 of the first tree."""
+    return scale_of(forest, forest.trees[0])
+
+
+@inlined
+def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
+    """Return the first two moments of the prior variance of the node where a sample branches off.
+
+    The time T since the branch began is exponential with rate `eta`, truncated to `span`, and the
+    prior variance r there, as a share of the whole branch's, is a logistic function of it. Where
+    many branches leave early the rule runs over the quantiles of T, elsewhere over the values of
+    r, of whose distribution function it takes the integral. The error is below 2e-4.
+    """
+    b = gamma2 * span
+    kept = math.exp(-b)
+    lost = -math.expm1(-b)
+    end = 1.0 + decay * kept
+    stays = math.exp(-eta * span)
+    leaves = -math.expm1(-eta * span)
+    # A branch without any length has no variance either.
+    if not (lost > 0.0 and leaves > 0.0):
+        return 0.0, 0.0
+    power = eta / gamma2
+    first, second = 0.0, 0.0
+    for rest, weight in RULE:
+        if power < 1.0:
+            r = 1.0 - rest
+            # exp(-gamma2 T) at the time at which the share is r.
+            left = (kept * (1.0 + decay) + lost * rest) / (end + decay * lost * r)
+            share = weight * (left**power - stays) / leaves
+            first += share
+            second += 2.0 * r * share
+        else:
+            # exp(-gamma2 T) at the quantile 1 - rest.
+            left = (rest * leaves + stays) ** (1.0 / power)
+            r = (1.0 - left) / (1.0 + decay * left) * end / lost
+            first += weight * r
+            second += weight * r * r
+    return first, second
+
+
+@inlined
+def _branch_component(
+    forest: TargetForest,
+    tree: TargetTree,
+    step: Step,
+    parent: TargetNode,
+    node: TargetNode,
+    prior_variance: float,
+    factor: float,
+    above: tuple[float, float],
+    here: tuple[float, float, float],
+) -> tuple[float, float]:
+    """Return mean and variance of a target whose sample branches off above a node.
+
+    `above` is the posterior mean and variance of the parent's mean, `here` the node's share of its
+    parent's mean, and the same of its own. The mean where the branch leaves is a Brownian bridge
+    between the two, r of the way in prior variance; from there the new leaf has its own way to
+    the end.
+    """
+    mean, variance = above
+    share, mean_here, variance_here = here
+    time = time_of(parent)
+    # What the two means have in common.
+    common = share * variance
+    reached = node.cut_time if node else tree.lifetime
+    decay = math.exp(-tree.gamma2 * time)
+    r, r2 = moments_of_branch(step.eta, reached - time, tree.gamma2, decay)
+    gap = mean_here - mean
+    free = (1.0 - 2.0 * r + r2) * variance + r2 * variance_here
+    free += 2.0 * (r - r2) * common + (r - r2) * prior_variance
+    free += prior_variance_to_end(tree, parent) - r * prior_variance + tree.noise
+    return mean + r * gap, factor * free + (r2 - r * r) * gap * gap
+
+
+@separate
+def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
+    """Add the components that a walk leads to, from the root down."""
+    tree = forest.trees[t]
+    plain = forest.plain_means == 1
+    whole = variance_of_targets(forest)
+    factor = 0.0 if plain else scale_of(forest, tree)
+    # Of the parent: posterior mean and variance of its mean, and the node.
+    mean, variance = forest.y_mean, 0.0
+    parent = tree.nodes.none()
+    for i in range(1, walk.depth + 1):
+        step = walk.path[i]
+        ends = is_leaf(tree, step.ref)
+        node = tree.nodes.none() if ends else tree.nodes.row(step.ref)
+        prior_variance = 0.0
+        if not plain:
+            if ends:
+                prior_variance = prior_variance_to_end(tree, parent)
+            else:
+                prior_variance = prior_variance_of(tree, parent, node)
+        here = posterior_below(forest, tree, parent, step.ref, prior_variance, mean, variance)
+        if step.eta > 0.0:
+            weight = step.reach * (1.0 - step.stays)
+            if plain:
+                prediction.add(forest, t, row, weight, here[1], 0.0, whole)
+            elif weight > NEGLIGIBLE:
+                above = mean, variance
+                branch_mean, spread = _branch_component(
+                    forest, tree, step, parent, node, prior_variance, factor, above, here
+                )
+                prediction.add(forest, t, row, weight, branch_mean, spread, whole)
+        mean, variance = here[1], here[2]
+        parent = node
+    spread = factor * (variance + tree.noise)
+    prediction.add(forest, t, row, walk.reach, mean, spread, whole)
+
+
+@inlined
+def _predict(forest: TargetForest, rows: Float32s, n: int, prediction: MomentsPrediction) -> None:
+    """Predict mean and variance of `n` rows of values."""
+    out = prediction.sums
+    for k in range(2 * n):
+        out[k] = 0.0
+    predict_rows(forest, rows, n, prediction)
+    for r in range(n):
+        first = out[2 * r] / forest.n_trees
+        second = out[2 * r + 1] / forest.n_trees
+        out[2 * r] = forest.y_mean + first
+        out[2 * r + 1] = max(second - first * first, 0.0)
+
+
+@kernel
+def predict_many(forest: T, rows: Float32s, n: int, prediction: MomentsPrediction) -> None:
+    """Predict mean and variance of `n` rows of values."""
+    _predict(forest, rows, n, prediction)
+
+
+@kernel
+def predict_one(forest: T, prediction: MomentsPrediction) -> int:
+    """Predict mean and variance of the sample in the forest's `inputs`.
+
+    Returns -1, or the input whose value is too large.
+    """
+    bad = scale(forest, forest.row, forest.inputs)
+    if bad < 0:
+        _predict(forest, forest.row, 1, prediction)
+    return bad
+
+
+@kernel
+def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
+    """Predict the components for the sample in the forest's `inputs`; returns as `predict_one`.
+
+    Weights add up to the number of trees.
+    """
+    bad = scale(forest, forest.row, forest.inputs)
+    if bad < 0:
+        prediction.n = 0
+        predict_rows(forest, forest.row, 1, prediction)
+    return bad

@@ -1,0 +1,129 @@
+"""What a forest over targets keeps: messages about the means of nodes, and running moments.
+
+The mean of a node given its parent's is normal. Its variance, the *prior variance*, is the rise of
+a logistic function over the time between the two, phi = sigma(gamma2 tau) - sigma(gamma2
+tau_parent), and a target given its leaf's mean has the variance `noise`: both in units of gamma1,
+so that messages do not depend on the targets' scale, which changes with each sample.
+
+A node keeps for each side what the samples there say of the node's own mean: the precision and the
+mean of a normal likelihood. A message is unknown, with a negative precision, once a walk has
+passed that side; `messages.update_messages` goes after those and nothing else. So a sample costs
+one pass along its path. With plain means a message is a weight and a mean.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ...partitions.mondrian.leaves import put_point
+from ...partitions.mondrian.records import Forest, Node, Point, Tree
+from ...records import Array, Float64, Int64, Record, Table, inline
+from .scale_mixture import ScaleMixture
+
+# Precision of a message, or prior variance, that is not up to date.
+UNKNOWN = -1.0
+
+
+class Message(Record):
+    """What the samples on a side of a node say of the node's mean."""
+
+    # In units of 1 / gamma1; the weight of the samples where there are plain means.
+    precision: Float64
+    mean: Float64
+
+
+class TargetPoint(Point):
+    """A stored sample with its target."""
+
+    target: Float64
+    weight: Float64
+
+    def pauses_with(self, forest: TargetForest, other: TargetPoint) -> bool:
+        """Tell whether a block of two points pauses: it is too small."""
+        return forest.min_split > 2
+
+
+class TargetNode(Node):
+    """A node with what the samples on its sides say; a leaf's own weight and mean are the left."""
+
+    messages: Array[Message] = inline(2)
+    # Time of the cut. Differences of times change by rounding when another node is put between,
+    # which must not reach the messages below.
+    cut_time: Float64
+    # Of the node's mean given its parent's.
+    prior_variance: Float64
+
+    def add_point(self, forest: TargetForest, point: TargetPoint) -> None:
+        """Add a target to a leaf's weight and mean."""
+        own = self.messages[0]
+        total = own.precision + point.weight
+        mean = own.mean
+        own.precision = total
+        if total > 0.0:
+            own.mean = mean + (point.target - mean) * point.weight / total
+
+    def pass_point(self, forest: TargetForest, side: int, point: TargetPoint) -> None:
+        """Forget the message of a side, which the point changes."""
+        self.messages[side].precision = UNKNOWN
+
+    def inherit(self, forest: TargetForest, tree: TargetTree, side: int, child: int) -> None:
+        """Begin without a message: it comes when messages are updated."""
+        self.messages[side].precision = UNKNOWN
+
+    def is_paused(self, forest: TargetForest) -> bool:
+        """Tell whether a leaf's block pauses: it is too small."""
+        return self.n_samples < forest.min_split
+
+    def ends_pause(self, forest: TargetForest, point: TargetPoint) -> bool:
+        """Tell whether one more point makes a paused leaf's block large enough."""
+        return self.n_samples + 1 >= forest.min_split
+
+    def hold_first(self, forest: TargetForest, tree: TargetTree, t: int, q: int) -> None:
+        """Put the single point of a leaf into its new row."""
+        put_point(forest, tree, t, self, q)
+
+    def end_time(self, start: float) -> float:
+        """Return the time of the cut."""
+        return self.cut_time
+
+    def latest_above(self, time: float) -> float:
+        """Forget the prior variance, since the parent changes; the cut's time stays as it is."""
+        self.prior_variance = UNKNOWN
+        return min(time, self.cut_time)
+
+    def set_time(self, time: float) -> None:
+        """Note the time of a new cut."""
+        self.cut_time = time
+        self.prior_variance = UNKNOWN
+
+
+class TargetTree(Tree):
+    """A tree over targets."""
+
+    nodes: Table[TargetNode]
+    # Rate of the logistic function, per unit of time, and the noise variance in units of gamma1.
+    gamma2: Float64
+    noise: Float64
+
+
+class TargetForest(Forest):
+    """A forest over targets."""
+
+    trees: Array[TargetTree]
+    points: Table[TargetPoint]
+    # Samples from which on a block is cut.
+    min_split: Int64
+    # Whether nodes have plain means instead of the Gaussian posterior.
+    plain_means: Int64
+    # The targets so far: their weight, mean, and sum of squared deviations.
+    y_weight: Float64
+    y_mean: Float64
+    y_squares: Float64
+    # gamma1 and the noise variance in the targets' units where these are given, else 0.
+    gamma1: Float64
+    noise_variance: Float64
+    # The law of targets around what the forest says; none where that is normal.
+    scale_mixture: ScaleMixture
+
+
+T = TypeVar("T", bound=TargetForest)

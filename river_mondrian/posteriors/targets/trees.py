@@ -1,0 +1,428 @@
+"""Trees over real targets: hierarchical Gaussian posteriors, or means (see `messages`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...mixture import GaussianMixture
+from ...partitions.mondrian import extension
+from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
+from ...partitions.mondrian.trees import MondrianTrees, Partitions
+from ...records import Array, Float32s, Float64s, Int64s, Memory
+from . import choice, learning, messages, prediction, scale_mixture
+from .prediction import Component, ComponentsPrediction, MomentsPrediction
+from .records import TargetForest, TargetNode, TargetPoint, TargetTree
+
+# The hyperparameters follow the number of samples whenever that has doubled, up to the last of
+# these; here they are chosen, too.
+CHOICES = (64, 256, 1024, 4096)
+
+# A choice takes the latest half of the samples, at most so many, and so many trees.
+CHOICE_SAMPLES = 128
+CHOICE_TREES = 10
+
+# The noise, over gamma1, is the reference's times a power of this, from 0 to the last, and each
+# step away from it has to gain so much log likelihood per sample.
+NOISE_STEP = 5.0
+LAST_NOISE = 4
+LEAST_GAIN = 0.03
+
+# Components for which a mixture has room at first, for each tree.
+FIRST_COMPONENTS = 16
+
+
+@dataclass
+class TargetView(NodeView):
+    """A node with what its samples say, and the posterior of its own mean.
+
+    That is the samples' weight, and the precision (in units of 1 / gamma1) and mean of what they
+    say. Posterior means and variances are in the targets' units; without a posterior they are the
+    targets' mean and NaN.
+    """
+
+    weight: float
+    precision: float
+    likely: float
+    cut_time: float
+    mean: float = math.nan
+    variance: float = math.nan
+
+
+class Block:
+    """Rows that are being learned: stored points, before which the trees had learned `n` samples.
+
+    For targets from which the law is learned, `densities` has room for those under each tree, and
+    `done` the first point for which each tree has not given any.
+    """
+
+    def __init__(self, start: int, size: int, n: int, n_trees: int) -> None:
+        self.start, self.end, self.n = start, start + size, n
+        n_used = scale_mixture.count_used(n, size)
+        self.densities = Memory(scale_mixture.TargetDensity, n_used * n_trees)
+        self.done = np.full(n_trees, start)
+
+
+class TargetTrees(MondrianTrees[TargetForest, TargetView]):
+    """Mondrian trees with a posterior of targets.
+
+    Parameters
+    ----------
+    partitions
+        What all kinds of trees are told.
+    plain_means
+        Whether nodes have plain means instead of the Gaussian posterior.
+    min_samples_split
+        Number of samples from which on a block is cut.
+    gamma1, gamma2, noise_variance
+        Hyperparameters of the posterior; None for those that are chosen.
+    learns_law
+        Whether the law of targets is learned (see `scale_mixture`) instead of normal.
+
+    """
+
+    _FOREST = TargetForest
+    _TREE: ClassVar[type[Tree]] = TargetTree
+    _NODE: ClassVar[type[Node]] = TargetNode
+    _POINT: ClassVar[type[Point]] = TargetPoint
+    _VIEW = TargetView
+    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+        "out",
+        "moments",
+        "densities",
+        "block",
+        "law",
+    }
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        plain_means: bool = False,
+        min_samples_split: int = 2,
+        gamma1: float | None = None,
+        gamma2: float | None = None,
+        noise_variance: float | None = None,
+        learns_law: bool = False,
+    ) -> None:
+        self.plain_means = plain_means
+        self.min_samples_split = min_samples_split
+        self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
+        # The choice: powers of 2 on the reference's gamma2, of `NOISE_STEP` on its noise.
+        self.choice = (0, 0)
+        # The weights of the scales, then the scores of the laws.
+        self.law_numbers: NDArray[np.float64] | None = None
+        if learns_law and not plain_means:
+            self.law_numbers = scale_mixture.new_scale_mixture()
+        super().__init__(partitions)
+
+    def _set_up(self) -> None:
+        forest = self.forest
+        forest.min_split = self.min_samples_split
+        forest.hide_limit = 2**62
+        forest.plain_means = int(self.plain_means)
+        forest.gamma1 = self.gamma1 or 0.0
+        forest.noise_variance = self.noise_variance or 0.0
+        self._put_hyperparameters(*self._hyperparameters(self.choice))
+
+    def _finish(self) -> None:
+        super()._finish()
+        self.out = np.empty((1, 2))
+        self.moments = Memory(MomentsPrediction)
+        self.moments.own("sums", self.out)
+        self.block: Block | None = None
+        self.densities = Memory(scale_mixture.TargetDensity, len(self.trees))
+        self.law: Any = None
+        if self.law_numbers is not None:
+            self.law = Array.over(scale_mixture.ScaleMixture, self.law_numbers)
+            self.forest.scale_mixture = self.law[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if self.law_numbers is not None:
+            state["law_numbers"] = self.law_numbers.copy()
+        return state
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        size = super().nbytes + self.moments.nbytes + self.densities.nbytes
+        return size if self.law_numbers is None else size + self.law_numbers.nbytes + 128
+
+    # Learning.
+
+    @cached_property
+    def _learn_one(self) -> Callable[[TargetForest, float, float, Any, int], int]:
+        return learning.learn_one.of(TargetForest)
+
+    @cached_property
+    def _predict_one(self) -> Callable[[TargetForest, MomentsPrediction], int]:
+        return prediction.predict_one.of(TargetForest)
+
+    @cached_property
+    def _densities(self) -> Any:
+        return self.densities.array()
+
+    def learn(self, y: float, weight: float) -> int:
+        """Learn the sample in `inputs` with a target.
+
+        Returns -1, or the input whose value is too large; then nothing has changed.
+        """
+        status = self._learn_one(self.forest, y, weight, self._densities, self.n_points)
+        if status == learning.WAITS:
+            if self._make_room():
+                learning.put_target(self.forest, y, weight, self.n_points)
+                bad = self._learn_by_rebuilding()
+                if bad == -1:
+                    learning.add_to_moments(self.forest, y, weight)
+                    self._choose()
+                return bad
+            status = self._learn_one(self.forest, y, weight, self._densities, self.n_points)
+        if status != extension.DONE or self.bounded:
+            bad = self._complete(status)
+            if bad >= 0:
+                return bad
+        n = self.n_samples
+        if n & (n - 1) == 0:
+            self._choose()
+        return -1
+
+    def _complete(self, status: int) -> int:
+        bad = super()._complete(status)
+        if status >= 0:
+            messages.update(self.forest, 0, len(self.trees))
+        return bad
+
+    def build(self) -> None:
+        """Sample all trees afresh from the stored points (Algorithms 1 and 2)."""
+        super().build()
+        messages.update(self.forest, 0, len(self.trees))
+
+    def learn_rows(
+        self,
+        inputs: NDArray[np.float64],
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        n_jobs: int,
+    ) -> None:
+        """Learn rows of checked inputs, shape (n, inputs), with targets, after the warm-up."""
+
+        def put(start: int, n: int, first: int) -> None:
+            y, w = (Float64s.of(array[start : start + n]) for array in (targets, weights))
+            learning.put_targets(self.forest, y, w, n, first)
+            self.block = Block(first, n, self.n_samples, len(self.trees))
+
+        self._learn_rows(inputs, put, n_jobs)
+        self.block = None
+
+    def _block(self) -> int:
+        # A block ends where the hyperparameters are chosen anew.
+        n = self.n_samples
+        most = super()._block()
+        return min(most, 2 ** n.bit_length() - n) if n < CHOICES[-1] else most
+
+    def _extend(self, first: int, last: int, lanes: int) -> None:
+        block = self.block
+        if block is None or self.law is None:
+            super()._extend(first, last, lanes)
+            return
+        done, densities = Int64s.of(block.done), block.densities.array()
+        while True:
+            needy = learning.extend_with_densities(
+                self.forest, first, last, lanes, block.start, block.end, block.n, done, densities
+            )
+            if needy < 0:
+                return
+            self._reserve_rows(needy, self.trees[needy].rows_needed)
+
+    def _learned_rows(self, n_jobs: int) -> None:
+        block = self.block
+        assert block is not None
+        if self.law is not None:
+            densities = block.densities.array()
+            learning.learn_law(self.forest, block.start, block.end, block.n, densities)
+        learning.add_targets(self.forest, block.start, block.end)
+        self._share(lambda a, b: messages.update(self.forest, a, b), len(self.trees), n_jobs)
+        self._choose()
+
+    # Hyperparameters.
+
+    def _hyperparameters(self, choice: tuple[int, int]) -> tuple[float, float]:
+        """Return gamma2, and the noise variance in units of gamma1."""
+        n = min(max(self.n_samples, 2), CHOICES[-1])
+        gamma2 = self.gamma2
+        if gamma2 is None:
+            extent = messages.extent(self.forest) if self.n_samples else 0.0
+            gamma2 = (extent or 1.0) / (2.0 * math.log2(n)) * 2.0 ** choice[0]
+        if self.noise_variance is None:
+            return gamma2, NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
+        gamma1 = self.gamma1
+        if gamma1 is None:
+            # The rest of the targets' variance is that of a leaf's mean.
+            weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
+            rest = squares / weight - self.noise_variance if weight > 0.0 else 0.0
+            lifetimes = self.trees.words["lifetime"]
+            rise = float(np.mean(0.5 * np.tanh(0.5 * gamma2 * lifetimes)))
+            gamma1 = max(rest / max(rise, 1e-9), 1e-3 * self.noise_variance)
+        return gamma2, self.noise_variance / gamma1
+
+    def _put_hyperparameters(self, gamma2: float, noise: float) -> None:
+        self.trees.words["gamma2"] = gamma2
+        self.trees.words["noise"] = noise
+
+    def _choose(self) -> None:
+        """Let the hyperparameters follow the number of samples where that is a power of 2."""
+        n = self.n_samples
+        if self.plain_means or n > CHOICES[-1] or n & (n - 1):
+            return
+        # The choice needs the latest samples, which a full forest has not stored.
+        if n in CHOICES and self.n_points == n:
+            self._climb()
+        self._put_hyperparameters(*self._hyperparameters(self.choice))
+        for t in range(len(self.trees)):
+            messages.forget(self.forest, t)
+        messages.update(self.forest, 0, len(self.trees))
+
+    def _climb(self) -> None:
+        """Move step by step to where the latest samples would have been predicted best."""
+        n = self.n_samples
+        m = min(n // 2, CHOICE_SAMPLES)
+        n_trees = min(len(self.trees), CHOICE_TREES)
+        found: dict[tuple[int, int], float] = {}
+
+        def score(one: tuple[int, int]) -> float:
+            if one not in found:
+                found[one] = choice.progressive_likelihood(
+                    self.forest, n - m, n, n_trees, *self._hyperparameters(one)
+                )
+            return found[one] - LEAST_GAIN * one[1]
+
+        for _ in range(5):
+            power, step = self.choice
+            near = [self.choice]
+            if self.gamma2 is None:
+                near += [(power - 1, step), (power + 1, step)]
+            if self.noise_variance is None:
+                near += [(power, s) for s in (step - 1, step + 1) if 0 <= s <= LAST_NOISE]
+            if len(near) == 1:
+                return
+            best = max(near, key=score)
+            if best == self.choice:
+                return
+            self.choice = best
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The hyperparameters as they stand, in the targets' units."""
+        first = self.trees[0]
+        scale = prediction.scale_of_first(self.forest)
+        gamma2, noise = float(first.gamma2), float(first.noise)
+        return {"gamma1": scale, "gamma2": gamma2, "noise_variance": scale * noise}
+
+    @property
+    def scale_weights(self) -> dict[float, float]:
+        """The weights of the scales of the targets' law."""
+        if self.law_numbers is None:
+            return {1.0: 1.0}
+        weights = self.law_numbers[: scale_mixture.N_SCALES].tolist()
+        return dict(zip(scale_mixture.SCALES, weights, strict=True))
+
+    @property
+    def horizon(self) -> float:
+        """Time at which trees are read, where that is before their lifetime."""
+        return float(self.forest.horizon)
+
+    @horizon.setter
+    def horizon(self, time: float) -> None:
+        self.forest.horizon = time
+
+    # Prediction.
+
+    def predict(self) -> int:
+        """Predict the sample in `inputs` into `out`; returns as the kernel `predict_one` does."""
+        return self._predict_one(self.forest, self.moments[0])
+
+    def predict_mixture(self) -> tuple[int, GaussianMixture | None]:
+        """Predict the mixture for the sample in `inputs`; returns what `predict` does, too."""
+        room = FIRST_COMPONENTS * len(self.trees)
+        while True:
+            components = np.empty((room, 3))
+            found = Memory(ComponentsPrediction)
+            found[0].capacity = room
+            found[0].components = Array.over(Component, components)
+            bad = prediction.predict_mixture(self.forest, found[0])
+            if bad >= 0:
+                return bad, None
+            n = found[0].n
+            if n <= room:
+                weights, means, variances = components[:n].T.copy()
+                return bad, GaussianMixture(weights / weights.sum(), means, variances)
+            room = n
+
+    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+        """Predict rows of checked inputs; returns means and variances, shape (n, 2)."""
+
+        def predict(rows: Float32s, n: int, out: Float64s) -> None:
+            moments = Memory(MomentsPrediction)
+            moments[0].sums = out
+            prediction.predict_many(self.forest, rows, n, moments[0])
+
+        return self._predict_rows(predict, inputs, 2, n_jobs)
+
+    # Inspection.
+
+    def _kept(self, t: int, hidden: bool) -> Kept:
+        lifetime = self.end_of(t)
+        noise = 1.0 if self.plain_means else float(self.trees[t].noise)
+
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[Any, ...]]:
+            if ref < 0:
+                y, weight = float(record.target), float(record.weight)
+                return True, self.min_samples_split > 1, (weight, weight / noise, y, lifetime)
+            left, right = record.messages[0], record.messages[1]
+            precision, mean = float(left.precision), float(left.mean)
+            if record.dim < 0:
+                own = (precision, precision / noise, mean, lifetime)
+                return True, bool(record.dim == PAUSED), own
+            total = precision + float(right.precision)
+            joint = precision * mean + float(right.precision) * float(right.mean)
+            mean = joint / total if total > 0.0 else math.nan
+            time = float(record.cut_time)
+            if time >= self.horizon:
+                return True, False, (total, total / noise, mean, lifetime)
+            return False, False, (math.nan, total, mean, time)
+
+        return kept
+
+    def read(self, t: int, hidden: bool = False) -> list[TargetView]:
+        """Read a tree's nodes in preorder, with their posteriors."""
+        nodes = super().read(t, hidden)
+        gamma2 = float(self.trees[t].gamma2)
+        scale = prediction.scale_of_first(self.forest)
+        for node in reversed(nodes):
+            if not node.is_leaf:
+                node.weight = nodes[node.left].weight + nodes[node.right].weight
+        for node in nodes:
+            node.time = node.cut_time
+            if self.plain_means:
+                node.mean = node.likely
+                continue
+            mean, variance = float(self.forest.y_mean), 0.0
+            if node.parent >= 0:
+                above = nodes[node.parent]
+                mean, variance = above.mean, above.variance / scale if scale > 0.0 else 0.0
+            start = 0.0 if node.parent < 0 else nodes[node.parent].time
+            prior = messages.prior_variance_over(
+                math.exp(-gamma2 * start), gamma2 * (node.time - start)
+            )
+            share = 1.0 / (1.0 + prior * node.precision)
+            node.mean = mean if share == 1.0 else node.likely + share * (mean - node.likely)
+            # The parent's share of what is known without the samples below.
+            node.variance = scale * share * (share * variance + prior)
+        return nodes
