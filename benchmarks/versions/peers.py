@@ -1,0 +1,83 @@
+"""The two processes that do the same tasks in turn."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any, Self
+
+from . import snapshots
+
+
+class Failed(Exception):
+    """What a task has raised in one version, as text."""
+
+
+class Peer:
+    """A process that imports the package from one folder."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            snapshots.python("-m", "benchmarks.versions.worker", str(folder)),
+            env=snapshots.environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def do(self, task: str, *arguments: Any) -> Any:
+        """Have a task done; returns its result, or what it raised as a `Failed`."""
+        process = self.process
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            pickle.dump((task, arguments), process.stdin)
+            process.stdin.flush()
+            done, result = pickle.load(process.stdout)
+        except (EOFError, BrokenPipeError) as error:
+            code = process.wait()
+            raise RuntimeError(f"the {self.name} version ended with {code} in {task}") from error
+        return result if done else Failed(result)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Peers:
+    """The old version, that of a commit, and the new one, that of the working tree."""
+
+    def __init__(self, base: str) -> None:
+        folders = snapshots.of_commit(base), snapshots.of_working_tree()
+        self.same = folders[0] == folders[1]
+        names = ("old", "new")
+        self.peers = [Peer(name, folder) for name, folder in zip(names, folders, strict=True)]
+        self.turns = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for peer in self.peers:
+            peer.close()
+
+    def both(self, task: str, *arguments: Any) -> tuple[Any, Any]:
+        """Have both do a task, one after the other: A B, B A, A B, ...
+
+        Returns the results of the old and the new one.
+        """
+        order = (0, 1) if self.turns % 2 == 0 else (1, 0)
+        self.turns += 1
+        results: list[Any] = [None, None]
+        for i in order:
+            results[i] = self.peers[i].do(task, *arguments)
+        return results[0], results[1]
+
+    def one(self, task: str, *arguments: Any) -> Any:
+        """Have the new one do a task."""
+        result = self.peers[1].do(task, *arguments)
+        if isinstance(result, Failed):
+            raise RuntimeError(f"{task} failed:\n{result}")
+        return result
