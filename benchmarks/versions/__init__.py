@@ -7,5 +7,8 @@ Each part takes the data folder, a report, whether to be quick, and what to comp
 """
 
 from .digests import digests
+from .first_call import first_call
+from .memory import memory
+from .speed import speed
 
-PARTS = {"digests": digests}
+PARTS = {"digests": digests, "speed": speed, "first_call": first_call, "memory": memory}

@@ -98,10 +98,10 @@ def _list(names: list[str]) -> str:
 def _row(name: str, old: Any, new: Any) -> tuple[tuple[Any, ...], bool, bool]:
     """Return a row of the table, whether all is well, and whether all bits are the same."""
     if isinstance(new, Failed):
-        return (name, "", "", "NO", "", "", "", f"raises {_last_line(new)}"), False, False
+        return (name, "", "", "NO", "", "", "", f"raises {new.last_line}"), False, False
     if isinstance(old, Failed):
         # What the old version does not have cannot be compared.
-        what = f"the old version raises {_last_line(old)}"
+        what = f"the old version raises {old.last_line}"
         return (name, len(new), "", "-", "", "", "", what), True, False
     checksum = hashlib.sha256(old.tobytes()).hexdigest()[:12]
     found = compare(old, new)
@@ -113,7 +113,3 @@ def _row(name: str, old: Any, new: Any) -> tuple[tuple[Any, ...], bool, bool]:
         what += f", {len(new)} values"
     differences = (f"{found.absolute:.2g}", f"{found.relative:.2g}")
     return (name, len(old), checksum, "NO", found.first, *differences, what), fine, False
-
-
-def _last_line(failed: Failed) -> str:
-    return str(failed).strip().splitlines()[-1]

@@ -94,7 +94,7 @@ def _forget_old(home: Path) -> None:
 def environment(folder: Path, cache: Path | None = None) -> dict[str, str]:
     """Return the environment in which Python imports the package from a copy.
 
-    Linear algebra uses one thread, so that sums have one order.
+    Linear algebra uses one thread, so that sums have one order, and names have the same hashes.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     path = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -103,6 +103,7 @@ def environment(folder: Path, cache: Path | None = None) -> dict[str, str]:
         "NUMBA_CACHE_DIR": str(cache or folder / "numba"),
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
     }
 
 

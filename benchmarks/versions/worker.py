@@ -7,7 +7,8 @@ import pickle
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import river_mondrian
 
 from ..data import Array
-from . import forests, linear
+from . import forests, linear, rows
 
 CONFIGURATIONS = {
     f"{group}: {name}": run
@@ -34,7 +35,31 @@ def digest(name: str, n: int) -> Array:
     return np.asarray(CONFIGURATIONS[name](n), dtype=np.float64)
 
 
-TASKS: dict[str, Callable[..., Any]] = {"names": names, "digest": digest}
+def compile_all(n: int) -> None:
+    """Have all kernels in numba's cache; what is wrong is told where it is compared."""
+    for run in CONFIGURATIONS.values():
+        with suppress(Exception):
+            run(n)
+
+
+def row_names(sets: Sequence[str]) -> list[str]:
+    """Names of the rows that take one of the sets, of all where none is given."""
+    return [name for name, row in rows.ROWS.items() if not sets or set(sets) & set(row[1])]
+
+
+def forest_names(sets: Sequence[str]) -> list[str]:
+    return [name for name, row in rows.FORESTS.items() if not sets or set(sets) & set(row[1])]
+
+
+TASKS: dict[str, Callable[..., Any]] = {
+    "names": names,
+    "digest": digest,
+    "compile_all": compile_all,
+    "rows": row_names,
+    "timed": rows.timed,
+    "forests": forest_names,
+    "memory": rows.memory,
+}
 
 
 def main() -> None:
