@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data import Array, DataFolder
 from ..report import Report, progress
-from .peers import Failed, Peers
+from .peers import SAMPLES, Failed, Peers
 
 # Relative difference from which on predictions count as others.
 TOLERANCE = 1e-6
@@ -18,7 +18,7 @@ TOLERANCE = 1e-6
 # as large: a sum that is nearly 0 has few digits.
 SMALL = 1e-9
 
-SAMPLES, QUICK_SAMPLES = 1500, 400
+QUICK_SAMPLES = 400
 
 
 @dataclass

@@ -31,7 +31,8 @@ from river_mondrian import (
 from ..data import DataFolder, Stream, min_max, min_max_stream, stream, take
 from ..timing import BLOCK, no_gc
 
-Run = Callable[[Stream, int], dict[str, float]]
+Times = dict[str, list[float]]  # by call, seconds of each block of samples
+Run = Callable[[Stream, int], Times]
 
 LIFETIME = 2.0  # of maps and densities, on features from 0 to 1
 
@@ -54,21 +55,21 @@ def samples(folder: Path | None, name: str, n: int, scaled: bool) -> Stream | No
 clock = time.process_time
 
 
-def _each(calls: Mapping[str, Callable[[Any, Any], Any]], found: Stream) -> dict[str, float]:
-    """Make calls of each block of samples, one kind after the other; returns us per sample."""
-    seconds = dict.fromkeys(calls, 0.0)
+def _each(calls: Mapping[str, Callable[[Any, Any], Any]], found: Stream) -> Times:
+    """Make calls of each block of samples, one kind after the other."""
+    times: Times = {name: [] for name in calls}
     for start in range(0, len(found), BLOCK):
         block = found[start : start + BLOCK]
         for name, call in calls.items():
             begun = clock()
             for x, y in block:
                 call(x, y)
-            seconds[name] += clock() - begun
-    return {name: 1e6 * spent / len(found) for name, spent in seconds.items()}
+            times[name].append(clock() - begun)
+    return times
 
 
 def _classifier(make: Callable[[int], Any], method: str = "predict_proba_one") -> Run:
-    def run(found: Stream, seed: int) -> dict[str, float]:
+    def run(found: Stream, seed: int) -> Times:
         model = make(seed)
         predict = getattr(model, method)
         return _each({method: lambda x, y: predict(x), "learn_one": model.learn_one}, found)
@@ -79,17 +80,21 @@ def _classifier(make: Callable[[int], Any], method: str = "predict_proba_one") -
 def _with_end_to_end(make: Callable[[int], Any]) -> Run:
     parts = _classifier(make)
 
-    def run(found: Stream, seed: int) -> dict[str, float]:
-        times, model = parts(found, seed), make(seed)
+    def run(found: Stream, seed: int) -> Times:
+        times, model, metric = parts(found, seed), make(seed), metrics.Accuracy()
+        whole = []
         begun = clock()
-        evaluate.progressive_val_score(found, model, metrics.Accuracy())
-        return times | {"end to end": 1e6 * (clock() - begun) / len(found)}
+        for _ in evaluate.iter_progressive_val_score(found, model, metric, step=BLOCK):
+            now = clock()
+            whole.append(now - begun)
+            begun = now
+        return times | {"end to end": whole}
 
     return run
 
 
 def _map(make: Callable[[int], Any]) -> Run:
-    def run(found: Stream, seed: int) -> dict[str, float]:
+    def run(found: Stream, seed: int) -> Times:
         model = make(seed)
         learned = _each({"learn_one": lambda x, y: model.learn_one(x)}, found)
         return learned | _each({"transform_one": lambda x, y: model.transform_one(x)}, found)
@@ -98,7 +103,7 @@ def _map(make: Callable[[int], Any]) -> Run:
 
 
 def _anomalies(make: Callable[[int], Any]) -> Run:
-    def run(found: Stream, seed: int) -> dict[str, float]:
+    def run(found: Stream, seed: int) -> Times:
         model = make(seed)
         calls = {
             "score_one": lambda x, y: model.score_one(x),
@@ -157,30 +162,30 @@ ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
         f"exact, {name}": (_with_end_to_end(exact), (name,), False, 1.0)
         for name in ("letter", "covtype", "Bananas", "elec2")
     },
-    "adaptive": (_classifier(adaptive), LETTER, False, 1.0),
-    "regressor, gaussian": (_classifier(regressor, "predict_one"), CPU, False, 1.0),
-    "regressor, mean": (_classifier(mean, "predict_one"), CPU, False, 1.0),
-    "OGD, isolation": (_classifier(isolation, "predict_one"), LETTER, True, 1.0),
-    "OGD, isolation trees": (_classifier(isolation_trees), LETTER, True, 1.0),
-    "OGD, mondrian": (_classifier(mondrian, "predict_one"), LETTER, True, 1.0),
-    "isolation": (_map(lambda seed: IsolationFeatures(seed=seed)), LETTER, True, 0.5),
-    "mondrian": (_map(lambda seed: MondrianFeatures(50, LIFETIME, seed)), LETTER, True, 1.0),
-    "binning": (_map(lambda seed: RandomBinningFeatures(100, LIFETIME, seed)), LETTER, True, 0.5),
-    "fourier": (_map(lambda seed: RandomFourierFeatures(100, seed=seed)), LETTER, True, 1.0),
-    "nystrom": (_map(lambda seed: NystromFeatures()), LETTER, True, 1.0),
+    "adaptive": (_classifier(adaptive), LETTER, False, 0.5),
+    "regressor, gaussian": (_classifier(regressor, "predict_one"), CPU, False, 0.5),
+    "regressor, mean": (_classifier(mean, "predict_one"), CPU, False, 0.5),
+    "OGD, isolation": (_classifier(isolation, "predict_one"), LETTER, True, 0.5),
+    "OGD, isolation trees": (_classifier(isolation_trees), LETTER, True, 0.5),
+    "OGD, mondrian": (_classifier(mondrian, "predict_one"), LETTER, True, 0.5),
+    "isolation": (_map(lambda seed: IsolationFeatures(seed=seed)), LETTER, True, 0.3),
+    "mondrian": (_map(lambda seed: MondrianFeatures(50, LIFETIME, seed)), LETTER, True, 0.3),
+    "binning": (_map(lambda seed: RandomBinningFeatures(100, LIFETIME, seed)), LETTER, True, 0.3),
+    "fourier": (_map(lambda seed: RandomFourierFeatures(100, seed=seed)), LETTER, True, 0.3),
+    "nystrom": (_map(lambda seed: NystromFeatures()), LETTER, True, 0.3),
     "ridge": (_classifier(ridge, "predict_one"), CPU, True, 0.2),
     "density": (_anomalies(density), ELEC, True, 1.0),
 }
 
 
-def timed(folder: Path | None, name: str, n: int, seed: int) -> dict[str, float] | None:
-    """Return the stream's name and us per sample of each call of a row; None without a stream."""
+def timed(folder: Path | None, name: str, n: int, seed: int) -> tuple[str, int, Times] | None:
+    """Return the stream of a row, its samples and the times; None where there is no stream."""
     run, sets, scaled, share = ROWS[name]
     for one in sets:
         found = samples(folder, one, int(share * n), scaled)
         if found is not None:
             with no_gc():
-                return {one: 0.0} | run(found, seed)
+                return one, len(found), run(found, seed)
     return None
 
 

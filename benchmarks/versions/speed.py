@@ -3,59 +3,82 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from typing import Any
+
+import numpy as np
 
 from ..data import DataFolder
 from ..report import Report, progress
+from ..timing import BLOCK
 from .peers import Failed, Peers
 
 LIMIT = 1.05
 SAMPLES, QUICK_SAMPLES = 3000, 300
+PASSES = 3
+# Repeats after which there are new processes: where a process has its memory makes it faster or
+# slower throughout.
+SAME_PROCESSES = 3
 
 Pairs = list[tuple[float, float]]  # old and new, taken one after the other
 
 
 def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
     """Time of single calls, old and new in turn."""
-    n, repeats = (QUICK_SAMPLES, min(repeats, 3)) if quick else (SAMPLES, repeats)
-    rows: list[tuple[Any, ...]] = []
-    with Peers(base) as peers:
-        for name in peers.one("rows", data.sets):
-            progress(f"speed: {name}, warm-up")
-            # Streams are read and kernels loaded.
-            said = peers.both("timed", data.folder, name, n, 0)
-            found: defaultdict[str, Pairs] = defaultdict(list)
-            for i in range(repeats if all(said) else 0):
-                progress(f"speed: {name}, {i + 1} of {repeats}")
-                said = peers.both("timed", data.folder, name, n, 1 + i // 2)
-                if any(isinstance(one, Failed) for one in said):
-                    break
-                for call in said[0].keys() & said[1].keys():
-                    found[call].append((said[0][call], said[1][call]))
-            rows += _rows(name, said, found)
+    n, repeats = (QUICK_SAMPLES, 1) if quick else (SAMPLES, repeats)
+    pairs: dict[tuple[str, str, str], Pairs] = {}  # by row, stream and call
+    failed: dict[str, str] = {}
+    for start in range(0, repeats, SAME_PROCESSES):
+        stop = min(start + SAME_PROCESSES, repeats)
+        with Peers(base, turns=start) as peers:
+            for name in peers.one("rows", data.sets):
+                if name not in failed:
+                    progress(f"speed: {name}, repeats {start + 1} to {stop} of {repeats}")
+                    # Streams are read and kernels loaded.
+                    peers.both("timed", data.folder, name, n, start)
+                    for seed in range(start + 1, stop + 1):
+                        _repeat(peers, data, name, n, seed, pairs, failed)
+    rows: list[tuple[Any, ...]] = [(*key, *ratios(found)) for key, found in pairs.items()]
+    rows += [(name, "", what, *[""] * 5) for name, what in failed.items()]
     report.note(
         f"Old: {base}; new: the working tree. Microseconds of the processor per sample, medians of "
-        f"{repeats} repeats; new / old: median (least to largest) of the ratios of two runs, one "
-        f"straight after the other. The first {n} samples of a stream, or a part of them; "
-        "prediction and learning by blocks of 100; end to end: progressive_val_score (accuracy). "
-        "All was compiled before."
+        f"{repeats} repeats, in new processes after every {SAME_PROCESSES}; new / old: median "
+        f"(least to largest) of the ratios. A repeat is {PASSES} passes of each version in turn, "
+        f"with the same seed: of each block of {BLOCK} samples the fastest counts. The first {n} "
+        "samples of a stream, or a part of them, prediction and learning by blocks; end to end: "
+        "progressive_val_score (accuracy). All was compiled before."
     )
     report.table(
         ("row", "stream", "call", "old, us", "new, us", "new / old", "least - largest", ""), rows
     )
-    slow = [f"{row[0]} {row[2]}" for row in rows if row[-1] == "SLOWER"]
+    slow = [f"{row[0]} {row[2]}" for row in rows if row[-1]]
     report.note(f"{len(slow)} of {len(rows)} above {LIMIT}{': ' * bool(slow)}{'; '.join(slow)}.")
 
 
-def _rows(name: str, said: tuple[Any, Any], found: dict[str, Pairs]) -> list[tuple[Any, ...]]:
-    for which, one in zip(("old", "new"), said, strict=True):
-        if isinstance(one, Failed):
-            return [(name, "", f"the {which} version raises {one.last_line}", *[""] * 5)]
-    if not all(said):
-        return []
-    stream, *calls = said[0]
-    return [(name, stream, call, *ratios(found[call])) for call in calls if call in found]
+def _repeat(
+    peers: Peers,
+    data: DataFolder,
+    name: str,
+    n: int,
+    seed: int,
+    pairs: dict[tuple[str, str, str], Pairs],
+    failed: dict[str, str],
+) -> None:
+    """Time a row of both versions; adds to `pairs`, or to `failed` what a version raised."""
+    fastest: list[dict[str, Any]] = [{}, {}]
+    for _ in range(PASSES):
+        said = peers.both("timed", data.folder, name, n, seed)
+        for which, one, best in zip(("old", "new"), said, fastest, strict=True):
+            if isinstance(one, Failed):
+                failed[name] = f"the {which} version raises {one.last_line}"
+                return
+            if one is None:  # no such file
+                return
+            for call, times in one[2].items():
+                best[call] = np.minimum(best.get(call, np.inf), times)
+    stream, n_samples, calls = said[0]
+    for call in calls:
+        us = [1e6 * float(best[call].sum()) / n_samples for best in fastest]
+        pairs.setdefault((name, stream, call), []).append((us[0], us[1]))
 
 
 def ratios(pairs: Pairs, digits: int = 2, limit: float = LIMIT) -> tuple[str, ...]:
