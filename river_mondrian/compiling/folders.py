@@ -31,6 +31,8 @@ _OURS = re.compile(r"[0-9a-f]{32}(\.[0-9a-f]{32})?")
 
 _MARKER = ".used"
 
+_ATTEMPTS = 10
+
 
 def find(package: str, root: Path, digest: str) -> Path | None:
     """Return the folder of a package's compiled code, None where there is nowhere to keep it.
@@ -135,14 +137,14 @@ def _mark(folder: Path, root: Path) -> None:
     who = "\n".join([location, sys.prefix, str(sys.implementation.cache_tag)])
     marker = folder / (hashlib.blake2b(who.encode(), digest_size=8).hexdigest() + _MARKER)
     is_new = not marker.exists()
-    for attempt in range(3):
-        folder.mkdir(parents=True, exist_ok=True)
+    for attempt in range(_ATTEMPTS):
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             write(marker, who.encode())
             break
-        except FileNotFoundError:
+        except (FileExistsError, FileNotFoundError):
             # Another process has removed the folder in between.
-            if attempt == 2:
+            if attempt == _ATTEMPTS - 1:
                 raise
     if is_new:
         _remove_obsolete(folder, marker.name)
