@@ -411,7 +411,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     @classmethod
     def warmup(cls) -> None:
-        """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
+        """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
         for x, y in warmup_samples(WARM_UP + 2):
             model.learn_one(x, y)

@@ -167,7 +167,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
 
     @cached_property
     def _densities(self) -> Any:
-        return self.densities.array()
+        return self.densities.array
 
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
@@ -232,7 +232,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         if block is None or self.law is None:
             super()._extend(first, last, lanes)
             return
-        done, densities = Int64s.of(block.done), block.densities.array()
+        done, densities = Int64s.of(block.done), block.densities.array
         while True:
             needy = learning.extend_with_densities(
                 self.forest, first, last, lanes, block.start, block.end, block.n, done, densities
@@ -245,7 +245,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         block = self.block
         assert block is not None
         if self.law is not None:
-            densities = block.densities.array()
+            densities = block.densities.array
             learning.learn_law(self.forest, block.start, block.end, block.n, densities)
         learning.add_targets(self.forest, block.start, block.end)
         self._share(lambda a, b: messages.update(self.forest, a, b), len(self.trees), n_jobs)
