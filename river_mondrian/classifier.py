@@ -13,8 +13,8 @@ from .arguments import is_real
 from .directions import Directions
 from .forest import LabelForest, warmup_samples
 from .inputs import check_label, read_frame, read_labels
-from .posteriors.labels.trees import LabelTrees
 from .partitions.mondrian.trees import WARM_UP
+from .posteriors.labels.trees import LabelTrees
 
 
 class MondrianForestClassifier(LabelForest[LabelTrees]):

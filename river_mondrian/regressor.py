@@ -16,8 +16,8 @@ from .directions import Directions
 from .forest import MondrianForest, warmup_samples
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from .mixture import GaussianMixture, gaussian
-from .posteriors.targets.trees import TargetTrees, TargetView
 from .partitions.mondrian.trees import WARM_UP
+from .posteriors.targets.trees import TargetTrees, TargetView
 
 # Squares of targets, times weights, are summed.
 LARGEST_TARGET = 1e120

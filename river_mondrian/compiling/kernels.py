@@ -30,8 +30,8 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import typeof_impl
 
-from ..records.record import register_entry
 from ..records.compiled import FASTMATH, RecordType, SpanType, call_function, numba_type
+from ..records.record import register_entry
 from . import cache
 
 P = ParamSpec("P")
@@ -261,7 +261,7 @@ def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
     return _INSTANCES[key]
 
 
-def address_of(function: Any) -> int:
+def address_of(function: Any) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
     It is for fields of records that hold the address of a kernel (`records.entry`).

@@ -466,7 +466,7 @@ class _Known(AbstractTemplate):
 
     def generic(self, args: Any, kws: Any) -> Any:
         this = self.this  # type: ignore[attr-defined]
-        row = this.row if isinstance(this, RecordType) else this.record
+        row: Any = this.row if isinstance(this, RecordType) else this.record
         return signature(RecordType(row), args[0], recvr=this)
 
 

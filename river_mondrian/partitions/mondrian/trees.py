@@ -102,7 +102,7 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
         self.bounded = max_nodes is not None
         directions = partitions.directions
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
-        self.trees = Memory(self._TREE, n_trees)
+        self.trees: Memory[Any] = Memory(self._TREE, n_trees)
         self.shared = Memory(self._FOREST)
         self.forest = self.shared[0]
         words = self.trees.words

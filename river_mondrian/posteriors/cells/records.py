@@ -32,9 +32,9 @@ class CellNode(Node):
     # Time of the cut.
     cut_time: Float64
 
-    def hold_first(self, forest: CellForest, tree: CellTree, t: int, q: int) -> None:
+    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
         """Take over the cell of a leaf's single point, and its box."""
-        self.cell = cell_of(forest, tree, t, ~q)
+        self.cell = cell_of(CellForest(forest), CellTree(tree), t, ~q)
         grow_leaf(forest, tree, self, q)
 
     def end_time(self, start: float) -> float:
@@ -49,9 +49,9 @@ class CellNode(Node):
         """Note the time of a new cut."""
         self.cut_time = time
 
-    def take_over(self, forest: CellForest, tree: CellTree, t: int, ref: int) -> None:
+    def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
         """Take over the cell of what the node is put above: before its cut, the cell was that."""
-        self.cell = cell_of(forest, tree, t, ref)
+        self.cell = cell_of(CellForest(forest), CellTree(tree), t, ref)
 
 
 class CellTree(Tree):
@@ -82,7 +82,7 @@ class CellForest(Forest):
     owners: Array[Owner]
     n_columns: Int64
 
-    def keeps_points(self, tree: CellTree) -> bool:
+    def keeps_points(self, tree: Tree) -> bool:
         """Tell that leaves keep no points."""
         return False
 

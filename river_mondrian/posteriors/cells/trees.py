@@ -120,5 +120,3 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
             return bool(record.dim < 0), False, (int(record.cell),)
 
         return kept
-
-
