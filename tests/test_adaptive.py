@@ -19,6 +19,7 @@ from naive import mondrian as naive_mondrian
 from naive.discriminants import Discriminants
 from river import datasets, drift
 from river.datasets import synth
+from river_mondrian.trees import Partitions
 from scipy import stats
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
@@ -26,7 +27,6 @@ from river_mondrian.adaptive import AFTER_DRIFT
 from river_mondrian.adaptive_trees import AdaptiveTrees
 from river_mondrian.kernels import adaptive, experts, statistics
 from river_mondrian.kernels import layout as at
-from river_mondrian.trees import Partitions
 
 LEVEL = 0.01
 SEEDS = range(3)

@@ -17,7 +17,7 @@ from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.features.mondrian import _MondrianMap
-from river_mondrian.trees import Partitions
+from river_mondrian.partitions.mondrian.trees import Partitions
 
 LEVEL = 0.01
 SEEDS = range(4)

@@ -25,9 +25,8 @@ from river_mondrian import (
     OGDRegressor,
 )
 from river_mondrian.directions import isotropic_scale, laplace_transform, sphere_directions
-from river_mondrian.kernels import layout as at
-from river_mondrian.labels import LabelTrees
-from river_mondrian.trees import Partitions
+from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.posteriors.labels.trees import LabelTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -51,9 +50,8 @@ def learned(X, *args, **params):
 
 def stored(trees):
     """Return what trees cut of all stored samples, shape (samples, values)."""
-    return trees.points.rows(0, trees.n_points).view(np.float32)[
-        :, : int(trees.shared[at.N_VALUES])
-    ]
+    first, n = trees.forest.values_word, trees.forest.n_values
+    return trees.points.rows(0, trees.n_points).view(np.float32)[:, first : first + n]
 
 
 # The lift.
@@ -84,7 +82,7 @@ def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     for values in ((X - offsets) * factors).tolist():
         row = []
         for t in range(3 if directions == 4 else 1):
-            row += naive.lift(trees.lift.of_tree(t).tolist(), values, means)
+            row += naive.lift(trees.directions.of_tree(t).tolist(), values, means)
         expected.append(row)
         for j, value in enumerate(values):
             if not math.isnan(value):
@@ -314,7 +312,7 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
     for x, p in zip(queries, got, strict=True):
         expected = np.zeros(2)
         for t, root in enumerate(roots):
-            lifted = trees.lift.of_tree(t) @ (x - X[0])
+            lifted = trees.directions.of_tree(t) @ (x - X[0])
             lifted = lifted.astype(np.float32).astype(float)
             expected += naive_mondrian.predict(root, lifted, 7.0, [0.5, 0.5])
         np.testing.assert_allclose(p, expected / 4.0, atol=1e-5, rtol=0)
@@ -459,7 +457,7 @@ def test_gamma_counts_features_not_directions():
     model = MondrianForestClassifier(directions=7, seed=1)
     for x, y in datasets.Bananas().take(10):
         model.learn_one(x, y)
-    assert model._trees.reals[at.GAMMA] == 20.0
+    assert model._trees.forest.gamma == 20.0
 
 
 def test_a_direction_that_labels_depend_on_helps():
@@ -478,9 +476,9 @@ def test_a_direction_that_labels_depend_on_helps():
 def test_memory_counts_the_directions():
     model = MondrianFeatures(20, directions=10, seed=1)
     model.learn_one({"a": 1.0, "b": 2.0})
-    lift = model._map.trees.lift
-    assert lift.nbytes >= lift.coefficients.nbytes == 8 * 20 * 2 * 10
-    assert model._raw_memory_usage > lift.nbytes
+    directions = model._map.trees.directions
+    assert directions.nbytes >= directions.coefficients.nbytes == 8 * 20 * 2 * 10
+    assert model._raw_memory_usage > directions.nbytes
 
 
 def test_reading_oblique_trees():
