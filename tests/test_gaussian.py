@@ -44,10 +44,10 @@ def draw(n, seed, dims=3, places=0):
 TREE_ARGUMENTS = ("lifetime", "directions", "max_nodes", "scale")
 
 
-def make(n_trees=1, seed=0, pools=False, **params):
+def make(n_trees=1, seed=0, plain_means=False, **params):
     own = {name: params.pop(name) for name in list(params) if name in TREE_ARGUMENTS}
     return TargetTrees(
-        Partitions(n_trees, **{"lifetime": math.inf} | own, seed=seed), pools, **params
+        Partitions(n_trees, **{"lifetime": math.inf} | own, seed=seed), plain_means, **params
     )
 
 
