@@ -33,6 +33,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import typeof_impl
 
 from ..records.compiled import FASTMATH, RecordType, SpanType, call_function, numba_type
+from ..records.record import register_entry
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -274,13 +275,13 @@ def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
     return _INSTANCES[key]
 
 
-def address_of(function: Any) -> int:
+def address_of(function: Any) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
     It is for fields of records that hold the address of a kernel (`records.entry`).
     """
     if not COMPILES:
-        return id(function)
+        return register_entry(function)
     return instance_of(function, _taken(function, {})).address
 
 

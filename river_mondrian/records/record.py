@@ -302,7 +302,9 @@ _ENTRIES: dict[int, Callable[..., Any]] = {}
 
 def register_entry(kernel: Any) -> int:
     """Return what a field of a record keeps of a kernel."""
-    found: int = kernel if isinstance(kernel, int) else getattr(kernel, "address", id(kernel))
+    if isinstance(kernel, int):
+        return kernel
+    found: int = getattr(kernel, "address", id(kernel))
     _ENTRIES[found] = kernel
     return found
 
