@@ -167,6 +167,7 @@ def assert_way(compiled, way):
     assert (compiled.centred is not None) == (way == "product")
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("kind", "dims"),
@@ -193,6 +194,7 @@ def test_every_way_to_search_gives_the_twins_cells(monkeypatch, way, kind, dims,
     assert [features.cells_one(x).tolist() for x in queries] == expected
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["real", "binary", "tenths", "few", "twice"])
 @pytest.mark.parametrize("dims", [2, 17, 60, 150])
 def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
@@ -213,6 +215,7 @@ def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
         np.testing.assert_array_equal(cells[way], cells["scan"])
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", ["tree", "product"])
 @pytest.mark.parametrize("unit", [1.0, 1e12])
 def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way, unit):
@@ -232,6 +235,7 @@ def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way
         assert features.cells_many(frame(queries)).tolist() == expected
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("unit", [1e-18, 1e-21, 3e-22, 1e-23, 1e-30])
 def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, unit):
@@ -250,6 +254,7 @@ def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, u
     assert features.cells_many(frame(queries)).tolist() == expected
 
 
+@pytest.mark.blas
 def test_the_way_is_chosen_by_what_it_costs():
     def chosen(rows, n_cells):
         return built(rows, n_cells=n_cells, seed=0)._map
@@ -329,6 +334,7 @@ def test_isolation_trees_have_nearly_a_laplace_kernel_on_uniform_data():
     assert np.abs(mean - gaussian).max() > 0.15
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("method", METHODS)
 def test_cells_are_small_where_data_are_dense(method):
     """At the same distance, points in a sparse region are more alike (section 3)."""
@@ -384,6 +390,7 @@ def test_growing_trees_is_spread_over_calls(monkeypatch):
         np.testing.assert_array_equal(spread.cells_one(x), whole.cells_one(x))
 
 
+@pytest.mark.blas
 def test_planting_a_tree_may_take_two_calls(monkeypatch):
     rows = samples("real", 64, 4, 0)
     force(monkeypatch, "tree")
@@ -521,6 +528,7 @@ def test_the_order_of_keys_does_not_matter_and_seeds_do(method):
     assert any((drawn[0].cells_one(x) != drawn[1].cells_one(x)).any() for x in rows)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", ["tree", "product"])
 @pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
 def test_copies_search_alike(monkeypatch, way, copying):
@@ -574,6 +582,7 @@ def arrays_of(part, seen):
     return found
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("method", [*METHODS, "tree", "product"])
 @pytest.mark.parametrize(("kind", "dims"), [("real", 5), ("few", 400)])
 @pytest.mark.parametrize("n", [3, 90, 200])
@@ -661,6 +670,7 @@ def test_a_bad_frame_is_refused_and_changes_nothing(method):
     assert state(features) == before
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", WAYS)
 def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
     force(monkeypatch, way)

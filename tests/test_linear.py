@@ -310,6 +310,7 @@ def test_features_are_copied_and_may_have_learned(dense):
     assert hits > 75
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize(
     ("model", "least"),
     [

@@ -97,6 +97,7 @@ def compiled(tmp_path_factory):
     return run(tmp_path_factory.mktemp("maps") / "compiled.npz")
 
 
+@pytest.mark.blas
 def test_maps_run_as_python(compiled, tmp_path):
     plain = run(tmp_path / "plain.npz", NUMBA_DISABLE_JIT="1")
     assert plain.keys() == compiled.keys()
@@ -104,6 +105,7 @@ def test_maps_run_as_python(compiled, tmp_path):
         np.testing.assert_allclose(plain[name], expected, rtol=0.0, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.blas
 def test_maps_run_with_every_access_checked(compiled, tmp_path):
     environment = {"RIVER_MONDRIAN_CHECKS": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     checked = run(tmp_path / "checked.npz", **environment)

@@ -58,6 +58,7 @@ def test_distances_by_an_index_are_off_by_no_more_than_the_bound(d, unit):
         assert 3 * error <= Fraction(bounds.index_error(d)) * norm_sum(x, p)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("d", [1, 7, 40])
 def test_distances_by_a_product_are_off_by_no_more_than_the_bound(d, unit):
@@ -73,6 +74,7 @@ def test_distances_by_a_product_are_off_by_no_more_than_the_bound(d, unit):
             assert 3 * error <= relative * norm_sum(x, p) + absolute
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("d", [1, 3, 16, 17, 100])
 def test_lower_bounds_exceed_no_distance_by_more_than_the_slack(d, unit):
