@@ -151,12 +151,12 @@ WAYS = ["scan", "tree", "index", "product"]
 
 def force(monkeypatch, way):
     """Make the map search in one way, whatever it costs, and however small pool and batch are."""
-    monkeypatch.setattr("river_mondrian.features.isolation.TREE_LEAST", 1)
-    monkeypatch.setattr("river_mondrian.features.isolation.PRODUCT_LEAST", 2)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.TREE_LEAST", 1)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.PRODUCT_LEAST", 2)
     for name in ("tree", "index", "scan", "product"):
         cost = {way: 0.0, "product": -1.0 if way == "product" else math.inf}.get(name, 1e9)
         monkeypatch.setattr(
-            f"river_mondrian.features.isolation.VoronoiMap._{name}_cost",
+            f"river_mondrian.partitions.voronoi.map.VoronoiMap._{name}_cost",
             lambda self, *args, cost=cost: cost,
         )
 
@@ -233,6 +233,25 @@ def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way
         expected = [reference.cells_one(x).tolist() for x in queries]
         assert [features.cells_one(x).tolist() for x in queries] == expected
         assert features.cells_many(frame(queries)).tolist() == expected
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("unit", [1e-18, 1e-21, 3e-22, 1e-23, 1e-30])
+def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, unit):
+    """Squares underflow, and what is left of them has few digits or none."""
+    pool, queries = (
+        [{name: unit * v for name, v in x.items()} for x in samples("real", 200, 4, seed)]
+        for seed in (0, 1)
+    )
+    force(monkeypatch, way)
+    features = built(pool, n_partitions=10, n_cells=40, seed=0)
+    assert_way(features._map, way)
+    force(monkeypatch, "scan")
+    reference = built(pool, n_partitions=10, n_cells=40, seed=0)
+    expected = [reference.cells_one(x).tolist() for x in queries]
+    assert [features.cells_one(x).tolist() for x in queries] == expected
+    assert features.cells_many(frame(queries)).tolist() == expected
 
 
 @pytest.mark.blas
@@ -356,7 +375,7 @@ def test_useful_from_two_samples_on_then_frozen(method):
 def test_growing_trees_is_spread_over_calls(monkeypatch):
     rows = samples("real", 64, 4, 0)
     whole = built(rows, n_partitions=40, method="iforest", seed=3)
-    monkeypatch.setattr("river_mondrian.features.isolation.GROWTH", 100)
+    monkeypatch.setattr("river_mondrian.partitions.isolation.map.GROWTH", 100)
     spread = IsolationFeatures(n_partitions=40, method="iforest", pool_size=64, seed=3)
     for x in rows:
         spread.learn_one(x)
@@ -376,7 +395,7 @@ def test_planting_a_tree_may_take_two_calls(monkeypatch):
     rows = samples("real", 64, 4, 0)
     force(monkeypatch, "tree")
     whole = built(rows, n_partitions=10, seed=3)
-    monkeypatch.setattr("river_mondrian.features.isolation.PROJECTION", 0)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.PROJECTION", 0)
     one = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
     for x in rows:
         one.learn_one(x)
