@@ -608,6 +608,17 @@ def test_bad_input_changes_nothing(make):
     assert pickle.dumps(forest) == before
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 1e39])
+def test_oblique_forests_refuse_bad_input(value):
+    forest = DensityForest(2, 1.0, directions=TRIANGLE, seed=1)
+    forest.learn_one({"x00": 1.0, "x01": 2.0})
+    before = pickle.dumps(forest)
+    for method in (forest.learn_one, forest.density_one, forest.score_one):
+        with pytest.raises(ValueError, match="x01"):
+            method({"x00": 1.0, "x01": value})
+    assert pickle.dumps(forest) == before
+
+
 def test_a_lifetime_that_falls_changes_nothing():
     forest = DensityForest(3, lambda n: 5.0 - (n > 4), seed=1)
     for i in range(4):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arena import Arena
+from ..limits import LARGEST
 from ..partitions.polytopes import log_polytope_volume
 from ..partitions.unbounded.cells import Cell
 from ..partitions.unbounded.dimensions import add_dimension
@@ -191,6 +192,8 @@ class DensityTrees:
         """
         if self.directions is None:
             return kernels.log_density_one.of()(self.forest, is_floored)
+        if (np.abs(self.vector) > LARGEST).any():
+            return math.nan
         estimates = self.estimates.words
         for t in self._unknown_volumes():
             estimates["log_volume"][t] = self._log_volume(t)
