@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -730,3 +735,44 @@ def test_memory_is_what_is_held():
     for x in stream_of(600):
         fixed.learn_one(x)
     assert fixed._trees.samples.capacities == [0]
+
+
+# As plain Python.
+
+
+def learned_forests():
+    """Return what small forests of each kind predict, and the nodes of their trees."""
+    found = []
+    queries = [*stream_of(8, seed=1), {"x00": 50.0}]
+    for make in [*MODELS.values(), lambda: DensityForest(2, directions=TRIANGLE, seed=1)]:
+        forest = make()
+        for x in stream_of(15):
+            forest.learn_one(x)
+        scores = [forest.score_one(x) for x in queries]
+        densities = forest.density_many(frames(queries)[0]).tolist()
+        table = forest._trees.forest.nodes
+        nodes = [table.row(row) for row in range(table.n_rows)]
+        links = [(node.key, node.dim, node.left, node.right, node.n_samples) for node in nodes]
+        cuts = [(node.time, node.place) for node in nodes]
+        found.append({"values": scores + densities, "links": links, "cuts": cuts})
+    return found
+
+
+@pytest.mark.quick
+def test_kernels_run_as_python(tmp_path):
+    """The same trees, with numba's compiler switched off."""
+    code = "import json, test_density; print(json.dumps(test_density.learned_forests()))"
+    paths = [str(Path(__file__).parent), *sys.path]
+    environment = {"NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    as_python = json.loads(done.stdout)
+    for compiled, plain in zip(learned_forests(), as_python, strict=True):
+        assert [list(links) for links in compiled["links"]] == plain["links"]
+        np.testing.assert_allclose(plain["cuts"], compiled["cuts"], rtol=1e-12)
+        np.testing.assert_allclose(plain["values"], compiled["values"], rtol=1e-12)
