@@ -580,6 +580,19 @@ def test_a_new_feature_has_its_first_value_in_the_mean():
         assert forests[0].density_one(x) == forests[1].density_one(x) > 0.0
 
 
+@pytest.mark.parametrize("lifetime", [3.0, None])
+def test_means_count_a_sample_once_however_often_it_waits_for_room(lifetime):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    forest = learned(X, n_estimators=20, lifetime=lifetime, seed=1)
+    batch = DensityForest(20, lifetime, seed=1)
+    batch.learn_many(pd.DataFrame([mapping(row) for row in X]))
+    mean = mapping(X.mean(axis=0))
+    for model in (forest, batch):
+        assert len(model._trees.nodes.chunks[0]) > 5
+        np.testing.assert_allclose(model._trees.means, X.mean(axis=0))
+        assert model.score_one({}) == pytest.approx(model.score_one(mean), rel=1e-9)
+
+
 def test_missing_values_count_as_means():
     first, second = DensityForest(20, 1.0, seed=3), DensityForest(20, 1.0, seed=3)
     for x in [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]:
