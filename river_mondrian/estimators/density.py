@@ -382,7 +382,7 @@ class DensityForest(base.AnomalyDetector):
 
         Returns
         -------
-        A series of the same kind (and pandas index), with what `log_density_one` says of each row.
+        A series of the same kind (and pandas index), with `log_density_one` of each row.
 
         Raises
         ------

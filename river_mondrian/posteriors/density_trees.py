@@ -192,7 +192,7 @@ class DensityTrees:
         """
         if self.directions is None:
             return kernels.log_density_one.of()(self.forest, is_floored)
-        if (np.abs(self.vector) > LARGEST).any():
+        if any(abs(value) > LARGEST for value in self.vector.tolist()):
             return math.nan
         estimates = self.estimates.words
         for t in self._unknown_volumes():
