@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import adaptive, forest, isolation, kernel, regressor, stit, sweep
+from . import adaptive, forest, isolation, kernel, regressor, stit, sweep, versions
 from .data import DataFolder
 from .report import Report
 
@@ -17,6 +17,7 @@ SUITES = {
     "regressor": regressor.PARTS,
     "stit": stit.PARTS,
     "sweep": sweep.PARTS,
+    "versions": versions.PARTS,
 }
 
 
@@ -40,13 +41,22 @@ def main() -> None:
             suite.add_argument(
                 "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
             )
+        if name == "versions":
+            suite.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
+            suite.add_argument("--repeats", type=int, default=9, help="of each timing (9)")
     arguments = parser.parse_args()
     data = DataFolder(arguments.data, arguments.sets)
+    failed = False
     for part in arguments.only:
         name = "_".join([part, *arguments.sets])
         with Report(arguments.suite, name, arguments.out, arguments.quick) as report:
             options = {"device": arguments.device} if part == "crossover" else {}
-            SUITES[arguments.suite][part](data, report, arguments.quick, **options)
+            if arguments.suite == "versions":
+                options = {"base": arguments.base, "repeats": arguments.repeats}
+            passed = SUITES[arguments.suite][part](data, report, arguments.quick, **options)
+            failed |= passed is False
+    if failed:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -109,8 +109,8 @@ def exact(data: DataFolder, report: Report, quick: bool) -> None:
             forest = _learned(X, n_estimators=trees, lifetime=1.0, seed=seed)
             for query in rng.normal(size=(queries, d)) * 1.5:
                 forest.density_one(dict(zip(forest.features, query.tolist(), strict=True)))
-                counts, volumes = forest._trees.parts.T
-                found = counts * np.exp(-volumes) / len(X)
+                estimates = forest._trees.estimates.words
+                found = estimates["count"] * np.exp(-estimates["log_volume"]) / len(X)
                 error = found.std() / math.sqrt(trees)
                 z.append((found.mean() - exact_density(X, query, 1.0)) / error)
         limit = stats.norm.isf(LEVEL / 2.0 / len(z))

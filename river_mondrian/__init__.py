@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .adaptive import AdaptiveMondrianForestClassifier
     from .classifier import MondrianForestClassifier
-    from .density import DensityForest, exact_density
     from .dual import DualOGDClassifier
+    from .estimators.density import DensityForest
+    from .estimators.exact_density import exact_density
     from .features import (
         IsolationFeatures,
         MondrianFeatures,
@@ -42,14 +43,14 @@ __all__ = [
 
 _HOMES = {
     "AdaptiveMondrianForestClassifier": "adaptive",
-    "DensityForest": "density",
+    "DensityForest": "estimators.density",
     "DualOGDClassifier": "dual",
     "MondrianForestClassifier": "classifier",
     "MondrianForestRegressor": "regressor",
     "OGDClassifier": "linear",
     "OGDRegressor": "linear",
     "RidgeRegressor": "ridge",
-    "exact_density": "density",
+    "exact_density": "estimators.exact_density",
     "lifetime_path": "lifetime",
 }
 

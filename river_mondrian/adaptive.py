@@ -186,7 +186,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
 
     @classmethod
     def warmup(cls) -> None:
-        """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
+        """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, seed=1)
         # Trees are built anew a part at a time once 256 samples have been seen.
         for x, y in warmup_samples(2 * WARM_UP):

@@ -13,8 +13,8 @@ from .arguments import is_real
 from .directions import Directions
 from .forest import LabelForest, warmup_samples
 from .inputs import check_label, read_frame, read_labels
-from .posteriors.labels.trees import LabelTrees
 from .partitions.mondrian.trees import WARM_UP
+from .posteriors.labels.trees import LabelTrees
 
 
 class MondrianForestClassifier(LabelForest[LabelTrees]):
@@ -221,7 +221,7 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
 
     @classmethod
     def warmup(cls) -> None:
-        """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
+        """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
         for x, y in warmup_samples(WARM_UP + 2):
             model.learn_one(x, y)

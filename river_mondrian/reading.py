@@ -168,7 +168,7 @@ def _clip(
 
 
 def cells_of_plane(
-    trees: MondrianTrees[Any], tree: int, nodes: list[Any], time: float = math.inf
+    trees: MondrianTrees[Any, Any], tree: int, nodes: list[Any], time: float = math.inf
 ) -> dict[int, NDArray[np.float64]]:
     """Return the cells of a tree over two features at a time, within the range of the samples.
 
@@ -225,7 +225,7 @@ def draw_partition(model: MondrianForest[Any], tree: int, ax: Axes | None) -> Ax
 
 
 def draw_cells(
-    trees: MondrianTrees[Any], tree: int, names: list[Any], time: float, ax: Axes | None
+    trees: MondrianTrees[Any, Any], tree: int, names: list[Any], time: float, ax: Axes | None
 ) -> Axes:
     """Draw the cells of a tree over two features at a time."""
     from matplotlib.patches import Polygon

@@ -16,8 +16,8 @@ from .directions import Directions
 from .forest import MondrianForest, warmup_samples
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from .mixture import GaussianMixture, gaussian
-from .posteriors.targets.trees import TargetTrees, TargetView
 from .partitions.mondrian.trees import WARM_UP
+from .posteriors.targets.trees import TargetTrees, TargetView
 
 # Squares of targets, times weights, are summed.
 LARGEST_TARGET = 1e120
@@ -411,7 +411,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     @classmethod
     def warmup(cls) -> None:
-        """Compile the kernels, or load them from numba's cache, ahead of the first sample."""
+        """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
         for x, y in warmup_samples(WARM_UP + 2):
             model.learn_one(x, y)

@@ -1,7 +1,6 @@
 """Throw random events of all kinds at forests; only documented errors may come back.
 
-Run it with `RIVER_MONDRIAN_CHECKS=1` (and a numba cache of its own), so that a wrong reference
-inside a kernel raises.
+Run it with `RIVER_MONDRIAN_CHECKS=1`, so that a wrong reference inside a kernel raises.
 """
 
 from __future__ import annotations

@@ -19,8 +19,13 @@ from scipy.special import exp1
 from sklearn import metrics
 
 from river_mondrian import DensityForest, exact_density
-from river_mondrian.density import LEAST_LOG, log_polytope_volume
-from river_mondrian.kernels import density as kernels
+from river_mondrian.compiling.kernels import exact_kernel
+from river_mondrian.partitions.polytopes import LEAST_LOG, log_polytope_volume
+from river_mondrian.partitions.unbounded.cells import NO_DIM
+from river_mondrian.partitions.unbounded.inspection import reveal
+from river_mondrian.partitions.unbounded.records import NONE, along_directions
+from river_mondrian.posteriors.density import DensityNode, DensityPartition
+from river_mondrian.records import Float64s
 
 LEVEL = 0.01
 SEEDS = range(4)
@@ -37,15 +42,21 @@ def learned(X, **arguments):
     return forest
 
 
+@exact_kernel
+def revealed(partition: DensityPartition, t: int, x: Float64s) -> int:
+    """Reveal the cell of a tree that contains a sample; returns its count."""
+    return reveal(partition, t, along_directions(partition, t, x, partition.along))
+
+
 def cells(forest, x):
     """Return the cell of each tree that holds a sample: counts, and corners (trees, 2, D)."""
     trees = forest._trees
     forest._features.write(forest._features.read(x), trees.vector)
+    trees.vector[:] = np.where(np.isnan(trees.vector), trees.means, trees.vector)
     counts, found = [], []
     for t in range(forest.n_estimators):
-        z = kernels.lift_one(trees.address, t, trees.vector_address)
-        counts.append(kernels.reveal(trees.address, t, z))
-        found.append(trees.cell.reshape(2, -1).copy())
+        counts.append(revealed(trees.forest, t, Float64s.of(trees.vector)))
+        found.append(trees.cell.copy())
     return np.array(counts), np.array(found)
 
 
@@ -57,8 +68,8 @@ def together(forest, x, y):
 def parts(forest, x):
     """Return the density by each tree."""
     forest.log_density_one(x)
-    counts, volumes = forest._trees.parts.T
-    return counts * np.exp(-volumes) / forest.n_samples
+    estimates = forest._trees.estimates.words
+    return estimates["count"] * np.exp(-estimates["log_volume"]) / forest.n_samples
 
 
 def keys(seed, n):
@@ -157,42 +168,39 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
 def nodes_agree(forest):
     """Walk down each tree: cells nest, counts and volumes of leaves are right."""
     trees = forest._trees
-    rows = trees.nodes.rows(0, int(trees.record[kernels.N_NODES])).view(np.int64)
-    reals = rows.view(np.float64)
-    dims = int(trees.record[kernels.N_DIMS])
-    points = trees.points.rows(0, int(trees.record[kernels.N_POINTS]))
+    table = trees.forest.nodes
+    dims = trees.forest.n_dims
+    samples = trees.samples.rows(0, trees.forest.samples.n_rows)
     visited = 0
-    for tree in trees.trees:
-        corners = tree.view(np.float64)[kernels.CORNERS :]
-        lifetime = tree.view(np.float64)[kernels.LIFETIME]
-        stack = [(int(tree[kernels.ROOT]), 0.0, corners[:dims].copy(), corners[dims:].copy())]
+    for tree, corners in zip(trees.trees, trees.corners, strict=True):
+        stack = [(tree.root, 0.0, *corners.copy())]
         n = 0
         while stack:
-            node, began, lower, upper = stack.pop()
+            row, began, lower, upper = stack.pop()
+            node = table.row(row)
             visited += 1
             assert (lower < upper).all()
-            assert reals[node, kernels.TIME] >= began
-            dim, place = rows[node, kernels.DIM], reals[node, kernels.PLACE]
-            if dim != kernels.NONE:
-                assert lower[dim] < place < upper[dim]
-            count = int(rows[node, kernels.COUNT])
-            if reals[node, kernels.TIME] > lifetime or count > 0:
-                n += count
-                assert count > 0
+            assert node.time >= began
+            if node.dim != NO_DIM:
+                assert lower[node.dim] < node.place < upper[node.dim]
+            if node.time > tree.lifetime or node.n_samples > 0:
+                n += node.n_samples
+                assert node.n_samples > 0
                 volume = np.log(upper - lower).sum()
-                assert reals[node, kernels.LOG_VOLUME] == pytest.approx(volume, abs=1e-9)
-                if len(points):
-                    there = points[:, : 2 * dims].copy().view(np.float64)
-                    assert ((there > lower) & (there <= upper)).all(axis=1).sum() == count
+                assert node.log_volume == pytest.approx(volume, abs=1e-9)
+                if len(samples):
+                    there = samples[:, : 2 * dims].copy().view(np.float64)
+                    inside = ((there > lower) & (there <= upper)).all(axis=1)
+                    assert inside.sum() == node.n_samples
+                    assert inside[node.first_sample]
                 continue
-            for slot in (kernels.LEFT, kernels.RIGHT):
-                child = int(rows[node, slot])
+            for is_right, child in enumerate((node.left, node.right)):
                 ends = [lower.copy(), upper.copy()]
-                ends[0 if slot == kernels.RIGHT else 1][dim] = place
-                if child != kernels.NONE:
-                    stack.append((child, reals[node, kernels.TIME], *ends))
+                ends[0 if is_right else 1][node.dim] = node.place
+                if child != NONE:
+                    stack.append((child, node.time, *ends))
         assert n == forest.n_samples
-    assert visited == len(rows)
+    assert visited == table.n_rows
 
 
 values = st.floats(-5, 5) | st.integers(-1, 1) | st.just(math.nan) | st.floats(-1e30, 1e30)
@@ -703,10 +711,11 @@ def test_memory_is_what_is_held():
         forest.learn_one(x)
         sizes.append(forest._raw_memory_usage)
     trees = forest._trees
-    held = trees.nodes.nbytes + trees.points.nbytes
+    held = trees.nodes.nbytes + trees.samples.nbytes
     assert held < sizes[-1] < held + 10_000
-    assert sizes[-1] >= 64 * trees.record[kernels.N_NODES]
+    assert sizes[-1] >= DensityNode.SIZE * trees.forest.nodes.n_rows
+    assert DensityNode.SIZE == 64
     fixed = DensityForest(10, 1.0, seed=1)
     for x in stream_of(600):
         fixed.learn_one(x)
-    assert fixed._trees.points.capacities == [0]
+    assert fixed._trees.samples.capacities == [0]

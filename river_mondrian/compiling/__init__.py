@@ -1,1 +1,1 @@
-"""How kernels are compiled, and where what has been compiled is kept."""
+"""How kernels are compiled, and where compiled code is kept."""

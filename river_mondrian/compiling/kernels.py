@@ -26,14 +26,13 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.compiler import CompileResult
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import typeof_impl
 
-from ..records.record import register_entry
 from ..records.compiled import FASTMATH, RecordType, SpanType, call_function, numba_type
+from ..records.record import register_entry
+from . import cache
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,26 +47,29 @@ _FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_mo
 _FAST = {"fastmath": FASTMATH}
 
 
-class _LinkedCacheImpl(CompileResultCacheImpl):
-    """Keeps with compiled code which separate functions it calls, and loads those first."""
+class _Links:
+    """The separate functions that compiled code calls by name."""
 
-    def reduce(self, data: Any) -> Any:
-        return called_by(data), data._reduce()
+    def find(self, compiled: Any) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return their names and types."""
+        declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
+        return [
+            (f"{function.__module__}:{function.__qualname__}", taken)
+            for (function, taken), instance in _INSTANCES.items()
+            if instance.symbol in declared
+        ]
 
-    def rebuild(self, target_context: Any, payload: Any) -> Any:
-        called, reduced = payload
-        for name, taken in called:
+    def load(self, found: list[tuple[str, tuple[Any, ...]]]) -> None:
+        """Compile or load them."""
+        for name, taken in found:
             instance_of(_SEPARATE[name], taken)
-        return CompileResult._rebuild(target_context, *reduced)
 
 
-class _LinkedCache(FunctionCache):
-    _impl_class = _LinkedCacheImpl
+_LINKS = _Links()
 
 
 def _cached(dispatcher: Any) -> Any:
-    dispatcher._cache = _LinkedCache(dispatcher.py_func)
-    return dispatcher
+    return cache.enable(dispatcher, _LINKS)
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -251,16 +253,6 @@ def symbol_of(function: Any, taken: tuple[Any, ...]) -> str:
     return f"{PREFIX}{function.__module__}:{function.__qualname__}({', '.join(map(str, taken))})"
 
 
-def called_by(compiled: Any) -> list[tuple[str, tuple[Any, ...]]]:
-    """Return the names and types of the separate functions that compiled code calls."""
-    declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
-    return [
-        (f"{function.__module__}:{function.__qualname__}", taken)
-        for (function, taken), instance in _INSTANCES.items()
-        if instance.symbol in declared
-    ]
-
-
 def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
     """Return a separate function, compiled for some types at their first use."""
     key = function, taken
@@ -269,7 +261,7 @@ def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
     return _INSTANCES[key]
 
 
-def address_of(function: Any) -> int:
+def address_of(function: Any) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
     It is for fields of records that hold the address of a kernel (`records.entry`).

@@ -20,8 +20,8 @@ from ..arguments import (
 from ..cells import CellNode, CellTrees
 from ..directions import Directions, check_directions, distances, laplace_transform
 from ..kernels import cells, maps
-from ..reading import draw_cells
 from ..partitions.mondrian.trees import Partitions
+from ..reading import draw_cells
 from .base import Array, CellFeatures, CompiledMap, FeatureMap
 from .pool import Pool
 

@@ -9,7 +9,6 @@ arrays keep right (`arena.Arena`, `trees.MondrianTrees`).
 from __future__ import annotations
 
 import operator
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -21,6 +20,8 @@ from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
+
+from ..compiling import cache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,19 +39,6 @@ CHUNK_MASK = CHUNK_ROWS - 1
 FASTMATH = {"reassoc", "contract", "nsz"}
 
 
-def _cache_is_writable() -> bool:
-    """Tell whether numba can cache compiled code (it raises at import where it cannot)."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return True
-    here = os.path.dirname(__file__)
-    if os.access(here, os.W_OK):
-        return True
-    home = os.path.expanduser("~")
-    return os.path.isdir(home) and os.access(home, os.W_OK)
-
-
-_CACHE = _cache_is_writable()
-
 # Its annotations lack some of its options.
 _njit: Any = numba.njit
 
@@ -60,14 +48,10 @@ _FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 def kernel(function: F) -> F:
     """Compile a function lazily, cached on disk where possible, without the GIL."""
-    compiled: F = _njit(
-        cache=_CACHE,
-        nogil=True,
-        fastmath=FASTMATH,
-        error_model="numpy",
-        no_cfunc_wrapper=True,
-    )(function)
-    return compiled
+    compiled: F = _njit(nogil=True, fastmath=FASTMATH, error_model="numpy", no_cfunc_wrapper=True)(
+        function
+    )
+    return cache.enable(compiled)
 
 
 def direct(function: F) -> F:
@@ -91,10 +75,8 @@ def direct(function: F) -> F:
 
 def called(function: F) -> F:
     """Compile a kernel that others call by address, and only by that (see `address_of`)."""
-    compiled: F = _njit(cache=_CACHE, fastmath=FASTMATH, error_model="numpy", **_FROM_KERNELS)(
-        function
-    )
-    return compiled
+    compiled: F = _njit(fastmath=FASTMATH, error_model="numpy", **_FROM_KERNELS)(function)
+    return cache.enable(compiled)
 
 
 def uncached(function: F) -> F:
@@ -129,10 +111,8 @@ def exact_kernel(function: F) -> F:
     The flags of a caller act on what it inlines, too: an exact kernel is called from exact kernels
     and from Python only.
     """
-    compiled: F = _njit(cache=_CACHE, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(
-        function
-    )
-    return compiled
+    compiled: F = _njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    return cache.enable(compiled)
 
 
 def exact_inlined(function: F) -> F:

@@ -21,7 +21,8 @@ from .record import (
     read_address,
 )
 
-R = TypeVar("R", bound=Record)
+# An array of some records is one of their base: a subclass may narrow the type of its arrays.
+R = TypeVar("R", bound=Record, covariant=True)
 Q = TypeVar("Q", bound=Record)
 
 # A chunk of a table holds 2**CHUNK_BITS rows.

@@ -54,9 +54,11 @@ class Memory(Generic[R]):
     def __iter__(self) -> Iterator[R]:
         return iter(self.records)
 
+    @property
     def array(self) -> Array[R]:
-        """Return the records as kernels get them."""
-        found = Array[R](self.records[0], 0, len(self.records))
+        """The records, for a field of another one to refer to."""
+        start = self.records[0] if self.records else 0
+        found: Array[R] = Array(start, 0, len(self.records), self)
         found.record = self.kind
         return found
 

@@ -183,6 +183,11 @@ class Record(int):
             observer(cls)
 
     @classmethod
+    def of_kind(cls, kind: Any, address: int) -> Any:
+        """Return the record that lies within another one, by its annotation."""
+        return cls(address)
+
+    @classmethod
     def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
         """Return NumPy's view of the words of a record, or of a row that begins with one."""
         words = cls.words()

@@ -160,8 +160,8 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def prefetch(record: Record, n_bytes: int) -> None:
-    """Bring up to 512 bytes of a record close; never faults."""
+def prefetch(place: Record | Span, n_bytes: int) -> None:
+    """Bring up to 512 bytes of a record or an array close; never faults."""
 
 
 @infer_global(prefetch)

@@ -87,6 +87,4 @@ def exponential_before(tree: Tree, rate: float, end: float) -> float:
 def uniform_cut(tree: Tree, low: float, high: float) -> float:
     """Draw a cut from [low, high) that float32 rounding cannot push onto `high`."""
     cut = np.float64(np.float32(low + uniform(tree) * (high - low)))
-    if not cut < high or cut < low:
-        cut = low
-    return cut
+    return low if not cut < high or cut < low else cut

@@ -9,6 +9,7 @@ and calls again, and the walks go on from where they were.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
 from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
@@ -247,16 +248,35 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     lane.point = forest.points.row(tree.walk_point)
 
 
-@inlined
-def _pass(forest: Forest, tree: Tree, lane: Lane, node: Node, x: Float32s, opens: bool) -> None:
-    """Pass the walk's point on to a child of an internal node.
+class Layout(NamedTuple):
+    """What `_step` would otherwise read anew at each node, since it writes to memory."""
 
-    `opens` tells that the node's box may have to grow.
-    """
+    n_dims: int
+    capacity: int
+    box_word: int
+    values_word: int
+    row_bytes: int
+    max_splits: int
+    may_miss: bool
+
+
+@inlined
+def _layout_of(forest: Forest) -> Layout:
+    return Layout(
+        forest.n_dims,
+        forest.dim_capacity,
+        forest.box_word,
+        forest.values_word,
+        forest.trees[0].nodes.row_bytes,
+        forest.max_splits,
+        forest.has_missing == 1,
+    )
+
+
+@inlined
+def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x: Float32s) -> None:
+    """Pass the walk's point on to a child of an internal node."""
     point = forest.points.known(lane.point)
-    if opens:
-        word = forest.values_word + tree.first_value
-        hold(point, word, node.lower(forest), node.upper(forest), forest.n_dims)
     node.n_samples = node.n_samples + 1
     side = side_of(forest, tree, node, x)
     node.pass_point(forest, side, point)
@@ -267,15 +287,15 @@ def _pass(forest: Forest, tree: Tree, lane: Lane, node: Node, x: Float32s, opens
     tree.walk_ref = child
     if child >= 0:
         below = tree.nodes.row(child)
-        prefetch(below, tree.nodes.row_bytes)
+        prefetch(below, layout.row_bytes)
         lane.node = below
     else:
         lane.node = tree.nodes.none()
-        prefetch(forest.values_of(tree, ~child), 4 * forest.dim_capacity + 4)
+        prefetch(forest.values_of(tree, ~child), 4 * layout.capacity + 4)
 
 
 @inlined
-def _step(forest: Forest, lane: Lane) -> bool:
+def _step(forest: Forest, layout: Layout, lane: Lane) -> bool:
     """Take the walk of a lane to a child; False where it has ended by a cut above the node.
 
     Algorithm 4: line 1, the distance of the point from the box; 2 and 3, the time at which a cut
@@ -283,16 +303,21 @@ def _step(forest: Forest, lane: Lane) -> bool:
     """
     tree = forest.trees[lane.tree]
     node = tree.nodes.known(lane.node)
-    x = forest.values_in(tree, forest.points.known(lane.point))
-    rate = distance_outside(x, node.lower(forest), node.upper(forest), forest.n_dims)
+    value_word = layout.values_word + tree.first_value
+    x = Float32s(lane.point, value_word, layout.capacity)
+    lower = Float32s(node, layout.box_word, layout.capacity)
+    upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
+    rate = distance_outside(x, lower, upper, layout.n_dims)
     time = math.inf
-    if rate > 0.0 and tree.n_splits < forest.max_splits:
+    if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
     if time < node.delta:
         insert_parent(forest, tree, lane.tree, tree.walk_ref, tree.walk_point, time, rate)
         return False
     # A value where the node had none is no distance but opens the box.
-    _pass(forest, tree, lane, node, x, rate > 0.0 or forest.has_missing == 1)
+    if rate > 0.0 or layout.may_miss:
+        hold(lane.point, value_word, lower, upper, layout.n_dims)
+    _pass(forest, layout, tree, lane, node, x)
     return True
 
 
@@ -339,6 +364,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     most `LANES`, walk in lock-step. Returns DONE, or a tree that needs room: the caller makes it
     and calls again.
     """
+    layout = _layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
     for start in range(first, last, n_lanes):
         n_active = _begin_lanes(forest, start, min(start + n_lanes, last), lanes, active)
@@ -350,7 +376,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
                 lane = lanes[active[i].lane]
                 goes_on = 1
                 if lane.node and lane.node.dim >= 0:
-                    if not _step(forest, lane):
+                    if not _step(forest, layout, lane):
                         goes_on = _next_point(forest, lane)
                 elif extend_end(forest, lane.tree):
                     goes_on = _next_point(forest, lane)

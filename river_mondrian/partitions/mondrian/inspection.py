@@ -54,17 +54,17 @@ def read_tree(trees: MondrianTrees[Any, Any], t: int, view: type[V], kept: Kept)
         number = len(nodes)
         if parent >= 0:
             setattr(nodes[parent], side, number)
-        record: Node | Point
         if ref < 0:
-            record = forest.points.row(~ref)
-            low = high = forest.values_in(tree, record)
-            n_samples, dim, delta, cut = 1, -1, 0.0, math.nan
+            point: Point = forest.points.row(~ref)
+            low = high = forest.values_in(tree, point)
+            n_samples, dim, delta, cut, left, right = 1, -1, 0.0, math.nan, EMPTY, EMPTY
+            is_leaf, paused, extra = kept(ref, point)
         else:
-            record = tree.nodes.row(ref)
-            low, high = record.lower(forest), record.upper(forest)
-            n_samples, dim = record.n_samples, record.dim
-            delta, cut = float(record.delta), float(record.cut)
-        is_leaf, paused, extra = kept(ref, record)
+            row: Node = tree.nodes.row(ref)
+            low, high = row.lower(forest), row.upper(forest)
+            n_samples, dim, left, right = row.n_samples, row.dim, row.left, row.right
+            delta, cut = float(row.delta), float(row.cut)
+            is_leaf, paused, extra = kept(ref, row)
         if is_leaf:
             delta, dim, cut = end - tau, -1, math.nan
         node = view(
@@ -83,7 +83,6 @@ def read_tree(trees: MondrianTrees[Any, Any], t: int, view: type[V], kept: Kept)
         )
         nodes.append(node)
         if not is_leaf:
-            assert isinstance(record, Node)
-            waiting.append((record.right, number, "right", tau + delta, depth + 1))
-            waiting.append((record.left, number, "left", tau + delta, depth + 1))
+            waiting.append((right, number, "right", tau + delta, depth + 1))
+            waiting.append((left, number, "left", tau + delta, depth + 1))
     return nodes

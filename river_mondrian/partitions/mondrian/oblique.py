@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 
 from ...compiling.kernels import inlined, separate
-from ...records import Array, Float32s, Float64, Float64s, Int64, Record, entry
 from ...limits import FARTHEST, LARGEST
+from ...records import Array, Float32s, Float64, Float64s, Int64, Record, entry
 
 
 class Moments(Record):

@@ -31,7 +31,6 @@ from ...records import (
     Int64,
     Record,
     Table,
-    derived,
     instead_of,
     transient,
 )

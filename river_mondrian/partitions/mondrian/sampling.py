@@ -228,5 +228,3 @@ def build(forest: F, n_points: int) -> None:
         tree.root = root
         if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):
             sample_block(forest, t, root, 0.0, ALL)
-
-

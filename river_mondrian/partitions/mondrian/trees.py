@@ -102,7 +102,7 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
         self.bounded = max_nodes is not None
         directions = partitions.directions
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
-        self.trees = Memory(self._TREE, n_trees)
+        self.trees: Memory[Any] = Memory(self._TREE, n_trees)
         self.shared = Memory(self._FOREST)
         self.forest = self.shared[0]
         words = self.trees.words
@@ -163,7 +163,7 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
         self.inputs = np.full((1, int(forest.input_capacity)), np.nan)
         self.vector = self.inputs[0]
         self.row = np.empty(int(forest.n_values), dtype=np.float32)
-        forest.trees = self.trees.array()
+        forest.trees = self.trees.array
         forest.inputs = Float64s.of(self.inputs)
         forest.row = Float32s.of(self.row)
         offsets, factors = self.scaling

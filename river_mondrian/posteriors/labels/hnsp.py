@@ -46,7 +46,7 @@ class LabelPrediction(Prediction):
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add what tree `t` says of the `row`-th sample."""
-        add_posterior(forest, t, walk, self, row)
+        add_posterior(LabelForest(forest), t, walk, self, row)
 
 
 @inlined

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, instead_of
 from ...partitions.mondrian.leaves import put_point
 from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
+from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, instead_of
 from .class_sets import add_class, first_class, n_classes_in
 
 
@@ -20,9 +20,9 @@ class LabelPoint(Point):
 
     label: Int32
 
-    def pauses_with(self, forest: LabelForest, other: LabelPoint) -> bool:
+    def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of this point and another one pauses: they are of one class."""
-        return forest.splits_pure == 0 and self.label == other.label
+        return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
 
 class CountRow(Record):
@@ -49,68 +49,74 @@ class LabelNode(Node):
         own = self.classes(forest, 0)
         return n_classes_in(own, own, forest.n_set_words)
 
-    def add_point(self, forest: LabelForest, point: LabelPoint) -> None:
+    def add_point(self, forest: Forest, point: Point) -> None:
         """Add a point's class to a leaf's set."""
-        add_class(self.classes(forest, 0), point.label)
+        add_class(self.classes(LabelForest(forest), 0), LabelPoint(point).label)
 
-    def pass_point(self, forest: LabelForest, side: int, point: LabelPoint) -> None:
+    def pass_point(self, forest: Forest, side: int, point: Point) -> None:
         """Add a point's class to the set of a side."""
-        add_class(self.classes(forest, side), point.label)
+        add_class(self.classes(LabelForest(forest), side), LabelPoint(point).label)
 
-    def inherit(self, forest: LabelForest, tree: LabelTree, side: int, child: int) -> None:
+    def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
         """Initialise the set of a side from its child, both of whose sets it joins."""
-        own = self.classes(forest, side)
+        labels = LabelForest(forest)
+        own = self.classes(labels, side)
         if child < 0:
-            add_class(own, forest.points.row(~child).label)
+            add_class(own, labels.points.row(~child).label)
             return
-        below = tree.nodes.row(child)
-        left, right = below.classes(forest, 0), below.classes(forest, 1)
-        for w in range(forest.n_set_words):
+        below = LabelTree(tree).nodes.row(child)
+        left, right = below.classes(labels, 0), below.classes(labels, 1)
+        for w in range(labels.n_set_words):
             own[w] = left[w] | right[w]
 
-    def is_paused(self, forest: LabelForest) -> bool:
+    def is_paused(self, forest: Forest) -> bool:
         """Tell whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
-        return forest.splits_pure == 0 and self.n_classes(forest) == 1
+        labels = LabelForest(forest)
+        return labels.splits_pure == 0 and self.n_classes(labels) == 1
 
-    def ends_pause(self, forest: LabelForest, point: LabelPoint) -> bool:
+    def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Tell whether a point is of another class than a paused leaf (Algorithm 10, line 4)."""
-        return point.label != first_class(self.classes(forest, 0), forest.n_set_words)
+        labels = LabelForest(forest)
+        own = first_class(self.classes(labels, 0), labels.n_set_words)
+        return LabelPoint(point).label != own
 
-    def hides(self, forest: LabelForest) -> bool:
+    def hides(self, forest: Forest) -> bool:
         """Tell whether there is one class below, so that what hangs there is hidden."""
-        left, right = self.classes(forest, 0), self.classes(forest, 1)
-        return forest.splits_pure == 0 and n_classes_in(left, right, forest.n_set_words) == 1
+        labels = LabelForest(forest)
+        left, right = self.classes(labels, 0), self.classes(labels, 1)
+        return labels.splits_pure == 0 and n_classes_in(left, right, labels.n_set_words) == 1
 
-    def hold_first(self, forest: LabelForest, tree: LabelTree, t: int, q: int) -> None:
+    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
         """Put the single point of a leaf into its new row."""
         put_point(forest, tree, t, self, q)
 
-    def count_point(self, forest: LabelForest, tree: LabelTree, t: int, point: LabelPoint) -> None:
+    def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a settled leaf that it is about to join.
 
         A leaf of several classes gets a row of counts, made from its class or its points.
         """
-        label = point.label
+        labels, rows = LabelForest(forest), LabelTree(tree).side_rows
+        label = LabelPoint(point).label
         if self.count_row == NONE:
-            pure = self.n_classes(forest) == 1
-            own = first_class(self.classes(forest, 0), forest.n_set_words)
+            pure = self.n_classes(labels) == 1
+            own = first_class(self.classes(labels, 0), labels.n_set_words)
             if pure and label == own:
                 return
-            number = tree.side_rows.n_rows
-            tree.side_rows.n_rows = number + 1
-            counts = tree.side_rows.row(number).counts(forest)
-            for k in range(forest.count_width):
+            number = rows.n_rows
+            rows.n_rows = number + 1
+            counts = rows.row(number).counts(labels)
+            for k in range(labels.count_width):
                 counts[k] = 0
             if pure:
                 counts[own] = self.n_samples
             else:
                 q = self.first_point
                 while q != NONE:
-                    of_q = forest.points.row(q).label
+                    of_q = labels.points.row(q).label
                     counts[of_q] = counts[of_q] + 1
-                    q = forest.links_of(q)[t]
+                    q = labels.links_of(q)[t]
             self.count_row = number
-        counts = tree.side_rows.row(self.count_row).counts(forest)
+        counts = rows.row(self.count_row).counts(labels)
         counts[label] = counts[label] + 1
 
 
@@ -143,4 +149,3 @@ class LabelForest(Forest):
 
 
 L = TypeVar("L", bound=LabelForest)
-

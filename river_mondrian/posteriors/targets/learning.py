@@ -100,9 +100,7 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
 
 
 @kernel
-def learn_one(
-    forest: T, y: float, weight: float, densities: Array[TargetDensity], p: int
-) -> int:
+def learn_one(forest: T, y: float, weight: float, densities: Array[TargetDensity], p: int) -> int:
     """Store the sample in the forest's `inputs` as point `p` and extend every tree by it.
 
     Returns WAITS, or as `extension.learn_point` does. Messages are up to date if that is DONE; if

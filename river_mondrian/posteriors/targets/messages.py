@@ -151,9 +151,7 @@ def _first_unknown_below(forest: TargetForest, tree: TargetTree, node: TargetNod
 
 
 @inlined
-def _send_up(
-    forest: TargetForest, tree: TargetTree, parent: TargetNode, node: TargetNode
-) -> None:
+def _send_up(forest: TargetForest, tree: TargetTree, parent: TargetNode, node: TargetNode) -> None:
     """Send a node's joint message to its parent, none above the root."""
     # Predictions need the prior variance of the root, too.
     variance = 0.0 if forest.plain_means == 1 else prior_variance_of(tree, parent, node)

@@ -48,7 +48,7 @@ class TargetPrediction(Prediction):
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the components that a walk leads to."""
-        add_components(forest, t, walk, self, row)
+        add_components(TargetForest(forest), t, walk, self, row)
 
     def add(
         self,

@@ -38,9 +38,9 @@ class TargetPoint(Point):
     target: Float64
     weight: Float64
 
-    def pauses_with(self, forest: TargetForest, other: TargetPoint) -> bool:
+    def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of two points pauses: it is too small."""
-        return forest.min_split > 2
+        return TargetForest(forest).min_split > 2
 
 
 class TargetNode(Node):
@@ -53,32 +53,32 @@ class TargetNode(Node):
     # Of the node's mean given its parent's.
     prior_variance: Float64
 
-    def add_point(self, forest: TargetForest, point: TargetPoint) -> None:
+    def add_point(self, forest: Forest, point: Point) -> None:
         """Add a target to a leaf's weight and mean."""
-        own = self.messages[0]
-        total = own.precision + point.weight
+        added, own = TargetPoint(point), self.messages[0]
+        total = own.precision + added.weight
         mean = own.mean
         own.precision = total
         if total > 0.0:
-            own.mean = mean + (point.target - mean) * point.weight / total
+            own.mean = mean + (added.target - mean) * added.weight / total
 
-    def pass_point(self, forest: TargetForest, side: int, point: TargetPoint) -> None:
+    def pass_point(self, forest: Forest, side: int, point: Point) -> None:
         """Forget the message of a side, which the point changes."""
         self.messages[side].precision = UNKNOWN
 
-    def inherit(self, forest: TargetForest, tree: TargetTree, side: int, child: int) -> None:
+    def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
         """Begin without a message: it comes when messages are updated."""
         self.messages[side].precision = UNKNOWN
 
-    def is_paused(self, forest: TargetForest) -> bool:
+    def is_paused(self, forest: Forest) -> bool:
         """Tell whether a leaf's block pauses: it is too small."""
-        return self.n_samples < forest.min_split
+        return self.n_samples < TargetForest(forest).min_split
 
-    def ends_pause(self, forest: TargetForest, point: TargetPoint) -> bool:
+    def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Tell whether one more point makes a paused leaf's block large enough."""
-        return self.n_samples + 1 >= forest.min_split
+        return self.n_samples + 1 >= TargetForest(forest).min_split
 
-    def hold_first(self, forest: TargetForest, tree: TargetTree, t: int, q: int) -> None:
+    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
         """Put the single point of a leaf into its new row."""
         put_point(forest, tree, t, self, q)
 

@@ -96,7 +96,9 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
         "out",
         "moments",
+        "_moments",
         "densities",
+        "_densities",
         "block",
         "law",
     }
@@ -136,8 +138,11 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
+        # Found quicker than in its memory, for each sample.
+        self._moments = self.moments[0]
         self.block: Block | None = None
         self.densities = Memory(scale_mixture.TargetDensity, len(self.trees))
+        self._densities = self.densities.array
         self.law: Any = None
         if self.law_numbers is not None:
             self.law = Array.over(scale_mixture.ScaleMixture, self.law_numbers)
@@ -164,10 +169,6 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     @cached_property
     def _predict_one(self) -> Callable[[TargetForest, MomentsPrediction], int]:
         return prediction.predict_one.of(TargetForest)
-
-    @cached_property
-    def _densities(self) -> Any:
-        return self.densities.array()
 
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
@@ -232,7 +233,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         if block is None or self.law is None:
             super()._extend(first, last, lanes)
             return
-        done, densities = Int64s.of(block.done), block.densities.array()
+        done, densities = Int64s.of(block.done), block.densities.array
         while True:
             needy = learning.extend_with_densities(
                 self.forest, first, last, lanes, block.start, block.end, block.n, done, densities
@@ -245,7 +246,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         block = self.block
         assert block is not None
         if self.law is not None:
-            densities = block.densities.array()
+            densities = block.densities.array
             learning.learn_law(self.forest, block.start, block.end, block.n, densities)
         learning.add_targets(self.forest, block.start, block.end)
         self._share(lambda a, b: messages.update(self.forest, a, b), len(self.trees), n_jobs)
@@ -346,7 +347,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
 
     def predict(self) -> int:
         """Predict the sample in `inputs` into `out`; returns as the kernel `predict_one` does."""
-        return self._predict_one(self.forest, self.moments[0])
+        return self._predict_one(self.forest, self._moments)
 
     def predict_mixture(self) -> tuple[int, GaussianMixture | None]:
         """Predict the mixture for the sample in `inputs`; returns what `predict` does, too."""

@@ -1,0 +1,106 @@
+"""How long both versions take from the start of a process to the first predictions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ..data import DataFolder
+from ..report import Report, progress
+from . import snapshots
+from .speed import Pairs, ratios
+
+REPEATS = 3
+
+# River's own import is told apart: it is the same for both.
+PROBE = """
+import json, sys, time
+import river.base
+from river import anomaly, drift
+start = time.perf_counter()
+from river_mondrian import {names}
+imported = time.perf_counter()
+model = {make}
+def say(i):
+    x = {{"a": i * 37 % 101 / 101, "b": i * 53 % 103 / 103}}
+    {say}
+for i in range(2):
+    say(i)
+first = time.perf_counter()
+for i in range(2, 300):
+    say(i)
+last = time.perf_counter()
+import river_mondrian
+json.dump([[first - start, last - start, imported - start], river_mondrian.__file__], sys.stdout)
+"""
+SUPERVISED = "model.learn_one(x, i % 3); model.predict_one(x)"
+MODELS = {
+    "exact": ("MondrianForestClassifier", "MondrianForestClassifier(seed=1)", SUPERVISED),
+    "adaptive": (
+        "AdaptiveMondrianForestClassifier",
+        "AdaptiveMondrianForestClassifier(seed=1)",
+        SUPERVISED,
+    ),
+    "regressor": (
+        "MondrianForestRegressor",
+        "MondrianForestRegressor(seed=1)",
+        "model.learn_one(x, float(i % 7)); model.predict_one(x)",
+    ),
+    "OGD, isolation": (
+        "IsolationFeatures, OGDClassifier",
+        "OGDClassifier(IsolationFeatures(seed=1))",
+        SUPERVISED,
+    ),
+    "density": ("DensityForest", "DensityForest(seed=1)", "model.learn_one(x); model.score_one(x)"),
+}
+TIMES = ("first prediction", "300 samples", "import")
+
+
+def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
+    """Seconds of the first call, with an empty cache and with a full one."""
+    repeats = 1 if quick else min(repeats, REPEATS)
+    folders = snapshots.of_commit(base), snapshots.of_working_tree()
+    rows = []
+    for model in ("exact",) if quick else MODELS:
+        pairs: dict[tuple[str, str], Pairs] = {}
+        for repeat in range(repeats):
+            with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+                # A quick run leaves out what takes long: compiling.
+                for how in ("cached",) if quick else ("compiled", "cached", "cached"):
+                    progress(f"first_call: {model}, {how}, {repeat + 1} of {repeats}")
+                    caches = (None, None) if quick else (Path(one), Path(other))
+                    said = [[0.0], [0.0]]
+                    for i in (0, 1) if repeat % 2 == 0 else (1, 0):
+                        said[i] = _probe(model, folders[i], caches[i])
+                    for time, old, new in zip(TIMES, *said, strict=True):
+                        pairs.setdefault((how, time), []).append((old, new))
+        for (how, time), found in pairs.items():
+            rows.append((model, how, time, *ratios(found)))
+    report.note(
+        f"Old: {base}; new: the working tree. Seconds of new processes, from before the package's "
+        f"import (River has been imported), medians of {repeats}; cached twice as many. Compiled: "
+        "numba's cache was empty."
+    )
+    report.table(
+        ("model", "start", "until", "old, s", "new, s", "new / old", "least - largest", ""), rows
+    )
+
+
+def _probe(model: str, folder: Path, cache: Path | None) -> list[float]:
+    names, make, say = MODELS[model]
+    code = PROBE.format(names=names, make=make, say=say)
+    found = subprocess.run(
+        snapshots.python("-c", code),
+        env=snapshots.environment(folder, cache),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode:
+        raise RuntimeError(f"the probe of {model} failed:\n{found.stderr}")
+    times, file = json.loads(found.stdout)
+    if folder.resolve() not in Path(file).resolve().parents:
+        raise RuntimeError(f"the package came from {file}, not from {folder}")
+    return list(times)

@@ -1,0 +1,55 @@
+"""How much memory the models of both versions take."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from ..data import DataFolder
+from ..report import Report, progress
+from .peers import Failed, Peers
+
+LIMIT = 1.05
+REPEATS = 3
+SAMPLES, QUICK_SAMPLES = 10_000, 1000
+
+
+def memory(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
+    """Bytes that models count, and those that the process takes for them."""
+    n, repeats = (QUICK_SAMPLES, 1) if quick else (SAMPLES, min(repeats, REPEATS))
+    with Peers(base) as peers:
+        names = peers.one("forests", data.sets)
+    rows: list[tuple[Any, ...]] = []
+    for name in names[:1] if quick else names:
+        found = []
+        for i in range(repeats):
+            progress(f"memory: {name}, {i + 1} of {repeats}")
+            # A process that has learned before has memory left to use.
+            with Peers(base, turns=i) as peers:
+                found.append(peers.both("memory", data.folder, name, n))
+        rows += _rows(name, found)
+    report.note(
+        f"Old: {base}; new: the working tree. MiB after the first {n} samples of a stream, each "
+        "predicted and learned. Counted: the model's own account of its memory. Process: the most "
+        "that a new process held while it learned, above what it held before with the kernels "
+        f"loaded, median of {repeats}."
+    )
+    headers = ("model", "stream", "n", "what", "old, MiB", "new, MiB", "new / old", "")
+    report.table(headers, rows)
+
+
+def _rows(name: str, found: list[tuple[Any, Any]]) -> list[tuple[Any, ...]]:
+    for pair in found:
+        for which, said in zip(("old", "new"), pair, strict=True):
+            if isinstance(said, Failed):
+                return [(name, "", "", f"the {which} version raises {said.last_line}", *[""] * 4)]
+            if said is None:
+                return []
+    stream, n = found[0][0][:2]
+    rows = []
+    for place, what in ((2, "counted"), (3, "process")):
+        old, new = (statistics.median(pair[i][place] for pair in found) for i in (0, 1))
+        share = new / old if old > 0 else 1.0
+        sizes = (f"{old / 2**20:.2f}", f"{new / 2**20:.2f}", f"{share:.3f}")
+        rows.append((name, stream, n, what, *sizes, "MORE" if share > LIMIT else ""))
+    return rows

@@ -1,0 +1,109 @@
+"""The two processes that do the same tasks in turn."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any, Self
+
+from ..report import progress
+from . import snapshots
+
+SAMPLES = 1500  # of each configuration: what is smaller does not reach all kernels
+
+
+class Failed(Exception):
+    """What a task has raised in one version, as text."""
+
+    @property
+    def last_line(self) -> str:
+        return str(self).strip().splitlines()[-1]
+
+
+class Peer:
+    """A process that imports the package from one folder."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            snapshots.python("-m", "benchmarks.versions.worker", str(folder)),
+            env=snapshots.environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def do(self, task: str, *arguments: Any) -> Any:
+        """Have a task done; returns its result, or what it raised as a `Failed`."""
+        process = self.process
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            pickle.dump((task, arguments), process.stdin)
+            process.stdin.flush()
+            done, result = pickle.load(process.stdout)
+        except (EOFError, BrokenPipeError) as error:
+            code = process.wait()
+            raise RuntimeError(f"the {self.name} version ended with {code} in {task}") from error
+        return result if done else Failed(result)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def _compile(name: str, folder: Path) -> None:
+    """Have a version compiled by a process of its own, once.
+
+    A process that has compiled a kernel itself holds more memory, and may round in another way
+    than one that has loaded it.
+    """
+    compiled = folder / "compiled"
+    if compiled.exists():
+        return
+    progress(f"the {name} version is compiled, which takes minutes")
+    peer = Peer(name, folder)
+    peer.do("compile_all", SAMPLES)
+    peer.close()
+    compiled.touch()
+
+
+class Peers:
+    """The old version, that of a commit, and the new one, that of the working tree.
+
+    `turns` says how many tasks they have had before, which decides who is first.
+    """
+
+    def __init__(self, base: str, turns: int = 0) -> None:
+        folders = {"old": snapshots.of_commit(base), "new": snapshots.of_working_tree()}
+        for name, folder in folders.items():
+            _compile(name, folder)
+        self.peers = [Peer(name, folder) for name, folder in folders.items()]
+        self.turns = turns
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for peer in self.peers:
+            peer.close()
+
+    def both(self, task: str, *arguments: Any) -> tuple[Any, Any]:
+        """Have both do a task, one after the other: A B, B A, A B, ...
+
+        Returns the results of the old and the new one.
+        """
+        order = (0, 1) if self.turns % 2 == 0 else (1, 0)
+        self.turns += 1
+        results: list[Any] = [None, None]
+        for i in order:
+            results[i] = self.peers[i].do(task, *arguments)
+        return results[0], results[1]
+
+    def one(self, task: str, *arguments: Any) -> Any:
+        """Have the new one do a task."""
+        result = self.peers[1].do(task, *arguments)
+        if isinstance(result, Failed):
+            raise RuntimeError(f"{task} failed:\n{result}")
+        return result

@@ -1,0 +1,88 @@
+"""The process of one version: it does tasks that come as pickles, and returns their results."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import river_mondrian
+
+from ..data import Array
+from . import forests, linear, rows
+
+CONFIGURATIONS = {
+    f"{group}: {name}": run
+    for groups in (forests.GROUPS, linear.GROUPS)
+    for group, named in groups.items()
+    for name, run in named.items()
+}
+
+
+def names() -> list[str]:
+    return list(CONFIGURATIONS)
+
+
+def digest(name: str, n: int) -> Array:
+    return np.asarray(CONFIGURATIONS[name](n), dtype=np.float64)
+
+
+def compile_all(n: int) -> None:
+    """Have all kernels in numba's cache; what is wrong is told where it is compared."""
+    for run in CONFIGURATIONS.values():
+        with suppress(Exception):
+            run(n)
+
+
+def row_names(sets: Sequence[str]) -> list[str]:
+    """Names of the rows that take one of the sets, of all where none is given."""
+    return [name for name, row in rows.ROWS.items() if not sets or set(sets) & set(row[1])]
+
+
+def forest_names(sets: Sequence[str]) -> list[str]:
+    return [name for name, row in rows.FORESTS.items() if not sets or set(sets) & set(row[1])]
+
+
+TASKS: dict[str, Callable[..., Any]] = {
+    "names": names,
+    "digest": digest,
+    "compile_all": compile_all,
+    "rows": row_names,
+    "timed": rows.timed,
+    "forests": forest_names,
+    "memory": rows.memory,
+}
+
+
+def main() -> None:
+    # What libraries print must not get between the results.
+    tasks, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    folder = Path(sys.argv[1]).resolve()
+    found = Path(river_mondrian.__file__).resolve()
+    if folder not in found.parents:
+        raise SystemExit(f"the package came from {found}, not from {folder}")
+    while True:
+        try:
+            task, arguments = pickle.load(tasks)
+        except EOFError:
+            return
+        try:
+            done = True, TASKS[task](*arguments)
+        except Exception:
+            done = False, traceback.format_exc()
+        pickle.dump(done, results)
+        results.flush()
+
+
+if __name__ == "__main__":
+    main()

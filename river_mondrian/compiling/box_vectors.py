@@ -1,0 +1,140 @@
+"""Boxes in blocks of dimensions: the vector instructions of `partitions.mondrian.boxes`.
+
+The last block overlaps the one before where it must. LLVM's own vectors leave what is behind the
+last whole block to a loop over single dimensions, which costs as much as the blocks at 54
+dimensions and is all there is at 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from ..records.compiled import address_in
+
+BLOCK = 8
+
+_FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
+_FLOATS, _DOUBLES, _INTS = (ir.VectorType(word, BLOCK) for word in (_FLOAT, _DOUBLE, _INT))
+_BITS, _ADDRESS = ir.IntType(BLOCK), ir.IntType(64)
+_ALIGNMENT = 4
+
+
+def _place(builder: Any, address: Any, d: Any) -> Any:
+    """Return the pointer to a block of float32 that begins with the d-th behind an address."""
+    word = builder.gep(builder.inttoptr(address, _FLOAT.as_pointer()), [d])
+    return builder.bitcast(word, _FLOATS.as_pointer())
+
+
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    """Return the larger of each pair; `b` where one is NaN."""
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _is_any(builder: Any, lanes: Any) -> Any:
+    """Tell whether any lane is true."""
+    return builder.icmp_unsigned("!=", builder.bitcast(lanes, _BITS), _BITS(0))
+
+
+def _blocks(builder: Any, n: Any, visit: Any) -> None:
+    """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
+
+    `repeated` is None, or how many dimensions of the last block have been in the one before.
+    """
+    size = n.type(BLOCK)
+    with cgutils.for_range(builder, builder.udiv(n, size)) as loop:
+        visit(builder.mul(loop.index, size), None)
+    rest = builder.urem(n, size)
+    with builder.if_then(builder.icmp_unsigned("!=", rest, n.type(0))):
+        visit(builder.sub(n, size), builder.sub(size, rest))
+
+
+def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any, n: Any) -> Any:
+    """Sum how far `x` lies outside a box of at least BLOCK dimensions."""
+    x, lower, upper = (address_in(builder, array) for array in (x, lower, upper))
+    zeros = ir.Constant(_FLOATS, None)
+    lanes = ir.Constant(_INTS, list(range(BLOCK)))
+    furthest = cgutils.alloca_once_value(builder, zeros)
+    total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, None))
+    result = cgutils.alloca_once_value(builder, _DOUBLE(0.0))
+
+    def gaps_at(d: Any) -> Any:
+        v, low, high = (
+            builder.load(_place(builder, box, d), align=_ALIGNMENT) for box in (x, lower, upper)
+        )
+        return _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
+
+    def find_furthest(d: Any, repeated: Any) -> None:
+        builder.store(_larger(builder, gaps_at(d), builder.load(furthest)), furthest)
+
+    def add(d: Any, repeated: Any) -> None:
+        gaps = _larger(builder, gaps_at(d), zeros)
+        if repeated is not None:
+            first = builder.insert_element(
+                ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0)
+            )
+            first = builder.shuffle_vector(first, first, ir.Constant(_INTS, None))
+            gaps = builder.select(builder.icmp_signed(">=", lanes, first), gaps, zeros)
+        wide = builder.fpext(gaps, _DOUBLES)
+        builder.store(builder.fadd(builder.load(total), wide), total)
+
+    reduce = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES]),
+        "llvm.vector.reduce.fadd.v8f64",
+    )
+    _blocks(builder, n, find_furthest)
+    # Most samples are inside most boxes, and sums in float64 take longer than comparisons.
+    outside = builder.fcmp_ordered(">", builder.load(furthest), zeros)
+    with builder.if_then(_is_any(builder, outside)):
+        _blocks(builder, n, add)
+        lanes_total = [_DOUBLE(0.0), builder.load(total)]
+        builder.store(builder.call(reduce, lanes_total, fastmath=["reassoc"]), result)
+    return builder.load(result)
+
+
+def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """Return sides that hold values, too; a side that is NaN moves to the value."""
+
+    def moves(passes: str, side: Any) -> Any:
+        return builder.or_(
+            builder.fcmp_ordered(passes, v, side), builder.fcmp_unordered("uno", side, side)
+        )
+
+    return builder.select(moves("<", low), v, low), builder.select(moves(">", high), v, high)
+
+
+def hold_points(
+    context: Any,
+    builder: Any,
+    batch: Any,
+    n: Any,
+    word: Any,
+    lower: Any,
+    upper: Any,
+    dims: Any,
+) -> None:
+    """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
+    batch, lower, upper = (address_in(builder, array) for array in (batch, lower, upper))
+    points = builder.inttoptr(batch, _ADDRESS.as_pointer())
+    behind = builder.mul(word, _ADDRESS(4))
+
+    def visit(d: Any, repeated: Any) -> None:
+        places = [_place(builder, box, d) for box in (lower, upper)]
+        before = [builder.load(place, align=_ALIGNMENT) for place in places]
+        sides = [cgutils.alloca_once_value(builder, side) for side in before]
+        with cgutils.for_range(builder, n) as loop:
+            x = builder.add(builder.load(builder.gep(points, [loop.index])), behind)
+            v = builder.load(_place(builder, x, d), align=_ALIGNMENT)
+            moved = _moved(builder, v, *[builder.load(side) for side in sides])
+            for side, value in zip(sides, moved, strict=True):
+                builder.store(value, side)
+        # Most blocks stay as they are, and what is not written need not leave the cache.
+        for side, place, old in zip(sides, places, before, strict=True):
+            value = builder.load(side)
+            with builder.if_then(_is_any(builder, builder.fcmp_unordered("!=", value, old))):
+                builder.store(value, place, align=_ALIGNMENT)
+
+    _blocks(builder, dims, visit)

@@ -1,0 +1,238 @@
+"""Compiled code on disk, which is never older than the sources that it was made from.
+
+Numba's own cache looks at the one file that a kernel is written in, and not at those of its
+constants and helpers. Its index may also name another's code, where two processes write it at
+once. Here each compiled function is a file of its own, in a folder that belongs to the sources of
+the whole package (`folders.find`); what it is made for is in its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+import warnings
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, Protocol, TypeVar
+
+import numba
+from numba.core import compiler, serialize
+from numba.core.dispatcher import Dispatcher
+
+from . import folders
+from .sources import Sources
+
+D = TypeVar("D")
+
+# What numba does not annotate.
+_config: Any = numba.config
+_dumps: Any = serialize.dumps
+_CompileResult: Any = compiler.CompileResult
+
+# Numba's switches count, all but those that differ from run to run and leave code as it is.
+_NOT_OF_CODE = (
+    "CACHE_",
+    "CUDA_",
+    "DEBUG_CACHE",
+    "GDB_",
+    "NUMBA_DEFAULT_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "RUNNING_UNDER_PROFILER",
+    "THREADING_",
+)
+
+_CHECKSUM_BYTES = 16
+
+
+class Links(Protocol):
+    """What tells of the functions to which compiled code refers by name."""
+
+    def find(self, compiled: Any) -> Any:
+        """Return what is to be kept of them; it is pickled."""
+
+    def load(self, found: Any) -> None:
+        """Compile or load them, ahead of the code that refers to them."""
+
+
+class CodeCache:
+    """The compiled code of a package.
+
+    The sources are read when this is made, ahead of the modules that define functions. The folder
+    is looked for when the first function is called.
+
+    Parameters
+    ----------
+    root
+        The package's folder.
+    package
+        The package's name, as it is imported.
+    """
+
+    def __init__(self, root: Path, package: str) -> None:
+        self._root = root
+        self._package = package
+        self._sources = Sources(root)
+        self._looked = False
+        self._folder: Path | None = None
+        self._warned = False
+        # Modules read the package's own switches as they are imported.
+        prefix = package.upper() + "_"
+        own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
+        python = sys.implementation.cache_tag, getattr(sys, "abiflags", ""), sys.flags.optimize
+        self._settings = repr((own, python))
+
+    def enable(self, dispatcher: D, links: Links | None = None) -> D:
+        """Let a function of the package take its compiled code from disk, and keep it there.
+
+        `links` knows of other functions that the code refers to by name, which are loaded first.
+
+        Functions of other packages are left without, since changes of their sources would not be
+        seen, and so are functions that are made by others from more than numbers and text. What is
+        not a dispatcher stays as it is: with `NUMBA_DISABLE_JIT` there are none.
+        """
+        if isinstance(dispatcher, Dispatcher):
+            compiled: Any = dispatcher
+            if f"{compiled.py_func.__module__}.".startswith(f"{self._package}."):
+                compiled._cache = _FunctionCache(self, compiled, links)
+        return dispatcher
+
+    @property
+    def folder(self) -> Path | None:
+        """Where code is kept; None where there is no such place."""
+        if not self._looked:
+            self._looked = True
+            self._folder = folders.find(self._package, self._root, self._sources.digest)
+        return self._folder
+
+    def path(self, function: FunctionType, options: str, types: Any, codegen: Any) -> Path | None:
+        """Return the file of a function for these types and this processor; None for no file."""
+        if self.folder is None or not self._sources.unchanged():
+            return None
+        described = _describe(function)
+        if described is None:
+            return None
+        made_for = str(types), codegen.magic_tuple(), self._settings, _numba_settings()
+        key = hashlib.blake2b(repr((described, options, made_for)).encode(), digest_size=16)
+        return self.folder / f"{self.name(function)}-{key.hexdigest()}.nbc"
+
+    def name(self, function: FunctionType) -> str:
+        """Return how the names of a function's files begin."""
+        name = f"{function.__module__}.{function.__qualname__}"[len(self._package) + 1 :]
+        return "".join(c if c.isalnum() or c in "._" else "" for c in name)[:100]
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Keep code in a file, where that is possible."""
+        try:
+            folders.write(path, content)
+        except OSError as error:
+            # A process with newer sources has removed the folder, or another one reads the file,
+            # which is in the way on Windows.
+            expected = isinstance(error, FileNotFoundError) or os.path.exists(path)
+            if not expected and not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"{self._package}: new compiled code is not kept in {path.parent} "
+                    f"({error.strerror or error}). "
+                    "Set NUMBA_CACHE_DIR to a folder that can be written.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+
+class _FunctionCache:
+    """The compiled code of one function: what a dispatcher asks of numba's own cache."""
+
+    def __init__(self, package: CodeCache, dispatcher: Any, links: Links | None) -> None:
+        self._package = package
+        self._links = links
+        self._function: FunctionType = dispatcher.py_func
+        # Of one function there may be two dispatchers, one of them without fast sums.
+        self._options = repr(
+            sorted(
+                (name, sorted(value) if isinstance(value, set) else value)
+                for name, value in dispatcher.targetoptions.items()
+            )
+        )
+
+    @property
+    def cache_path(self) -> str | None:
+        """Where the code is, for `Dispatcher.stats`."""
+        folder = self._package.folder
+        return None if folder is None else str(folder)
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return what was compiled for these types; None where that is not there or damaged."""
+        target_context.refresh()
+        path = self._package.path(
+            self._function, self._options, signature, target_context.codegen()
+        )
+        if path is None:
+            return None
+        # Whatever is wrong with a file, the function can be compiled anew.
+        try:
+            content = path.read_bytes()
+            pickled = content[_CHECKSUM_BYTES:]
+            if content[:_CHECKSUM_BYTES] != _checksum(pickled):
+                return None
+            of, linked, reduced = pickle.loads(pickled)
+            if of != signature:
+                return None
+            if self._links is not None:
+                self._links.load(linked)
+            return _CompileResult._rebuild(target_context, *reduced)
+        except Exception:
+            return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep what was compiled for these types."""
+        # Addresses of this process are of no use to others.
+        if result.library.has_dynamic_globals or any(not loop.can_cache for loop in result.lifted):
+            return
+        path = self._package.path(self._function, self._options, signature, result.codegen)
+        if path is not None:
+            linked = None if self._links is None else self._links.find(result)
+            pickled = _dumps((signature, linked, result._reduce()))
+            self._package.write(path, _checksum(pickled) + pickled)
+
+    def flush(self) -> None:
+        """Forget what was compiled, for `Dispatcher.recompile`."""
+        if self._package.folder is not None:
+            for path in self._package.folder.glob(f"{self._package.name(self._function)}-*.nbc"):
+                path.unlink(missing_ok=True)
+
+
+def _checksum(content: bytes) -> bytes:
+    """Return what tells a whole file from a damaged one, whose machine code must not run."""
+    return hashlib.blake2b(content, digest_size=_CHECKSUM_BYTES).digest()
+
+
+def _numba_settings() -> list[tuple[str, str]]:
+    """Return numba's settings as they are now: a program may set them."""
+    return [
+        (name, repr(value))
+        for name, value in sorted(vars(_config).items())
+        if name.isupper()
+        and not name.startswith(_NOT_OF_CODE)
+        and isinstance(value, bool | int | float | str | tuple | None)
+    ]
+
+
+def _describe(function: FunctionType) -> list[Any] | None:
+    """Return what tells a function from others of the same sources; None if that is not known."""
+    closure = [cell.cell_contents for cell in function.__closure__ or ()]
+    if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
+        return None
+    return [function.__module__, function.__qualname__, _read(function.__code__), closure]
+
+
+def _read(code: CodeType) -> list[Any]:
+    """Return what a function does, without the addresses that its own representation has."""
+    constants = [_read(c) if isinstance(c, CodeType) else c for c in code.co_consts]
+    return [code.co_firstlineno, code.co_code, code.co_names, constants]
+
+
+_PACKAGE = CodeCache(Path(__file__).parent.parent, __name__.rsplit(".", 2)[0])
+
+enable = _PACKAGE.enable

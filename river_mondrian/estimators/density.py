@@ -1,0 +1,417 @@
+"""Density estimation with Mondrian forests on the whole space."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+from river.utils.dataframe import to_native_series
+
+from ..arguments import (
+    DIRECTION_DRAWS,
+    check_integer,
+    check_lifetime,
+    draw_lifetimes,
+    is_distribution,
+    is_real,
+)
+from ..directions import check_directions, coefficients, sphere_directions
+from ..features.by_feature import draw_seed
+from ..inputs import FeatureIndex, ordered, read_frame, too_large
+from ..partitions.polytopes import MOST_OBLIQUE
+from ..posteriors.density_trees import ESTIMATORS, DensityTrees
+from ..status import DONE
+from .exact_density import LEAST_LIFETIME, check_lifetime_size
+
+# The largest coefficient of a direction, so that samples along it are finite.
+LARGEST_COEFFICIENT = 1e100
+
+
+class DensityForest(base.AnomalyDetector):
+    """Mondrian forest for density estimation and anomaly detection.
+
+    Each tree is a Mondrian process of the whole space: a random partition into cells, the boxes
+    that are left when everything is cut at a rate of its linear dimension up to a lifetime. The
+    density is the mean over trees of the share of the samples in a point's cell by the cell's
+    volume[^1] (Equation 13). It integrates to 1, and, with more and more trees, tends to
+    `exact_density`.
+
+    A cell is revealed when a sample first falls into it, from keys that the seed gives: the
+    partition depends on the seed and the first sample alone. It has no boundary. Predictions
+    change nothing.
+
+    Parameters
+    ----------
+    n_estimators
+        Number of trees.
+    lifetime
+        Rate at which cells are cut, per unit of the features: two samples are in one cell with
+        probability exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. It is a
+        number above 0; a frozen `scipy.stats` distribution, from which each tree draws its own; a
+        function of the number of samples, which must not fall; or None for n^(1 / (d + 2)), d the
+        number of features, with which the estimator is consistent (Corollary 5.2). Trees run on
+        where it grows; they store the samples then.
+    directions
+        None for cuts along the axes; mappings from feature to coefficient, of which each gives a
+        direction in which to cut, at a rate of its norm, and which have to span the space of the
+        features that they name; or a number of random directions of each tree, uniform and scaled
+        so that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
+        the first sample. Oblique cells need at most 3 features, and some milliseconds each.
+    estimator
+        "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
+        kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
+        expectations (2 / lifetime)^d, which does the same without the noise of volumes, and so
+        suits many features, but only cuts along the axes.
+    seed
+        Random seed for reproducibility.
+
+    Notes
+    -----
+    The paper's lifetime of a Mondrian is d times ours, whose formulas are those of Theorem 5.1.
+
+    Scale the features to comparable ranges first: nothing is scaled within.
+
+    The default number of trees is where the seed has ceased to matter much: on River's Shuttle
+    stream, scaled to [0, 1], with lifetime 3 and estimator "kernel", the area under the ROC curve
+    of three seeds is .86 to .97 with 10 trees and .96 to .97 with 100. The default lifetime is for
+    the density of few features; to find anomalies among many, choose these.
+
+    A feature may appear at any time (without `directions`): samples before it count as having its
+    first value. A missing value counts as the feature's mean so far, or 0 before its first value.
+    Features that are not known are ignored in a prediction.
+
+    Memory grows with the cells, by 64 bytes for each node of a tree. A lifetime that grows stores
+    8 d + 4 `n_estimators` bytes per sample besides.
+
+    Examples
+    --------
+
+    >>> import random
+    >>> from river_mondrian import DensityForest
+
+    >>> rng = random.Random(42)
+    >>> forest = DensityForest(n_estimators=100, lifetime=2.0, seed=42)
+    >>> for _ in range(2000):
+    ...     forest.learn_one({"a": rng.gauss(0.0, 1.0), "b": rng.gauss(0.0, 1.0)})
+    >>> round(forest.density_one({"a": 0.0, "b": 0.0}), 1)  # 1 / (2 pi), smoothed
+    0.1
+    >>> forest.score_one({"a": 4.0, "b": 4.0}) > forest.score_one({"a": 1.0, "b": 0.0})
+    True
+
+    As an anomaly detector:
+
+    >>> from river import datasets, preprocessing
+    >>> from sklearn import metrics
+
+    >>> forest = DensityForest(30, lifetime=3.0, estimator="kernel", seed=42)
+    >>> detector = preprocessing.MinMaxScaler() | forest
+    >>> scores, labels = [], []
+    >>> for x, y in datasets.Shuttle().take(5000):
+    ...     scores.append(detector.score_one(x))
+    ...     detector.learn_one(x)
+    ...     labels.append(y)
+    >>> metrics.roc_auc_score(labels, scores) > 0.9
+    True
+
+    References
+    ----------
+    [^1]: O'Reilly, E. and Tran, N. M. (2022). Stochastic Geometry to Generalize the Mondrian
+    Process. SIAM Journal on Mathematics of Data Science 4(2). Sections 3 and 5.
+
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        lifetime: Any = None,
+        directions: Any = None,
+        estimator: str = "forest",
+        seed: int | None = None,
+    ) -> None:
+        check_integer("n_estimators", n_estimators, 1)
+        if is_distribution(lifetime) or not (lifetime is None or callable(lifetime)):
+            check_lifetime(lifetime)
+            if is_real(lifetime):
+                check_lifetime_size(lifetime)
+        check_directions(directions)
+        if estimator not in ESTIMATORS:
+            raise ValueError(f"estimator must be one of {[*ESTIMATORS]}, got {estimator!r}")
+        if estimator == "kernel" and directions is not None:
+            raise ValueError('estimator "kernel" needs cuts along the axes, got directions')
+        self.n_estimators = n_estimators
+        self.lifetime = lifetime
+        self.directions = directions
+        self.estimator = estimator
+        self.seed = seed
+        self._features = FeatureIndex()
+        self._trees: DensityTrees | None = None
+        self._grows = lifetime is None or (callable(lifetime) and not is_distribution(lifetime))
+        if isinstance(directions, Sequence):
+            names = {name for direction in directions for name in direction}
+            self._check_directions(_given(directions, names))
+            self._features.add(ordered(names))
+
+    # Learning.
+
+    @property
+    def features(self) -> list[Any]:
+        """The features known so far, in the order in which the trees keep them."""
+        return list(self._features.names)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        return 0 if self._trees is None else self._trees.n_samples
+
+    def _check_directions(self, matrix: NDArray[np.float64]) -> None:
+        """Refuse cut directions whose cells have no finite volume, or none that we compute."""
+        d = matrix.shape[1]
+        if d > MOST_OBLIQUE:
+            raise ValueError(
+                f"volumes of oblique cells are computed in up to {MOST_OBLIQUE} dimensions; the "
+                f"directions have {d} features"
+            )
+        if np.abs(matrix).max() > LARGEST_COEFFICIENT:
+            raise ValueError(f"coefficients of directions must be at most {LARGEST_COEFFICIENT:g}")
+        rank = np.linalg.matrix_rank(matrix)
+        if rank < d:
+            raise ValueError(
+                f"directions must span the space of their {d} features, got {len(matrix)} of "
+                f"rank {rank}"
+            )
+
+    def _lifetime_at(self, n: int, d: int, last: float) -> float:
+        """Return the lifetime with `n` samples of `d` features, after another lifetime."""
+        if self.lifetime is None:
+            return max(last, math.pow(n, 1.0 / (d + 2)))
+        lifetime = self.lifetime(n)
+        check_lifetime_size(lifetime, f" for {n} samples")
+        if lifetime < last:
+            raise ValueError(
+                f"lifetime must not fall, got {lifetime!r} for {n} samples after {last!r}"
+            )
+        return float(lifetime)
+
+    def _begin(self, names: list[Hashable]) -> DensityTrees:
+        """Return trees that have learned nothing; `names` are the first sample's features."""
+        seed = draw_seed(self.seed)
+        lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
+        if not self._grows:
+            lifetimes = draw_lifetimes(self.lifetime, self.n_estimators, seed)
+            for lifetime in lifetimes.tolist():
+                check_lifetime_size(lifetime)
+        matrix = None
+        if isinstance(self.directions, Sequence):
+            matrix = _given(self.directions, self._features.names)[None]
+        elif self.directions is not None:
+            d = len(names)
+            if d == 0:
+                raise ValueError("random directions need a feature in the first sample, got none")
+            stream = np.random.SeedSequence(seed, spawn_key=(DIRECTION_DRAWS,))
+            generator, n = np.random.default_rng(stream), int(self.directions)
+            drawn = [sphere_directions(n, d, generator) for _ in range(self.n_estimators)]
+            for one in drawn:
+                self._check_directions(one)
+            matrix = np.array(drawn)
+        n_inputs = len(self._features) if matrix is None else matrix.shape[2]
+        return DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self.estimator)
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Learn a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision, the lifetime falls, or random
+            directions have more than 3 features. The forest has not changed then.
+
+        """
+        trees = self._trees
+        if trees is None or not self._features.read_known(x, trees.vector):
+            values = self._features.read(x)
+            names = ordered(values)
+            self._learn_rows(names, np.array([[values[name] for name in names]]))
+            return
+        lifetime = None
+        if self._grows:
+            n = trees.n_samples + 1
+            lifetime = self._lifetime_at(n, len(self._features), trees.lifetime)
+        bad = trees.learn(lifetime)
+        if bad != DONE:
+            raise self._too_large(bad, x)
+
+    def learn_many(self, X: Any) -> None:
+        """Learn the rows of a frame; the result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number.
+        ValueError
+            If a value is infinite or too large, a column is doubled, or as for `learn_one`. The
+            forest has not changed then.
+
+        """
+        _, names, columns = read_frame(X)
+        if len(columns) > 0:
+            self._learn_rows(names, columns)
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        """Learn checked rows, whose features may be new."""
+        index, last, n_samples = self._features, 0.0, 0
+        first: dict[Hashable, int] = {}
+        if self._trees is not None:
+            last, n_samples = self._trees.lifetime, self._trees.n_samples
+        if self.directions is None:
+            first = index.first_rows(names, columns)
+        elif self._trees is None and not isinstance(self.directions, Sequence):
+            first = index.first_rows(names, columns[:1])
+        lifetimes = np.empty(len(columns) if self._grows else 0)
+        for i in range(len(lifetimes)):
+            d = len(index) + sum(row <= i for row in first.values())
+            lifetimes[i] = last = self._lifetime_at(n_samples + i + 1, d, last)
+        if self._trees is None:
+            self._trees = self._begin(list(first))
+            if self.directions is not None:
+                index.add(first)
+                first = {}
+        trees = self._trees
+        starts = sorted({0, *first.values()})
+        for start, stop in zip(starts, [*starts[1:], len(columns)], strict=True):
+            for name in [name for name, row in first.items() if row == start]:
+                trees.add_input(float(columns[start, names.index(name)]))
+                index.add([name])
+            rows = index.arrange(names, columns[start:stop], len(index))
+            trees.learn_many(rows, lifetimes[start:stop] if self._grows else None)
+
+    def _too_large(self, place: int, x: Mapping[Any, Any]) -> ValueError:
+        name = self._features.names[place]
+        return too_large(name, x[name])
+
+    # Prediction.
+
+    def log_density_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the logarithm of the density at a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+
+        Returns
+        -------
+        The logarithm, minus infinity where the density is 0, as it is before any learning. It
+        may be finite where the density itself is too small or large for a float.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        return self._log_density(x, False)
+
+    def _log_density(self, x: Mapping[Any, Any], is_floored: bool) -> float:
+        trees = self._trees
+        if trees is None:
+            self._features.read(x)
+            return -math.inf
+        self._features.read_into(x, trees.vector)
+        bad = trees.log_density(is_floored)
+        if bad != DONE:
+            raise self._too_large(bad, x)
+        return float(trees.result[0])
+
+    def density_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the density at a sample, per unit of volume of the features.
+
+        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
+        """
+        return _exp(self.log_density_one(x))
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return an anomaly score: minus the logarithm of the density.
+
+        Parameters and errors are those of `log_density_one`.
+
+        Returns
+        -------
+        The score, the higher the rarer the sample, in nats. Where the density is 0, as no tree has
+        a sample in its cell, each tree's cell counts that was the last, before it was cut, to hold
+        a sample, as if it held one: the further from all samples, the larger. So a score is always
+        finite. It is 0 before any learning.
+
+        """
+        return 0.0 if self._trees is None else -self._log_density(x, True)
+
+    def _log_densities(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+        frame, names, columns = read_frame(X)
+        out = np.full(len(columns), -math.inf)
+        if self._trees is not None:
+            rows = self._features.arrange(names, columns, len(self._features))
+            self._trees.log_densities(rows, out)
+        return frame, out
+
+    def log_density_many(self, X: Any) -> Any:
+        """Return the logarithm of the density at each row of a frame.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+
+        Returns
+        -------
+        A series of the same kind (and pandas index), with what `log_density_one` says of each row.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number.
+        ValueError
+            If a value is infinite or too large, or a column is doubled.
+
+        """
+        frame, out = self._log_densities(X)
+        return to_native_series(out, name="log_density", like=frame)
+
+    def density_many(self, X: Any) -> Any:
+        """Return the density at each row of a frame.
+
+        Parameters, result and errors are as for `log_density_many`.
+        """
+        frame, out = self._log_densities(X)
+        values = np.array([_exp(value) for value in out.tolist()])
+        return to_native_series(values, name="density", like=frame)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._features.nbytes
+        return size + (0 if self._trees is None else self._trees.nbytes)
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))
+
+
+def _given(directions: Sequence[Mapping[Any, float]], names: Any) -> NDArray[np.float64]:
+    return coefficients(directions, ordered(names))

@@ -1,0 +1,1 @@
+"""Mondrian trees whose leaves are cells with a number, and nothing else."""

@@ -1,0 +1,122 @@
+"""Mondrian trees whose leaves are cells with a number (see `records`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...arena import grown
+from ...partitions.mondrian import extension
+from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.records import Node, Point, Tree
+from ...partitions.mondrian.trees import MondrianTrees, Partitions
+from ...records import Array, Float64s, Int32s
+from . import numbering
+from .records import CellForest, CellNode, CellPoint, CellTree, Owner
+
+SMALLEST_TABLE = 64
+
+
+@dataclass
+class CellView(NodeView):
+    """A node with the number of its cell."""
+
+    cell: int
+
+
+class CellTrees(MondrianTrees[CellForest, CellView]):
+    """Mondrian trees of numbered cells.
+
+    A point is stored where it opens a cell, so that memory grows with the cells.
+
+    Parameters
+    ----------
+    partitions
+        What all kinds of trees are told.
+    lifetimes
+        Lifetimes whose cells are numbered, in ascending order, at which cuts end at the last. None
+        stands for that of each tree.
+
+    """
+
+    _FOREST = CellForest
+    _TREE: ClassVar[type[Tree]] = CellTree
+    _NODE: ClassVar[type[Node]] = CellNode
+    _POINT: ClassVar[type[Point]] = CellPoint
+    _VIEW = CellView
+
+    def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
+        # A row for each tree.
+        self.lifetimes = np.zeros((partitions.n_trees, len(lifetimes or [0.0])))
+        # The partition and the number within it of each column's cell.
+        self.owners = np.zeros((SMALLEST_TABLE, 2), dtype=np.int32)
+        super().__init__(partitions)
+        ends = self.trees.words["lifetime"]
+        self.lifetimes[:] = ends[:, None] if lifetimes is None else lifetimes
+        ends[:] = self.lifetimes[:, -1]
+
+    def _set_up(self) -> None:
+        self.forest.n_lifetimes = self.lifetimes.shape[1]
+
+    def _finish(self) -> None:
+        super()._finish()
+        self.forest.lifetimes = Float64s.of(self.lifetimes)
+        self._reserve_columns()
+
+    def _reserve_columns(self) -> None:
+        """Make room for the columns that a sample may need."""
+        self.owners = grown(self.owners, self.n_columns + self.lifetimes.size)
+        self.forest.owners = Array.over(Owner, self.owners)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state["owners"] = self.owners[: self.n_columns].copy()
+        return state
+
+    @property
+    def n_columns(self) -> int:
+        """Number of cells in all, of all lifetimes."""
+        return self.forest.n_columns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        return super().nbytes + self.owners.nbytes + self.lifetimes.nbytes + 256
+
+    # Learning.
+
+    def learn(self, inputs: Float64s, out: Int32s) -> int:
+        """Extend the trees by a sample; `out` is as for `numbering.learn_one`.
+
+        Returns -1, or the input whose value is too large; then nothing has changed.
+        """
+        point = self.n_points
+        if point >= self.forest.points.capacity:
+            self._make_room()
+        status = numbering.learn_one(self.forest, inputs, point, out)
+        if 0 <= status < numbering.GREW:
+            self._reserve_rows(status, self.trees[status].rows_needed)
+            self._extend(0, len(self.trees), extension.LANES)
+            status = numbering.number_cells(self.forest, point, out)
+        if status <= extension.TOO_LARGE:
+            return extension.TOO_LARGE - status
+        self.n_samples += 1
+        if status == numbering.GREW:
+            self.n_points = point + 1
+            self._reserve_columns()
+        return -1
+
+    # Inspection.
+
+    def _kept(self, t: int, hidden: bool) -> Kept:
+        forest = self.forest
+
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[int]]:
+            if ref < 0:
+                return True, False, (int(forest.links_in(record)[t]),)
+            return bool(record.dim < 0), False, (int(record.cell),)
+
+        return kept

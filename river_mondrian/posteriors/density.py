@@ -1,0 +1,298 @@
+"""Density estimates: counts of samples in cells over the volumes of these.
+
+The numbers of equations are those of O'Reilly and Tran (2022).
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..compiling.kernels import exact_inlined, exact_kernel
+from ..limits import LARGEST
+from ..partitions.unbounded.cells import contains
+from ..partitions.unbounded.growth import add_sample, stored_leaf
+from ..partitions.unbounded.inspection import reveal, reveal_last_occupied
+from ..partitions.unbounded.records import Node, Partition, along_directions, log_volume
+from ..records import Array, Float64, Float64s, Int64, Record, Table, transient
+from ..status import DONE, NO_ROOM
+
+# Estimators: the mean of counts over volumes, mean counts over mean volumes, and the mean of counts
+# over the expectations of volumes.
+FOREST = 0
+LAPLACE = 1
+KERNEL = 2
+
+
+class DensityNode(Node):
+    """A node of a density forest."""
+
+    # Of a leaf's cell; NaN where it is not known.
+    log_volume: Float64
+
+    def begin(self, log_volume: float) -> None:
+        """Keep the volume of a cell."""
+        self.log_volume = log_volume
+
+    def widen(self, log_side: float) -> None:
+        """Keep the volume of a cell that has one dimension more."""
+        self.log_volume = self.log_volume + log_side
+
+
+class CellEstimate(Record):
+    """What a tree contributes to the estimate at a point."""
+
+    # Samples in the point's cell.
+    count: Float64
+    # Of the cell; where the count is 0 it matters to the Laplace estimator only.
+    log_volume: Float64
+
+
+class DensityPartition(Partition):
+    """The trees of a density forest, and what is on the way in them."""
+
+    nodes: Table[DensityNode]
+    # One of `FOREST`, `LAPLACE` and `KERNEL`.
+    estimator: Int64
+    # Samples learned.
+    n_samples: Int64
+    # Where a call of `learn_rows` that was short of room goes on: the row, and one more than the
+    # tree, or 0 where a row has not begun.
+    next_row: Int64 = transient()
+    next_tree: Int64 = transient()
+    # The features' means, and the numbers of values behind them.
+    means: Float64s
+    n_values: Float64s
+    # By tree.
+    estimates: Array[CellEstimate] = transient()
+
+
+@exact_inlined
+def bad_input(forest: DensityPartition, x: Float64s) -> int:
+    """Return the first input that is not finite in single precision, or `DONE`."""
+    for j in range(forest.n_inputs):
+        if math.fabs(x[j]) > LARGEST:
+            return j
+    return DONE
+
+
+@exact_inlined
+def fill_missing(forest: DensityPartition, x: Float64s) -> None:
+    """Replace missing values by the means so far."""
+    for j in range(forest.n_inputs):
+        if math.isnan(x[j]):
+            x[j] = forest.means[j]
+
+
+@exact_inlined
+def learn_means(forest: DensityPartition, x: Float64s) -> None:
+    """Let the means learn the values that are not missing."""
+    for j in range(forest.n_inputs):
+        value = x[j]
+        if not math.isnan(value):
+            count = forest.n_values[j] + 1.0
+            forest.n_values[j] = count
+            forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + value / count
+
+
+@exact_inlined
+def learn_row(forest: DensityPartition, x: Float64s, lifetimes: Float64s, i: int) -> int:
+    """Learn a row: `DONE`, `NO_ROOM` or a bad input."""
+    bad = bad_input(forest, x)
+    if bad != DONE:
+        return bad
+    if forest.stores_samples and forest.samples.n_rows >= forest.samples.capacity:
+        return NO_ROOM
+    if forest.next_tree == 0:
+        learn_means(forest, x)
+        fill_missing(forest, x)
+    if forest.stores_samples:
+        values = forest.samples.row(forest.samples.n_rows).values(forest)
+        for j in range(forest.n_inputs):
+            values[j] = x[j]
+    for t in range(max(forest.next_tree - 1, 0), forest.n_trees):
+        if lifetimes:
+            forest.trees[t].lifetime = lifetimes[i]
+        if not add_sample(forest, t, along_directions(forest, t, x, forest.along)):
+            forest.next_tree = t + 1
+            return NO_ROOM
+    forest.next_tree = 0
+    forest.samples.n_rows = forest.samples.n_rows + forest.stores_samples
+    forest.n_samples = forest.n_samples + 1
+    return DONE
+
+
+@exact_kernel
+def learn_rows(forest: DensityPartition, rows: Float64s, n: int, lifetimes: Float64s) -> int:
+    """Learn rows of `n_inputs` values, whose gaps are filled; NaN is missing.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    rows
+        The rows, side by side.
+    n
+        How many there are.
+    lifetimes
+        The lifetime at each row; none where the trees keep their own.
+
+    Returns
+    -------
+    `DONE`, or `NO_ROOM`, or the first bad input of a row, of which nothing is learned.
+
+    """
+    width = forest.n_inputs
+    for i in range(forest.next_row, n):
+        found = learn_row(forest, rows.part(width * i, width), lifetimes, i)
+        if found != DONE:
+            forest.next_row = i if found == NO_ROOM else 0
+            return found
+    forest.next_row = 0
+    return DONE
+
+
+@exact_inlined
+def inspect_cell(forest: DensityPartition, t: int, z: Float64s, estimate: CellEstimate) -> None:
+    """Write the number of samples in a point's cell of a tree, and the log of its volume.
+
+    Where the volume is NaN, of an oblique cell, that is the cell on the way.
+    """
+    tree = forest.trees[t]
+    estimate.count = 0.0
+    estimate.log_volume = 0.0
+    is_empty = True
+    if contains(tree.cell, z):
+        node = forest.nodes.row(stored_leaf(forest, tree, z))
+        if node.time > tree.lifetime and not math.isnan(node.log_volume):
+            estimate.count = float(node.n_samples)
+            estimate.log_volume = node.log_volume
+            return
+        is_empty = node.time <= tree.lifetime and node.n_samples == 0
+    if is_empty and forest.estimator != LAPLACE:
+        return
+    estimate.count = float(reveal(forest, t, z))
+    estimate.log_volume = log_volume(forest, forest.cell)
+
+
+@exact_inlined
+def log_mean_density(forest: DensityPartition) -> float:
+    """Return the logarithm of the density, by the estimates of all trees.
+
+    With n_m samples in the cell of tree m, of volume V_m, the logarithm of
+
+        sum_m n_m / V_m / (n M) (Equation 13), or (1 / n) sum_m n_m / sum_m V_m
+
+    for the Laplace estimator (the last equation of Section 5 before the proof of Theorem 5.1, whose
+    factors 1 / M cancel). The largest term is taken out of the sums, so that none over- or
+    underflows.
+    """
+    n_trees, is_laplace = forest.n_trees, forest.estimator == LAPLACE
+    estimates = forest.estimates
+    largest, counts = -math.inf, 0.0
+    for t in range(n_trees):
+        count, log_size = estimates[t].count, estimates[t].log_volume
+        counts += count
+        if is_laplace:
+            largest = max(largest, log_size)
+        elif count > 0.0:
+            largest = max(largest, math.log(count) - log_size)
+    if counts == 0.0:
+        return -math.inf
+    total = 0.0
+    for t in range(n_trees):
+        count, log_size = estimates[t].count, estimates[t].log_volume
+        if is_laplace:
+            total += math.exp(log_size - largest)
+        elif count > 0.0:
+            total += count * math.exp(-log_size - largest)
+    n = float(forest.n_samples)
+    if is_laplace:
+        return math.log(counts / n) - largest - math.log(total)
+    return largest + math.log(total / (n * float(n_trees)))  # Equation 13
+
+
+@exact_inlined
+def log_density(forest: DensityPartition, x: Float64s, is_floored: bool) -> float:
+    """Return the logarithm of the density at a sample without missing values."""
+    for t in range(forest.n_trees):
+        estimate = forest.estimates[t]
+        inspect_cell(forest, t, x, estimate)
+        if forest.estimator == KERNEL:
+            # The mean of a side is 2 / lifetime (Equation 16).
+            log_side = math.log(2.0 / forest.trees[t].lifetime)
+            estimate.log_volume = float(forest.n_dims) * log_side
+    found = log_mean_density(forest)
+    if is_floored and found == -math.inf:
+        for t in range(forest.n_trees):
+            reveal_last_occupied(forest, t, x)
+            forest.estimates[t].count = 1.0
+            forest.estimates[t].log_volume = log_volume(forest, forest.cell)
+        found = log_mean_density(forest)
+    return found
+
+
+@exact_kernel
+def log_densities(
+    forest: DensityPartition, rows: Float64s, n: int, is_floored: bool, out: Float64s
+) -> int:
+    """Write the logarithms of the density at rows of `n_inputs` values, whose gaps are filled.
+
+    Parameters
+    ----------
+    forest
+        The forest, whose cuts are along the axes.
+    rows
+        The rows, side by side.
+    n
+        How many there are.
+    is_floored
+        Where the density is 0, let each tree's last cell that holds samples count as if it held
+        one.
+    out
+        Room for the logarithms.
+
+    Returns
+    -------
+    `DONE`, or the first bad input of a row.
+
+    """
+    width = forest.n_inputs
+    for i in range(n):
+        x = rows.part(width * i, width)
+        bad = bad_input(forest, x)
+        if bad != DONE:
+            return bad
+        fill_missing(forest, x)
+        out[i] = log_density(forest, x, is_floored)
+    return DONE
+
+
+# Kernels for oblique cells, whose volumes Python computes.
+
+
+@exact_kernel
+def estimate_by_tree(forest: DensityPartition, t: int, x: Float64s) -> None:
+    """Write a tree's estimate at a sample, whose gaps are filled, as `inspect_cell` does."""
+    fill_missing(forest, x)
+    z = along_directions(forest, t, x, forest.along)
+    inspect_cell(forest, t, z, forest.estimates[t])
+
+
+@exact_kernel
+def reveal_last_cell(forest: DensityPartition, t: int, x: Float64s) -> None:
+    """Let the cell on the way be the last one to a sample that holds samples."""
+    reveal_last_occupied(forest, t, along_directions(forest, t, x, forest.along))
+
+
+@exact_kernel
+def keep_volume(forest: DensityPartition, t: int, x: Float64s, log_size: float) -> None:
+    """Keep the volume of the leaf in which a sample falls, and which is stored."""
+    tree = forest.trees[t]
+    z = along_directions(forest, t, x, forest.along)
+    forest.nodes.row(stored_leaf(forest, tree, z)).log_volume = log_size
+
+
+@exact_kernel
+def combine_estimates(forest: DensityPartition) -> float:
+    """Return the logarithm of the density by the estimates of all trees."""
+    return log_mean_density(forest)

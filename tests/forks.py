@@ -1,0 +1,80 @@
+"""A process that has compiled with numba, and forks for each thing that is to run in a new one.
+
+To start an interpreter, import numba and let it find its functions takes more than a second. It
+reads a request a line (`run`'s arguments, after a number), and its children write answers likewise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import signal
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import numba
+
+from river_mondrian.compiling import folders
+
+
+def run(place, environ, steps):
+    """Take steps, of which those with a kernel's name call it; return what came of it."""
+    os.environ.clear()
+    os.environ.update(environ)
+    numba.config.reload_config()
+    sys.path.insert(0, place)
+    values, hits = [], {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name, *arguments in steps:
+            if name == "import":
+                importlib.import_module(*arguments)
+            elif name == "write":
+                Path(arguments[0]).write_text(arguments[1])
+            elif name == "remove":
+                shutil.rmtree(*arguments)
+            elif name == "set":
+                setattr(numba.config, *arguments)
+            elif name == "fail":
+                fail_to_write(*arguments)
+            elif name == "recompile":
+                getattr(importlib.import_module("fake.kernels"), *arguments).recompile()
+            else:
+                kernel = getattr(importlib.import_module("fake.kernels"), name)
+                values.append(kernel(*arguments))
+                hits[name] = sum(kernel.stats.cache_hits.values())
+    said = [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)]
+    return values, sum(hits.values()), said
+
+
+def fail_to_write(number):
+    def write(path, content):
+        raise OSError(number, os.strerror(number), str(path))
+
+    folders.write = write
+
+
+def answer(number, request):
+    try:
+        found = run(*request)
+    except BaseException:
+        found = traceback.format_exc()
+    # A line is written at once, whoever else writes.
+    os.write(1, f"{json.dumps([number, found])}\n".encode())
+    os._exit(0)
+
+
+def main():
+    numba.njit(lambda x: x * 2 + 1)(3)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        if os.fork() == 0:
+            answer(*json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

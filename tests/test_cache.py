@@ -1,0 +1,663 @@
+"""Compiled code is never older than a source, and a cache that fails costs a warning at most."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import json
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+import numba
+import pytest
+from numba.core.caching import NullCache
+
+import river_mondrian
+from river_mondrian.compiling import cache, folders
+
+PACKAGE = Path(river_mondrian.__file__).parent
+
+# A package in small: a kernel's code depends on four files.
+SOURCES = {
+    "__init__.py": "",
+    "constants.py": "FACTOR = 2\n",
+    "compiled.py": """
+from pathlib import Path
+from river_mondrian.compiling.cache import CodeCache
+
+enable = CodeCache(Path(__file__).parent, "fake").enable
+""",
+    "helpers.py": """
+import numba
+from .constants import FACTOR
+
+@numba.njit
+def scaled(x):
+    return x * FACTOR
+""",
+    "kernels.py": """
+import os
+import numba
+from .compiled import enable
+from .helpers import scaled
+
+ADDED = int(os.environ.get("FAKE_ADDED", "0"))
+
+@enable
+@numba.njit
+def first(x):
+    return scaled(x) + ADDED
+
+@enable
+@numba.njit
+def second(x):
+    return scaled(x) - 1
+""",
+}
+
+
+class Processes:
+    """Processes in which numba is ready, and nothing of the package has been imported."""
+
+    def __init__(self):
+        command = [sys.executable, Path(__file__).with_name("forks.py")]
+        environ = {"PYTHONPATH": str(PACKAGE.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
+        )
+        self.asked = 0
+        self.answers = {}
+
+    def ask(self, *request):
+        self.asked += 1
+        print(json.dumps([self.asked, request]), file=self.server.stdin, flush=True)
+        return self.asked
+
+    def answer(self, number):
+        while number not in self.answers:
+            who, found = json.loads(self.server.stdout.readline())
+            self.answers[who] = found
+        found = self.answers.pop(number)
+        assert not isinstance(found, str), found
+        return tuple(found)
+
+    def close(self):
+        self.server.communicate()
+
+
+@pytest.fixture(scope="module")
+def processes():
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    started = Processes()
+    yield started
+    started.close()
+
+
+class Installation:
+    """A copy of the package, used by processes of their own."""
+
+    def __init__(self, processes, place, cache_home):
+        self.processes, self.place = processes, place
+        self.package = place / "fake"
+        self.cache = cache_home / "fake-compiled"
+        self.environ = {"HOME": str(cache_home), "XDG_CACHE_HOME": str(cache_home)}
+        self.install(SOURCES)
+
+    def install(self, sources):
+        shutil.rmtree(self.package, ignore_errors=True)
+        self.package.mkdir(parents=True)
+        for name, text in sources.items():
+            path = self.package / name
+            path.write_text(text)
+            # As from an archive: neither the time nor, often, the size tells of a change.
+            os.utime(path, (1e9, 1e9))
+
+    def start(self, *steps, **environ):
+        environ = self.environ | environ
+        return self.processes.ask(str(self.place), environ, steps or [("first", 3)])
+
+    def run(self, *steps, **environ):
+        return self.processes.answer(self.start(*steps, **environ))
+
+    def entries(self):
+        return sorted(self.cache.glob("*/*.nbc"))
+
+    def folders(self):
+        return sorted(self.cache.iterdir())
+
+
+@pytest.fixture
+def installed(processes, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    return Installation(processes, tmp_path / "place", home)
+
+
+def changed(**texts):
+    return SOURCES | {f"{name}.py": text for name, text in texts.items()}
+
+
+CHANGES = {
+    "constant": (changed(constants="FACTOR = 3\n"), 9),
+    "helper": (changed(helpers=SOURCES["helpers.py"].replace("x * F", "x + F")), 5),
+    "kernel": (changed(kernels=SOURCES["kernels.py"].replace("+ ADDED", "+ 4")), 10),
+    "another": (changed(another="NEW = 1\n"), 6),
+    "renamed": (
+        changed(helpers=SOURCES["helpers.py"].replace(".constants", ".renamed"))
+        | {"renamed.py": "FACTOR = 3\n"},
+        9,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_in_any_file_is_compiled_anew(installed, change):
+    assert installed.run() == ([6], 0, [])
+    assert installed.run() == ([6], 1, [])
+    old = installed.folders()
+    sources, value = CHANGES[change]
+    installed.install(sources)
+    assert installed.run() == ([value], 0, [])
+    assert installed.run() == ([value], 1, [])
+    assert len(installed.folders()) == 1 and installed.folders() != old
+
+
+def test_going_back_and_forth_between_versions(installed):
+    installed.run()
+    for _ in range(2):
+        installed.install(CHANGES["constant"][0])
+        assert installed.run()[0] == [9]
+        installed.install(SOURCES)
+        assert installed.run()[0] == [6]
+    assert len(installed.entries()) == 1
+
+
+def test_nothing_is_kept_beside_the_sources(installed):
+    assert installed.run() == ([6], 0, [])
+    shutil.rmtree(installed.package / "__pycache__", ignore_errors=True)
+    assert sorted(path.name for path in installed.package.iterdir()) == sorted(SOURCES)
+    assert installed.run() == ([6], 1, [])
+
+
+def python(code, *flags, place=PACKAGE.parent, **environ):
+    """Run code in an interpreter that has just started, and return what it prints.
+
+    It imports from `place`, and not from the working directory.
+    """
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.fspath(place)} | environ
+    done = subprocess.run(
+        [sys.executable, "-P", *flags, "-c", code], env=environ, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+def wheel(folder, version, sources):
+    """Write what `pip install` takes."""
+    path = folder / f"fake-{version}-py3-none-any.whl"
+    info = f"fake-{version}.dist-info"
+    files = {f"fake/{name}": text for name, text in sources.items()} | {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: fake\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(name, text)
+    return path
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="needs pip")
+@pytest.mark.skipif(sys.platform == "win32", reason="an environment looks otherwise there")
+def test_pip_upgrades_and_installs_again(installed, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (installed.place,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    home = Path(importlib.util.find_spec("pip").origin).parent.parent
+
+    def pip(command, *arguments):
+        start = [tmp_path / "venv" / "bin" / "python", "-m", "pip", "--isolated", "--quiet"]
+        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(home)}
+        subprocess.run([*start, command, *arguments], env=environ, check=True)
+
+    options = "--no-index", "--no-deps", "--disable-pip-version-check"
+    old, new = wheel(tmp_path, "1", SOURCES), wheel(tmp_path, "2", CHANGES["constant"][0])
+    pip("install", *options, old)
+    assert installed.run() == ([6], 0, [])
+    pip("install", *options, "-U", new)
+    assert installed.run() == ([9], 0, [])
+    pip("uninstall", "-y", "fake")
+    pip("install", *options, old)
+    assert installed.run() == ([6], 0, [])
+    assert installed.run() == ([6], 1, [])
+
+
+TOO_LARGE = """
+import ctypes
+from river_mondrian.kernels import layout
+from river_mondrian.kernels.scaling import too_large
+
+forest = (ctypes.c_int64 * 64)()
+forest[layout.N_INPUTS] = 1
+value = ctypes.c_double(1e6)
+found = too_large(ctypes.addressof(forest), ctypes.addressof(value))
+print(found, sum(too_large.stats.cache_hits.values()))
+"""
+
+
+def test_a_constant_of_the_package_itself(tmp_path):
+    place = tmp_path / "place"
+    shutil.copytree(PACKAGE, place / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    kept = tmp_path / "kept"
+
+    def call():
+        return python(TOO_LARGE, "-W", "error", place=place, NUMBA_CACHE_DIR=str(kept))[0]
+
+    assert call() == ["-1", "0"]
+    assert call() == ["-1", "1"]
+    memory = place / PACKAGE.name / "kernels" / "memory.py"
+    text = memory.read_text()
+    assert text.count("LARGEST = float(np.finfo(np.float32).max)") == 1
+    memory.write_text(text.replace("LARGEST = float(np.finfo(np.float32).max)", "LARGEST = 1e5"))
+    assert call() == ["0", "0"]
+    assert len(list(kept.glob("*/*"))) == 1
+
+
+def test_two_installations_do_not_disturb_each_other(installed, processes, tmp_path):
+    other = Installation(processes, tmp_path / "other", installed.cache.parent)
+    assert installed.run() == ([6], 0, [])
+    # The same sources have the same code.
+    assert other.run() == ([6], 1, [])
+    other.install(CHANGES["constant"][0])
+    assert other.run() == ([9], 0, [])
+    assert installed.run() == ([6], 1, [])
+    assert other.run() == ([9], 1, [])
+    other.install(CHANGES["helper"][0])
+    assert other.run() == ([5], 0, [])
+    assert installed.run() == ([6], 1, [])
+    assert len(installed.folders()) == 2
+
+
+def test_processes_that_start_at_once(installed, processes):
+    started = [installed.start(("first", 3), ("second", 3), ("first", 2.5)) for _ in range(4)]
+    for process in started:
+        values, _, said = processes.answer(process)
+        assert values == [6, 5, 5.0] and not said
+    assert installed.run(("first", 2.5), ("first", 3), ("second", 3)) == ([5.0, 6, 5], 3, [])
+    # No partial file is left behind.
+    (folder,) = installed.folders()
+    assert {path.suffix for path in folder.iterdir()} == {".nbc", ".used"}
+
+
+def test_code_that_is_removed_as_a_process_runs(installed):
+    installed.run(("first", 3), ("second", 3))
+    removed = ("remove", str(installed.cache))
+    assert installed.run(("first", 3), removed, ("second", 3)) == ([6, 5], 1, [])
+    assert installed.run(("first", 3), ("second", 3)) == ([6, 5], 0, [])
+
+
+def test_versions_that_start_at_once(installed, processes):
+    # As one place has both in turn, they remove each other's code.
+    started = []
+    for sources in [SOURCES, CHANGES["constant"][0]] * 2:
+        installed.install(sources)
+        # It has read its sources before they change again.
+        ready = installed.package / "ready"
+        steps = [("import", "fake.kernels"), ("write", str(ready), ""), ("first", 3), ("second", 3)]
+        started.append(installed.start(*steps))
+        while not ready.exists():
+            time.sleep(0.001)
+    for number, process in enumerate(started):
+        values, _, said = processes.answer(process)
+        assert values == ([9, 8] if number % 2 else [6, 5]) and not said
+    assert installed.run(("first", 3), ("second", 3))[0] == [9, 8]
+
+
+def test_removing_and_loading_at_once(tmp_path):
+    # Neither disturbs the other, and none of them raises.
+    packages = [tmp_path / "base" / f"{number:032x}" for number in range(6)]
+    failed = []
+
+    def use(root):
+        try:
+            for number in range(30):
+                folder = packages[number % len(packages)]
+                folders._mark(folder, root)
+                try:
+                    folders.write(folder / "entry.nbc", b"code" * 1000)
+                    assert (folder / "entry.nbc").read_bytes() == b"code" * 1000
+                except FileNotFoundError:
+                    pass
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=use, args=(tmp_path,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def test_sources_that_change_as_a_process_runs(installed):
+    constants = str(installed.package / "constants.py")
+    # Whatever this process has made of both versions belongs to neither.
+    mixed = installed.run(
+        ("import", "fake.compiled"),
+        ("write", constants, "FACTOR = 3\n"),
+        ("first", 3),
+        ("write", constants, SOURCES["constants.py"]),
+        ("second", 3),
+    )
+    assert mixed == ([9, 8], 0, [])
+    assert not installed.entries()
+    assert installed.run(("first", 3), ("second", 3)) == ([6, 5], 0, [])
+    # It takes nothing from disk, either.
+    mixed = installed.run(
+        ("import", "fake.compiled"), ("write", constants, "FACTOR = 3\n"), ("first", 3)
+    )
+    assert mixed == ([9], 0, [])
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", ".cache"])
+@pytest.mark.parametrize("kind", ["blocked", "missing"])
+def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, variable, kind):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    home = tmp_path / "home"
+    environ = {"HOME": str(home), "XDG_CACHE_HOME": "", "NUMBA_CACHE_DIR": ""}
+    # Nobody can write below a file, not even the superuser.
+    bad = blocked / "below" if kind == "blocked" else tmp_path / "not there"
+    if variable == ".cache":
+        if kind == "blocked":
+            (home / ".cache").write_text("")
+    else:
+        environ[variable] = str(bad)
+    values, _, said = installed.run(("first", 3), ("second", 3), **environ)
+    assert values == [6, 5]
+    if kind == "missing" and variable != "HOME":
+        # It can be made.
+        assert not said
+        return
+    assert len(said) == 1 and "Set NUMBA_CACHE_DIR to a folder that can be written" in said[0]
+    assert (variable if variable != "HOME" else "~/.cache") in said[0]
+    assert not bad.exists()
+    falls_back = variable in {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}
+    assert ("is kept in" in said[0]) == falls_back
+    assert installed.run(**environ)[1] == falls_back
+
+
+def test_the_package_can_be_imported_where_nothing_can_be_written(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    nowhere = dict.fromkeys(["HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"], str(blocked / "below"))
+    python("import river_mondrian.classifier", "-W", "error", **nowhere)
+    found, said = python(TOO_LARGE, **nowhere)
+    assert found == ["-1", "0"]
+    assert said.count("RuntimeWarning") == 1
+    assert all(name in said for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache"))
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_code_is_read_where_it_cannot_be_written(installed, number):
+    assert installed.run() == ([6], 0, [])
+    assert installed.run(("fail", number), ("first", 3)) == ([6], 1, [])
+    values, hits, said = installed.run(
+        ("fail", number), ("second", 3), ("first", 3), ("second", 2.5)
+    )
+    assert (values, hits) == ([5, 6, 4.0], 1)
+    assert len(said) == 1 and os.strerror(number) in said[0]
+
+
+def damage(path, how):
+    content = path.read_bytes()
+    middle = len(content) // 2
+    path.unlink()
+    if how == "truncated":
+        path.write_bytes(content[:middle])
+    elif how == "garbage":
+        path.write_bytes(os.urandom(1000))
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "flipped":
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    elif how == "of another":
+        pickled = b"cnowhere\nnothing\n."
+        path.write_bytes(cache._checksum(pickled) + pickled)
+    elif how == "folder":
+        path.mkdir()
+    elif how == "unreadable":
+        path.write_bytes(content)
+        path.chmod(0)
+
+
+@pytest.mark.parametrize(
+    "how", ["truncated", "garbage", "empty", "flipped", "of another", "folder", "unreadable", ""]
+)
+def test_a_damaged_entry_is_compiled_anew(installed, how):
+    assert installed.run() == ([6], 0, [])
+    (entry,) = installed.entries()
+    damage(entry, how)
+    # The superuser reads what nobody may read.
+    is_read = how == "unreadable" and os.access(entry, os.R_OK)
+    assert installed.run() == ([6], int(is_read), [])
+    if how != "folder":
+        assert installed.run() == ([6], 1, [])
+
+
+def test_what_else_code_depends_on(installed):
+    assert installed.run() == ([6], 0, [])
+    # A switch of the package, read as it is imported.
+    assert installed.run(FAKE_ADDED="5") == ([11], 0, [])
+    # Numba's own, in the environment or set by a program.
+    assert installed.run(NUMBA_BOUNDSCHECK="1") == ([6], 0, [])
+    assert installed.run(("set", "BOUNDSCHECK", 1), ("first", 3)) == ([6], 1, [])
+    assert installed.run(("set", "LOOP_VECTORIZE", 0), ("first", 3)) == ([6], 0, [])
+    # Those do not take each other's place, and others change nothing.
+    assert installed.run(FAKE_ADDED="5") == ([11], 1, [])
+    assert installed.run(NUMBA_NUM_THREADS="1") == ([6], 1, [])
+
+
+def test_python_that_optimizes(installed):
+    helpers = SOURCES["helpers.py"].replace("* FACTOR", "* FACTOR + (1 if __debug__ else 0)")
+    installed.install(changed(helpers=helpers))
+    assert installed.run() == ([7], 0, [])
+    code = "from fake.kernels import first; print(first(3))"
+    place = f"{installed.place}{os.pathsep}{PACKAGE.parent}"
+    assert python(code, "-O", place=place, **installed.environ) == (["6"], "")
+    assert installed.run() == ([7], 1, [])
+
+
+TWO_OF_ONE = """
+import numba
+from .compiled import enable
+
+def plus(x):
+    return x + 1 + 1e-20 - x
+
+first = enable(numba.njit(plus))
+second = enable(numba.njit(fastmath={"reassoc", "nsz"})(plus))
+
+def made(n):
+    @enable
+    @numba.njit
+    def f(x):
+        return x + n
+    return f
+
+third, fourth = made(3), made(4)
+fifth, sixth = [enable(numba.njit(f)) for f in (lambda x: x + 5, lambda x: x + 6)]
+
+helper = numba.njit(lambda x: x + 7)
+
+def of_a_helper(helper):
+    @enable
+    @numba.njit
+    def f(x):
+        return helper(x)
+    return f
+
+seventh = of_a_helper(helper)
+"""
+
+
+def test_functions_that_look_alike(installed):
+    installed.install(changed(kernels=TWO_OF_ONE))
+    steps = [(name, 1.0) for name in ("first", "second", "third", "fourth", "fifth", "sixth")]
+    values, hits, said = installed.run(*steps)
+    assert values[2:] == [4.0, 5.0, 6.0, 7.0] and not hits and not said
+    assert len(installed.entries()) == 6
+    assert installed.run(*steps[::-1]) == (values[::-1], 6, [])
+    # What a helper is, is not known: it may be another one in the next process.
+    for _ in range(2):
+        assert installed.run(("seventh", 1.0)) == ([8.0], 0, [])
+    assert len(installed.entries()) == 6
+
+
+def test_a_zip_file(installed, tmp_path):
+    archive = tmp_path / "package.zip"
+
+    def pack(sources):
+        with zipfile.ZipFile(archive, "w") as file:
+            for name, text in sources.items():
+                # With one time for all.
+                file.writestr(zipfile.ZipInfo(f"fake/{name}"), text)
+        installed.place = archive
+
+    pack(SOURCES)
+    assert installed.run() == ([6], 0, [])
+    assert installed.run() == ([6], 1, [])
+    pack(CHANGES["constant"][0])
+    assert installed.run() == ([9], 0, [])
+    assert len(installed.folders()) == 1
+
+
+def test_bytecode_without_sources(installed):
+    def compile_all():
+        for path in installed.package.glob("*.py"):
+            py_compile.compile(str(path), f"{path}c")
+            path.unlink()
+
+    compile_all()
+    assert installed.run() == ([6], 0, [])
+    assert installed.run() == ([6], 1, [])
+    installed.install(CHANGES["constant"][0])
+    compile_all()
+    assert installed.run() == ([9], 0, [])
+
+
+def test_sources_that_are_not_there(tmp_path):
+    package = cache.CodeCache(tmp_path / "nowhere", "fake")
+    with pytest.warns(RuntimeWarning, match="sources are not found"):
+        assert package.folder is None
+    assert package.folder is None
+
+
+FORKED = """
+import os
+from fake.kernels import first, second
+
+print(first(3), flush=True)
+child = os.fork()
+print(second(3), first(2.5), flush=True)
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_forks(installed):
+    place = f"{installed.place}{os.pathsep}{PACKAGE.parent}"
+    assert python(FORKED, place=place, **installed.environ) == (["6", "5", "5.0", "5", "5.0"], "")
+    assert installed.run(("second", 3), ("first", 2.5)) == ([5, 5.0], 2, [])
+
+
+def test_functions_of_others_are_left_alone():
+    @numba.njit
+    def ours(x):
+        return x
+
+    assert isinstance(cache.enable(ours)._cache, NullCache)
+    assert cache.enable(len) is len
+
+
+def test_recompiling_forgets(installed):
+    assert installed.run(("first", 3), ("second", 3)) == ([6, 5], 0, [])
+    assert installed.run(("first", 3), ("second", 3), ("recompile", "first"))[1] == 2
+    assert len(installed.entries()) == 2
+    (entry,) = installed.folders()[0].glob("kernels.first-*")
+    damage(entry, "empty")
+    # The types that it forgets are those that the process has called it with.
+    assert installed.run(("first", 2.5), ("recompile", "first"), ("first", 2.5))[0] == [5.0, 5.0]
+    assert not entry.exists()
+
+
+def kept_folder(base, number, days, marker="other.used"):
+    folder = base / f"{number:032x}"
+    folder.mkdir(parents=True)
+    (folder / "code.nbc").write_bytes(b"")
+    at = time.time() - days * 86400
+    if marker:
+        (folder / marker).write_text("")
+        os.utime(folder / marker, (at, at))
+    os.utime(folder, (at, at))
+    return folder
+
+
+def test_what_is_not_used_is_removed(tmp_path):
+    base = tmp_path / "package-compiled"
+    used = [kept_folder(base, number, number) for number in range(5)]
+    unused = kept_folder(base, 90, folders.UNUSED_DAYS + 1)
+    # One that a process is about to mark, one whose process was stopped, and a removal that was.
+    begun, stopped = kept_folder(base, 91, 0, ""), kept_folder(base, 92, 1, "")
+    removed = base / f"{93:032x}.{1:032x}"
+    removed.mkdir()
+    foreign = base / "somebody's"
+    foreign.mkdir()
+    new = base / f"{99:032x}"
+    folders._mark(new, tmp_path)
+    assert sorted(base.iterdir()) == sorted([*used, begun, foreign, new])
+    assert not any(path.exists() for path in (unused, stopped, removed))
+
+
+def test_the_number_of_folders_is_bounded(tmp_path):
+    base = tmp_path / "package-compiled"
+    made = [kept_folder(base, number, number) for number in range(folders.MOST_OTHERS + 5)]
+    new = base / f"{99:032x}"
+    folders._mark(new, tmp_path)
+    assert sorted(base.iterdir()) == sorted([*made[: folders.MOST_OTHERS], new])
+
+
+def test_using_code_keeps_it(tmp_path):
+    base = tmp_path / "package-compiled"
+    folder = base / f"{1:032x}"
+    folders._mark(folder, tmp_path)
+    (marker,) = folder.iterdir()
+    assert marker.read_text().split("\n")[0] == os.path.realpath(tmp_path)
+    os.utime(marker, (1e9, 1e9))
+    folders._mark(folder, tmp_path)
+    folders._mark(base / f"{2:032x}", tmp_path / "another")
+    assert folder.exists()
+
+
+def test_the_folder_of_each_system(monkeypatch, tmp_path):
+    monkeypatch.setattr(folders._config, "CACHE_DIR", "")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    found = {}
+    for platform in ("linux", "darwin", "win32"):
+        monkeypatch.setattr(sys, "platform", platform)
+        found[platform] = [os.path.relpath(base, tmp_path) for _, base in folders._bases()]
+    assert found == {"linux": [".cache"], "darwin": ["Library/Caches"], "win32": ["local"]}
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert folders._bases() == [("~/.cache", None)]
