@@ -14,20 +14,20 @@ from ...partitions.mondrian.scaling import store_values
 from ...records import Array
 from ..labels.hnsp import most_probable
 from .paths import path_of_grown, path_to
-from .prediction import find
+from .prediction import ensure_predicted
 from .records import (
     IDLE,
     LONG,
     RECENT,
-    REPLAYS,
-    SPLITS,
+    REPLAYING,
+    SPLITTING,
     AdaptiveForest,
     AdaptiveTree,
     PathEntry,
 )
 from .splitting import enqueue, new_statistics, split_all
 from .status import NEEDS_POINT_ROOM, RIGHT_CLASS, TOO_LARGE, WRONG_CLASS
-from .weighting import weigh
+from .weighting import update_weights
 
 # Rows of either kind that a call may need in a tree.
 ROOM = 64
@@ -36,14 +36,11 @@ ROOM = 64
 SPLIT_BUDGET = 400
 
 
-# Statistics of the nodes on the path of a point that is in the tree.
-
-
 @separate
 def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog: int) -> None:
     """Give a row that is new on the path of point `p` the statistics of the samples before.
 
-    The latest `backlog` samples before `p` have not been seen.
+    The latest `backlog` samples before `p` have not been shown to the tree.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -64,12 +61,12 @@ def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog:
             statistics = new_statistics(forest, tree, node)
             if node.dim >= 0:
                 statistics.add_side(label, side)
-            statistics.remember(label, True, n_classes)
+            statistics.add_sample(label, True, n_classes)
         return
     below = tree.nodes.row(other).statistics(tree)
     if below:
         statistics = new_statistics(forest, tree, node)
-        statistics.take_over(below, side, forest.statistics_words, n_classes)
+        statistics.copy_from(below, side, forest.statistics_words, n_classes)
 
 
 @separate
@@ -89,13 +86,13 @@ def catch_up(forest: AdaptiveForest, t: int, p: int, backlog: int) -> None:
 
 
 @separate
-def see(
+def update_path(
     forest: AdaptiveForest, t: int, p: int, path: Array[PathEntry], n: int, grown: bool
 ) -> None:
-    """Let the rows on the path of a point that is in the tree see it.
+    """Add a point that is in the tree to the statistics on its path.
 
-    `grown` tells that the tree has just been extended by it, so that rows may be new; else the
-    points before are seen in order, and rows are new when the first comes.
+    `grown` tells that the tree has just been extended by it, so that rows may be new; else points
+    come in order, and a row's statistics are new when its first point comes.
     """
     tree = forest.trees[t]
     label = forest.label_of(p)
@@ -113,7 +110,7 @@ def see(
             statistics = node.statistics(tree)
         if i + 1 < n:
             statistics.add_side(label, LEFT if node.left == path[i + 1].ref else RIGHT)
-        statistics.remember(label, i > 0 or forest.root_forgets == 1, forest.n_classes)
+        statistics.add_sample(label, i > 0 or forest.root_forgets == 1, forest.n_classes)
         if node.dim < 0:
             enqueue(tree, ref)
 
@@ -150,7 +147,7 @@ def _needs_room(forest: AdaptiveForest) -> int:
 def _takes(tree: AdaptiveTree) -> bool:
     """Tell whether a tree is extended; one that gathers its points gets this one in its turn."""
     role = tree.role
-    return role in (LONG, RECENT, SPLITS, REPLAYS)
+    return role in (LONG, RECENT, SPLITTING, REPLAYING)
 
 
 @inlined
@@ -168,12 +165,12 @@ def _store(forest: AdaptiveForest, label: int, p: int) -> None:
         tree.walk_ref = START
         tree.rows_before = tree.nodes.n_rows
         if tree.path_length > 0:
-            weigh(forest, forest.path_of(t), tree.path_length, label, NONE)
+            update_weights(forest, forest.path_of(t), tree.path_length, label, NONE)
 
 
 @inlined
-def _see_all(forest: AdaptiveForest, p: int, backlog: int) -> None:
-    """Let the trees see a point by which they have been extended.
+def _update_all(forest: AdaptiveForest, p: int, backlog: int) -> None:
+    """Update the statistics of the trees that have been extended by a point.
 
     `backlog` tells how many samples are yet to be shown to a tree that is being shown them.
     """
@@ -184,8 +181,8 @@ def _see_all(forest: AdaptiveForest, p: int, backlog: int) -> None:
             # Without a new row the path is that of the prediction.
             if n == 0 or tree.nodes.n_rows != tree.rows_before:
                 n = path_of_grown(forest, tree, forest.values_of(tree, p), path, n)
-            see(forest, t, p, path, n, True)
-        elif tree.role == REPLAYS:
+            update_path(forest, t, p, path, n, True)
+        elif tree.role == REPLAYING:
             catch_up(forest, t, p, backlog)
 
 
@@ -206,7 +203,7 @@ def learn(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int
         needy = _needs_room(forest)
         if needy != NONE:
             return needy
-    bad = find(forest)
+    bad = ensure_predicted(forest)
     if bad >= 0:
         return TOO_LARGE - bad
     status = RIGHT_CLASS if _score(forest, label, is_new) else WRONG_CLASS
@@ -214,7 +211,7 @@ def learn(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int
     if stores:
         _store(forest, label, p)
         extend_trees(forest, 0, forest.n_trees, LANES)
-        _see_all(forest, p, n - forest.cursor)
+        _update_all(forest, p, n - forest.cursor)
         split_all(forest, SPLIT_BUDGET, p)
         forest.n_samples = n + 1
         forest.n_points = max(forest.n_points, p + 1)

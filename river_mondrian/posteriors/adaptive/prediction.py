@@ -17,6 +17,7 @@ from ...partitions.mondrian.extension import TOO_LARGE
 from ...partitions.mondrian.scaling import scale
 from ...records import Array, Float32s, room_of_array
 from ..labels.hnsp import most_probable
+from .factors import Factors, add_statistics
 from .paths import walk_all
 from .records import RECENT, AdaptiveForest, AdaptiveTree, PathEntry, Step
 from .statistics import (
@@ -27,9 +28,7 @@ from .statistics import (
     N_POSTERIORS,
     NOISY,
     PRIORS,
-    Factors,
     Statistics,
-    add_statistics,
 )
 
 _room_of_factors = room_of_array(Factors, 1)
@@ -83,7 +82,7 @@ def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: 
 
 
 @inlined
-def _follow(
+def _walk_down(
     forest: AdaptiveForest,
     tree: AdaptiveTree,
     x: Float32s,
@@ -170,7 +169,7 @@ def predict_tree(
     """
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
     room = _room_of_factors()
-    weight = _follow(forest, tree, x, path, n, out)
+    weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
         step = steps[i]
         eta, discount = step.eta, step.discount
@@ -258,7 +257,7 @@ def _is_predicted(forest: AdaptiveForest) -> bool:
 
 
 @inlined
-def find(forest: AdaptiveForest) -> int:
+def ensure_predicted(forest: AdaptiveForest) -> int:
     """Predict a sample where that has not been done; returns as `predict_anew` does."""
     if _is_predicted(forest):
         return -1
@@ -271,7 +270,7 @@ def predict(forest: AdaptiveForest) -> int:
 
     Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
     """
-    bad = find(forest)
+    bad = ensure_predicted(forest)
     if bad >= 0:
         return TOO_LARGE - bad
     return most_probable(forest.experts.mixed, forest.n_classes)

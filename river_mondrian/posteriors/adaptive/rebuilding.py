@@ -9,12 +9,12 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, kernel
 from ...partitions.mondrian.leaves import new_leaf, put_point
 from ...partitions.mondrian.records import NONE
-from .learning import see
+from .learning import update_path
 from .paths import path_to
-from .records import GATHERS, REPLAYS, SPLITS, AdaptiveForest, AdaptiveTree
-from .splitting import split_queued, wait
+from .records import GATHERING, REPLAYING, SPLITTING, AdaptiveForest, AdaptiveTree
+from .splitting import enqueue_mixed, split_queued
 from .status import BUDGET_SPENT, BUILT, NEEDS_PATH_ROOM, NEEDS_ROOM
-from .weighting import weigh
+from .weighting import update_weights
 
 # To show a point to a tree costs as much as to split so many.
 REPLAY_COST = 12
@@ -29,7 +29,7 @@ def begin(forest: AdaptiveForest, t: int) -> None:
     tree.n_splits = 0
     tree.queue = NONE
     tree.root = new_leaf(forest, tree)
-    tree.role = GATHERS
+    tree.role = GATHERING
     n_dims = forest.n_dims
     gains = forest.gains.part(n_dims * t, n_dims)
     for d in range(n_dims):
@@ -46,7 +46,7 @@ def _gather(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
 
 @inlined
 def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop: int) -> int:
-    """Let a tree see the samples `start` to `stop` in order; returns where it stopped.
+    """Show a tree the samples `start` to `stop` in order; returns where it stopped.
 
     It stops where a tree has no room for the statistics of a path.
     """
@@ -56,8 +56,8 @@ def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
         n = path_to(forest, tree, forest.values_of(tree, p), path)
         if tree.side_rows.n_rows + n > tree.side_rows.capacity:
             return i
-        weigh(forest, path, n, forest.label_of(p), p)
-        see(forest, t, p, path, n, False)
+        update_weights(forest, path, n, forest.label_of(p), p)
+        update_path(forest, t, p, path, n, False)
     return stop
 
 
@@ -71,19 +71,19 @@ def go_on(forest: AdaptiveForest, t: int, n: int) -> int:
     tree = forest.trees[t]
     while forest.budget > 0:
         budget, cursor = forest.budget, forest.cursor
-        if tree.role == GATHERS:
+        if tree.role == GATHERING:
             stop = min(n, cursor + budget)
             _gather(forest, tree, t, cursor, stop)
             forest.budget = budget - (stop - cursor)
             forest.cursor = stop
             if stop == n:
-                wait(forest, t, tree.root)
-                tree.role = SPLITS
-        elif tree.role == SPLITS:
+                enqueue_mixed(forest, t, tree.root)
+                tree.role = SPLITTING
+        elif tree.role == SPLITTING:
             budget = split_queued(forest, t, budget, NONE)
             forest.budget = budget
             if tree.queue == NONE:
-                tree.role = REPLAYS
+                tree.role = REPLAYING
                 forest.cursor = forest.built_from
             elif budget > 0:
                 return NEEDS_ROOM

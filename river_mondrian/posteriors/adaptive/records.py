@@ -32,9 +32,9 @@ from .statistics import Statistics
 IDLE = 0
 LONG = 1
 RECENT = 2
-GATHERS = 3
-SPLITS = 4
-REPLAYS = 5
+GATHERING = 3
+SPLITTING = 4
+REPLAYING = 5
 
 # `next_waiting` of the last leaf in a tree's queue.
 LAST = -2

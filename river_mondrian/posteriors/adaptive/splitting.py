@@ -1,4 +1,4 @@
-"""Splitting the leaves of adaptive trees: which of them wait, and what their children have seen."""
+"""Splitting the leaves of adaptive trees: a queue of leaves, and statistics of their children."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def new_statistics(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNod
     tree.side_rows.n_rows = number + 1
     node.statistics_row = number + 1
     found = tree.side_rows.row(number)
-    found.begin(forest.statistics_words)
+    found.clear(forest.statistics_words)
     return found
 
 
@@ -43,7 +43,7 @@ def sort_descending(numbers: Int64s, n: int) -> None:
 
 
 @separate
-def see_block(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
+def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
     """Make the statistics of a leaf's row from its points; `last` is the latest point of all."""
     tree = forest.trees[t]
     node = tree.nodes.row(j)
@@ -57,7 +57,7 @@ def see_block(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
     statistics = new_statistics(forest, tree, node)
     for i in range(n):
         label = forest.label_of((last - ages[i]) % window)
-        statistics.remember(label, True, forest.n_classes)
+        statistics.add_sample(label, True, forest.n_classes)
     release(ages)
 
 
@@ -94,7 +94,7 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 
 
 @separate
-def wait(forest: AdaptiveForest, t: int, ref: int) -> None:
+def enqueue_mixed(forest: AdaptiveForest, t: int, ref: int) -> None:
     """Let a leaf whose points are of several classes wait for its split."""
     if ref < 0:
         return
@@ -167,9 +167,9 @@ def split_queued(forest: AdaptiveForest, t: int, budget: int, last: int) -> int:
         for side in range(2):
             child = node.child(side)
             if last == NONE:
-                wait(forest, t, child)
+                enqueue_mixed(forest, t, child)
             elif child >= 0:
-                see_block(forest, t, child, last)
+                make_statistics(forest, t, child, last)
                 enqueue(tree, child)
         if last != NONE:
             _note_sides(forest, tree, node)

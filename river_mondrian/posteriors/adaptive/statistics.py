@@ -9,16 +9,11 @@ read class by class where it learns, and block by block where it predicts.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.records import LEFT
-from ...records import Float32s, Float64, Int32, Int32s, Record, inline
-from ...records.compiled import address_in, lowered
+from ...records import Float32s, Int32, Int32s, Record, inline
 
 N_MEMORIES = 3
 # Of the memories that forget: how their units grow at a visit.
@@ -79,8 +74,8 @@ class Statistics(Record):
         """Return how many samples of a class have been seen."""
         return self.block_of(label).counted[label % BLOCK] >> SIDE_BITS
 
-    def begin(self, n_words: int) -> None:
-        """Let a row of so many words have seen nothing."""
+    def clear(self, n_words: int) -> None:
+        """Make the statistics of no sample, in a row of so many words."""
         words = Int32s(self, 0, n_words)
         for w in range(n_words):
             words[w] = 0
@@ -91,7 +86,7 @@ class Statistics(Record):
         for m in range(N_FORGETTING):
             self.units[m] = 1.0
 
-    def scale_back(self, m: int, unit: float, n_classes: int) -> None:
+    def rescale(self, m: int, unit: float, n_classes: int) -> None:
         """Let the unit of a memory that forgets be 1 again."""
         for k in range(n_classes):
             weights = self.block_of(k).weights
@@ -99,7 +94,7 @@ class Statistics(Record):
             weights[i] = weights[i] / unit
         self.totals[m] = self.totals[m] / unit
 
-    def remember(self, label: int, forgets: bool, n_classes: int) -> None:
+    def add_sample(self, label: int, forgets: bool, n_classes: int) -> None:
         """Add a sample's class to the memories."""
         block = self.block_of(label)
         place = label % BLOCK
@@ -113,7 +108,7 @@ class Statistics(Record):
             if forgets:
                 unit *= GROWTHS[m]
             if unit > LARGEST_UNIT:
-                self.scale_back(m, unit, n_classes)
+                self.rescale(m, unit, n_classes)
                 unit = 1.0
             self.units[m] = unit
             i = m * BLOCK + place
@@ -130,10 +125,10 @@ class Statistics(Record):
             block.counted[place] = counted | bit
             self.sum_of_c = self.sum_of_c + 1
 
-    def take_over(self, below: Statistics, side: int, n_words: int, n_classes: int) -> None:
-        """Let a node that is inserted above another, on this side, have seen what that has.
+    def copy_from(self, below: Statistics, side: int, n_words: int, n_classes: int) -> None:
+        """Copy the statistics of a node above which the own one is put, and which is on a side.
 
-        Its probabilities to stop are fresh.
+        The probabilities to stop stay those of a new node.
         """
         words, known = Int32s(self, 0, n_words), Int32s(below, 0, n_words)
         for w in range(STOP_WORDS, n_words):
@@ -171,136 +166,3 @@ def counts_in(rows: NDArray[np.int32], n_classes: int) -> NDArray[np.int32]:
     blocks = rows[..., HEAD_WORDS:].reshape(*rows.shape[:-1], -1, BLOCK_WORDS)
     counts: NDArray[np.int32] = blocks[..., :BLOCK] >> SIDE_BITS
     return counts.reshape(*rows.shape[:-1], -1)[..., :n_classes]
-
-
-class Factors(Record):
-    """What a node adds to a tree's posteriors: factors of its numbers, and constants.
-
-    The HNSP gets factors of each class's samples, of its c and of whether it has been seen at all;
-    the weightings get factors of its samples, in the third by memory, and a constant for all.
-    """
-
-    hnsp_samples: Float64
-    hnsp_c: Float64
-    hnsp_presence: Float64
-    noisy_samples: Float64
-    noisy_constant: Float64
-    deep_samples: Float64
-    deep_constant: Float64
-    mixed_all: Float64
-    mixed_late: Float64
-    mixed_latest: Float64
-    mixed_constant: Float64
-
-
-_FLOAT, _DOUBLE, _WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
-_FLOATS, _WORDS = ir.VectorType(_FLOAT, BLOCK), ir.VectorType(_WORD, BLOCK)
-_ADDRESS = ir.IntType(64)
-_ALIGNMENT = 4
-_CONTRACT = ("contract",)
-
-
-def _each(builder: Any, factors: Any, name: str) -> Any:
-    """Return a block of which each is a field of the factors, rounded to float32."""
-    address = builder.add(factors, _ADDRESS(Factors.FIELDS[name].offset))
-    number = builder.load(builder.inttoptr(address, _DOUBLE.as_pointer()), align=_ALIGNMENT)
-    block = builder.insert_element(
-        ir.Constant(_FLOATS, None), builder.fptrunc(number, _FLOAT), _WORD(0)
-    )
-    return builder.shuffle_vector(block, block, ir.Constant(_WORDS, None))
-
-
-def _load(builder: Any, address: Any, word: int, block: Any) -> Any:
-    """Load a block so many words behind an address."""
-    place = builder.add(address, _ADDRESS(4 * word))
-    return builder.load(builder.inttoptr(place, block.as_pointer()), align=_ALIGNMENT)
-
-
-def _sum(builder: Any, *parts: Any) -> Any:
-    """Sum products, which are pairs, and plain numbers."""
-    total = None
-    for part in parts:
-        if isinstance(part, tuple):
-            part = builder.fmul(*part, flags=_CONTRACT)
-        total = part if total is None else builder.fadd(total, part, flags=_CONTRACT)
-    return total
-
-
-def _add_by_blocks(
-    context: Any, builder: Any, row: Any, n_classes: Any, factors: Any, out: Any, width: Any
-) -> None:
-    """Add a node's part to the posteriors in blocks as wide as vectors.
-
-    LLVM's own would first ask which of the addresses overlap, for longer than the sums take.
-    """
-    out = address_in(builder, out)
-    each = {name: _each(builder, factors, name) for name in Factors.FIELDS}
-    blocks = builder.add(row, _ADDRESS(4 * HEAD_WORDS))
-    bits = [ir.Constant(_WORDS, [bit] * BLOCK) for bit in range(4)]
-    zeros = ir.Constant(_FLOATS, None)
-    weights_word = ClassBlock.FIELDS["weights"].offset // 4
-
-    def add_to(posterior: int, first: Any, part: Any) -> None:
-        start = builder.add(out, builder.mul(width, _ADDRESS(4 * posterior)))
-        words = builder.inttoptr(start, _FLOAT.as_pointer())
-        place = builder.bitcast(builder.gep(words, [first]), _FLOATS.as_pointer())
-        before = builder.load(place, align=_ALIGNMENT)
-        builder.store(_sum(builder, before, part), place, align=_ALIGNMENT)
-
-    size = _ADDRESS(BLOCK)
-    n_blocks = builder.udiv(builder.add(n_classes, _ADDRESS(BLOCK - 1)), size)
-    with cgutils.for_range(builder, n_blocks) as loop:
-        block = builder.add(blocks, builder.mul(loop.index, _ADDRESS(4 * BLOCK_WORDS)))
-        first = builder.mul(loop.index, size)
-        counted = _load(builder, block, 0, _WORDS)
-        count = builder.sitofp(builder.ashr(counted, bits[SIDE_BITS]), _FLOATS)
-        sides = builder.and_(counted, bits[3])
-        # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
-        c = builder.sitofp(builder.sub(sides, builder.lshr(sides, bits[1])), _FLOATS)
-        present = builder.fcmp_ordered(">", count, zeros)
-        presence = builder.select(present, each["hnsp_presence"], zeros)
-        late, latest = (
-            _load(builder, block, weights_word + m * BLOCK, _FLOATS) for m in (LATE, LATEST)
-        )
-        of_samples = {
-            name: (each[name], count)
-            for name in ("hnsp_samples", "noisy_samples", "deep_samples", "mixed_all")
-        }
-        hnsp = _sum(builder, presence, (each["hnsp_c"], c), of_samples["hnsp_samples"])
-        noisy = _sum(builder, each["noisy_constant"], of_samples["noisy_samples"])
-        deep = _sum(builder, each["deep_constant"], of_samples["deep_samples"])
-        mixed = _sum(
-            builder,
-            each["mixed_constant"],
-            of_samples["mixed_all"],
-            (each["mixed_late"], late),
-            (each["mixed_latest"], latest),
-        )
-        for posterior, part in enumerate((hnsp, noisy, deep, mixed)):
-            add_to(posterior, first, part)
-
-
-@lowered(_add_by_blocks)
-def add_statistics(
-    statistics: Statistics, n_classes: int, factors: Factors, out: Float32s, width: int
-) -> None:
-    """Add a node's part to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
-    for k in range(n_classes):
-        block = statistics.block_of(k)
-        place = k % BLOCK
-        count, sides = block.counted[place] >> SIDE_BITS, block.counted[place] & 3
-        late, latest = block.weights[place], block.weights[BLOCK + place]
-        parts = (
-            (factors.hnsp_presence if count > 0 else 0.0)
-            + factors.hnsp_c * (sides - (sides >> 1))
-            + factors.hnsp_samples * count,
-            factors.noisy_constant + factors.noisy_samples * count,
-            factors.deep_constant + factors.deep_samples * count,
-            factors.mixed_constant
-            + factors.mixed_all * count
-            + factors.mixed_late * late
-            + factors.mixed_latest * latest,
-        )
-        for posterior, part in enumerate(parts):
-            i = width * posterior + k
-            out[i] = out[i] + part

@@ -79,7 +79,9 @@ def _learn_shares(statistics: Statistics, label: int, of_all: float, n_classes: 
 
 
 @separate
-def weigh(forest: AdaptiveForest, path: Array[PathEntry], n: int, label: int, own: int) -> None:
+def update_weights(
+    forest: AdaptiveForest, path: Array[PathEntry], n: int, label: int, own: int
+) -> None:
     """Let the weights on a sample's path learn its class from the leaf up.
 
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
