@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arena import grown
-from .features.base import CompiledMap
 from .features.isolation import IsolationFeatures
-from .features.pool import Pool
-from .kernels.rows import sum_over_cells
+from .maps.compiled import CompiledMap
+from .maps.pool import Pool
+from .maps.similarity import weighted_shares
+from .records import Float64s, Int32s
 
 
 class CellSample(NamedTuple):
@@ -77,14 +78,14 @@ class CellRows:
         """Return the sum of coefficient times kernel over the rows, for each column."""
         out = np.zeros(coefficients.shape[1])
         if sample.cells is not None:
-            sum_over_cells(
-                sample.cells.ctypes.data,
-                self.cells.ctypes.data,
+            weighted_shares(
+                Int32s.of(sample.cells),
+                Int32s.of(self.cells),
                 self.n,
                 self.cells.shape[1],
-                coefficients.ctypes.data,
+                Float64s.of(coefficients),
                 len(out),
-                out.ctypes.data,
+                Float64s.of(out),
             )
         return out
 

@@ -18,7 +18,7 @@ from scipy import special
 
 from .arena import Arena, grown
 from .arguments import is_real
-from .features.base import Array, CompiledMap, FeatureMap
+from .features.base import FeatureMap
 from .features.isolation import IsolationFeatures
 from .inputs import (
     check_label,
@@ -30,6 +30,7 @@ from .inputs import (
     read_weights,
 )
 from .kernels import maps, ogd
+from .maps.compiled import Array, CompiledMap
 
 # Stored samples that a call replays when the map is new.
 REPLAY = 32
@@ -402,7 +403,7 @@ class Learner(base.Estimator, Generic[W]):
         target = self._kernel_target(target, weights)
         compiled = weights.compiled
         # What the map has just learned need not be read again.
-        address = 0 if compiled.maps_learned else self._features._locate(x, compiled)
+        address = 0 if compiled.maps_learned else int(self._features._locate(x, compiled))
         bad = weights.learn(address, target, weight)
         if bad >= 0:
             raise self._features._bad_input(bad, x, compiled)
@@ -637,7 +638,7 @@ class _OGD(Learner[_Weights]):
         """Write the scores of a sample to those of the current weights; returns the best class."""
         weights = self._current
         assert weights is not None
-        best = weights.score(self._features._locate(x, weights.compiled))
+        best = weights.score(int(self._features._locate(x, weights.compiled)))
         if best < 0:
             raise self._features._bad_input(~best, x, weights.compiled)
         return best

@@ -13,11 +13,12 @@ from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
 from .arguments import check_integer, check_positive
-from .features.base import Array, CompiledMap, FeatureMap
+from .features.base import FeatureMap
 from .features.isolation import IsolationFeatures
 from .inputs import read_frame
 from .kernels import maps, ridge
 from .linear import TargetLearner, Weights
+from .maps.compiled import Array, CompiledMap
 from .mixture import gaussian
 
 
@@ -373,7 +374,7 @@ class RidgeRegressor(TargetLearner[_Posterior]):
         if posterior is not None:
             features = self._features
             bad, mean, variance = posterior.predict(
-                features._locate(x, posterior.compiled), with_dist
+                int(features._locate(x, posterior.compiled)), with_dist
             )
             if bad >= 0:
                 raise features._bad_input(bad, x, posterior.compiled)

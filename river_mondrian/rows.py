@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from .arena import grown
 from .inputs import check_value, ordered
-from .kernels.rows import GAUSSIAN, LAPLACE, sum_over_rows
-
-KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
+from .maps.similarity import KINDS, LAPLACE, StoredRows, weighted_sums
+from .records import Float64s, Int32s, Int64s, Memory
 
 
 class SparseRows:
@@ -38,6 +37,25 @@ class SparseRows:
         self.columns = np.zeros(0, dtype=np.int32)
         self.values = np.zeros(0)
         self.dense = np.zeros(0)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Let kernels know the arrays."""
+        self._memory = Memory(StoredRows)
+        record = self._memory[0]
+        record.kind, record.rate = self.kind, self.rate
+        record.starts = Int64s.of(self.starts)
+        record.places = Int32s.of(self.columns)
+        record.values = Float64s.of(self.values)
+        record.vector = Float64s.of(self.dense)
+        record.n_rows = self.n
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_memory"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._bind()
 
     def __len__(self) -> int:
         return self.n
@@ -65,6 +83,7 @@ class SparseRows:
         self.columns[start:stop] = [place for place, _ in row]
         self.values[start:stop] = [value for _, value in row]
         self.n += 1
+        self._bind()
 
     def _size(self, values: Mapping[Hashable, float]) -> float:
         # Exact sums, so that the order of the keys does not matter.
@@ -84,19 +103,13 @@ class SparseRows:
         """Return the sum of coefficient times kernel over the rows, for each column."""
         out = np.empty(coefficients.shape[1])
         spread = self._spread(values)
-        sum_over_rows(
-            self.n,
+        weighted_sums(
+            self._memory[0],
             len(values),
-            self.kind,
-            self.rate,
             self._size(values),
-            self.dense.ctypes.data,
-            self.starts.ctypes.data,
-            self.columns.ctypes.data,
-            self.values.ctypes.data,
-            coefficients.ctypes.data,
+            Float64s.of(coefficients),
             len(out),
-            out.ctypes.data,
+            Float64s.of(out),
         )
         self.dense[spread] = 0.0
         return out
@@ -109,6 +122,7 @@ class SparseRows:
             sys.getsizeof(self)
             + sys.getsizeof(self.__dict__)
             + sum(sys.getsizeof(array) for array in arrays)
+            + self._memory.bytes.nbytes
             + sys.getsizeof(self.places)
             + sum(sys.getsizeof(name) for name in self.places)
         )

@@ -283,6 +283,10 @@ def test_two_installations_do_not_disturb_each_other(installed, processes, tmp_p
     assert other.run() == ([5], 0, [])
     assert installed.run() == ([6], 1, [])
     assert len(installed.folders()) == 2
+    # Once nobody has the first sources any more, their code goes.
+    installed.install(CHANGES["helper"][0])
+    assert installed.run() == ([5], 1, [])
+    assert len(installed.folders()) == 1
 
 
 def test_processes_that_start_at_once(installed, processes):
@@ -622,6 +626,7 @@ def test_what_is_not_used_is_removed(tmp_path):
     removed.mkdir()
     foreign = base / "somebody's"
     foreign.mkdir()
+    os.utime(foreign, (1e9, 1e9))
     new = base / f"{99:032x}"
     folders._mark(new, tmp_path)
     assert sorted(base.iterdir()) == sorted([*used, begun, foreign, new])

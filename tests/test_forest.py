@@ -27,7 +27,6 @@ from river import (
 
 from river_mondrian import MondrianForestClassifier
 from river_mondrian.forest import by_label
-from river_mondrian.kernels import layout
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -122,7 +121,7 @@ def test_pickle_holds_no_slack():
     dumped = pickle.dumps(model)
     assert abs(len(pickle.dumps(pickle.loads(dumped))) - len(dumped)) < 100
     trees = model._trees
-    rows_in_use = int(trees.trees[:, layout.N_ROWS].sum())
+    rows_in_use = int(trees.trees.words["nodes.n_rows"].sum())
     data = 4 * (rows_in_use * trees.nodes.width + 3000 * trees.points.width)
     assert data < len(dumped) < data + 5000
 
@@ -390,9 +389,9 @@ def test_scaling_makes_units_irrelevant():
 
 def test_gamma_is_fixed_by_the_features_of_the_warm_up():
     model, _, _ = learned(n=300)
-    assert model._trees.reals[layout.GAMMA] == 40.0
+    assert model._trees.forest.gamma == 40.0
     model.learn_one({"a": 1.0, "late": 1.0}, 0)
-    assert model._trees.reals[layout.GAMMA] == 40.0
+    assert model._trees.forest.gamma == 40.0
 
 
 def test_bounded_forests_stop_growing_and_go_on_learning():
@@ -420,7 +419,7 @@ def test_memory_is_counted_exactly():
     trees = model._trees
     chunks = [
         chunk
-        for arena in (trees.nodes, trees.points, trees.counts)
+        for arena in (trees.nodes, trees.points, trees.side_rows)
         for table in arena.chunks
         for chunk in table
     ]

@@ -7,19 +7,22 @@ import pickle
 
 import numpy as np
 import pytest
-from compiled import from_python
 from naive import gaussian as naive
 from scipy import stats
 
-from river_mondrian.kernels import gaussian, tuning
-from river_mondrian.kernels import layout as at
-from river_mondrian.targets import CHOICES, TargetTrees
-from river_mondrian.trees import Partitions
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.posteriors.targets import choice, messages, prediction
+from river_mondrian.posteriors.targets.trees import CHOICES, TargetTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
 
-moments_of_branch = from_python(gaussian.moments_of_branch)
+
+@kernel
+def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
+    return prediction.moments_of_branch(eta, span, gamma2, decay)
+
 
 SETTINGS = [
     {},
@@ -41,10 +44,10 @@ def draw(n, seed, dims=3, places=0):
 TREE_ARGUMENTS = ("lifetime", "directions", "max_nodes", "scale")
 
 
-def make(n_trees=1, seed=0, pools=False, **params):
+def make(n_trees=1, seed=0, plain_means=False, **params):
     own = {name: params.pop(name) for name in list(params) if name in TREE_ARGUMENTS}
     return TargetTrees(
-        Partitions(n_trees, **{"lifetime": math.inf} | own, seed=seed), pools, **params
+        Partitions(n_trees, **{"lifetime": math.inf} | own, seed=seed), plain_means, **params
     )
 
 
@@ -80,8 +83,13 @@ def as_twin(trees, t, X):
     return nodes
 
 
+def hyperparameters(trees, t):
+    """Return a tree's gamma2, and its noise variance in units of gamma1."""
+    return float(trees.trees[t].gamma2), float(trees.trees[t].noise)
+
+
 def dense(trees, t, X, y, w=None):
-    gamma2, noise = trees.trees.view(np.float64)[t, [at.GAMMA2, at.NOISE]]
+    gamma2, noise = hyperparameters(trees, t)
     w = np.ones(len(y)) if w is None else w
     nodes = as_twin(trees, t, X)
     return naive.Posterior(nodes, y, w, gamma2, noise, float(np.average(y, weights=w)))
@@ -91,6 +99,7 @@ def kernel_moments(eta, span, gamma2, start):
     return moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("places", [0, 15])
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -112,6 +121,7 @@ def test_the_posterior_is_the_dense_one(params, places, seed):
     )
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("places", [0, 15])
 @pytest.mark.parametrize("seed", [0, 1])
@@ -144,6 +154,7 @@ def test_the_mixture_is_the_twins(params, places, seed):
         assert variance == pytest.approx(got.variance, rel=1e-7)
 
 
+@pytest.mark.blas
 def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
     positions, shares = np.polynomial.legendre.leggauss(300)
     s = (positions + 1.0) / 2.0
@@ -175,11 +186,11 @@ def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
     X, y = draw(700, 3)
     if missing:
         X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
-    trees = grow(X, y, n_trees=3, pools=pools, min_samples_split=4)
+    trees = grow(X, y, n_trees=3, plain_means=pools, min_samples_split=4)
     before = trees.__getstate__()["nodes"]["rows"]
     for t in range(3):
-        gaussian.forget(trees.address, t)
-    gaussian.settle(trees.address, 0, 3)
+        messages.forget(trees.forest, t)
+    messages.update(trees.forest, 0, 3)
     for rows, old in zip(trees.__getstate__()["nodes"]["rows"], before, strict=True):
         np.testing.assert_array_equal(rows, old)
 
@@ -188,7 +199,7 @@ def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_means_are_those_of_the_cells(schedule, seed):
     X, y = draw(200, seed)
-    trees = grow(X, y, n_trees=2, seed=seed, pools=True)
+    trees = grow(X, y, n_trees=2, seed=seed, plain_means=True)
     trees.horizon = schedule
     nodes = [as_twin(trees, t, X) for t in range(2)]
     queries = np.vstack([X[:30], 3.0 * draw(30, seed + 5)[0] - 1.0])
@@ -201,18 +212,18 @@ def test_means_are_those_of_the_cells(schedule, seed):
 # The choice of hyperparameters.
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("places", [0, 15])
 def test_the_progressive_likelihood_is_the_twins(places):
     X, y = draw(90, 5, places=places)
     trees = grow(X, y, n_trees=3, min_samples_split=3)
     n, m = len(y), 12
-    kept = np.empty((m, 4, tuning.KEPT_WIDTH))
     before = pickle.dumps(trees)
-    gamma2, noise = trees.trees.view(np.float64)[0, [at.GAMMA2, at.NOISE]]
-    same = tuning.progressive_likelihood(trees.address, n - m, n, 3, gamma2, noise, kept)
+    gamma2, noise = hyperparameters(trees, 0)
+    same = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2, noise)
     assert pickle.dumps(trees) == before
     for gamma2_, noise_ in ((gamma2, noise), (3.0, 0.05)):
-        got = tuning.progressive_likelihood(trees.address, n - m, n, 3, gamma2_, noise_, kept)
+        got = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2_, noise_)
         nodes = [as_twin(trees, t, X) for t in range(3)]
         total = 0.0
         for p in range(n - m, n):
@@ -237,7 +248,7 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     for i, (x, target) in enumerate(zip(X, y, strict=True)):
         trees.vector[:3] = x
         trees.learn(target, 1.0)
-        pair = tuple(trees.trees.view(np.float64)[0, [at.GAMMA2, at.NOISE]])
+        pair = hyperparameters(trees, 0)
         if not seen or seen[-1][1] != pair:
             seen.append((i + 1, pair))
     changes = [n for n, _ in seen]
@@ -247,8 +258,8 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     # What is read is never from before a change.
     before = trees.__getstate__()["nodes"]["rows"]
     for t in range(2):
-        gaussian.forget(trees.address, t)
-    gaussian.settle(trees.address, 0, 2)
+        messages.forget(trees.forest, t)
+    messages.update(trees.forest, 0, 2)
     for rows, old in zip(trees.__getstate__()["nodes"]["rows"], before, strict=True):
         np.testing.assert_array_equal(rows, old)
 

@@ -7,26 +7,44 @@ import pickle
 
 import numpy as np
 import pytest
-from compiled import from_python
 from naive import mondrian as naive
 from scipy import integrate, stats
 
 from river_mondrian import MondrianForestClassifier
-from river_mondrian.kernels import boxes, random, scaling
-from river_mondrian.kernels import layout as at
-from river_mondrian.labels import LabelTrees
-from river_mondrian.trees import Partitions
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.partitions.mondrian import boxes, draws, scaling
+from river_mondrian.partitions.mondrian.records import Point, Tree
+from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.posteriors.labels.trees import PAUSE_LIMIT, LabelTrees
+from river_mondrian.records import Array, Float32s, Float64s, Memory
 
-distance_outside, extend_box, extend_box_by, exponential, exponential_before = map(
-    from_python,
-    (
-        boxes.distance_outside,
-        boxes.extend_box,
-        boxes.extend_box_by,
-        random.exponential,
-        random.exponential_before,
-    ),
-)
+
+@kernel
+def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
+    return boxes.distance_outside(x, lower, upper, n_dims)
+
+
+@kernel
+def hold(point: Point, lower: Float32s, upper: Float32s, n_dims: int) -> None:
+    boxes.hold(point, 0, lower, upper, n_dims)
+
+
+@kernel
+def hold_batch(
+    batch: Array[boxes.PointAt], n: int, lower: Float32s, upper: Float32s, n_dims: int
+) -> None:
+    boxes.hold_batch(batch, n, 0, lower, upper, n_dims)
+
+
+@kernel
+def exponential(tree: Tree, rate: float) -> float:
+    return draws.exponential(tree, rate)
+
+
+@kernel
+def exponential_before(tree: Tree, rate: float, end: float) -> float:
+    return draws.exponential_before(tree, rate, end)
+
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -77,16 +95,18 @@ def test_boxes_are_the_twins(dims):
         X[:100, -1] = np.nan
         twin = naive.Node(lower=[math.nan] * dims, upper=[math.nan] * dims)
         box = np.full((2, dims), np.nan, dtype=np.float32)
-        lower, upper = (int(side.ctypes.data) for side in box)
+        lower, upper = (Float32s.of(side) for side in box)
         for n in (1, 1, 2, 60, 1, 64, 1, 30):
             batch, X = X[:n], X[n:]
-            far = distance_outside(int(batch.ctypes.data), lower, upper, dims)
+            far = distance_outside(Float32s.of(batch[0]), lower, upper, dims)
             assert far == pytest.approx(twin.distance(batch[0].tolist()), rel=1e-12)
-            places = np.array([row.ctypes.data for row in batch], dtype=np.int64)
+            places = Memory(boxes.PointAt, n)
+            for place, row in zip(places, batch, strict=True):
+                place.point = Point(row.ctypes.data)
             if n == 1:
-                extend_box(int(places[0]), lower, upper, dims)
+                hold(places[0].point, lower, upper, dims)
             else:
-                extend_box_by(int(places.ctypes.data), n, lower, upper, dims)
+                hold_batch(places.array, n, lower, upper, dims)
             for row in batch.tolist():
                 twin.grow(row)
             np.testing.assert_array_equal(box, [twin.lower, twin.upper])
@@ -96,7 +116,7 @@ def test_boxes_are_the_twins(dims):
 def test_a_sample_is_outside_in_any_dimension(dims):
     box = np.array([[-1.0] * dims, [2.0] * dims], dtype=np.float32)
     x = np.zeros(dims, dtype=np.float32)
-    lower, upper, place = (int(side.ctypes.data) for side in (*box, x))
+    lower, upper, place = (Float32s.of(side) for side in (*box, x))
     assert distance_outside(place, lower, upper, dims) == 0.0
     for d in range(dims):
         for value, distance in ((-1.5, 0.5), (2.25, 0.25), (math.nan, 0.0)):
@@ -108,15 +128,14 @@ def test_a_sample_is_outside_in_any_dimension(dims):
 @pytest.mark.parametrize("end", [0.0, 1e-3, 0.5, 2.0])
 def test_a_time_before_an_end_is_the_exponential_one(end):
     end = float(np.float32(end))
-    states = np.zeros((2, at.TREE_WIDTH), dtype=np.int64)
+    one, other = trees = Memory(Tree, 2)
     found = []
     for seed in range(2000):
-        states[:, at.RNG] = seed
-        one, other = (int(state.ctypes.data) for state in states)
+        trees.words["random_state"] = seed
         time = exponential(one, 1.7)
         assert exponential_before(other, 1.7, end) == (time if time < end else math.inf)
         found.append(time < end)
-    assert states[0, at.RNG] == states[1, at.RNG]
+    assert one.random_state == other.random_state
     assert stats.binomtest(sum(found), 2000, -math.expm1(-1.7 * end)).pvalue > LEVEL / 4
 
 
@@ -128,7 +147,7 @@ def test_inputs_are_scaled_by_their_ranges():
     trees = LabelTrees(Partitions(1, math.inf, scale=True, seed=1))
     trees.add_inputs(list(range(9)), X[0])
     before = trees.scaling.copy()
-    scaling.fit(trees.address, int(X.ctypes.data), len(X), 2)
+    scaling.fit_ranges(trees.forest, Float64s.of(X), len(X), 2)
     np.testing.assert_array_equal(trees.scaling[:, :2], before[:, :2])
     for d in range(2, 9):
         known = [v for v in X[:, d].tolist() if v == v] or [0.0]
@@ -137,7 +156,7 @@ def test_inputs_are_scaled_by_their_ranges():
         assert trees.scaling[:, d].tolist() == [low, pytest.approx(factor, rel=1e-15)]
     for value, bad in ((3.4e38, -1), (math.nan, -1), (-3.5e38, 4), (math.inf, 4)):
         X[0, :4], X[0, 4] = 0.0, value
-        assert scaling.too_large(trees.address, int(X.ctypes.data)) == bad
+        assert scaling.find_too_large(trees.forest, Float64s.of(X)) == bad
 
 
 def as_twin(trees, t, hidden=False):
@@ -383,7 +402,7 @@ def test_the_law_is_projective(seed):
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
     """A block that has been paused past the limit, then opened, is a batch block."""
     rng = np.random.default_rng(0)
-    X = rng.random((at.PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
+    X = rng.random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
     X = np.vstack([X, [[0.5, 0.5]]])
     y = [0] * (len(X) - 1) + [1]
     n_trees = 300
@@ -399,12 +418,12 @@ def test_lock_step_and_threads_leave_the_trees_as_they_are():
     alone = grow(X, y, n_trees=5, seed=2)
     for n_jobs in (1, 2):
         batch = grow(X[:1], y[:1], n_trees=5, seed=2)
-        while int(batch.shared[at.N_CLASSES]) < 4:
+        while batch.forest.n_classes < 4:
             batch.add_class()
         batch.learn_rows(X[1:], np.array(y[1:], dtype=np.int64), n_jobs)
         for t in range(5):
             a, b = alone.nodes, batch.nodes
-            n = int(alone.trees[t, at.N_ROWS])
+            n = alone.trees[t].nodes.n_rows
             np.testing.assert_array_equal(a.rows(t, n), b.rows(t, n))
     np.testing.assert_array_equal(alone.predict_rows(X, 1), batch.predict_rows(X, 3))
 

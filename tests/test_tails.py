@@ -6,25 +6,27 @@ import math
 
 import numpy as np
 import pytest
-from compiled import from_python
 from naive import gaussian as naive
 from naive import tails as twin
 from scipy import stats
 from test_gaussian import dense, draw, grow, kernel_moments
 
 from river_mondrian import MondrianForestRegressor
-from river_mondrian.kernels import layout as at
-from river_mondrian.kernels import tails
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.posteriors.targets import scale_mixture
 
 # Every test of a law uses this level, divided by how many comparisons it makes.
 LEVEL = 0.01
 
-tells = from_python(tails.tells)
+
+@kernel
+def is_used(n: int) -> bool:
+    return scale_mixture.is_used(n)
 
 
 def parts(trees, X, y, w, x):
     """Return the components of a prediction by the dense twin, and the targets' variance."""
-    scale, lifetime = trees.hyperparameters["gamma1"], trees.trees.view(np.float64)[0, at.LIFETIME]
+    scale, lifetime = trees.hyperparameters["gamma1"], float(trees.trees[0].lifetime)
     found = []
     for t in range(len(trees.trees)):
         tree = dense(trees, t, X, y, w)
@@ -34,6 +36,7 @@ def parts(trees, X, y, w, x):
     return found, float(np.average((y - mean) ** 2, weights=w))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("params", [{}, {"lifetime": 1.5, "min_samples_split": 3}])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_weights_and_the_distribution_are_the_twins(params, seed):
@@ -43,18 +46,18 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
     w = rng.choice([0.0, 0.5, 1.0, 3.0], len(y))
     w[:2] = 1.0
     start = 30
-    trees = grow(X[:start], y[:start], w[:start], n_trees=2, learns_tails=True, **params)
-    trees.tails[:] = tails.new_record()
-    told = []
+    trees = grow(X[:start], y[:start], w[:start], n_trees=2, learns_law=True, **params)
+    trees.law_numbers[:] = scale_mixture.new_scale_mixture()
+    used = []
     for i in range(start, len(y)):
-        if tells(i) and w[i] > 0.0:
+        if is_used(i) and w[i] > 0.0:
             components, whole = parts(trees, X[:i], y[:i], w[:i], X[i])
             noise = trees.hyperparameters["noise_variance"] * (1.0 / w[i] - 1.0)
             moved = [(weight, mean, own + noise) for weight, mean, own in components]
-            told.append(twin.densities(y[i], moved, whole))
+            used.append(twin.densities(y[i], moved, whole))
         grow(X[i : i + 1], y[i : i + 1], w[i : i + 1], trees=trees)
-    assert len(told) >= 5
-    expected = twin.weights(told)
+    assert len(used) >= 5
+    expected = twin.weights(used)
     got = list(trees.scale_weights.values())
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-12)
     assert np.abs(np.array(got) - twin.weights([])).max() > 0.1
@@ -78,33 +81,37 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
 
 
 def test_the_laws_are_the_twins():
-    np.testing.assert_allclose(tails.LAWS, [twin.law(*law) for law in twin.LAWS], atol=1e-15)
-    np.testing.assert_allclose(tails.LAWS.sum(axis=1), 1.0)
-    np.testing.assert_allclose(tails.new_record()[: tails.N_SCALES], twin.weights([]), atol=1e-15)
+    np.testing.assert_allclose(
+        scale_mixture.LAWS, [twin.law(*law) for law in twin.LAWS], atol=1e-15
+    )
+    np.testing.assert_allclose(scale_mixture.LAWS.sum(axis=1), 1.0)
+    np.testing.assert_allclose(
+        scale_mixture.new_scale_mixture()[: scale_mixture.N_SCALES], twin.weights([]), atol=1e-15
+    )
 
 
 def test_at_scale_1_alone_it_is_the_normal_law():
     X, y = draw(300, 1)
-    plain, learned = (grow(X, y, n_trees=3, learns_tails=learns) for learns in (False, True))
+    plain, learned = (grow(X, y, n_trees=3, learns_law=learns) for learns in (False, True))
     before, after = (trees.__getstate__() for trees in (plain, learned))
     for a, b in zip(before["nodes"]["rows"], after["nodes"]["rows"], strict=True):
         np.testing.assert_array_equal(a, b)
     queries = np.vstack([X[:20], 3.0 * X[20:40] - 1.0])
     normal = plain.predict_rows(queries, 1)
     assert (learned.predict_rows(queries, 1)[:, 1] != normal[:, 1]).all()
-    learned.tails[: tails.N_SCALES] = np.array(tails.SCALES) == 1.0
+    learned.law_numbers[: scale_mixture.N_SCALES] = np.array(scale_mixture.SCALES) == 1.0
     np.testing.assert_allclose(learned.predict_rows(queries, 1), normal, rtol=1e-12)
     assert plain.scale_weights == {1.0: 1.0}
 
 
-def test_which_targets_tell():
-    told = np.array([tells(n) for n in range(100_000)])
-    assert told[: tails.EARLY].mean() == pytest.approx(1 / 8, abs=0.01)
-    assert told[tails.EARLY :].mean() == pytest.approx(1 / 16, abs=1e-3)
-    assert tails.count_telling(500, 1000) == told[500:1500].sum()
+def test_which_targets_are_used():
+    used = np.array([is_used(n) for n in range(100_000)])
+    assert used[: scale_mixture.EARLY].mean() == pytest.approx(1 / 8, abs=0.01)
+    assert used[scale_mixture.EARLY :].mean() == pytest.approx(1 / 16, abs=1e-3)
+    assert scale_mixture.count_used(500, 1000) == used[500:1500].sum()
     # Whatever the cycle of a stream, every part of it tells as often.
     for cycle in (2, 7, 8, 16, 24, 168):
-        rates = [told[k::cycle].mean() for k in range(cycle)]
+        rates = [used[k::cycle].mean() for k in range(cycle)]
         assert max(rates) < 1.5 / 16
         assert min(rates) > 0.5 / 16
 
@@ -112,9 +119,9 @@ def test_which_targets_tell():
 @pytest.mark.parametrize("y", [1e100, -1e100, 1e3])
 def test_a_target_from_far_away_widens_the_law(y):
     X, targets = draw(200, 0)
-    trees = grow(X, targets, n_trees=2, learns_tails=True)
+    trees = grow(X, targets, n_trees=2, learns_law=True)
     before = trees.scale_weights
-    n = next(n for n in range(200, 300) if tells(n))
+    n = next(n for n in range(200, 300) if is_used(n))
     grow(X[: n - 200], targets[: n - 200], trees=trees)
     grow(X[:1], np.array([y]), trees=trees)
     after = trees.scale_weights
@@ -146,6 +153,7 @@ def coverage(noise, law):
     return {q: float(np.mean(np.array(levels) <= q)) for q in (0.5, 0.8, 0.95)}, n - start
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("noise", NOISES)
 def test_intervals_hold_under_noise_of_any_tails(noise):
     found, n = coverage(noise, "learned")
@@ -155,6 +163,7 @@ def test_intervals_hold_under_noise_of_any_tails(noise):
         assert abs(share - q) < most
 
 
+@pytest.mark.blas
 def test_normal_intervals_do_not_hold_under_heavy_tails():
     found, _ = coverage("t", "normal")
     assert found[0.95] < 0.9

@@ -216,6 +216,12 @@ def exact_inlined(function: F) -> F:
     return _helper(function, fastmath=False)
 
 
+def exact_method(function: F) -> F:
+    """Compile a method of a record without the flags that let sums change their order."""
+    function.kernel_options = {"fastmath": False}  # type: ignore[attr-defined]
+    return function
+
+
 # Functions that are compiled once, and what has been compiled of them.
 
 

@@ -42,6 +42,9 @@ class Memory(Generic[R]):
         start = address_of(self.bytes)
         n = len(self.bytes) // self.kind.SIZE
         self.records = [self.kind(start + self.kind.SIZE * i) for i in range(n)]
+        for record in self.records:
+            # A record that is left lives in memory that is.
+            record.__dict__["bytes"] = self.bytes
         # The words of all records by name, as NumPy arrays over the same memory.
         self.words = self.bytes.view(self.kind.dtype())
 

@@ -24,7 +24,17 @@ import os
 import types as python_types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Self,
+    SupportsInt,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -159,7 +169,7 @@ class Record(int):
     # Whether values of this type lie within a record that has a field of it.
     EMBEDDED: ClassVar[bool] = False
 
-    def __new__(cls, base: int, word: int = 0) -> Self:
+    def __new__(cls, base: SupportsInt, word: int = 0) -> Self:
         """Return the record at an address, or so many 4-byte words behind another's start."""
         return super().__new__(cls, int(base) + WORD_BYTES * word)
 

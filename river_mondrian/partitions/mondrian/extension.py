@@ -157,7 +157,11 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
                 return
     j = new_leaf(forest, tree)
     node = tree.nodes.row(j)
-    node.hold_first(forest, tree, t, q)
+    node.take_over(forest, tree, t, ~q)
+    if forest.lists_points():
+        put_point(forest, tree, t, node, q)
+    else:
+        grow_leaf(forest, tree, node, q)
     if not paused:
         node.dim = SETTLED
     if forest.keeps_points(tree):

@@ -134,9 +134,6 @@ class Node(Record):
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point that a settled leaf is about to get, where that needs more than its set."""
 
-    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
-        """Let a new leaf's row hold the single point that has been a leaf by itself."""
-
     def end_time(self, start: float) -> float:
         """Return the time of an internal node's cut, whose parent's is `start`."""
         return start + self.delta
@@ -149,7 +146,7 @@ class Node(Record):
         """Note the time of a new cut."""
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Take over what names the block at a reference, above which the node has been put."""
+        """Take over what names the block at a reference, whose place the new row takes."""
 
 
 class Tree(Record):
@@ -237,9 +234,13 @@ class Forest(Record):
         """Return what follows a point's row in each tree."""
         return Int32s(point, self.links_word, self.n_trees)
 
+    def lists_points(self) -> bool:
+        """Tell whether leaves keep lists of their points; a kind may override it."""
+        return True
+
     def keeps_points(self, tree: Tree) -> bool:
-        """Tell whether leaves keep their points: while they may be sampled anew with them."""
-        return tree.n_splits < self.max_splits
+        """Tell whether a tree's leaves keep points: while they may be sampled anew with them."""
+        return self.lists_points() and tree.n_splits < self.max_splits
 
 
 F = TypeVar("F", bound=Forest)

@@ -91,7 +91,7 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
     _NODE: ClassVar[type[Node]] = Node
     _POINT: ClassVar[type[Point]] = Point
     # The kind of node that `read` gives.
-    _VIEW: type[AnyView]
+    _VIEW: Any = NodeView
     # Whether new rows beside the nodes are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
@@ -119,6 +119,7 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
                 words["first_value"] = self.directions.n_dims * np.arange(n_trees)
         forest.max_splits = UNLIMITED if max_nodes is None else (max_nodes - 1) // 2
         forest.horizon = math.inf
+        forest.hide_limit = UNLIMITED
         self._set_up()
         # What is subtracted from each input, and what that is multiplied with.
         self.scaling = np.array([[0.0], [1.0]])
@@ -130,7 +131,6 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
         self.side_rows = Arena(n_trees, self._side_words(), zeroed=self._ZEROED_SIDE_ROWS)
         self._finish()
 
-    @abc.abstractmethod
     def _set_up(self) -> None:
         """Write what the kind of trees adds to the forest's record."""
 
@@ -548,12 +548,12 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
         """
         return read_tree(self, t, self._VIEW, self._kept(t, hidden))
 
-    @abc.abstractmethod
     def _kept(self, t: int, hidden: bool) -> Kept:
         """Return a function of a tree's references and their records.
 
         It tells whether that is a leaf, whether it pauses, and what the kind of node adds.
         """
+        return lambda ref, record: (ref < 0 or record.dim < 0, False, ())
 
 
 class ClassTrees(MondrianTrees[AnyForest, AnyView]):

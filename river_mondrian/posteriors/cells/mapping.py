@@ -63,13 +63,14 @@ def _bring_close(forest: CellForest, tree: CellTree, t: int, ref: int) -> None:
 
 
 @separate
-def find_cells(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
+def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Write the columns of a sample's cells, for each lifetime those of all partitions.
 
     All trees are walked in lock-step, so that one tree's cache misses overlap another's. Returns
     like `MapRecord.transform`.
     """
-    forest, descents, cells = record.forest, record.descents, outputs.cells
+    own, cells = MondrianRecord(record), outputs.cells
+    forest, descents = own.forest, own.descents
     bad = scale(forest, forest.row, sample.values)
     if bad >= 0:
         return bad

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ...compiling.kernels import inlined
-from ...partitions.mondrian.leaves import grow_leaf
 from ...partitions.mondrian.records import Forest, Node, Point, Tree
 from ...records import Array, Float64, Float64s, Int32, Int64, Record, Table
 
@@ -32,11 +31,6 @@ class CellNode(Node):
     # Time of the cut.
     cut_time: Float64
 
-    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
-        """Take over the cell of a leaf's single point, and its box."""
-        self.cell = cell_of(CellForest(forest), CellTree(tree), t, ~q)
-        grow_leaf(forest, tree, self, q)
-
     def end_time(self, start: float) -> float:
         """Return the time of the cut."""
         return self.cut_time
@@ -50,7 +44,7 @@ class CellNode(Node):
         self.cut_time = time
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Take over the cell of what the node is put above: before its cut, the cell was that."""
+        """Take over the cell of what was there: a leaf's point, or what a cut is put above."""
         self.cell = cell_of(CellForest(forest), CellTree(tree), t, ref)
 
 
@@ -82,7 +76,7 @@ class CellForest(Forest):
     owners: Array[Owner]
     n_columns: Int64
 
-    def keeps_points(self, tree: Tree) -> bool:
+    def lists_points(self) -> bool:
         """Tell that leaves keep no points."""
         return False
 

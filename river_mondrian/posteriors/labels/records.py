@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ...partitions.mondrian.leaves import put_point
 from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
 from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, instead_of
 from .class_sets import add_class, first_class, n_classes_in
@@ -85,10 +84,6 @@ class LabelNode(Node):
         labels = LabelForest(forest)
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and n_classes_in(left, right, labels.n_set_words) == 1
-
-    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
-        """Put the single point of a leaf into its new row."""
-        put_point(forest, tree, t, self, q)
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a settled leaf that it is about to join.

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ...partitions.mondrian.leaves import put_point
 from ...partitions.mondrian.records import Forest, Node, Point, Tree
 from ...records import Array, Float64, Int64, Record, Table, inline
 from .scale_mixture import ScaleMixture
@@ -77,10 +76,6 @@ class TargetNode(Node):
     def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Tell whether one more point makes a paused leaf's block large enough."""
         return self.n_samples + 1 >= TargetForest(forest).min_split
-
-    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
-        """Put the single point of a leaf into its new row."""
-        put_point(forest, tree, t, self, q)
 
     def end_time(self, start: float) -> float:
         """Return the time of the cut."""

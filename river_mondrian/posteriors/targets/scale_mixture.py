@@ -77,14 +77,19 @@ def _law(median: float, spread: float) -> list[float]:
 
 LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
 
-# Logarithms of the prior weights: the narrower and the closer to 1, the likelier.
-PRIOR = np.array([-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS])
-PRIOR -= np.log(np.exp(PRIOR).sum())
+# Logarithms of the prior weights: the narrower and the closer to 1, the likelier. By the C library
+# and in one order: what arrays are summed and multiplied with depends on the processor.
+_LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
+PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
+_PRIOR_WEIGHTS = [
+    math.fsum(math.exp(log) * weight for log, weight in zip(PRIOR, column, strict=True))
+    for column in LAWS.T
+]
 
 
 def new_scale_mixture() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the numbers of a law for which no target has been used: weights, then scores."""
-    return np.concatenate([np.exp(PRIOR) @ LAWS, np.zeros(N_LAWS)])
+    return np.array([*_PRIOR_WEIGHTS, *[0.0] * N_LAWS])
 
 
 _room_of_scales = room_of_words(Float64s, N_SCALES)

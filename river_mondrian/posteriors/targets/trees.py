@@ -127,7 +127,6 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     def _set_up(self) -> None:
         forest = self.forest
         forest.min_split = self.min_samples_split
-        forest.hide_limit = 2**62
         forest.plain_means = int(self.plain_means)
         forest.gamma1 = self.gamma1 or 0.0
         forest.noise_variance = self.noise_variance or 0.0
