@@ -15,7 +15,7 @@ from river import datasets, ensemble, forest, tree
 from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-from river_mondrian.adaptive_trees import EXPERTS, POSTERIORS
+from river_mondrian.posteriors.adaptive.trees import EXPERTS, POSTERIORS
 
 from .data import DataFolder, Stream, min_max_stream, stream, take
 from .report import Report, progress, pyplot, verdict

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from .adaptive_trees import EXPERTS, AdaptiveTrees
 from .arguments import check_integer
 from .directions import Directions
 from .forest import LabelForest, warmup_samples
 from .inputs import check_label, mapping_of, read_frame, read_labels
-from .kernels import experts
-from .kernels.adaptive import WRONG_CLASS
 from .partitions.mondrian.trees import WARM_UP, Partitions
+from .posteriors.adaptive.status import WRONG_CLASS
+from .posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 
@@ -208,11 +207,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         """The weights of all that predicts in the fixed share, and of what is mixed at last."""
         if self._trees is None:
             return {}
-        state = self._trees.state
-        weights = state[experts.WEIGHTS, : len(EXPERTS)].tolist()
-        found = dict(zip(EXPERTS, weights, strict=True))
+        mixture = self._trees.mixture
+        found = dict(zip(EXPERTS, mixture.weights.tolist(), strict=True))
         last = ("fixed share", "log-linear pool", "HNSP as it is")
-        return found | dict(zip(last, state[experts.LAST, : len(last)].tolist(), strict=True))
+        return found | dict(zip(last, mixture.last_weights.tolist(), strict=True))
 
     @property
     def drift_log(self) -> list[tuple[int, int]]:
@@ -253,11 +251,11 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             sample = trees.vector.copy()
             label = self._labels[y] = trees.add_class()
             trees.vector[:] = sample
-        said = trees.learn(label, is_new)
-        if said >= 0:
-            raise self._too_large(said, trees.vector[said])
+        status = trees.learn(label, is_new)
+        if status >= 0:
+            raise self._too_large(status, trees.vector[status])
         if n_classes and self._detector is not None:
-            self._watch(float(said == WRONG_CLASS), trees)
+            self._watch(float(status == WRONG_CLASS), trees)
 
     def _watch(self, error: float, trees: AdaptiveTrees) -> None:
         """Let the detector see an error; forget what came before where errors have increased."""

@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive as naive
@@ -19,21 +18,78 @@ from naive import mondrian as naive_mondrian
 from naive.discriminants import Discriminants
 from river import datasets, drift
 from river.datasets import synth
-from river_mondrian.trees import Partitions
 from scipy import stats
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 from river_mondrian.adaptive import AFTER_DRIFT
-from river_mondrian.adaptive_trees import AdaptiveTrees
-from river_mondrian.kernels import adaptive, experts, statistics
-from river_mondrian.kernels import layout as at
+from river_mondrian.compiling import kernels
+from river_mondrian.compiling.kernels import Kernel, kernel
+from river_mondrian.learners import experts
+from river_mondrian.learners.experts import Mixture
+from river_mondrian.partitions.mondrian.records import Tree
+from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.posteriors.adaptive import (
+    guided_cuts,
+    learning,
+    paths,
+    prediction,
+    rebuilding,
+    splitting,
+)
+from river_mondrian.posteriors.adaptive.records import (
+    IDLE,
+    LONG,
+    PATH_LENGTH,
+    RECENT,
+    AdaptiveForest,
+    AdaptiveTree,
+    Candidate,
+    PathEntry,
+)
+from river_mondrian.posteriors.adaptive.statistics import (
+    BLOCK,
+    BLOCK_WORDS,
+    HEAD_WORDS,
+    N_FORGETTING,
+    N_POSTERIORS,
+)
+from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS, AdaptiveTrees
+from river_mondrian.records import Array, Float32s, Float64s, Int64s, Memory
 
 LEVEL = 0.01
 SEEDS = range(3)
 
-draw_candidates, sort_descending, sum_sides = map(
-    from_python, (adaptive.draw_candidates, adaptive.sort_descending, adaptive.sum_sides)
-)
+
+@kernel
+def draw_candidates(
+    tree: Tree,
+    lower: Float32s,
+    upper: Float32s,
+    weights: Float64s,
+    sums: Float64s,
+    n_dims: int,
+    candidates: Array[Candidate],
+    m: int,
+) -> None:
+    guided_cuts.sum_sides(lower, upper, n_dims, weights, sums)
+    guided_cuts.draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
+
+
+@kernel
+def sort_descending(numbers: Int64s, n: int) -> None:
+    splitting.sort_descending(numbers, n)
+
+
+@kernel
+def predict_tree(
+    forest: AdaptiveForest,
+    tree: AdaptiveTree,
+    x: Float32s,
+    path: Array[PathEntry],
+    out: Float32s,
+) -> None:
+    n = paths.path_to(forest, tree, x, path)
+    prediction.predict_tree(forest, tree, x, path, n, out)
 
 
 def draw(n, seed, dims=3, classes=3):
@@ -56,27 +112,17 @@ def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5
 
 
 def long_slots(trees):
-    return np.flatnonzero(trees.trees[:, at.ROLE] == adaptive.LONG).tolist()
+    return np.flatnonzero(trees.trees.words["role"] == LONG).tolist()
 
 
 def posteriors(trees, slot, x):
     """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
-    path = np.empty(adaptive.PATH_WORDS, np.int64)
-    steps = np.empty((adaptive.DEEPEST + 1, adaptive.STEP_WORDS))
-    shape = (adaptive.N_POSTERIORS, int(trees.shared[at.CLASS_CAPACITY]))
-    found = np.zeros(shape, dtype=np.float32)
+    forest = trees.forest
+    path = Array.over(PathEntry, np.zeros(PATH_LENGTH * PathEntry.SIZE, np.uint8))
+    found = np.zeros((N_POSTERIORS, forest.class_capacity), dtype=np.float32)
     row = np.ascontiguousarray(x, dtype=np.float32)
-    root = int(trees.trees[slot, at.ROOT])
-    n = adaptive.path_from(trees.address, slot, row.ctypes.data, path.ctypes.data, 0, root)
-    adaptive.predict_tree(
-        trees.address,
-        row.ctypes.data,
-        path.ctypes.data,
-        n,
-        steps.ctypes.data,
-        found.ctypes.data,
-    )
-    return found[:, : trees.shared[at.N_CLASSES]]
+    predict_tree(forest, trees.trees[slot], Float32s.of(row), path, Float32s.of(found))
+    return found[:, : forest.n_classes]
 
 
 # Statistics and posteriors.
@@ -84,12 +130,12 @@ def posteriors(trees, slot, x):
 
 @pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("classes", [3, 2 * statistics.BLOCK + 2])
+@pytest.mark.parametrize("classes", [3, 2 * BLOCK + 2])
 def test_posteriors_of_a_built_tree_are_the_twins(forgets, seed, classes):
     X, y = draw(250, seed, classes=classes)
     trees = grown(X, y, forgets=forgets, seed=seed)
     trees.build()
-    gamma = float(trees.reals[at.GAMMA])
+    gamma = float(trees.forest.gamma)
     queries = np.vstack([X[:15], 2.0 * draw(15, seed + 9)[0] - 0.5])
     queries = queries.astype(np.float32).astype(float)
     for t, slot in enumerate(long_slots(trees)):
@@ -138,30 +184,28 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places):
     (slot,) = long_slots(trees)
     nodes = trees.read(0)
     seen = naive.replay(nodes, X.tolist(), y, 3, root_forgets=True)
-    heads = trees.nodes.rows(slot, int(trees.trees[slot, at.N_ROWS]))
-    rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS]))
-    reals = rows.view(np.float32)
+    tree = trees.trees[slot]
     # Preorder over rows, as `read` numbers nodes.
-    waiting, number = [int(trees.trees[slot, at.ROOT])], 0
+    waiting, number = [tree.root], 0
     while waiting:
         ref = waiting.pop()
         if ref >= 0:
-            row, real = (array[heads[ref, at.STATS] - 1] for array in (rows, reals))
+            row = tree.nodes.row(ref)
+            own = row.statistics(tree)
             counts = seen[number].counts
-            assert statistics.counts_in(row, 3).tolist() == counts[0]
-            assert row[statistics.N_SAMPLES] == sum(counts[0]) == nodes[number].n_samples
-            assert row[statistics.N_SEEN] == sum(count > 0 for count in counts[0])
-            for m in range(statistics.N_FORGETTING):
-                start = statistics.HEAD + statistics.WEIGHTS + m * statistics.BLOCK
-                decayed = real[start : start + 3] / real[statistics.UNITS + m]
+            assert [own.count(k) for k in range(3)] == counts[0]
+            assert own.n_samples == sum(counts[0]) == nodes[number].n_samples
+            assert own.n_seen == sum(count > 0 for count in counts[0])
+            block = own.block_of(0)
+            for m in range(N_FORGETTING):
+                decayed = [block.weights[m * BLOCK + k] / own.units[m] for k in range(3)]
                 np.testing.assert_allclose(decayed, counts[1 + m], rtol=1e-4, atol=1e-6)
-            if heads[ref, at.DIM] >= 0:
+            if row.dim >= 0:
                 children = (nodes[number].left, nodes[number].right)
                 c = [sum(min(seen[i].counts[0][k], 1.0) for i in children) for k in range(3)]
-                sides = row[statistics.HEAD : statistics.HEAD + 3] & 3
-                assert [bin(both).count("1") for both in sides] == c
-                assert row[statistics.SUM_OF_C] == sum(c)
-                waiting += [int(heads[ref, at.RIGHT]), int(heads[ref, at.LEFT])]
+                assert [(block.counted[k] & 3).bit_count() for k in range(3)] == c
+                assert own.sum_of_c == sum(c)
+                waiting += [row.right, row.left]
         number += 1
     assert number == len(nodes)
 
@@ -174,7 +218,7 @@ def test_statistics_stay_when_classes_need_room():
     y = [numbers[label] for label in y]
     trees = grown(X[:1], y[:1], n_trees=1)
     for x, label in zip(X[1:], y[1:], strict=True):
-        if label == trees.shared[at.N_CLASSES]:
+        if label == trees.forest.n_classes:
             trees.add_class()
         trees.vector[:] = x
         assert trees.learn(label) < 0
@@ -182,22 +226,22 @@ def test_statistics_stay_when_classes_need_room():
     seen = naive.replay(nodes, X.tolist(), y, 9)
     assert [node.counts.tolist() for node in nodes] == [one.counts[0] for one in seen]
     (slot,) = long_slots(trees)
-    number = int(trees.nodes.rows(slot, 1)[0, at.STATS])
-    rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS]))
-    found = rows[number - 1].view(np.float32)
-    for m in range(statistics.N_FORGETTING):
-        total = found[statistics.TOTALS + m] / found[statistics.UNITS + m]
-        blocks = found[statistics.HEAD :].reshape(-1, statistics.BLOCK_WORDS)
-        start = statistics.WEIGHTS + m * statistics.BLOCK
-        weights = blocks[:, start : start + statistics.BLOCK].ravel()
-        assert total == pytest.approx(weights.sum() / found[statistics.UNITS + m], rel=1e-5)
+    tree = trees.trees[slot]
+    own = tree.nodes.row(0).statistics(tree)
+    words = Float32s(own, HEAD_WORDS, trees.forest.statistics_words - HEAD_WORDS).view()
+    assert words.size == 12 // BLOCK * BLOCK_WORDS
+    for m in range(N_FORGETTING):
+        total = own.totals[m] / own.units[m]
+        start = (1 + m) * BLOCK
+        weights = words.reshape(-1, BLOCK_WORDS)[:, start : start + BLOCK]
+        assert total == pytest.approx(weights.sum() / own.units[m], rel=1e-5)
 
 
 @given(st.lists(st.integers(0, 50), max_size=200))
 @settings(max_examples=50, deadline=None)
 def test_ages_are_sorted(ages):
     numbers = np.array(ages, dtype=np.int64)
-    sort_descending(numbers)
+    sort_descending(Int64s.of(numbers), len(numbers))
     assert numbers.tolist() == sorted(ages, reverse=True)
 
 
@@ -238,21 +282,17 @@ def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
     """A dimension's part of them is that of its side, rounded; at any place they have the law."""
     lower = np.array([0.0, 2.0, -1.0, 0.0], dtype=np.float32)
     upper = np.array([1.0, 2.0, 1.5, 0.5], dtype=np.float32)
-    tree, sums = np.zeros(at.TREE_WIDTH, np.int64), np.zeros(4)
-    tree[at.RNG] = seed
-    candidates = np.zeros((m, adaptive.CANDIDATE_WORDS))
-    weights = np.ones(4)
-    arrays = (tree, lower, upper, sums)
-    places = [array.ctypes.data for array in (*arrays, candidates)]
-    sum_sides(places[1], places[2], 4, weights.ctypes.data, places[3])
+    tree, candidates = Memory(Tree)[0], Memory(Candidate, m)
+    tree.random_state = seed
+    box, arrays = map(Float32s.of, (lower, upper)), map(Float64s.of, (np.ones(4), np.zeros(4)))
+    places = (tree, *box, *arrays, 4, candidates.array, m)
     sides = (upper - lower).astype(float)
     shares = sides / sides.sum()
     n = 3000
     dims, cuts = np.empty((n, m), int), np.empty((n, m))
     for i in range(n):
-        draw_candidates(*places[:4], 4, places[4], m)
-        dims[i] = candidates[:, adaptive.CANDIDATE_DIM].view(np.int64)
-        cuts[i] = candidates[:, adaptive.CANDIDATE_CUT]
+        draw_candidates(*places)
+        dims[i], cuts[i] = candidates.words["dim"], candidates.words["cut"]
         counts = np.bincount(dims[i], minlength=4)
         assert (np.abs(counts - m * shares) < 1.0).all()
     level = LEVEL / (len(SEEDS) * 2 * m)
@@ -314,12 +354,13 @@ def test_building_in_parts_is_building_at_once():
         trees.jobs.clear()
         trees._stop()
         slot = trees.slot
-        trees.trees[slot, at.RNG] = 12345
+        tree = trees.trees[slot]
+        tree.random_state = 12345
         trees._begin(slot, 0)
         while not trees._go_on(slot, budget):
             pass
-        heads = trees.nodes.rows(slot, int(trees.trees[slot, at.N_ROWS]))
-        rows = trees.counts.rows(slot, int(trees.trees[slot, at.N_COUNTS]))
+        heads = trees.nodes.rows(slot, tree.nodes.n_rows)
+        rows = trees.side_rows.rows(slot, tree.side_rows.n_rows)
         found.append((heads, rows))
     for heads, rows in found[1:]:
         np.testing.assert_array_equal(heads, found[0][0])
@@ -341,15 +382,17 @@ def recorded(rng, n, n_experts, n_classes):
 
 def run_mixture(said, labels):
     _n, n_experts, n_classes = said.shape
-    state = experts.new_state(n_experts)
-    logs, pools = np.zeros((n_experts + 1, n_classes)), np.zeros((3, n_classes))
-    out = np.zeros(n_classes)
-    for one, label in zip(said.copy(), labels, strict=True):
-        sizes = (n_experts, n_classes, n_classes)
-        between = [array.ctypes.data for array in (one, state, logs, pools)]
-        experts.combine(*sizes, *between, out.ctypes.data)
-        yield one, logs, pools, out.copy()
-        experts.learn(*sizes, *between, label)
+    mixture = Mixture(n_experts)
+    mixture.reserve(n_classes)
+    mixture.record.n_classes = n_classes
+    arrays = mixture.memory.arrays
+    logs = arrays["logs"].reshape(-1, n_classes)
+    pools = arrays["finalists"].reshape(-1, n_classes)
+    for one, label in zip(said, labels, strict=True):
+        mixture.predicted[:] = one
+        experts.combine(mixture.record)
+        yield mixture.predicted, logs, pools, mixture.mixed.copy()
+        experts.learn(mixture.record, label)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -424,7 +467,7 @@ def test_discriminants_are_the_twins():
             expected.append({k: p / sum(floored.values()) for k, p in floored.items()})
         if y in model.classes:
             model.predict_proba_one(x)
-            rows = model._trees.scratch[at.FOUND][adaptive.N_TREE_EXPERTS :, : len(labels)]
+            rows = model._trees.mixture.predicted[N_TREE_EXPERTS:, : len(labels)]
             for row, other in zip(rows.tolist(), expected, strict=True):
                 assert row == pytest.approx(list(other.values()), rel=1e-7)
         model.learn_one(x, y)
@@ -480,7 +523,7 @@ def test_predictions_change_nothing():
     for x, _ in stream(20, seed=5):
         model.predict_proba_one(x)
         # What is learned next has been predicted.
-        assert model._trees.shared[at.PREDICTED] == 1
+        assert model._trees.forest.is_predicted == 1
     assert pickle.dumps(model) == before
 
 
@@ -630,8 +673,8 @@ def test_what_the_forest_has_found():
     assert sum(importances.values()) == pytest.approx(1.0)
     assert max(importances, key=importances.get) == "age"
     weights = list(model.weights.values())
-    assert sum(weights[: adaptive.N_EXPERTS]) == pytest.approx(1.0)
-    assert sum(weights[adaptive.N_EXPERTS :]) == pytest.approx(1.0)
+    assert sum(weights[:N_EXPERTS]) == pytest.approx(1.0)
+    assert sum(weights[N_EXPERTS:]) == pytest.approx(1.0)
     text = model.debug_one(x)
     assert "'age'" in text
     assert "weight of log-linear pool" in text
@@ -644,9 +687,9 @@ def test_what_the_forest_has_found():
 def test_a_new_tree_takes_the_place_of_the_oldest():
     X, y = draw(1800, 1)
     trees = grown(X, y, n_trees=3)
-    roles = trees.trees[:, at.ROLE]
-    assert (roles == adaptive.LONG).sum() == 3
-    assert (roles == adaptive.RECENT).sum() <= 3
+    roles = trees.trees.words["role"]
+    assert (roles == LONG).sum() == 3
+    assert (roles == RECENT).sum() <= 3
     assert len(set(trees.ages[long_slots(trees)])) == 3
     # Every tree of all samples holds them all, recent ones the latest.
     for t in range(3):
@@ -686,7 +729,7 @@ def test_missing_values_leave_probabilities(seed):
             assert min(found.values()) >= 0.0
             assert sum(found.values()) == pytest.approx(1.0, abs=1e-9)
             for slot in long_slots(model._trees):
-                raw = posteriors(model._trees, slot, model._trees.rows[0])
+                raw = posteriors(model._trees, slot, model._trees.row)
                 assert raw.min() > -1e-6
         model.learn_one(x, int(rng.integers(0, 3)))
 
@@ -729,27 +772,27 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, max_samples, e
         trees = model._trees
         if every and i > 2500 and i % every == 0:
             trees.forget_before(80)
-        in_use = trees.trees[:, at.ROLE] != adaptive.IDLE
+        in_use = trees.trees.words["role"] != IDLE
         assert trees.starts[in_use].min() > i + 1 - 2 * max_samples - 1
     # Each tree has every sample since its first one, once.
     for t, slot in enumerate(long_slots(trees)):
         assert trees.read(t)[0].n_samples == model.n_samples - trees.starts[slot]
-    n_long = (trees.trees[:, at.ROLE] == adaptive.LONG).sum()
+    n_long = (trees.trees.words["role"] == LONG).sum()
     assert n_long == round(2 / 3 * n_estimators)
 
 
 def test_recent_trees_do_not_outlive_a_drift():
     X, y = draw(4200, 1)
     trees = grown(X[:2200], y[:2200], n_trees=2)
-    roles = trees.trees[:, at.ROLE]
-    assert (roles == adaptive.RECENT).sum() == 2
+    roles = trees.trees.words["role"]
+    assert (roles == RECENT).sum() == 2
     trees.forget_before(100)
-    assert (roles == adaptive.RECENT).sum() == 0
+    assert (roles == RECENT).sum() == 0
     for x, label in zip(X[2200:], y[2200:], strict=True):
         trees.vector[:] = x
         trees.learn(label)
-    assert (roles == adaptive.RECENT).sum() == 2
-    assert trees.starts[roles == adaptive.RECENT].min() >= 2100
+    assert (roles == RECENT).sum() == 2
+    assert trees.starts[roles == RECENT].min() >= 2100
 
 
 def test_labels_without_features():
@@ -771,7 +814,7 @@ def test_few_trees_wait_to_be_built():
         model.learn_one(x, bool(rng.random() < 0.6))
         assert len(model._trees.jobs) <= 6 + 1
     trees = model._trees
-    recent = trees.trees[:, at.ROLE] == adaptive.RECENT
+    recent = trees.trees.words["role"] == RECENT
     assert recent.sum() == 3
     assert trees.starts[recent].min() > 2500
 
@@ -781,7 +824,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     trees = grown(X, y, n_trees=2)
     trees.jobs.clear()
     trees._stop()
-    trees.role = adaptive.LONG
+    trees.role = LONG
     trees._begin(trees.slot, 0)
     trees._go_on(trees.slot, 50)
     trees.starts[long_slots(trees)[0]] = -1
@@ -796,7 +839,11 @@ def test_nothing_is_left_to_compile_after_the_warmup():
     AdaptiveMondrianForestClassifier.warmup()
 
     def compiled():
-        return sum(len(getattr(one, "overloads", ())) for one in vars(adaptive).values())
+        modules = (learning, prediction, rebuilding)
+        own = [
+            one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
+        ]
+        return len(kernels._INSTANCES) + sum(len(one.dispatcher.overloads) for one in own)
 
     before = compiled()
     fed(stream(1500), max_samples=1000, no_change=True)

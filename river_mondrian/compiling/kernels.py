@@ -7,8 +7,8 @@
 - `inlined`: a small helper, which becomes part of the kernels that call it; `merged` becomes lines
   of theirs before types are found.
 
-Each has a twin, `exact_...`, in which sums keep the order in which they are written. The flags of a
-caller act on what it inlines: an exact kernel calls exact helpers only. Where numba's compiler is
+Each has a twin, `exact_...`, in which sums keep the order in which they are written. An exact
+kernel calls exact helpers only, since others keep their flags within it. Where numba's compiler is
 switched off (`NUMBA_DISABLE_JIT=1`) all of them are the functions themselves.
 """
 
@@ -211,8 +211,9 @@ def merged(function: F) -> F:
 
 
 def exact_inlined(function: F) -> F:
-    """Compile a small helper of exact kernels, which only these call."""
-    return _helper(function)
+    """Compile a small helper whose sums keep their order, also within kernels of other sums."""
+    # Where nothing is said numba takes the flags of the caller.
+    return _helper(function, fastmath=False)
 
 
 def exact_method(function: F) -> F:

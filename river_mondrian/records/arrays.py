@@ -73,6 +73,11 @@ class Words(Span):
         return cls(address, 0, length)
 
     @classmethod
+    def of_array(cls, kind: Any, array: NDArray[Any]) -> Self:
+        """Return the elements of a NumPy array, by the annotation of what they are."""
+        return cls.of(array)
+
+    @classmethod
     def element_size(cls, kind: Any) -> int:
         """Return the number of bytes of an element."""
         return cls.WORD.size
@@ -186,6 +191,11 @@ class Array(Span, Generic[R]):
         found = cls(address, 0, length)
         found.record = get_args(kind)[0]
         return found
+
+    @classmethod
+    def of_array(cls, kind: Any, array: NDArray[Any]) -> Array[Any]:
+        """Return the records in the memory of a NumPy array, by the annotation `Array[Kind]`."""
+        return cls.over(get_args(kind)[0], array)
 
     @classmethod
     def element_size(cls, kind: Any) -> int:

@@ -325,7 +325,7 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
 
     def set_array(self: Record, value: Any) -> None:
         check_record(int(self), field.name)
-        found = base.of(value) if isinstance(value, np.ndarray) else value
+        found = base.of_array(kind, value) if isinstance(value, np.ndarray) else value
         write_address(int(self) + offset, found.address)
         write_address(int(self) + offset + ADDRESS_BYTES, found.length)
 

@@ -1,4 +1,4 @@
-"""Trees that are built anew from a window of samples, a part at a time (see `kernels.adaptive`)."""
+"""Trees that are built anew from a window of samples, a part at a time (see `rebuilding`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,37 @@ import sys
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import adaptive, discriminants, experts, mondrian, statistics
-from .kernels import layout as at
-from .kernels.hnsp import put_label
-from .partitions.mondrian.trees import WARM_UP, Carried, ClassTrees, Node, Partitions
+from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
+from ...learners.experts import Mixture
+from ...partitions.mondrian import extension
+from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.records import NONE, UNLIMITED, Node, Point, Tree
+from ...partitions.mondrian.trees import WARM_UP, ClassTrees, Partitions
+from ...records import Record
+from . import learning, prediction, rebuilding
+from .records import (
+    DEEPEST,
+    IDLE,
+    LONG,
+    PATH_LENGTH,
+    RECENT,
+    AdaptiveForest,
+    AdaptiveNode,
+    AdaptivePoint,
+    AdaptiveTree,
+    Candidate,
+    ClassSides,
+    PathEntry,
+    Step,
+)
+from .statistics import BLOCK, N_POSTERIORS, counts_in, statistics_words
+from .status import BUILT, NEEDS_PATH_ROOM, NEEDS_POINT_ROOM, NEEDS_ROOM, TOO_LARGE
 
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000
@@ -23,9 +45,11 @@ RECENT_SAMPLES = 1000
 BUILD_BUDGET = 80
 # How many calls there are to one that plans and goes on with building.
 BUILD_EVERY = 4
+# What is enough for any tree.
+NO_LIMIT = 1 << 40
 
 # Rows for which room is made at once where a tree is being built.
-GROWTH = 4 * adaptive.ROOM
+GROWTH = 4 * learning.ROOM
 
 # How often bytes are counted, what trees may grow by while they are built anew, and the number of
 # samples that are kept at any rate.
@@ -45,16 +69,24 @@ EXPERTS = (
     *(f"{name}, {of}" for of in ("all", "recent", "both") for name in POSTERIORS),
     *DISCRIMINANTS,
 )
+# Experts that are posteriors of trees: of all samples, of recent ones, and of both.
+N_TREE_EXPERTS = 3 * N_POSTERIORS
+N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
 
 @dataclass
-class AdaptiveNode(Node):
+class AdaptiveView(NodeView):
     """A node with the classes that it has seen."""
 
     counts: NDArray[np.int64]
 
 
-class AdaptiveTrees(ClassTrees[AdaptiveNode]):
+def _room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
+    """Return memory for so many records, which nothing need be in."""
+    return np.empty(n * kind.SIZE, dtype=np.uint8)
+
+
+class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
 
     Parameters
@@ -74,20 +106,13 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
 
     """
 
-    _NODE = AdaptiveNode
-    _POINT_WORDS: ClassVar[int] = 1
-    _ZEROED_COUNTS: ClassVar[bool] = False
-    # Blocks are split from outside.
-    _CALLED: ClassVar[dict[int, Callable[..., int]]] = {
-        at.ARRIVE: mondrian.arrive,
-        at.EXTEND: mondrian.extend,
-        at.SPLIT_ALL: adaptive.split_all,
-        at.PREDICT_ANEW: adaptive.predict_anew,
-    }
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {
-        "scratch",
-        "out",
-    }
+    _FOREST = AdaptiveForest
+    _TREE: ClassVar[type[Tree]] = AdaptiveTree
+    _NODE: ClassVar[type[Node]] = AdaptiveNode
+    _POINT: ClassVar[type[Point]] = AdaptivePoint
+    _VIEW = AdaptiveView
+    _ZEROED_SIDE_ROWS: ClassVar[bool] = False
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out"}
 
     def __init__(
         self,
@@ -104,7 +129,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.max_samples = max_samples
         self.max_bytes = max_bytes
         # Old samples are needed until all trees are built without them.
-        self.ring = 2 * max_samples
+        self.capacity = 2 * max_samples
         self.root_forgets = root_forgets
         # Number of the first sample of the window, and of all when the trees were last built anew.
         self.first = 0
@@ -113,149 +138,137 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.jobs: deque[int] = deque()
         # The tree that is being built, and for which role.
         self.slot = partitions.n_trees - 1
-        self.role = adaptive.IDLE
+        self.role = IDLE
         # When each tree was built, and from which sample on.
         self.ages = np.zeros(partitions.n_trees, dtype=np.int64)
         self.starts = np.zeros(partitions.n_trees, dtype=np.int64)
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
-        self.state = experts.new_state(adaptive.N_EXPERTS)
-        self.discriminants = discriminants.new_state(0, 0)
+        self.mixture = Mixture(N_EXPERTS)
+        self.discriminants = LinearDiscriminants()
         super().__init__(partitions)
 
     def _set_up(self) -> None:
-        self.shared[at.N_WORDS] = at.ADAPTIVE
-        self.shared[at.HIDE_LIMIT] = 2**62
-        self.shared[at.N_CANDIDATES] = self.n_candidates
-        self.reals[at.GAMMA] = 1.0
-        self.shared[at.ROOT_FORGETS] = self.root_forgets
-        self.shared[at.RING] = self.ring
-        self._set_classes(statistics.BLOCK)
-        self.trees[:, at.QUEUE] = at.NONE
-        self.trees[: self.n_long, at.ROLE] = adaptive.LONG
+        forest = self.forest
+        # Blocks are split from outside.
+        forest.hide_limit = UNLIMITED
+        forest.n_candidates = self.n_candidates
+        forest.gamma = 1.0
+        forest.root_forgets = int(self.root_forgets)
+        forest.window_capacity = self.capacity
+        self._set_classes(BLOCK)
+        words = self.trees.words
+        words["queue"] = NONE
+        words["role"][: self.n_long] = LONG
 
     def _set_classes(self, capacity: int) -> None:
-        self.shared[at.CLASS_CAPACITY] = capacity
-        self.shared[at.COUNT_WIDTH] = statistics.width_of(capacity)
+        self.forest.class_capacity = capacity
+        self.forest.statistics_words = statistics_words(capacity)
 
-    def _carried_words(self) -> int:
-        return at.STATS_WORDS
+    def _side_words(self) -> int:
+        return int(self.forest.statistics_words)
 
     def _finish(self) -> None:
         super()._finish()
-        shared = self.shared
-        n_trees, capacity = len(self.trees), int(shared[at.CLASS_CAPACITY])
-        self.scratch: dict[int, NDArray[Any]] = {
-            at.PATHS: np.empty((n_trees, adaptive.PATH_WORDS)),
-            at.LENGTHS: np.zeros((2, n_trees)),
-            at.STEPS: np.empty((adaptive.DEEPEST + 1, adaptive.STEP_WORDS)),
-            at.SUMS: np.zeros((adaptive.N_TREE_EXPERTS, capacity), dtype=np.float32),
-            at.FOUND: np.zeros((adaptive.N_EXPERTS, capacity)),
-            at.LOGS: np.zeros((adaptive.N_EXPERTS + 1, capacity)),
-            at.POOLED: np.zeros((experts.N_LAST, capacity)),
-            at.OUT: np.zeros(capacity),
-            at.LAST_VALUES: np.zeros(self.values.shape[1]),
-            at.STANDARDIZED: np.zeros((2, 1 + self.values.shape[1])),
-            at.CANDIDATES: np.zeros(
-                adaptive.scratch_words(int(shared[at.N_DIMS]), capacity, self.n_candidates)
-            ),
-        }
-        self.out = self.scratch[at.OUT][: shared[at.N_CLASSES]]
-        for word, array in self.scratch.items():
-            shared[word] = array.ctypes.data
-        shared[at.STATE] = self.state.ctypes.data
-        self._link()
-        known, grown = self.discriminants, discriminants.new_state(capacity, self.values.shape[1])
-        grown[: known.shape[0], : known.shape[1]] = known
-        self.discriminants = grown
-        shared[at.DISCRIMINANTS] = grown.ctypes.data
+        forest, own = self.forest, self.shared.own
+        n_trees, n_inputs, n_dims = len(self.trees), self.inputs.shape[1], int(forest.n_dims)
+        n_classes, capacity = int(forest.n_classes), int(forest.class_capacity)
+        own("paths", _room_for(PathEntry, n_trees * PATH_LENGTH))
+        own("walking", np.zeros(n_trees, dtype=np.int64))
+        own("steps", _room_for(Step, PATH_LENGTH))
+        own("posterior_sums", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
+        own("last_inputs", np.zeros(n_inputs))
+        own("side_sums", np.zeros(n_dims))
+        own("candidates", _room_for(Candidate, self.n_candidates))
+        own("class_sides", _room_for(ClassSides, self.n_candidates * capacity))
+        own("block_classes", np.zeros(capacity, dtype=np.int64))
+        own("class_numbers", np.zeros(capacity, dtype=np.int64))
+        mixture, discriminants = self.mixture, self.discriminants
+        mixture.reserve(capacity)
+        mixture.record.n_classes = n_classes
+        self.out = mixture.mixed[:n_classes]
+        discriminants.reserve(capacity, n_inputs, mixture.predicted[N_TREE_EXPERTS:])
+        discriminants.record.n_classes = n_classes
+        discriminants.record.n_inputs = self.n_inputs
+        forest.experts, forest.discriminants = mixture.record, discriminants.record
         self._forget_predicted()
-        n_dims = int(self.shared[at.N_DIMS])
         if self.gains.shape[1] < n_dims:
-            gains = np.zeros((len(self.trees), n_dims))
+            gains = np.zeros((n_trees, n_dims))
             gains[:, : self.gains.shape[1]] = self.gains
             self.gains = gains
             self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
-        shared[at.GAINS] = self.gains.ctypes.data
-        shared[at.DIM_WEIGHTS] = self.dim_weights.ctypes.data
+        own("gains", self.gains.ravel())
+        own("dim_weights", self.dim_weights)
 
     def _forget_predicted(self) -> None:
         """Let no sample count as predicted, since the trees have changed."""
-        self.shared[at.PREDICTED] = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.DISCRIMINANTS, at.PREDICTED]
-        state["shared"][[*derived, *self.scratch]] = 0
-        return state
+        self.forest.is_predicted = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        arrays: list[NDArray[Any]] = [*self.scratch.values()]
-        arrays += [self.ages, self.starts, self.gains, self.dim_weights]
-        arrays += [self.state, self.discriminants]
         size = super().nbytes + sys.getsizeof(self.jobs)
-        return size + sum(array.nbytes + 128 for array in arrays)
+        size += sum(array.nbytes + 128 for array in (self.ages, self.starts))
+        return size + self.mixture.nbytes + self.discriminants.nbytes
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         super().add_inputs(names, first_values)
         if self.n_samples < WARM_UP:
-            self.reals[at.GAMMA] = 10.0 * self.n_inputs
+            self.forest.gamma = 10.0 * self.n_inputs
 
     def add_class(self) -> int:
         """Add a class; returns its number."""
-        label = int(self.shared[at.N_CLASSES])
-        self.shared[at.N_CLASSES] = label + 1
-        old = int(self.shared[at.CLASS_CAPACITY])
+        forest = self.forest
+        label = int(forest.n_classes)
+        forest.n_classes = label + 1
+        old = int(forest.class_capacity)
         if label >= old:
-            width = int(self.shared[at.COUNT_WIDTH])
-            self._set_classes(-(-5 * old // (4 * statistics.BLOCK)) * statistics.BLOCK)
-            self.counts.relayout(int(self.shared[at.COUNT_WIDTH]), [(0, 0, width)])
+            known = self._side_words()
+            self._set_classes(-(-5 * old // (4 * BLOCK)) * BLOCK)
+            self.side_rows.relayout(self._side_words(), [(0, 0, known)])
         self._finish()
         return label
 
     # Learning.
 
-    def learn(self, label: int, is_new: bool = False) -> int:
-        """Learn the sample in `values` with a class, which has or has not been seen before.
+    @cached_property
+    def _learn_one(self) -> Callable[[AdaptiveForest, int, bool, bool], int]:
+        return learning.learn.of()
 
-        Returns `adaptive.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the
-        dimension whose value is too large; then nothing has changed.
+    def learn(self, label: int, is_new: bool = False) -> int:
+        """Learn the sample in `inputs` with a class, which has or has not been seen before.
+
+        Returns `status.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the input
+        whose value is too large; then nothing has changed.
         """
-        n, ring = self.n_samples, self.ring
+        forest, n = self.forest, self.n_samples
         rebuilds = False
-        if self.warm_up is not None or n >= ring:
+        if self.warm_up is not None or n >= self.capacity:
             # What comes before the kernel changes something: not for a sample that is refused.
             best = self.predict()
             if best < 0:
-                return -2 - best
-            rebuilds = self.warm_up is not None and self._doubles()
-            if n >= ring:
-                self._let_go(n - ring)
-        point = n % ring
-        if point >= self.point_capacity:
-            self._reserve_points(point + 1)
-        stored = at.NONE if rebuilds else point
-        address, values, row = self.address, self.values_address, self.row_address
-        said: int
-        while (said := adaptive.learn(address, values, row, label, is_new, stored, n)) >= 0:
-            self._reserve_rows(said, GROWTH, GROWTH)
-            self._forget_predicted()
-        if said <= adaptive.TOO_LARGE:
-            return adaptive.TOO_LARGE - said
+                return extension.TOO_LARGE - best
+            rebuilds = self.warm_up is not None and self._make_room()
+            if n >= self.capacity:
+                self._let_go(n - self.capacity)
+        status = self._learn_one(forest, label, is_new, not rebuilds)
+        while status >= 0 or status == NEEDS_POINT_ROOM:
+            if status >= 0:
+                self._reserve_rows(status, GROWTH, GROWTH)
+                self._forget_predicted()
+            else:
+                self._reserve_points(n % self.capacity + 1)
+            status = self._learn_one(forest, label, is_new, not rebuilds)
+        if status <= TOO_LARGE:
+            return TOO_LARGE - status
         if rebuilds:
-            put_label(self.address, label, point)
+            forest.points.row(n).label = label
             self._learn_by_rebuilding()
-            return said
-        self.n_samples = n + 1
-        if point >= self.n_points:
-            self.n_points = point + 1
-        if self.n_samples % BUILD_EVERY == 0:
+        elif (n + 1) % BUILD_EVERY == 0:
             self._plan()
             self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
-        return said
+        return status
 
     # Building anew.
 
@@ -265,32 +278,32 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.jobs.clear()
         self._stop()
         self.built_at = self.n_samples
-        for t in self._of_role(adaptive.LONG).tolist():
+        for t in self._of_role(LONG).tolist():
             self._build_at_once(t)
 
     def _build_at_once(self, t: int) -> None:
         self._begin(t, self.first)
-        self._go_on(t, 1 << 40)
-        self.trees[t, at.ROLE] = adaptive.LONG
+        self._go_on(t, NO_LIMIT)
+        self.trees[t].role = LONG
 
     def _of_role(self, role: int) -> NDArray[np.int64]:
         """Return the trees of a role."""
-        return np.flatnonzero(self.trees[:, at.ROLE] == role)
+        return np.flatnonzero(self.trees.words["role"] == role)
 
     def _let_go(self, last: int) -> None:
         """Let no tree hold the sample of this number or earlier ones: they are overwritten."""
         if last < self.starts.min():
             return
         self._forget_predicted()
-        if self.role != adaptive.IDLE:
+        if self.role != IDLE:
             # Only one tree can be built at a time.
             self.jobs.appendleft(self.role)
             self._stop()
         for t in np.flatnonzero(self.starts <= last).tolist():
-            if self.trees[t, at.ROLE] == adaptive.LONG:
+            if self.trees[t].role == LONG:
                 self._build_at_once(t)
             else:
-                self.trees[t, at.ROLE] = adaptive.IDLE
+                self.trees[t].role = IDLE
                 # It holds nothing.
                 self.starts[t] = NEVER
 
@@ -304,9 +317,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.jobs.clear()
         if self.starts[self.slot] < self.first:
             self._stop()
-        recent = self._of_role(adaptive.RECENT)
-        self.trees[recent[self.starts[recent] < self.first], at.ROLE] = adaptive.IDLE
-        self.jobs.extend([adaptive.LONG] * self.n_long)
+        recent = self._of_role(RECENT)
+        self.trees.words["role"][recent[self.starts[recent] < self.first]] = IDLE
+        self.jobs.extend([LONG] * self.n_long)
 
     def _plan(self) -> None:
         """Let trees be built anew where the window has doubled, is full, or new ones are recent."""
@@ -317,40 +330,41 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
             self.forget_before(self.max_samples // 2)
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             self.built_at = n
-            self.jobs.extend([adaptive.LONG] * self.n_long)
+            self.jobs.extend([LONG] * self.n_long)
         # Recent trees are built anew in turn, each as often.
         since = n * self.n_recent % RECENT_SAMPLES
         due = since < BUILD_EVERY * self.n_recent and kept > RECENT_SAMPLES
-        if due and adaptive.RECENT not in self.jobs:
+        if due and RECENT not in self.jobs:
             # It is small, and is not recent any more where it waits for large ones.
-            self.jobs.appendleft(adaptive.RECENT)
+            self.jobs.appendleft(RECENT)
 
     def _fit_into(self, limit: int) -> None:
         """End the window here where trees of more samples would take more bytes than the limit."""
         kept = self.n_samples - self.first
-        if self.starts[self._of_role(adaptive.LONG)].min() < self.first:
+        if self.starts[self._of_role(LONG)].min() < self.first:
             # Trees that are going to be smaller have not been built anew yet.
             return
         # Twice the window is stored, and points cannot move.
-        ring = min(max(2 * kept, self.n_points), self.ring)
-        points = 4 * ring * int(self.shared[at.POINT_WIDTH])
-        trees = self.nodes.nbytes + self.counts.nbytes
+        capacity = min(max(2 * kept, self.n_points), self.capacity)
+        points = 4 * capacity * self._point_words()
+        trees = self.nodes.nbytes + self.side_rows.nbytes
         rest = self.nbytes - trees - self.points.nbytes
         if points + GROWING * trees + rest > limit:
             self.max_samples = kept
-            if self.n_samples <= ring:
-                self.ring = self.shared[at.RING] = ring
+            if self.n_samples <= capacity:
+                self.capacity = self.forest.window_capacity = capacity
 
     def _stop(self) -> None:
         """Give up the tree that is being built."""
-        self.trees[self.slot, at.ROLE] = self.role = adaptive.IDLE
+        self.trees[self.slot].role = self.role = IDLE
 
     def _begin(self, t: int, first: int) -> None:
-        self.starts[t] = self.shared[at.CURSOR] = self.shared[at.BUILT_FROM] = first
-        self.trees[t, [at.N_ROWS, at.N_COUNTS]] = 0
+        self.starts[t] = self.forest.cursor = self.forest.built_from = first
+        tree = self.trees[t]
+        tree.nodes.n_rows = tree.side_rows.n_rows = 0
         self._reserve_rows(t, GROWTH, GROWTH)
-        adaptive.begin(self.address, t)
-        gains = self.gains[self._of_role(adaptive.LONG)].sum(axis=0)
+        rebuilding.begin(self.forest, t)
+        gains = self.gains[self._of_role(LONG)].sum(axis=0)
         # A single candidate has the law of the exact forest.
         if self.n_candidates > 1 and gains.sum() > 0.0:
             own = gains * (len(gains) / gains.sum())
@@ -359,79 +373,80 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     def _advance(self, budget: int) -> None:
         """Go on with the trees that are to be built."""
         while budget > 0:
-            if self.role == adaptive.IDLE:
+            if self.role == IDLE:
                 if not self.jobs:
                     return
                 self.role = self.jobs.popleft()
                 first = self.first
-                if self.role == adaptive.RECENT:
+                if self.role == RECENT:
                     first = max(first, self.n_samples - RECENT_SAMPLES)
                 self._begin(self.slot, first)
             if not self._go_on(self.slot, budget):
                 return
             self._put_in_place()
-            budget = int(self.shared[at.BUDGET])
+            budget = int(self.forest.budget)
 
     def _go_on(self, t: int, budget: int) -> bool:
         """Spend a budget on building a tree; tells whether it is done, which may leave some."""
-        self.shared[at.BUDGET] = budget
-        said, room = adaptive.NEEDS_ROOM, GROWTH
-        while said in (adaptive.NEEDS_ROOM, adaptive.NEEDS_MORE):
+        self.forest.budget = budget
+        status, room = NEEDS_ROOM, GROWTH
+        while status in (NEEDS_ROOM, NEEDS_PATH_ROOM):
             self._reserve_rows(t, room, room)
-            said = adaptive.go_on(self.address, t, self.n_samples)
-            room = adaptive.DEEPEST if said == adaptive.NEEDS_MORE else GROWTH
-        return bool(said == adaptive.BUILT)
+            status = rebuilding.go_on(self.forest, t, self.n_samples)
+            room = DEEPEST if status == NEEDS_PATH_ROOM else GROWTH
+        return status == BUILT
 
     def _put_in_place(self) -> None:
         """Let the tree that has been built take the place of the oldest of its role."""
-        roles = self.trees[:, at.ROLE]
+        roles = self.trees.words["role"]
         same = self._of_role(self.role)
         roles[self.slot] = self.role
         self.ages[self.slot] = self.n_samples
         # A larger tree may have been there before.
-        self.nodes.trim(self.slot, int(self.trees[self.slot, at.N_ROWS]) + GROWTH)
-        self.counts.trim(self.slot, int(self.trees[self.slot, at.N_COUNTS]) + GROWTH)
+        tree = self.trees[self.slot]
+        self.nodes.trim(self.slot, tree.nodes.n_rows + GROWTH)
+        self.side_rows.trim(self.slot, tree.side_rows.n_rows + GROWTH)
         self._reserve_rows(self.slot, GROWTH, GROWTH)
-        if len(same) < (self.n_long if self.role == adaptive.LONG else self.n_recent):
-            self.slot = int(self._of_role(adaptive.IDLE)[0])
+        if len(same) < (self.n_long if self.role == LONG else self.n_recent):
+            self.slot = int(self._of_role(IDLE)[0])
         else:
             self.slot = int(same[np.argmin(self.ages[same])])
         self._stop()
 
     # Prediction.
 
-    def predict(self) -> int:
-        """Predict the sample in `values` into `out`, as `ClassTrees` tells."""
-        said: int = adaptive.predict(self.address, self.values_address, self.row_address)
-        return said
+    @cached_property
+    def _predict_one(self) -> Callable[[AdaptiveForest], int]:
+        return prediction.predict.of()
 
-    # Reading.
+    def predict(self) -> int:
+        """Predict the sample in `inputs` into `out`, as `ClassTrees` tells."""
+        return self._predict_one(self.forest)
+
+    # Inspection.
 
     @property
     def importances(self) -> NDArray[np.float64]:
         """Share of each dimension in the gains of the trees of all samples."""
-        gains: NDArray[np.float64] = self.gains[self._of_role(adaptive.LONG)].sum(axis=0)
+        gains: NDArray[np.float64] = self.gains[self._of_role(LONG)].sum(axis=0)
         return gains / gains.sum() if gains.sum() > 0.0 else np.zeros_like(gains)
 
-    def read(self, t: int, hidden: bool = False) -> list[AdaptiveNode]:
+    def read(self, t: int, hidden: bool = False) -> list[AdaptiveView]:
         """Read the nodes of a tree of all samples in preorder."""
-        return super().read(int(self._of_role(adaptive.LONG)[t]), hidden)
+        return super().read(int(self._of_role(LONG)[t]), hidden)
 
-    def _carried(self, t: int, points: NDArray[np.int32], hidden: bool) -> Carried:
-        shared = self.shared
-        n_classes, label_at = int(shared[at.N_CLASSES]), int(shared[at.N_VALUES])
-        rows = self.counts.rows(t, int(self.trees[t, at.N_COUNTS]))
-        seen = statistics.counts_in(rows, n_classes)
+    def _kept(self, t: int, hidden: bool) -> Kept:
+        n_classes = int(self.forest.n_classes)
+        rows = self.side_rows.rows(t, self.trees[t].side_rows.n_rows)
+        seen = counts_in(rows, n_classes)
 
-        def carried(
-            ref: int, row: NDArray[np.int32]
-        ) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
             counts = np.zeros(n_classes, dtype=np.int64)
             if ref < 0:
-                counts[row[label_at]] = 1
+                counts[record.label] = 1
                 return True, True, (counts,)
-            if row[at.STATS] > 0:
-                counts[:] = seen[row[at.STATS] - 1]
-            return bool(row[at.DIM] < 0), bool((counts > 0).sum() == 1), (counts,)
+            if record.statistics_row > 0:
+                counts[:] = seen[record.statistics_row - 1]
+            return record.dim < 0, bool((counts > 0).sum() == 1), (counts,)
 
-        return carried
+        return kept

@@ -1,0 +1,1 @@
+"""Guided cuts, statistics of classes with several memories, context-tree weighting."""

@@ -1,0 +1,155 @@
+"""Adding what a node's statistics say of each class to the posteriors of its tree.
+
+That is most of what a prediction costs. Blocks of classes are as wide as vectors: LLVM's own would
+first ask which of the addresses overlap, for longer than the sums take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from ...records import Float32s, Float64, Record
+from ...records.compiled import address_in, lowered
+from .statistics import (
+    BLOCK,
+    BLOCK_WORDS,
+    HEAD_WORDS,
+    LATE,
+    LATEST,
+    SIDE_BITS,
+    ClassBlock,
+    Statistics,
+)
+
+
+class Factors(Record):
+    """What a node adds to a tree's posteriors: factors of its numbers, and constants.
+
+    The HNSP gets factors of each class's samples, of its c and of whether it has been seen at all;
+    the weightings get factors of its samples, in the third by memory, and a constant for all.
+    """
+
+    hnsp_samples: Float64
+    hnsp_c: Float64
+    hnsp_presence: Float64
+    noisy_samples: Float64
+    noisy_constant: Float64
+    deep_samples: Float64
+    deep_constant: Float64
+    mixed_all: Float64
+    mixed_late: Float64
+    mixed_latest: Float64
+    mixed_constant: Float64
+
+
+_FLOAT, _DOUBLE, _WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
+_FLOATS, _WORDS = ir.VectorType(_FLOAT, BLOCK), ir.VectorType(_WORD, BLOCK)
+_ADDRESS = ir.IntType(64)
+_ALIGNMENT = 4
+_CONTRACT = ("contract",)
+
+
+def _each(builder: Any, factors: Any, name: str) -> Any:
+    """Return a block of which each is a field of the factors, rounded to float32."""
+    address = builder.add(factors, _ADDRESS(Factors.FIELDS[name].offset))
+    number = builder.load(builder.inttoptr(address, _DOUBLE.as_pointer()), align=_ALIGNMENT)
+    block = builder.insert_element(
+        ir.Constant(_FLOATS, None), builder.fptrunc(number, _FLOAT), _WORD(0)
+    )
+    return builder.shuffle_vector(block, block, ir.Constant(_WORDS, None))
+
+
+def _load(builder: Any, address: Any, word: int, block: Any) -> Any:
+    """Load a block so many words behind an address."""
+    place = builder.add(address, _ADDRESS(4 * word))
+    return builder.load(builder.inttoptr(place, block.as_pointer()), align=_ALIGNMENT)
+
+
+def _sum(builder: Any, *parts: Any) -> Any:
+    """Sum products, which are pairs, and plain numbers."""
+    total = None
+    for part in parts:
+        if isinstance(part, tuple):
+            part = builder.fmul(*part, flags=_CONTRACT)
+        total = part if total is None else builder.fadd(total, part, flags=_CONTRACT)
+    return total
+
+
+def _add_by_blocks(
+    context: Any, builder: Any, row: Any, n_classes: Any, factors: Any, out: Any, width: Any
+) -> None:
+    """Add a node's part to the posteriors, a block of classes at a time."""
+    out = address_in(builder, out)
+    each = {name: _each(builder, factors, name) for name in Factors.FIELDS}
+    blocks = builder.add(row, _ADDRESS(4 * HEAD_WORDS))
+    bits = [ir.Constant(_WORDS, [bit] * BLOCK) for bit in range(4)]
+    zeros = ir.Constant(_FLOATS, None)
+    weights_word = ClassBlock.FIELDS["weights"].offset // 4
+
+    def add_to(posterior: int, first: Any, part: Any) -> None:
+        start = builder.add(out, builder.mul(width, _ADDRESS(4 * posterior)))
+        words = builder.inttoptr(start, _FLOAT.as_pointer())
+        place = builder.bitcast(builder.gep(words, [first]), _FLOATS.as_pointer())
+        before = builder.load(place, align=_ALIGNMENT)
+        builder.store(_sum(builder, before, part), place, align=_ALIGNMENT)
+
+    size = _ADDRESS(BLOCK)
+    n_blocks = builder.udiv(builder.add(n_classes, _ADDRESS(BLOCK - 1)), size)
+    with cgutils.for_range(builder, n_blocks) as loop:
+        block = builder.add(blocks, builder.mul(loop.index, _ADDRESS(4 * BLOCK_WORDS)))
+        first = builder.mul(loop.index, size)
+        counted = _load(builder, block, 0, _WORDS)
+        count = builder.sitofp(builder.ashr(counted, bits[SIDE_BITS]), _FLOATS)
+        sides = builder.and_(counted, bits[3])
+        # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
+        c = builder.sitofp(builder.sub(sides, builder.lshr(sides, bits[1])), _FLOATS)
+        present = builder.fcmp_ordered(">", count, zeros)
+        presence = builder.select(present, each["hnsp_presence"], zeros)
+        late, latest = (
+            _load(builder, block, weights_word + m * BLOCK, _FLOATS) for m in (LATE, LATEST)
+        )
+        of_samples = {
+            name: (each[name], count)
+            for name in ("hnsp_samples", "noisy_samples", "deep_samples", "mixed_all")
+        }
+        hnsp = _sum(builder, presence, (each["hnsp_c"], c), of_samples["hnsp_samples"])
+        noisy = _sum(builder, each["noisy_constant"], of_samples["noisy_samples"])
+        deep = _sum(builder, each["deep_constant"], of_samples["deep_samples"])
+        mixed = _sum(
+            builder,
+            each["mixed_constant"],
+            of_samples["mixed_all"],
+            (each["mixed_late"], late),
+            (each["mixed_latest"], latest),
+        )
+        for posterior, part in enumerate((hnsp, noisy, deep, mixed)):
+            add_to(posterior, first, part)
+
+
+@lowered(_add_by_blocks)
+def add_statistics(
+    statistics: Statistics, n_classes: int, factors: Factors, out: Float32s, width: int
+) -> None:
+    """Add a node's part to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
+    for k in range(n_classes):
+        block = statistics.block_of(k)
+        place = k % BLOCK
+        count, sides = block.counted[place] >> SIDE_BITS, block.counted[place] & 3
+        late, latest = block.weights[place], block.weights[BLOCK + place]
+        parts = (
+            (factors.hnsp_presence if count > 0 else 0.0)
+            + factors.hnsp_c * (sides - (sides >> 1))
+            + factors.hnsp_samples * count,
+            factors.noisy_constant + factors.noisy_samples * count,
+            factors.deep_constant + factors.deep_samples * count,
+            factors.mixed_constant
+            + factors.mixed_all * count
+            + factors.mixed_late * late
+            + factors.mixed_latest * latest,
+        )
+        for posterior, part in enumerate(parts):
+            i = width * posterior + k
+            out[i] = out[i] + part

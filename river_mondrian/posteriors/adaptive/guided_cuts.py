@@ -1,0 +1,162 @@
+"""Cuts that are chosen by labels: of several from the Mondrian law the one with the largest gain.
+
+The law of a cut in a block is that of Algorithm 2, lines 5 and 6: a dimension by the sides of the
+box, uniform within the side. Of `n_candidates` of these the one is kept that lowers the Gini
+impurity most. With one candidate the tree has the law of any other Mondrian tree. Sides may be
+weighted by how much cuts in their dimension have gained before.
+"""
+
+from __future__ import annotations
+
+from ...compiling.kernels import inlined, separate
+from ...partitions.mondrian.draws import uniform, uniform_cut
+from ...partitions.mondrian.records import NONE, Tree
+from ...records import Array, Float32s, Float64s, Int32s
+from .records import AdaptiveForest, AdaptiveNode, AdaptiveTree, Candidate, ClassSides
+
+# Points of a block on which candidates are compared.
+GAIN_SAMPLE = 256
+
+# Sides of a candidate in `ClassSides`: LEFT, RIGHT, and this for a missing value.
+MISSING = 2
+
+
+@inlined
+def sum_sides(
+    lower: Float32s, upper: Float32s, n_dims: int, weights: Float64s, sums: Float64s
+) -> None:
+    """Write the sums of a box's sides times weights up to each dimension."""
+    total = 0.0
+    for d in range(n_dims):
+        side = upper[d] - lower[d]
+        # A side without values is NaN.
+        total += weights[d] * (side if side > 0.0 else 0.0)
+        sums[d] = total
+
+
+@inlined
+def draw_candidates(
+    tree: Tree,
+    lower: Float32s,
+    upper: Float32s,
+    sums: Float64s,
+    n_dims: int,
+    candidates: Array[Candidate],
+    m: int,
+) -> None:
+    """Draw `m` cuts, each of which has the Mondrian law of sides with these sums.
+
+    Dimensions are drawn by systematic sampling: one whose sides are a part of all gets as large a
+    part of the cuts, rounded up or down. Where the cuts begin is drawn, too, since of several that
+    are as good the first is kept.
+    """
+    step = sums[n_dims - 1] / m
+    threshold = uniform(tree) * step
+    place = int(uniform(tree) * m)
+    d = 0
+    for _ in range(m):
+        while d < n_dims - 1 and sums[d] <= threshold:
+            d += 1
+        # Rounding may have reached the end, where sides can be empty.
+        while not upper[d] > lower[d]:
+            d -= 1
+        place = place + 1 if place + 1 < m else 0
+        candidate = candidates[place]
+        candidate.dim = d
+        candidate.cut = uniform_cut(tree, lower[d], upper[d])
+        threshold += step
+
+
+@inlined
+def gain_of(table: Array[ClassSides], n_classes: int) -> float:
+    """Return the Gini gain of a cut, times the number of points, from the classes at its sides.
+
+    The Gini impurity times the number n of points is n - sum_k n_k^2 / n, and n is that of both
+    sides: what is gained is the sum of squares over n, at either side, less that of the block.
+    """
+    n_left, n_right, squares_left, squares_right, squares = 0, 0, 0, 0, 0
+    for k in range(n_classes):
+        counts = table[k].counts
+        a, b = counts[0], counts[1]
+        n_left += a
+        n_right += b
+        squares_left += a * a
+        squares_right += b * b
+        squares += (a + b) * (a + b)
+    if n_left == 0 or n_right == 0:
+        return 0.0
+    return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
+
+
+@inlined
+def _side(v: float, cut: float) -> int:
+    """Return the side of a cut that a value is on, without a branch: no one could foresee it."""
+    return int(v > cut) + MISSING * int(v != v)
+
+
+@inlined
+def _count_sides(
+    forest: AdaptiveForest, tree: AdaptiveTree, t: int, node: AdaptiveNode, m: int, width: int
+) -> int:
+    """Count how candidates part a sample of a block's points; returns its number of classes.
+
+    Each candidate has a table of `width` classes. They are numbered anew, from 1 on: most blocks
+    have few.
+    """
+    candidates, tables = forest.candidates, forest.class_sides
+    numbers, present = forest.class_numbers, forest.block_classes
+    words = Int32s(tables[0], 0, 4 * m * width)
+    for w in range(4 * m * width):
+        words[w] = 0
+    n_present = 0
+    step = max(1, node.n_samples // GAIN_SAMPLE)
+    p = node.first_point
+    i = 0
+    while p != NONE:
+        if i % step == 0:
+            x = forest.values_of(tree, p)
+            label = forest.label_of(p)
+            if numbers[label] == 0:
+                present[n_present] = label
+                n_present += 1
+                numbers[label] = n_present
+            k = numbers[label] - 1
+            for c in range(m):
+                candidate = candidates[c]
+                counts = tables[width * c + k].counts
+                side = _side(x[candidate.dim], candidate.cut)
+                counts[side] = counts[side] + 1
+        i += 1
+        p = forest.links_of(p)[t]
+    for k in range(n_present):
+        numbers[present[k]] = 0
+    return n_present
+
+
+@separate
+def draw_guided(forest: AdaptiveForest, t: int, j: int) -> Candidate:
+    """Draw candidates of a block's first cut; returns the one with the largest Gini gain.
+
+    The gain is added to those of its dimension.
+    """
+    tree = forest.trees[t]
+    node = tree.nodes.row(j)
+    n_dims, n_points = forest.n_dims, node.n_samples
+    # Few points can be parted in few ways; two in one.
+    m = min(forest.n_candidates, 3 * n_points - 5)
+    lower, upper, sums = node.lower(forest), node.upper(forest), forest.side_sums
+    candidates = forest.candidates
+    sum_sides(lower, upper, n_dims, forest.dim_weights, sums)
+    draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
+    width = min(forest.n_classes, n_points)
+    n_present = _count_sides(forest, tree, t, node, m, width)
+    best, most = candidates[0], -1.0
+    for c in range(m):
+        gain = gain_of(forest.class_sides.part(width * c, width), n_present)
+        if gain > most:
+            best, most = candidates[c], gain
+    gains = forest.gains.part(n_dims * t, n_dims)
+    # All points count as much as those in the sample.
+    step = max(1, n_points // GAIN_SAMPLE)
+    gains[best.dim] = gains[best.dim] + max(most, 0.0) * step
+    return best

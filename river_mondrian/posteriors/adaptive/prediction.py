@@ -1,0 +1,276 @@
+"""Predicting a sample by adaptive trees: four posteriors of each, then the mixture of all.
+
+The first posterior is the HNSP, which integrates over branching off: `labels.hnsp` has the
+derivation of its weights (Algorithm 8, lines 6 to 10). The others follow the sample to its leaf by
+context-tree weighting (`weighting`). All are sums of the classes on the path, of which a row of
+statistics has the numbers: a walk down finds the factors, and a pass up adds the rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import inlined, kernel, separate
+from ...learners import discriminants, experts
+from ...partitions.mondrian.boxes import distance_outside
+from ...partitions.mondrian.extension import TOO_LARGE
+from ...partitions.mondrian.scaling import scale
+from ...records import Array, Float32s, room_of_array
+from ..labels.hnsp import most_probable
+from .factors import Factors, add_statistics
+from .paths import walk_all
+from .records import RECENT, AdaptiveForest, AdaptiveTree, PathEntry, Step
+from .statistics import (
+    DEEP,
+    LATE,
+    LATEST,
+    MIXED,
+    N_POSTERIORS,
+    NOISY,
+    PRIORS,
+    Statistics,
+)
+
+_room_of_factors = room_of_array(Factors, 1)
+
+
+@inlined
+def _add(out: Float32s, k: int, weight: float) -> None:
+    out[k] = out[k] + weight
+
+
+@inlined
+def _stop(statistics: Statistics, v: int, rest: float, ends: bool) -> float:
+    """Return the weight of a node in a weighting, of the `rest` that those above have left."""
+    return rest if ends else rest * statistics.stops[v]
+
+
+@inlined
+def _weight_memories(statistics: Statistics, step: Step, weight: float, n_classes: int) -> None:
+    """Note what a sample weighs in each memory, of a node with this weight."""
+    alpha = PRIORS[MIXED]
+    of_all = weight / (statistics.n_samples + alpha * n_classes)
+    step.of_all = of_all * statistics.shares[0]
+    total = statistics.totals[LATE] + alpha * statistics.units[LATE] * n_classes
+    step.of_late = weight * statistics.shares[1] / total
+    total = statistics.totals[LATEST] + alpha * statistics.units[LATEST] * n_classes
+    step.of_latest = weight * statistics.shares[2] / total
+
+
+@inlined
+def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, x: Float32s) -> float:
+    """Return how far a sample lies outside the box of a path's node."""
+    is_row = entry.ref >= 0
+    capacity = forest.dim_capacity
+    # A point's values are both sides of its box.
+    low = forest.box_word if is_row else forest.values_word + tree.first_value
+    high = forest.box_word + capacity if is_row else low
+    lower, upper = Float32s(entry.place, low, capacity), Float32s(entry.place, high, capacity)
+    return distance_outside(x, lower, upper, forest.n_dims)
+
+
+@inlined
+def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: Float32s) -> None:
+    """Add what a weighting has left at the end of a path: to all classes, and to a last point's."""
+    n_classes = forest.n_classes
+    own = out.part(forest.class_capacity * (1 + v), forest.class_capacity)
+    each = rest / ((1.0 if last < 0 else 0.0) + PRIORS[v] * n_classes)
+    for k in range(n_classes):
+        _add(own, k, PRIORS[v] * each)
+    if last < 0:
+        _add(own, forest.label_of(~last), each)
+
+
+@inlined
+def _walk_down(
+    forest: AdaptiveForest,
+    tree: AdaptiveTree,
+    x: Float32s,
+    path: Array[PathEntry],
+    n: int,
+    out: Float32s,
+) -> float:
+    """Take the steps of a sample's path; returns the probability not to branch off."""
+    gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
+    reach = 1.0
+    # What no node above has taken.
+    noisy, deep, mixed = 1.0, 1.0, 1.0
+    for i in range(n):
+        entry, step = path[i], steps[i]
+        ends = i == n - 1
+        eta = _eta(forest, tree, entry, x)
+        span = math.inf if ends else tree.nodes.known(entry.place).delta
+        stays = math.exp(-eta * span) if eta > 0.0 else 1.0
+        step.eta = eta
+        step.reach = reach
+        step.stays = stays
+        step.discount = 0.0 if ends else math.exp(-gamma * span)
+        reach *= stays
+        step.statistics = tree.side_rows.none()
+        statistics = entry.statistics
+        if statistics and statistics.n_seen > 0:
+            step.statistics = statistics
+            stopped = _stop(statistics, NOISY, noisy, ends)
+            step.noisy = stopped / (statistics.n_samples + PRIORS[NOISY] * n_classes)
+            noisy -= stopped
+            stopped = _stop(statistics, DEEP, deep, ends)
+            step.deep = stopped / (statistics.n_samples + PRIORS[DEEP] * n_classes)
+            deep -= stopped
+            stopped = _stop(statistics, MIXED, mixed, ends)
+            _weight_memories(statistics, step, stopped, n_classes)
+            mixed -= stopped
+    last = path[n - 1].ref
+    for v, rest in enumerate((noisy, deep, mixed)):
+        _end_weighting(forest, v, rest, last, out)
+    return reach
+
+
+@inlined
+def _add_step(
+    forest: AdaptiveForest,
+    step: Step,
+    factors: Factors,
+    weight: float,
+    presence: float,
+    ends: bool,
+    out: Float32s,
+) -> None:
+    """Add a node's part to all posteriors; the HNSP's is a weight of c and one of presence."""
+    statistics = step.statistics
+    units = statistics.units
+    # c of a leaf's classes are their samples.
+    factors.hnsp_samples = weight if ends else 0.0
+    factors.hnsp_c = 0.0 if ends else weight
+    factors.hnsp_presence = presence
+    factors.noisy_samples = step.noisy
+    factors.noisy_constant = PRIORS[NOISY] * step.noisy
+    factors.deep_samples = step.deep
+    factors.deep_constant = PRIORS[DEEP] * step.deep
+    factors.mixed_all = step.of_all
+    factors.mixed_late = step.of_late
+    factors.mixed_latest = step.of_latest
+    prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
+    factors.mixed_constant = PRIORS[MIXED] * prior
+    add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
+
+
+@separate
+def predict_tree(
+    forest: AdaptiveForest,
+    tree: AdaptiveTree,
+    x: Float32s,
+    path: Array[PathEntry],
+    n: int,
+    out: Float32s,
+) -> None:
+    """Add a tree's posteriors for a scaled sample to `out`, rows of `class_capacity`.
+
+    `path` is the sample's path of `n` entries.
+    """
+    gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
+    room = _room_of_factors()
+    weight = _walk_down(forest, tree, x, path, n, out)
+    for i in range(n - 1, -1, -1):
+        step = steps[i]
+        eta, discount = step.eta, step.discount
+        # Weight of the node's own classes, and of its parent's distribution, on branching off.
+        own, passed = 0.0, 0.0
+        if eta > 0.0:
+            reach, stays = step.reach, step.stays
+            passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
+            own = max(reach * (1.0 - stays) - passed, 0.0)
+        statistics, ref = step.statistics, path[i].ref
+        if statistics:
+            ends = i == n - 1
+            n_seen = statistics.n_seen
+            total = statistics.n_samples if ends else statistics.sum_of_c
+            presence = own / n_seen - weight * discount / total
+            _add_step(forest, step, room[0], weight / total, presence, ends, out)
+            weight = weight * discount * n_seen / total + passed
+        elif ref < 0:
+            # A single point: c = tab = 1 at its class.
+            _add(out, forest.label_of(~ref), weight * (1.0 - discount) + own)
+            weight = weight * discount + passed
+    # The base distribution is uniform.
+    for k in range(n_classes):
+        _add(out, k, weight / n_classes)
+
+
+@inlined
+def _add_trees(forest: AdaptiveForest) -> None:
+    """Let the mixture's experts be the posteriors, averaged over the trees of each role.
+
+    Those of all samples, then of recent ones, where the first stand in if there are no such trees;
+    then the mean of both.
+    """
+    sums = forest.posterior_sums
+    width = N_POSTERIORS * forest.class_capacity
+    for k in range(2 * width):
+        sums[k] = 0.0
+    n_long, n_recent = 0, 0
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        n = tree.path_length
+        if n > 0:
+            is_recent = tree.role == RECENT
+            out = sums.part(width if is_recent else 0, width)
+            x = forest.row.part(tree.first_value, forest.dim_capacity)
+            predict_tree(forest, tree, x, forest.path_of(t), n, out)
+            n_recent += 1 if is_recent else 0
+            n_long += 0 if is_recent else 1
+    predicted = forest.experts.predicted
+    for k in range(width):
+        of_long = sums[k] / n_long if n_long > 0 else 0.0
+        predicted[k] = of_long
+        of_recent = sums[width + k] / n_recent if n_recent > 0 else of_long
+        predicted[width + k] = of_recent
+        predicted[2 * width + k] = 0.5 * (of_long + of_recent)
+
+
+@separate
+def predict_anew(forest: AdaptiveForest) -> int:
+    """Predict the sample in the forest's `inputs`; returns -1, or the first that is too large."""
+    bad = scale(forest, forest.row, forest.inputs)
+    if bad >= 0:
+        return bad
+    walk_all(forest)
+    _add_trees(forest)
+    discriminants.predict(forest.discriminants, forest.inputs)
+    experts.combine(forest.experts)
+    for i in range(forest.input_capacity):
+        forest.last_inputs[i] = forest.inputs[i]
+    forest.is_predicted = 1
+    return -1
+
+
+@inlined
+def _is_predicted(forest: AdaptiveForest) -> bool:
+    """Tell whether the last prediction is of the forest's `inputs`, by the trees as they are."""
+    if forest.is_predicted == 0:
+        return False
+    last, inputs = forest.last_inputs, forest.inputs
+    for i in range(forest.input_capacity):
+        # A missing value is the same as another one.
+        if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
+            return False
+    return True
+
+
+@inlined
+def ensure_predicted(forest: AdaptiveForest) -> int:
+    """Predict a sample where that has not been done; returns as `predict_anew` does."""
+    if _is_predicted(forest):
+        return -1
+    return predict_anew(forest)
+
+
+@kernel
+def predict(forest: AdaptiveForest) -> int:
+    """Predict the sample in the forest's `inputs` into what the mixture holds.
+
+    Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
+    """
+    bad = ensure_predicted(forest)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    return most_probable(forest.experts.mixed, forest.n_classes)

@@ -1,0 +1,194 @@
+"""What an adaptive forest keeps: a row of statistics per node, queues of leaves, the last sample.
+
+A leaf's block pauses until it is cut from outside (`splitting`), so that the cut can be chosen by
+the classes in it. Only the extension outside of boxes cuts as in any other Mondrian tree.
+"""
+
+from __future__ import annotations
+
+from ...learners.discriminants import Discriminants
+from ...learners.experts import Experts
+from ...partitions.mondrian.leaves import put_point
+from ...partitions.mondrian.records import Forest, Node, Point, Tree
+from ...records import (
+    Array,
+    Float32s,
+    Float64,
+    Float64s,
+    Int32,
+    Int32s,
+    Int64,
+    Int64s,
+    Record,
+    Table,
+    inline,
+    instead_of,
+    transient,
+)
+from .statistics import Statistics
+
+# What a tree is for: nothing; predicting, from all samples of the window or from recent ones; or
+# it is being built, and is given its points, is split, or is shown the points in order.
+IDLE = 0
+LONG = 1
+RECENT = 2
+GATHERING = 3
+SPLITTING = 4
+REPLAYING = 5
+
+# `next_waiting` of the last leaf in a tree's queue.
+LAST = -2
+
+# Length at which the path of a sample ends.
+DEEPEST = 512
+# Entries for which a tree has room.
+PATH_LENGTH = DEEPEST + 1
+
+
+class AdaptivePoint(Point):
+    """A stored sample with its class."""
+
+    label: Int32
+
+    def pauses_with(self, forest: Forest, other: Point) -> bool:
+        """Tell that a block of two points pauses, as all do."""
+        return True
+
+
+class AdaptiveNode(Node):
+    """A node with statistics of the classes that have passed it."""
+
+    # Number of its row of statistics, plus 1; 0 for none.
+    statistics_row: Int32
+    # Of a leaf in its tree's queue the next leaf's row there, or LAST; NONE outside of it.
+    next_waiting: Int32 = instead_of("right")
+
+    def statistics(self, tree: AdaptiveTree) -> Statistics:
+        """Return the statistics; none where there are none yet."""
+        if self.statistics_row == 0:
+            return tree.side_rows.none()
+        return tree.side_rows.row(self.statistics_row - 1)
+
+    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
+        """Put the single point of a leaf into its new row."""
+        put_point(forest, tree, t, self, q)
+
+    def is_paused(self, forest: Forest) -> bool:
+        """Tell that a leaf's block pauses, as all do."""
+        return True
+
+    def ends_pause(self, forest: Forest, point: Point) -> bool:
+        """Tell that no point ends a pause."""
+        return False
+
+
+class AdaptiveTree(Tree):
+    """A tree that predicts, is being built, or is empty."""
+
+    nodes: Table[AdaptiveNode]
+    side_rows: Table[Statistics]
+    role: Int64
+    # First leaf of those that wait to be split, or NONE.
+    queue: Int64
+    # Entries of the path of the sample predicted last, 0 where the tree does not predict; and how
+    # many rows the tree had then.
+    path_length: Int64 = transient()
+    rows_before: Int64 = transient()
+
+
+class PathEntry(Record):
+    """A node on a sample's path."""
+
+    ref: Int64
+    # Its row or, for a point, the point's row.
+    place: Record
+    # None where it has none yet.
+    statistics: Statistics
+
+
+class Step(Record):
+    """What a prediction notes of a node on the path, on the way down."""
+
+    # Rate of branching off, probabilities to come here and to go on, discount (see `labels.hnsp`).
+    eta: Float64
+    reach: Float64
+    stays: Float64
+    discount: Float64
+    # None where there are none, or no sample in them.
+    statistics: Statistics
+    # Weight of one sample in the first two weightings, and in each memory of the third.
+    noisy: Float64
+    deep: Float64
+    of_all: Float64
+    of_late: Float64
+    of_latest: Float64
+
+
+class Candidate(Record):
+    """A cut that may be chosen."""
+
+    dim: Int64
+    cut: Float64
+
+
+class ClassSides(Record):
+    """How the points of a class in a block are parted by a candidate."""
+
+    # Points on the left, on the right and with a missing value; the fourth stays 0.
+    counts: Int32s = inline(4)
+
+
+class AdaptiveForest(Forest):
+    """An adaptive forest."""
+
+    trees: Array[AdaptiveTree]
+    points: Table[AdaptivePoint]
+    # Classes so far, for how many there is room, and words of a row of statistics.
+    n_classes: Int64
+    class_capacity: Int64
+    statistics_words: Int64
+    # Rate of the discount: d = exp(-gamma span).
+    gamma: Float64
+    # Cuts among which one is chosen.
+    n_candidates: Int64
+    # Samples that may be stored: sample i is point i % window_capacity.
+    window_capacity: Int64
+    # Whether the memories of the roots forget, too.
+    root_forgets: Int64
+    # Of the tree that is being built: its first sample and the next one that it takes, and what
+    # the call may still spend, in points.
+    built_from: Int64
+    cursor: Int64
+    budget: Int64
+    # Gini gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
+    # dimensions' sides where candidates are drawn.
+    gains: Float64s
+    dim_weights: Float64s
+    # The mixture of all predictions, and the discriminants among these.
+    experts: Experts
+    discriminants: Discriminants
+    # Whether the last prediction is of `last_inputs` by the trees as they are.
+    is_predicted: Int64 = transient()
+    last_inputs: Float64s
+    # Paths of the sample predicted last, PATH_LENGTH entries for each tree; which trees still walk.
+    paths: Array[PathEntry]
+    walking: Int64s
+    # Steps of a path, and sums of the trees' posteriors: N_POSTERIORS rows of `class_capacity` for
+    # trees of all samples, then for those of recent ones.
+    steps: Array[Step]
+    posterior_sums: Float32s
+    # Room for drawing a cut: sums of weighted sides, the candidates, of each of them the sides of
+    # the block's classes; those classes, and of each class its number among them plus 1, or 0.
+    side_sums: Float64s
+    candidates: Array[Candidate]
+    class_sides: Array[ClassSides]
+    block_classes: Int64s
+    class_numbers: Int64s
+
+    def path_of(self, t: int) -> Array[PathEntry]:
+        """Return a tree's path."""
+        return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
+
+    def label_of(self, p: int) -> int:
+        """Return the class of a stored point."""
+        return self.points.row(p).label
