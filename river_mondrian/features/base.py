@@ -479,7 +479,9 @@ class FeatureMap(base.MiniBatchTransformer):
 
         Returns
         -------
-        An array with a row per row of `X` and a column per row of `Y`.
+        An array with a row per row of `X` and a column per row of `Y`. For a map of cells each is
+        a count over the number of partitions; for a dense map BLAS computes them, whose last digits
+        depend on the processor and on the number of rows.
 
         Raises
         ------

@@ -6,6 +6,10 @@ rows lie one after another and a new column only adds one: 0 everywhere but on t
 sample is rotated into the rows (Givens), from the last that it touches on. Nothing is ever
 subtracted from A, so that errors do not build up as they may in a running inverse.
 
+Learning and predicting add in the order that is written here: compilers may turn a sum about, and
+not alike where the variance is asked for, too, and where it is not. The weights of a prediction are
+solved for in one place, in whatever order is fast.
+
 Columns get their row when they first differ from 0. Row 0 is the intercept's where there is one;
 its prior is flat, so that its diagonal begins at 0.
 """
@@ -17,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .memory import kernel
+from .memory import exact_inlined, exact_kernel, kernel
 
 # Places in the array of counts and in that of sums.
 N_ROWS = 0
@@ -28,7 +32,7 @@ LOG_WEIGHTS = 1
 SHIFT = 2
 
 
-@kernel
+@exact_inlined
 def read(
     out: Any, row: int, dense: bool, value: float, slots: Any, root: float, work: Any
 ) -> tuple[int, float]:
@@ -52,7 +56,7 @@ def read(
     return last, rest
 
 
-@kernel
+@exact_inlined
 def append(
     out: Any,
     row: int,
@@ -82,7 +86,7 @@ def append(
     return True
 
 
-@kernel
+@exact_kernel
 def learn_rows(
     out: Any,
     start: int,
@@ -148,7 +152,7 @@ def solve(n: int, factor: Any, moments: Any, solution: Any) -> None:
         solution[j] = (moments[j] - total) / diagonal if diagonal > 0.0 else 0.0
 
 
-@kernel
+@exact_kernel
 def predict_rows(
     out: Any,
     dense: bool,
