@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .classifier import MondrianForestClassifier
     from .density import DensityForest, exact_density
     from .dual import DualOGDClassifier
+    from .estimators.ridge import RidgeRegressor
     from .features import (
         IsolationFeatures,
         MondrianFeatures,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .lifetime import lifetime_path
     from .linear import OGDClassifier, OGDRegressor
     from .regressor import MondrianForestRegressor
-    from .ridge import RidgeRegressor
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
@@ -48,7 +48,7 @@ _HOMES = {
     "MondrianForestRegressor": "regressor",
     "OGDClassifier": "linear",
     "OGDRegressor": "linear",
-    "RidgeRegressor": "ridge",
+    "RidgeRegressor": "estimators.ridge",
     "exact_density": "density",
     "lifetime_path": "lifetime",
 }

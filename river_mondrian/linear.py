@@ -30,6 +30,7 @@ from .inputs import (
     read_weights,
 )
 from .kernels import maps, ogd
+from .learners.weights import Weights
 
 # Stored samples that a call replays when the map is new.
 REPLAY = 32
@@ -95,30 +96,6 @@ class _Rule:
             return -1, ()
         number, names = NATIVE[type(self.loss)]
         return number, [float(getattr(self.loss, name)) for name in names]
-
-
-class Weights(abc.ABC):
-    """What a learner has learned for the columns of one compiled map."""
-
-    compiled: CompiledMap
-
-    @abc.abstractmethod
-    def learn(self, x: int, target: float, weight: float) -> int:
-        """Learn the sample at an address; returns -1, or the place of a bad input.
-
-        The address is 0 where the map's `out` holds the sample's outputs.
-        """
-
-    @abc.abstractmethod
-    def learn_rows(
-        self, out: Array, targets: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> None:
-        """Learn mapped rows."""
-
-    @property
-    @abc.abstractmethod
-    def nbytes(self) -> int:
-        """Bytes held, without the map."""
 
 
 W = TypeVar("W", bound=Weights)
