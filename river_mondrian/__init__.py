@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .classifier import MondrianForestClassifier
     from .density import DensityForest, exact_density
     from .dual import DualOGDClassifier
+    from .estimators.ogd_classifier import OGDClassifier
+    from .estimators.ogd_regressor import OGDRegressor
     from .estimators.ridge import RidgeRegressor
     from .features import (
         IsolationFeatures,
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
         RandomFourierFeatures,
     )
     from .lifetime import lifetime_path
-    from .linear import OGDClassifier, OGDRegressor
     from .regressor import MondrianForestRegressor
 
 __all__ = [
@@ -46,8 +47,8 @@ _HOMES = {
     "DualOGDClassifier": "dual",
     "MondrianForestClassifier": "classifier",
     "MondrianForestRegressor": "regressor",
-    "OGDClassifier": "linear",
-    "OGDRegressor": "linear",
+    "OGDClassifier": "estimators.ogd_classifier",
+    "OGDRegressor": "estimators.ogd_regressor",
     "RidgeRegressor": "estimators.ridge",
     "exact_density": "density",
     "lifetime_path": "lifetime",

@@ -18,10 +18,13 @@ from river import datasets, evaluate, linear_model, metrics, optim, preprocessin
 
 from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.arena import Arena
+from river_mondrian.estimators.feature_learner import REPLAY
 from river_mondrian.features.base import CompiledMap, FeatureMap
-from river_mondrian.kernels import maps, ogd
+from river_mondrian.kernels import maps
 from river_mondrian.kernels.memory import LARGEST, f64, i64, put_f64
-from river_mondrian.linear import REPLAY
+from river_mondrian.learners.gradient_descent.record import GradientDescent
+from river_mondrian.learners.gradient_descent.weights import DescentWeights
+from river_mondrian.records import Memory
 
 NAMES = ["a", "b", "c"]
 RATES = {
@@ -463,10 +466,13 @@ def test_memory_is_counted_exactly(kind, n):
             seen[id(part)] = part.nbytes
         elif isinstance(part, array):
             seen[id(part)] = sys.getsizeof(part)
-        elif type(part).__name__ in ("_Weights", "VoronoiMap", "IsolationTreesMap", "_Scaled"):
+        elif isinstance(part, DescentWeights | CompiledMap):
             seen[id(part)] = sys.getsizeof(part)
             for piece in part.__dict__.values():
                 walk(piece)
+        elif isinstance(part, Memory) and part.kind is GradientDescent:
+            seen[id(part)] = part.bytes.nbytes
+            seen.update((id(array), array.nbytes + 128) for array in part.arrays.values())
         elif isinstance(part, Arena):
             walk_objects([part.chunks, part.addresses, part.capacities])
             walk_objects([*part.addresses, *part.capacities, *part.tables, *part.chunks])
@@ -654,10 +660,8 @@ def test_a_weight_of_two_is_a_larger_gradient_and_one_of_zero_is_none(kind):
 
 
 def weights_of(model):
-    current = model._current
-    slots = current.slots[: current.compiled.n_columns]
-    rows = current.arena.rows(0, current.record.item(ogd.N_SLOTS)).view(np.float64)
-    return rows[np.where(slots < 0, ~slots, slots)]
+    slots = model._current.slots
+    return model._current.rows()[np.where(slots < 0, ~slots, slots)]
 
 
 def test_extreme_targets_leave_predictions_finite():

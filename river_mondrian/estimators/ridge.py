@@ -14,8 +14,9 @@ from ..features.base import CompiledMap, FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
 from ..learners.ridge.posterior import Posterior
-from ..linear import TargetLearner
 from ..mixture import gaussian
+from ..status import DONE
+from .feature_learner import TargetLearner
 
 
 class RidgeRegressor(TargetLearner[Posterior]):
@@ -181,11 +182,11 @@ class RidgeRegressor(TargetLearner[Posterior]):
         mean, variance = 0.0, math.inf
         if posterior is not None:
             features = self._features
-            bad, mean, variance = posterior.predict(
+            status, mean, variance = posterior.predict(
                 features._locate(x, posterior.compiled), with_dist
             )
-            if bad >= 0:
-                raise features._bad_input(bad, x, posterior.compiled)
+            if status != DONE:
+                raise features._bad_input(status, x, posterior.compiled)
         if not with_dist:
             return mean
         n = 1 if posterior is None else max(1, posterior.n_samples)
