@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import adaptive, forest, isolation, kernel, regressor, stit, sweep
+from . import adaptive, forest, isolation, kernel, processors, regressor, stit, sweep
 from .data import DataFolder
 from .report import Report
 
@@ -14,6 +14,7 @@ SUITES = {
     "forest": forest.PARTS,
     "isolation": isolation.PARTS,
     "kernel": kernel.PARTS,
+    "processors": processors.PARTS,
     "regressor": regressor.PARTS,
     "stit": stit.PARTS,
     "sweep": sweep.PARTS,

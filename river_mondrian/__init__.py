@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .adaptive import AdaptiveMondrianForestClassifier
     from .classifier import MondrianForestClassifier
     from .density import DensityForest, exact_density
-    from .dual import DualOGDClassifier
+    from .estimators.dual import DualOGDClassifier
     from .estimators.ogd_classifier import OGDClassifier
     from .estimators.ogd_regressor import OGDRegressor
     from .estimators.ridge import RidgeRegressor
@@ -44,7 +44,7 @@ __all__ = [
 _HOMES = {
     "AdaptiveMondrianForestClassifier": "adaptive",
     "DensityForest": "density",
-    "DualOGDClassifier": "dual",
+    "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "classifier",
     "MondrianForestRegressor": "regressor",
     "OGDClassifier": "estimators.ogd_classifier",

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
-from .kernels import maps
-from .kernels.memory import LARGEST
+from .limits import LARGEST
+from .maps.record import Sample
+from .records import Float64s, Int32s, Memory
 
 # Largest weight of a sample.
 LARGEST_WEIGHT = 1e30
@@ -177,7 +178,7 @@ class FeatureIndex:
 
 
 class SampleReader:
-    """Reads mappings and frames for the kernels of a feature map (see `kernels.maps`)."""
+    """Reads mappings and frames for the kernels of a feature map (see `maps.record`)."""
 
     def __init__(self) -> None:
         self.index = FeatureIndex()
@@ -185,17 +186,18 @@ class SampleReader:
 
     def _make_room(self) -> None:
         self.vector = np.full(max(1, len(self.index)), np.nan)
-        self._address = int(self.vector.ctypes.data)
-        self._sample = np.zeros(3, dtype=np.int64)
-        self._sample_address = int(self._sample.ctypes.data)
+        self._memory = Memory(Sample, 2)
+        # A sample as a vector, and by its entries.
+        self.whole, self._sparse = self._memory
+        self.whole.values = Float64s.of(self.vector)
         self._widen(16)
 
     def _widen(self, n: int) -> None:
         """Make room for `n` entries of a sparse sample."""
         self._places = np.empty(n, dtype=np.int32)
         self._values = np.empty(n)
-        self._sample[maps.PLACES] = self._places.ctypes.data
-        self._sample[maps.VALUES] = self._values.ctypes.data
+        self._sparse.places = Int32s.of(self._places)
+        self._sparse.entries = Float64s.of(self._values)
 
     def __getstate__(self) -> FeatureIndex:
         return self.index
@@ -215,18 +217,18 @@ class SampleReader:
         """Tell whether all keys of a mapping are known features."""
         return x.keys() <= self.index.places.keys()
 
-    def read(self, x: Mapping[Any, Any]) -> int:
-        """Write a mapping to a vector, NaN where it lacks a feature; returns its address."""
+    def read(self, x: Mapping[Any, Any]) -> Sample:
+        """Write a mapping to a vector, NaN where it lacks a feature."""
         if not self.index.read_known(x, self.vector):
             self.read_sparse(x)
             places, values = self._places[: len(x)], self._values[: len(x)]
             known = places >= 0
             self.vector.fill(np.nan)
             self.vector[places[known]] = values[known]
-        return self._address
+        return self.whole
 
-    def read_sparse(self, x: Mapping[Any, Any]) -> int:
-        """Write a mapping's entries; returns the address of a sparse sample."""
+    def read_sparse(self, x: Mapping[Any, Any]) -> Sample:
+        """Write a mapping's entries."""
         n = len(x)
         if n > len(self._places):
             self._widen(2 * n)
@@ -235,21 +237,21 @@ class SampleReader:
         except (struct.error, OverflowError):
             self._values[:n] = [check_value(name, value) for name, value in x.items()]
         self._places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
-        self._sample[maps.ENTRIES] = n
-        return self._sample_address
+        self._sparse.n_entries = n
+        return self._sparse
 
-    def read_ordered(self, x: Mapping[Any, Any]) -> int:
-        """Write a mapping's entries by place; returns the address of a sparse sample.
+    def read_ordered(self, x: Mapping[Any, Any]) -> Sample:
+        """Write a mapping's entries by place.
 
         Sums over them do not depend on the order of the keys then.
         """
-        address = self.read_sparse(x)
+        sample = self.read_sparse(x)
         places = self._places[: len(x)]
         if (places[1:] < places[:-1]).any():
             order = np.argsort(places, kind="stable")
             places[:] = places[order]
             self._values[: len(x)] = self._values[: len(x)][order]
-        return address
+        return sample
 
     def entries(
         self, x: Mapping[Any, Any], learn: bool = True
@@ -301,7 +303,7 @@ class SampleReader:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        buffers = (self.vector, self._sample, self._places, self._values)
+        buffers = (self.vector, self._memory.bytes, self._places, self._values)
         return self.index.nbytes + sum(buffer.nbytes for buffer in buffers)
 
 

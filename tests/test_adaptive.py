@@ -433,6 +433,7 @@ def test_discriminants_are_the_twins():
     assert set(labels) == {"yes", "no", "late"}
 
 
+@pytest.mark.blas
 def test_a_line_in_many_dimensions_is_found():
     """Trees need far more samples for that."""
     rng = np.random.default_rng(0)

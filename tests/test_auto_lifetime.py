@@ -17,6 +17,8 @@ from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.features.mondrian import _MondrianMap
+from river_mondrian.maps.record import Sample
+from river_mondrian.records import Float64s, Memory
 from river_mondrian.trees import Partitions
 
 LEVEL = 0.01
@@ -36,8 +38,17 @@ def grown(X, n_partitions, seed):
     made = _MondrianMap(Partitions(n_partitions, math.inf, seed=seed), GRID)
     made.add_inputs(list(range(X.shape[1])), X[0])
     for row in X:
-        assert made.learn(row.ctypes.data) == -1
+        assert made.learn(sample_of(row)) == -1
     return made
+
+
+MEMORY = Memory(Sample)
+
+
+def sample_of(row):
+    """Return a row as a sample, until the next call."""
+    MEMORY[0].values = Float64s.of(row)
+    return MEMORY[0]
 
 
 def columns(made, rows):
@@ -51,7 +62,7 @@ def test_one_walk_finds_the_cells_of_all_lifetimes():
     made.add_inputs(list(range(X.shape[1])), X[0])
     first = []
     for row in X:
-        made.learn(row.ctypes.data)
+        made.learn(sample_of(row))
         first.append(columns(made, row[None])[0])
     # Later samples have not changed them.
     np.testing.assert_array_equal(columns(made, X), first)

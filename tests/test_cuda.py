@@ -22,6 +22,7 @@ def partitions(n_pool, t, psi, seed=0):
     return np.array([rng.choice(n_pool, psi, replace=False) for _ in range(t)])
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("levels", [2, 4])
 def test_cells_of_whole_numbers_are_the_twins_ties_included(levels):
     rng = np.random.default_rng(1)
@@ -38,6 +39,7 @@ def test_cells_of_whole_numbers_are_the_twins_ties_included(levels):
     assert cuda.VoronoiCells(pool, members).cells(X).tolist() == expected
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.0), (1.6e9, 1e4), (-3.0, 1e-4)])
 def test_where_cells_differ_it_is_a_near_tie(centre, spread):
     rng = np.random.default_rng(2)
@@ -60,6 +62,7 @@ def test_where_cells_differ_it_is_a_near_tie(centre, spread):
             assert far - near <= 1e-6 * max(sizes) ** 2
 
 
+@pytest.mark.blas
 def test_the_memory_that_may_be_filled_changes_nothing():
     rng = np.random.default_rng(3)
     pool, X = rng.normal(size=(300, 6)), rng.normal(size=(150, 6))
@@ -85,6 +88,7 @@ def test_blocks_fit_the_memory():
         assert group.nbytes + scores + 4 * rows * together * cells.n_cells <= 4 << 20
 
 
+@pytest.mark.blas
 def test_no_rows_and_one_partition_of_one_cell():
     pool = np.eye(3)
     members = np.array([[1]])
@@ -92,6 +96,7 @@ def test_no_rows_and_one_partition_of_one_cell():
     assert cuda.VoronoiCells(pool, members).cells(np.ones((2, 3))).tolist() == [[0], [0]]
 
 
+@pytest.mark.blas
 def test_what_is_on_the_device_goes_with_its_members_and_into_no_pickle():
     rng = np.random.default_rng(5)
     pool, X = rng.normal(size=(50, 3)), rng.normal(size=(9, 3))
@@ -194,6 +199,7 @@ def install(monkeypatch):
     return put
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("free", [1 << 14, 1 << 22])
 def test_nothing_passes_between_host_and_device_but_by_the_buffers(install, free):
     install(fake_cupy(free=free))
@@ -215,6 +221,7 @@ def learned(pool, device, **arguments):
     return features
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("planted", [False, True])

@@ -112,6 +112,7 @@ def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime
     assert min(levels) > LEVEL / len(levels)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("grows", [False, True])
 def test_sides_of_a_cell_are_exponential(grows):
     """Equation 16, at the first sample, at another, and where no sample is."""
@@ -357,6 +358,7 @@ def polytope_volume(*arguments):
 TRIANGLE = [{"x00": 1.0}, {"x01": 1.0}, {"x00": 0.7, "x01": -0.7}]
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_volumes_of_oblique_cells(dims):
     """By Monte Carlo."""
@@ -397,6 +399,7 @@ def test_volumes_of_oblique_cells(dims):
         assert found == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.blas
 def test_oblique_cells_share_as_often_as_the_kernel_says():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 2))
@@ -411,6 +414,7 @@ def test_oblique_cells_share_as_often_as_the_kernel_says():
     assert min(levels) > LEVEL / len(levels)
 
 
+@pytest.mark.blas
 def test_random_directions_are_those_of_each_tree():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3, 2))
@@ -429,6 +433,7 @@ def test_random_directions_are_those_of_each_tree():
     assert min(levels) > LEVEL / len(levels)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("directions", [TRIANGLE, 5])
 @pytest.mark.parametrize("lifetime", [1.0, None])
 def test_oblique_density_integrates_to_one(directions, lifetime):
@@ -442,6 +447,7 @@ def test_oblique_density_integrates_to_one(directions, lifetime):
     assert total == pytest.approx(1.0, abs=0.03)
 
 
+@pytest.mark.blas
 def test_cuts_along_axes_may_be_given_as_directions():
     """They are the same partition: U is the identity then."""
     X = np.random.default_rng(0).normal(size=(25, 2))
@@ -456,6 +462,7 @@ def test_cuts_along_axes_may_be_given_as_directions():
             assert given_.density_one(mapping(x)) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.blas
 def test_directions_that_have_no_volumes_are_refused():
     with pytest.raises(ValueError, match="span the space of their 2 features"):
         DensityForest(directions=[{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 2.0}])
@@ -654,6 +661,7 @@ def test_scores():
     assert forest.density_one(x) == math.exp(forest.log_density_one(x))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("lifetime", [1.5, growing])
 @pytest.mark.parametrize("directions", [None, TRIANGLE])
 @pytest.mark.parametrize("estimator", ["forest", "laplace"])

@@ -93,6 +93,7 @@ def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     np.testing.assert_allclose(stored(trees), expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.blas
 def test_directions_along_the_axes_give_the_forest_without_directions():
     stream = list(datasets.Phishing().take(600))
     axes = [{name: 1.0} for name in sorted(stream[0][0])]
@@ -117,6 +118,7 @@ def test_random_directions_have_the_norm_of_the_isotropic_kernel(d, n, seed):
     assert isotropic_scale(d) / n == pytest.approx(norm, rel=1e-12)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_random_directions_are_isotropic(d):
     rows = sphere_directions(20000, d, np.random.default_rng(d))
@@ -222,6 +224,7 @@ LIFETIMES = {
 }
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", LIFETIMES)
 @pytest.mark.parametrize("directions", [None, THREE, 60])
 def test_partitions_have_the_limit_kernel(name, directions):
@@ -241,6 +244,7 @@ def test_partitions_have_the_limit_kernel(name, directions):
             assert min(low, high) > level
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("d", [2, 3, 6])
 def test_random_directions_tend_to_the_isotropic_kernel(d):
     rng = np.random.default_rng(d)
@@ -273,6 +277,7 @@ def test_the_formulas_of_corollary_4_2():
     assert laplace_transform(stats.uniform(0.5, 1.5), h) == pytest.approx(expected)
 
 
+@pytest.mark.blas
 def test_the_limit_kernel_in_our_units():
     x, y = {"a": 0.2, "b": 0.9}, {"a": 0.5, "b": 0.4, "c": 7.0}
     gap = np.array([-0.3, 0.5])
@@ -292,6 +297,7 @@ def test_the_limit_kernel_in_our_units():
 # Forests and maps.
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("directions", [THREE, 5])
 def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
     rng = np.random.default_rng(2)
@@ -378,6 +384,7 @@ def feed(model, x, y):
         model.learn_one(x, y)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("directions", [THREE, 4])
 def test_batches_copies_and_the_order_of_keys_change_nothing(name, directions):
@@ -403,6 +410,7 @@ def test_batches_copies_and_the_order_of_keys_change_nothing(name, directions):
         assert told(many, x, y) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", MODELS)
 def test_bad_values_leave_the_model_as_it_was(name):
     model = MODELS[name](4)
@@ -462,6 +470,7 @@ def test_gamma_counts_features_not_directions():
     assert model._trees.reals[at.GAMMA] == 20.0
 
 
+@pytest.mark.blas
 def test_a_direction_that_labels_depend_on_helps():
     rng = np.random.default_rng(0)
     X = rng.random((1500, 6))
@@ -483,6 +492,7 @@ def test_memory_counts_the_directions():
     assert model._raw_memory_usage > lift.nbytes
 
 
+@pytest.mark.blas
 def test_reading_oblique_trees():
     model = MondrianForestClassifier(2, directions=THREE, seed=1)
     data = list(datasets.Bananas().take(300))
@@ -506,6 +516,7 @@ def test_reading_oblique_trees():
     assert "direction" in model.debug_one({"a": 0.0, "b": 0.0})
 
 
+@pytest.mark.blas
 def test_drawn_cells_are_those_of_the_time():
     grid = np.array(list(itertools.product(np.linspace(0.0, 1.0, 12), repeat=2)))
     features = learned(grid, 2, 4.0, directions=THREE, seed=1)

@@ -67,6 +67,7 @@ def test_kernels_are_the_twin(seed, n, n_classes, n_inputs, missing, constant):
         twin.learn(mapping(values), label, labels, n_inputs, expected)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_find_two_classes_that_a_line_parts(seed):
     """The line is at an angle; units differ by six orders of magnitude."""

@@ -89,7 +89,9 @@ def cases() -> list:
         with mock.patch.object(datasets, "CreditCard", datasets.Shuttle):
             for check in checks.yield_checks(model):
                 number = seen[check.__name__] = seen.get(check.__name__, -1) + 1
-                found.append(pytest.param(model, check, id=f"{name}-{check.__name__}-{number}"))
+                case = f"{name}-{check.__name__}-{number}"
+                marks = [pytest.mark.blas] if name == "nystrom" else []
+                found.append(pytest.param(model, check, id=case, marks=marks))
     return found
 
 

@@ -42,6 +42,7 @@ def learned(make, n=100):
     return features
 
 
+@pytest.mark.blas
 @each
 @pytest.mark.parametrize("cut", [0, 1, 37, 100])
 def test_batches_equal_single_samples(make, cut):
@@ -58,6 +59,7 @@ def test_batches_equal_single_samples(make, cut):
         }
 
 
+@pytest.mark.blas
 @each
 def test_frames_of_all_kinds(make):
     features = learned(make)
@@ -75,6 +77,7 @@ def test_frames_of_all_kinds(make):
     assert matrix.shape == (150, features._map.n_columns)
 
 
+@pytest.mark.blas
 @each
 def test_gram_is_the_matrix_of_dot_products(make):
     features = learned(make)
@@ -113,6 +116,7 @@ def test_before_learning(make):
         features.gram(FRAME)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("make", [make for name, make in MAPS.items() if name != "mondrian"])
 def test_missing_is_zero_and_the_order_of_keys_does_not_matter(make):
     whole, holes, turned = make(), make(), make()
@@ -130,6 +134,7 @@ def test_missing_is_zero_and_the_order_of_keys_does_not_matter(make):
         assert whole.transform_one(dict(reversed(x.items()))) == expected
 
 
+@pytest.mark.blas
 @each
 def test_copies_go_on_alike_and_memory_is_exact(make):
     features = learned(make, 50)
@@ -152,6 +157,7 @@ def test_copies_go_on_alike_and_memory_is_exact(make):
     assert held < features._raw_memory_usage < held + 4000
 
 
+@pytest.mark.blas
 @each
 @pytest.mark.parametrize(
     ("value", "message"),
@@ -181,6 +187,7 @@ def test_bad_input_changes_nothing(make, value, message):
         assert pickle.dumps(features) == before
 
 
+@pytest.mark.blas
 @each
 def test_a_bad_value_in_a_frame_is_named(make):
     features = learned(make)
@@ -193,6 +200,7 @@ def test_a_bad_value_in_a_frame_is_named(make):
         features.transform_many(frame)
 
 
+@pytest.mark.blas
 @each
 @pytest.mark.parametrize("cut", [0, 45, 150])
 def test_under_a_learner_batches_equal_single_samples(make, cut):

@@ -91,6 +91,7 @@ def kernel_moments(eta, span, gamma2, start):
     return moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("places", [0, 15])
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -112,6 +113,7 @@ def test_the_posterior_is_the_dense_one(params, places, seed):
     )
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("places", [0, 15])
 @pytest.mark.parametrize("seed", [0, 1])
@@ -144,6 +146,7 @@ def test_the_mixture_is_the_twins(params, places, seed):
         assert variance == pytest.approx(got.variance, rel=1e-7)
 
 
+@pytest.mark.blas
 def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
     positions, shares = np.polynomial.legendre.leggauss(300)
     s = (positions + 1.0) / 2.0
@@ -201,6 +204,7 @@ def test_means_are_those_of_the_cells(schedule, seed):
 # The choice of hyperparameters.
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("places", [0, 15])
 def test_the_progressive_likelihood_is_the_twins(places):
     X, y = draw(90, 5, places=places)

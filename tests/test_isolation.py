@@ -151,12 +151,12 @@ WAYS = ["scan", "tree", "index", "product"]
 
 def force(monkeypatch, way):
     """Make the map search in one way, whatever it costs, and however small pool and batch are."""
-    monkeypatch.setattr("river_mondrian.features.isolation.TREE_LEAST", 1)
-    monkeypatch.setattr("river_mondrian.features.isolation.PRODUCT_LEAST", 2)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.TREE_LEAST", 1)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.PRODUCT_LEAST", 2)
     for name in ("tree", "index", "scan", "product"):
         cost = {way: 0.0, "product": -1.0 if way == "product" else math.inf}.get(name, 1e9)
         monkeypatch.setattr(
-            f"river_mondrian.features.isolation.VoronoiMap._{name}_cost",
+            f"river_mondrian.partitions.voronoi.map.VoronoiMap._{name}_cost",
             lambda self, *args, cost=cost: cost,
         )
 
@@ -167,6 +167,7 @@ def assert_way(compiled, way):
     assert (compiled.centred is not None) == (way == "product")
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("kind", "dims"),
@@ -193,6 +194,7 @@ def test_every_way_to_search_gives_the_twins_cells(monkeypatch, way, kind, dims,
     assert [features.cells_one(x).tolist() for x in queries] == expected
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["real", "binary", "tenths", "few", "twice"])
 @pytest.mark.parametrize("dims", [2, 17, 60, 150])
 def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
@@ -213,6 +215,7 @@ def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
         np.testing.assert_array_equal(cells[way], cells["scan"])
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", ["tree", "product"])
 @pytest.mark.parametrize("unit", [1.0, 1e12])
 def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way, unit):
@@ -232,6 +235,26 @@ def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way
         assert features.cells_many(frame(queries)).tolist() == expected
 
 
+@pytest.mark.blas
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("unit", [1e-18, 1e-21, 3e-22, 1e-23, 1e-30])
+def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, unit):
+    """Squares underflow, and what is left of them has few digits or none."""
+    pool, queries = (
+        [{name: unit * v for name, v in x.items()} for x in samples("real", 200, 4, seed)]
+        for seed in (0, 1)
+    )
+    force(monkeypatch, way)
+    features = built(pool, n_partitions=10, n_cells=40, seed=0)
+    assert_way(features._map, way)
+    force(monkeypatch, "scan")
+    reference = built(pool, n_partitions=10, n_cells=40, seed=0)
+    expected = [reference.cells_one(x).tolist() for x in queries]
+    assert [features.cells_one(x).tolist() for x in queries] == expected
+    assert features.cells_many(frame(queries)).tolist() == expected
+
+
+@pytest.mark.blas
 def test_the_way_is_chosen_by_what_it_costs():
     def chosen(rows, n_cells):
         return built(rows, n_cells=n_cells, seed=0)._map
@@ -311,6 +334,7 @@ def test_isolation_trees_have_nearly_a_laplace_kernel_on_uniform_data():
     assert np.abs(mean - gaussian).max() > 0.15
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("method", METHODS)
 def test_cells_are_small_where_data_are_dense(method):
     """At the same distance, points in a sparse region are more alike (section 3)."""
@@ -351,7 +375,7 @@ def test_useful_from_two_samples_on_then_frozen(method):
 def test_growing_trees_is_spread_over_calls(monkeypatch):
     rows = samples("real", 64, 4, 0)
     whole = built(rows, n_partitions=40, method="iforest", seed=3)
-    monkeypatch.setattr("river_mondrian.features.isolation.GROWTH", 100)
+    monkeypatch.setattr("river_mondrian.partitions.isolation.map.GROWTH", 100)
     spread = IsolationFeatures(n_partitions=40, method="iforest", pool_size=64, seed=3)
     for x in rows:
         spread.learn_one(x)
@@ -366,11 +390,12 @@ def test_growing_trees_is_spread_over_calls(monkeypatch):
         np.testing.assert_array_equal(spread.cells_one(x), whole.cells_one(x))
 
 
+@pytest.mark.blas
 def test_planting_a_tree_may_take_two_calls(monkeypatch):
     rows = samples("real", 64, 4, 0)
     force(monkeypatch, "tree")
     whole = built(rows, n_partitions=10, seed=3)
-    monkeypatch.setattr("river_mondrian.features.isolation.PROJECTION", 0)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.PROJECTION", 0)
     one = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
     for x in rows:
         one.learn_one(x)
@@ -503,6 +528,7 @@ def test_the_order_of_keys_does_not_matter_and_seeds_do(method):
     assert any((drawn[0].cells_one(x) != drawn[1].cells_one(x)).any() for x in rows)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", ["tree", "product"])
 @pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
 def test_copies_search_alike(monkeypatch, way, copying):
@@ -556,6 +582,7 @@ def arrays_of(part, seen):
     return found
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("method", [*METHODS, "tree", "product"])
 @pytest.mark.parametrize(("kind", "dims"), [("real", 5), ("few", 400)])
 @pytest.mark.parametrize("n", [3, 90, 200])
@@ -643,6 +670,7 @@ def test_a_bad_frame_is_refused_and_changes_nothing(method):
     assert state(features) == before
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("way", WAYS)
 def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
     force(monkeypatch, way)

@@ -14,6 +14,8 @@ from scipy import stats
 
 from river_mondrian import lifetime_path
 
+pytestmark = pytest.mark.blas
+
 M = 8
 
 

@@ -18,12 +18,13 @@ from river import datasets, evaluate, linear_model, metrics, optim, preprocessin
 
 from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.arena import Arena
+from river_mondrian.compiling.kernels import exact_separate
 from river_mondrian.estimators.feature_learner import REPLAY
-from river_mondrian.features.base import CompiledMap, FeatureMap
-from river_mondrian.kernels import maps
-from river_mondrian.kernels.memory import LARGEST, f64, i64, put_f64
-from river_mondrian.learners.gradient_descent.record import GradientDescent
+from river_mondrian.features.base import FeatureMap
 from river_mondrian.learners.gradient_descent.weights import DescentWeights
+from river_mondrian.limits import LARGEST
+from river_mondrian.maps.compiled import CompiledMap
+from river_mondrian.maps.record import MapRecord, Outputs, Sample
 from river_mondrian.records import Memory
 
 NAMES = ["a", "b", "c"]
@@ -89,10 +90,10 @@ class _Scaled(CompiledMap):
 
     def grow(self, n):
         if n > self.n_out:
-            self.record[[maps.N_OUT, maps.N_COLUMNS, maps.N_INPUTS]] = n
+            self.record.n_out = self.record.n_columns = self.record.n_inputs = n
             self._finish()
 
-    def _function(self):
+    def _transform(self):
         return halve
 
     def _bind(self):
@@ -102,13 +103,15 @@ class _Scaled(CompiledMap):
         return [f"column {c}" for c in columns]
 
 
-def halve(record, x, out):
-    for place in range(i64(record, maps.N_INPUTS)):
-        if abs(f64(x, place)) > LARGEST:
+@exact_separate
+def halve(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
+    values, out = sample.values, outputs.values
+    for place in range(record.n_inputs):
+        if abs(values[place]) > LARGEST:
             return place
-    for place in range(i64(record, maps.N_INPUTS)):
-        value = f64(x, place)
-        put_f64(out, place, 0.5 * value if value == value else 0.0)
+    for place in range(record.n_inputs):
+        value = values[place]
+        out[place] = 0.5 * value if value == value else 0.0
     return -1
 
 
@@ -275,7 +278,7 @@ def test_useful_from_the_first_samples_on():
 
 
 def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
-    monkeypatch.setattr("river_mondrian.features.isolation.GROWTH", 100)
+    monkeypatch.setattr("river_mondrian.partitions.isolation.map.GROWTH", 100)
     data = rows(300)
     features = IsolationFeatures(20, 10, method="iforest", pool_size=100, seed=1)
     model = OGDRegressor(features, learning_rate=optim.SGD(1e-6))
@@ -307,6 +310,7 @@ def test_features_are_copied_and_may_have_learned(dense):
     assert hits > 75
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize(
     ("model", "least"),
     [
@@ -466,13 +470,14 @@ def test_memory_is_counted_exactly(kind, n):
             seen[id(part)] = part.nbytes
         elif isinstance(part, array):
             seen[id(part)] = sys.getsizeof(part)
+        elif isinstance(part, Memory):
+            walk(part.bytes)
+            for piece in part.arrays.values():
+                walk(piece)
         elif isinstance(part, DescentWeights | CompiledMap):
             seen[id(part)] = sys.getsizeof(part)
             for piece in part.__dict__.values():
                 walk(piece)
-        elif isinstance(part, Memory) and part.kind is GradientDescent:
-            seen[id(part)] = part.bytes.nbytes
-            seen.update((id(array), array.nbytes + 128) for array in part.arrays.values())
         elif isinstance(part, Arena):
             walk_objects([part.chunks, part.addresses, part.capacities])
             walk_objects([*part.addresses, *part.capacities, *part.tables, *part.chunks])

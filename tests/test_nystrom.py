@@ -12,6 +12,8 @@ from naive import features as naive
 
 from river_mondrian import NystromFeatures
 
+pytestmark = pytest.mark.blas
+
 WIDTH = 0.5
 
 

@@ -45,6 +45,7 @@ def grids_of(features):
     return [{name: (row[2 * k], row[2 * k + 1]) for name, row in rows.items()} for k in range(t)]
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
 def test_fourier_features_are_the_twins(kernel):
     features = RandomFourierFeatures(20, kernel, lifetime=0.1, gamma=WIDTH, seed=3)
@@ -154,6 +155,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
 def test_fourier_features_approximate_the_kernel(kernel, seed):

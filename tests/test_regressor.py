@@ -171,6 +171,7 @@ def test_the_variance_grows_away_from_the_data():
     assert sigma[9.0] == pytest.approx(prior, rel=0.35)
 
 
+@pytest.mark.blas
 def test_intervals_hold_what_they_say():
     rng = np.random.default_rng(1)
     X = rng.random((3000, 3))
@@ -188,6 +189,7 @@ def test_intervals_hold_what_they_say():
         assert abs(count / 2000 - level) < (0.05 if level > 0.9 else 0.1)
 
 
+@pytest.mark.blas
 def test_the_distribution_has_the_moments_of_the_mixture():
     model, _, _ = learned()
     for x in rows(make_data(20, seed=3)[0]):
@@ -286,6 +288,7 @@ def test_before_learning_and_with_one_sample():
 # The mixture.
 
 
+@pytest.mark.blas
 def test_the_mixture_against_numerical_integrals():
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(6))
@@ -308,6 +311,7 @@ def test_the_mixture_against_numerical_integrals():
         mixture.interval(0.0)
 
 
+@pytest.mark.blas
 def test_a_mixture_of_points():
     mixture = GaussianMixture(np.array([0.25, 0.75]), np.array([1.0, 2.0]), np.zeros(2))
     assert mixture.cdf(0.9) == 0.0
@@ -370,6 +374,7 @@ def test_what_cannot_be_computed_with_is_refused(y, w, words):
     assert state(model) == before
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("scale", [1e120, 1e-100])
 @pytest.mark.parametrize("params", SETTINGS)
 def test_large_and_small_targets_and_weights(scale, params):

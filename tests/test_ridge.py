@@ -49,6 +49,7 @@ def learned(model, data, targets, weights):
     return model
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("features", MAPS)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_posterior_is_that_of_dense_matrices(features, setting):
@@ -94,6 +95,7 @@ def test_the_posterior_is_that_of_dense_matrices(features, setting):
             assert model.log_marginal_likelihood == pytest.approx(twin.marginal(), abs=1e-6)
 
 
+@pytest.mark.blas
 def test_the_density_is_the_gaussian_of_the_kernel():
     """As the paper has it: noise of variance delta2 and weights of variance 1, no intercept."""
     data, targets, _ = stream(150)
@@ -117,6 +119,7 @@ def test_densities_of_prediction_add_up_to_the_marginal_likelihood():
     assert model.log_marginal_likelihood == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("features", ["cells", "fourier"])
 def test_it_stays_exact_over_many_updates(features):
     n = 30_000

@@ -34,6 +34,7 @@ def parts(trees, X, y, w, x):
     return found, float(np.average((y - mean) ** 2, weights=w))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("params", [{}, {"lifetime": 1.5, "min_samples_split": 3}])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_weights_and_the_distribution_are_the_twins(params, seed):
@@ -146,6 +147,7 @@ def coverage(noise, law):
     return {q: float(np.mean(np.array(levels) <= q)) for q in (0.5, 0.8, 0.95)}, n - start
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("noise", NOISES)
 def test_intervals_hold_under_noise_of_any_tails(noise):
     found, n = coverage(noise, "learned")
@@ -155,6 +157,7 @@ def test_intervals_hold_under_noise_of_any_tails(noise):
         assert abs(share - q) < most
 
 
+@pytest.mark.blas
 def test_normal_intervals_do_not_hold_under_heavy_tails():
     found, _ = coverage("t", "normal")
     assert found[0.95] < 0.9

@@ -33,6 +33,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import typeof_impl
 
 from ..records.compiled import FASTMATH, RecordType, SpanType, call_function, numba_type
+from ..records.record import register_entry
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -219,6 +220,12 @@ def exact_inlined(function: F) -> F:
     return _helper(function)
 
 
+def exact_method(function: F) -> F:
+    """Compile a method of a record without the flags that let sums change their order."""
+    function.kernel_options = {"fastmath": False}  # type: ignore[attr-defined]
+    return function
+
+
 # Functions that are compiled once, and what has been compiled of them.
 
 
@@ -275,13 +282,13 @@ def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
     return _INSTANCES[key]
 
 
-def address_of(function: Any) -> int:
+def address_of(function: Any) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
     It is for fields of records that hold the address of a kernel (`records.entry`).
     """
     if not COMPILES:
-        return id(function)
+        return register_entry(function)
     return instance_of(function, _taken(function, {})).address
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..features.base import Array, CompiledMap, FeatureMap
+from ..features.base import FeatureMap
 from ..inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from ..learners.weights import Weights
+from ..maps.compiled import Array, CompiledMap
 from ..status import DONE
 
 # Stored samples that a call replays when the map is new.
@@ -102,8 +103,8 @@ class FeatureLearner(base.Estimator, Generic[W]):
         target = self._kernel_target(target, weights)
         compiled = weights.compiled
         # What the map has just learned need not be read again.
-        address = 0 if compiled.maps_learned else self._features._locate(x, compiled)
-        status = weights.learn(address, target, weight)
+        sample = None if compiled.maps_learned else self._features._locate(x, compiled)
+        status = weights.learn(sample, target, weight)
         if status != DONE:
             raise self._features._bad_input(status, x, compiled)
 

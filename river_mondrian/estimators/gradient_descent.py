@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from river import optim
 
-from ..features.base import Array, CompiledMap, FeatureMap
+from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
 from ..learners.gradient_descent.rule import Rule
 from ..learners.gradient_descent.weights import DescentWeights
+from ..maps.compiled import Array, CompiledMap
 from ..status import DONE
 from .feature_learner import FeatureLearner
 

@@ -10,10 +10,11 @@ import numpy as np
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, check_positive
-from ..features.base import CompiledMap, FeatureMap
+from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
 from ..learners.ridge.posterior import Posterior
+from ..maps.compiled import CompiledMap
 from ..mixture import gaussian
 from ..status import DONE
 from .feature_learner import TargetLearner

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,76 +11,12 @@ from scipy import sparse
 
 from ..arguments import check_integer, check_positive
 from ..inputs import read_frame
-from ..kernels import binning
-from .base import Array, CellFeatures, share_of_equals
-from .by_feature import ByFeature, RowPerFeature
-
-SMALLEST_TABLE = 256
-
-
-class _BinningMap(RowPerFeature):
-    _ADDRESSES: ClassVar[Sequence[int]] = (binning.GRIDS, binning.TABLE)
-
-    def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
-        super().__init__(
-            seed, n_partitions, 1, False, binning.N_WORDS, width=2 * (n_partitions + 1)
-        )
-        self.lifetime = float(lifetime)
-        self.table = np.zeros((SMALLEST_TABLE, binning.SLOT_BYTES // 8), dtype=np.int64)
-
-    def _function(self) -> Callable[..., int]:
-        return binning.bin_sample
-
-    def _bind(self) -> None:
-        self.record[binning.GRIDS] = self.rows.ctypes.data
-        self.record[binning.TABLE] = self.table.ctypes.data
-        self.record[binning.MASK] = len(self.table) - 1
-
-    def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
-        t = self.n_out
-        pitches = rng.gamma(2.0, 1.0 / self.lifetime, t)
-        row[: 2 * t : 2] = pitches
-        row[1 : 2 * t : 2] = pitches * rng.random(t)
-        row.view(np.uint64)[2 * t :] = rng.integers(1 << 64, size=2, dtype=np.uint64)
-
-    def grow(self) -> None:
-        """Make the table of cells twice as long."""
-        old = self.table
-        self.table = np.zeros((2 * len(old), old.shape[1]), dtype=np.int64)
-        self._bind()
-        binning.move_cells(
-            old.ctypes.data, len(old), self.table.ctypes.data, int(self.record[binning.MASK])
-        )
-
-    def meet(self, sample: int) -> int:
-        """Give the new cells of a sample columns; returns -1 or a bad input's place."""
-        bad = int(binning.meet(self.address, sample))
-        while bad == binning.SHORT:
-            self.grow()
-            bad = int(binning.meet(self.address, sample))
-        return bad
-
-    def meet_csr(
-        self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
-    ) -> None:
-        """Give the new cells of the rows of a CSR matrix columns; all values have to be finite."""
-        sample = np.zeros(3, dtype=np.int64)
-        row, n = 0, len(starts) - 1
-        while row < n:
-            row = binning.meet_rows(
-                self.address,
-                sample.ctypes.data,
-                places.ctypes.data,
-                values.ctypes.data,
-                starts.ctypes.data,
-                row,
-                n,
-            )
-            if row < n:
-                self.grow()
-
-    def names(self, columns: Sequence[int]) -> list[str]:
-        return [f"binning_{column - 1}" for column in columns]
+from ..maps.binning import UNKNOWN
+from ..maps.compiled import Array
+from ..maps.grids import BinningMap
+from .base import share_of_equals
+from .by_feature import ByFeature
+from .cells import CellFeatures
 
 
 class RandomBinningFeatures(ByFeature, CellFeatures):
@@ -141,7 +77,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     """
 
-    _map: _BinningMap | None
+    _map: BinningMap | None
 
     def __init__(
         self, n_partitions: int = 100, lifetime: float = 1.0, seed: int | None = None
@@ -153,8 +89,8 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         self.seed = seed
         super().__init__()
 
-    def _make(self, seed: int) -> _BinningMap:
-        return _BinningMap(seed, self.n_partitions, self.lifetime)
+    def _make(self, seed: int) -> BinningMap:
+        return BinningMap(seed, self.n_partitions, self.lifetime)
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Draw the grids of features that are new, and give the sample's new cells columns.
@@ -175,7 +111,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         if self._map is None or not self._reader.knows(x):
             super().learn_one(x)
         assert self._map is not None
-        bad = self._map.meet(self._locate(x, self._map))
+        bad = self._map.learn(self._locate(x, self._map))
         if bad >= 0:
             raise self._bad_input(bad, x, self._map)
 
@@ -185,10 +121,10 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     def _observe_rows(self, names: Sequence[Any], columns: NDArray[np.float64]) -> None:
         super()._observe_rows(names, columns)
         assert self._map is not None
-        self._map.meet_csr(*self._reader.csr(names, columns))
+        self._map.learn_csr(*self._reader.csr(names, columns))
 
     def _known(self, out: Array) -> Array:
-        known: Array = out[out != binning.UNKNOWN]
+        known: Array = out[out != UNKNOWN]
         return known
 
     def _cells(self, columns: Array) -> Array:
@@ -197,34 +133,23 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     def _csr(self, out: Array) -> sparse.csr_matrix:
         matrix = super()._csr(out)
-        matrix.data[matrix.indices == binning.UNKNOWN] = 0.0
+        matrix.data[matrix.indices == UNKNOWN] = 0.0
         matrix.eliminate_zeros()
         return matrix
 
     def _told_apart(self, x: Mapping[Any, Any]) -> Array:
-        compiled = self._ready()
-        address, found = self._locate(x, compiled), np.empty(compiled.n_out, dtype=np.int64)
-        bad = binning.codes(compiled.address, address, found.ctypes.data)
+        self._ready()
+        assert self._map is not None
+        found, bad = self._map.codes(self._locate(x, self._map))
         if bad >= 0:
-            raise self._bad_input(bad, x, compiled)
+            raise self._bad_input(bad, x, self._map)
         return found
 
     def _told_apart_many(self, X: Any) -> Array:
-        compiled = self._ready()
+        self._ready()
+        assert self._map is not None
         _, names, columns = read_frame(X)
-        places, values, starts = self._reader.csr(names, columns)
-        out = np.empty((len(columns), compiled.n_out), dtype=np.int64)
-        sample = np.zeros(3, dtype=np.int64)
-        binning.codes_of_rows(
-            compiled.address,
-            sample.ctypes.data,
-            places.ctypes.data,
-            values.ctypes.data,
-            starts.ctypes.data,
-            len(out),
-            out.ctypes.data,
-        )
-        return out
+        return self._map.codes_csr(*self._reader.csr(names, columns))
 
     def _gram(self, first: Array, second: Array) -> NDArray[np.float64]:
         both = np.concatenate([first, second])

@@ -1,18 +1,18 @@
-"""Maps with random numbers that belong to a feature by its name, whenever it appears."""
+"""Feature maps with random numbers that belong to a feature by its name."""
 
 from __future__ import annotations
 
 import abc
-import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arena import grown
-from ..kernels import maps
-from .base import CompiledMap, FeatureMap
+from ..maps.compiled import CompiledMap
+from ..maps.record import Sample
+from ..maps.row_per_feature import RowPerFeature
+from .base import FeatureMap
 
 
 def draw_seed(seed: int | None) -> int:
@@ -22,48 +22,6 @@ def draw_seed(seed: int | None) -> int:
     drawn = np.random.SeedSequence().entropy
     assert isinstance(drawn, int)
     return drawn
-
-
-def generator_of(seed: int, name: Hashable) -> np.random.Generator:
-    """Return the generator of a feature, the same whatever other features there are."""
-    text = f"{seed} {'str' if isinstance(name, str) else 'other'} {name}"
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
-
-
-class RowPerFeature(CompiledMap):
-    """A map with a row of random numbers for each feature, drawn by the feature's name.
-
-    Parameters
-    ----------
-    seed
-        Seed of all rows.
-    n_out, n_columns, dense, n_words
-        As for `CompiledMap`.
-    width
-        Numbers per row.
-
-    """
-
-    def __init__(
-        self, seed: int, n_out: int, n_columns: int, dense: bool, n_words: int, width: int
-    ) -> None:
-        super().__init__(0, n_out, n_columns, 0, dense, sparse=True, n_words=n_words)
-        self.seed = seed
-        self.rows = np.zeros((1, width))
-
-    @abc.abstractmethod
-    def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
-        """Draw the row of a feature."""
-
-    def add(self, names: Sequence[Hashable]) -> None:
-        """Draw the rows of the features that have none yet."""
-        n = self.n_inputs
-        self.rows = grown(self.rows, len(names))
-        for place in range(n, len(names)):
-            self._draw(generator_of(self.seed, names[place]), self.rows[place])
-        self.record[maps.N_INPUTS] = len(names)
-        self._bind()
 
 
 class ByFeature(FeatureMap):
@@ -85,7 +43,7 @@ class ByFeature(FeatureMap):
             self._map.add(self._reader.index.names)
         return self._map
 
-    def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> int:
+    def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
         return self._reader.read_ordered(x)
 
     def _observe(self, x: Mapping[Any, Any]) -> None:

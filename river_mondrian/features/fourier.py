@@ -2,44 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
-
 from ..arguments import check_integer, check_kernel
-from ..kernels import fourier
-from .by_feature import ByFeature, RowPerFeature
-
-
-class _FourierMap(RowPerFeature):
-    _ADDRESSES: ClassVar[Sequence[int]] = (fourier.FREQUENCIES,)
-
-    def __init__(self, seed: int, n_components: int, kernel: str, rate: float) -> None:
-        n_frequencies = n_components // 2
-        super().__init__(
-            seed, n_components, n_components, True, fourier.N_WORDS, width=n_frequencies
-        )
-        self.kernel = kernel
-        self.rate = float(rate)
-        self.record.view(np.float64)[fourier.FACTOR] = 1.0 / math.sqrt(n_frequencies)
-
-    def _function(self) -> Callable[..., int]:
-        return fourier.fourier
-
-    def _bind(self) -> None:
-        self.record[fourier.FREQUENCIES] = self.rows.ctypes.data
-
-    def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
-        if self.kernel == "gaussian":
-            row[:] = math.sqrt(2.0 * self.rate) * rng.standard_normal(len(row))
-        else:
-            row[:] = self.rate * rng.standard_cauchy(len(row))
-
-    def names(self, columns: Sequence[int]) -> list[str]:
-        return [f"fourier_{column}" for column in columns]
+from ..maps.fourier import FourierMap
+from .by_feature import ByFeature
 
 
 class RandomFourierFeatures(ByFeature):
@@ -126,6 +91,6 @@ class RandomFourierFeatures(ByFeature):
         self.seed = seed
         super().__init__()
 
-    def _make(self, seed: int) -> RowPerFeature:
+    def _make(self, seed: int) -> FourierMap:
         rate = self.lifetime if self.kernel == "laplace" else self.gamma
-        return _FourierMap(seed, self.n_components, self.kernel, rate)
+        return FourierMap(seed, self.n_components, self.kernel, rate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,11 +19,16 @@ from ..arguments import (
 )
 from ..cells import CellNode, CellTrees
 from ..directions import Directions, check_directions, distances, laplace_transform
-from ..kernels import cells, maps
+from ..kernels import cells
+from ..maps.compiled import Array, CompiledMap, Transform, outputs_of
+from ..maps.mapping import map_one
+from ..maps.pool import Pool
+from ..maps.record import Sample
 from ..reading import draw_cells
+from ..records import Float64s, Int32s, Memory
 from ..trees import Partitions
-from .base import Array, CellFeatures, CompiledMap, FeatureMap
-from .pool import Pool
+from .base import FeatureMap
+from .cells import CellFeatures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,51 +41,56 @@ START = 256
 
 
 class _MondrianMap(CompiledMap):
-    _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {"room", "before"}
-    _ADDRESSES: ClassVar[Sequence[int]] = (cells.FOREST, cells.ROW, cells.REFS, maps.BEFORE)
+    KIND = cells.MondrianRecord
+    _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {"room", "before", "_before"}
+    record: cells.MondrianRecord
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
         n_partitions = partitions.n_trees
         self.n_lifetimes = 1 if lifetimes is None else len(lifetimes)
-        super().__init__(0, n_partitions * self.n_lifetimes, 0, 0, False, n_words=cells.N_OWN)
+        super().__init__(0, n_partitions * self.n_lifetimes, 0, 0, False)
         self.trees = CellTrees(partitions, lifetimes)
-        self.record.view(np.float64)[maps.VALUE] = 1.0 / math.sqrt(n_partitions)
+        self.record.value = 1.0 / math.sqrt(n_partitions)
         self._finish()
 
-    def _function(self) -> Callable[..., int]:
+    def _transform(self) -> Transform:
         return cells.find_cells
 
     def _finish(self) -> None:
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
+        self._before = outputs_of(self.before)
 
     def _bind(self) -> None:
         self.room = np.zeros(3 * len(self.trees.trees), dtype=np.int64)
-        self.record[cells.REFS] = self.room.ctypes.data
-        self.record[cells.FOREST] = self.trees.address
-        self.record[cells.ROW] = self.trees.row_address
+        self.record.refs = self.room.ctypes.data
+        self.record.forest = self.trees.address
+        self.record.row = self.trees.row_address
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         self.trees.add_inputs(names, first_values)
-        self.record[maps.N_INPUTS] = self.trees.n_inputs
+        self.record.n_inputs = self.trees.n_inputs
         self._bind()
 
-    def learn(self, values: int) -> int:
+    def learn(self, sample: Sample) -> int:
         """Extend the partitions by a sample; returns -1 or a bad input's place."""
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
-            before = int(self.before.ctypes.data)
-            maps.map_one(self.address, values, before)
-            self.record[maps.BEFORE] = before
+            map_one(self.record, sample, self._before[0])
+            self.record.before = Int32s.of(self.before)
             # Where the sample opens no cell, it has those that the walk has found.
             self.out[:] = self.before
-        bad = self.trees.learn(values, self.out_address)
-        self.record[maps.N_COLUMNS] = self.trees.n_columns
+        bad = self.trees.learn(sample.values.address, self.out_address)
+        self.record.n_columns = self.trees.n_columns
         return bad
+
+    def forget_before(self) -> None:
+        """Say that no sample has just been learned."""
+        self.record.before = Int32s(0)
 
     @property
     def maps_learned(self) -> bool:
-        return self.n_lifetimes == 1 or bool(self.record[maps.BEFORE])
+        return self.n_lifetimes == 1 or bool(self.record.before)
 
     @property
     def lifetimes(self) -> list[float]:
@@ -288,7 +298,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 made.add_inputs(names[old : len(values)], values[old:])
             self._reader.vector.fill(np.nan)
             self._reader.vector[: len(values)] = values
-            made.learn(int(self._reader.vector.ctypes.data))
+            made.learn(self._reader.whole)
         return made
 
     def _learn_start(self, x: Mapping[Any, Any]) -> None:
@@ -304,9 +314,9 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         if n & (n - 1) == 0:
             if self._map is not None:
                 # The learner may go on with it, but it learns no more.
-                self._map.record[maps.BEFORE] = 0
+                self._map.forget_before()
             self._map = self._begin()
-            self._map.record[maps.BEFORE] = 0
+            self._map.forget_before()
         else:
             self._extend(x)
         if n == START:
@@ -366,8 +376,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         self._check_alone()
         for compiled, rows in self._parts(names, columns):
-            for row in _addresses(rows):
-                compiled.learn(row)
+            for sample in _samples(rows):
+                compiled.learn(sample)
 
     def _learn_outputs(
         self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
@@ -377,8 +387,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         befores = np.empty_like(outs) if self._auto else None
         i = 0
         for own, rows in self._parts(names, columns):
-            for row in _addresses(rows):
-                own.learn(row)
+            for sample in _samples(rows):
+                own.learn(sample)
                 outs[i] = own.out
                 if befores is not None:
                     befores[i] = own.before
@@ -506,7 +516,9 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         return draw_cells(self._map.trees, partition, self.features, time, ax)
 
 
-def _addresses(array: Array) -> range:
-    """Return the addresses of an array's rows."""
-    start, step = int(array.ctypes.data), array.strides[0]
-    return range(start, start + step * len(array), step)
+def _samples(rows: NDArray[np.float64]) -> Iterator[Sample]:
+    """Yield the rows of an array as samples, each until the next one."""
+    memory = Memory(Sample)
+    for row in rows:
+        memory[0].values = Float64s.of(row)
+        yield memory[0]

@@ -2,62 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
-
-import numpy as np
-from scipy import linalg
+from collections.abc import Mapping
+from typing import Any
 
 from ..arguments import check_integer, check_kernel
-from ..kernels import maps, rows
-from ..rows import KINDS
-from .base import CompiledMap, Pooled
-from .pool import Pool
-
-
-class _NystromMap(CompiledMap):
-    _ADDRESSES: ClassVar[Sequence[int]] = (
-        rows.VECTOR,
-        rows.STARTS,
-        rows.ROW_PLACES,
-        rows.ROW_VALUES,
-        rows.COEFFICIENTS,
-    )
-    _DERIVED = CompiledMap._DERIVED | {"vector"}
-
-    def __init__(self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float):
-        n = len(pool)
-        # As many outputs as landmarks at first: the kernels with them.
-        super().__init__(number, n, n, n_inputs, dense=True, sparse=True, n_words=rows.N_WORDS)
-        self.record[rows.KIND] = KINDS[kernel]
-        self.record.view(np.float64)[rows.RATE] = rate
-        self.record[rows.N_ROWS] = n
-        places, values, self.starts = pool.csr(0, n)
-        self.places, self.values = places.copy(), values.astype(np.float64)
-        self.coefficients = np.eye(n)
-        self._finish()
-        gram = self.transform_csr(self.places, self.values, self.starts)[0]
-        weights, vectors = linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
-        # Landmarks that coincide leave less than the rank asked for.
-        kept = weights > n * np.finfo(float).eps * weights[-1]
-        self.coefficients = np.ascontiguousarray(vectors[:, kept] / np.sqrt(weights[kept]))
-        self.record[[maps.N_OUT, maps.N_COLUMNS]] = self.coefficients.shape[1]
-        self._finish()
-
-    def _function(self) -> Callable[..., int]:
-        return rows.project
-
-    def _bind(self) -> None:
-        self.vector = np.zeros(max(1, self.n_inputs))
-        self.record[rows.VECTOR] = self.vector.ctypes.data
-        self.record[rows.STARTS] = self.starts.ctypes.data
-        self.record[rows.ROW_PLACES] = self.places.ctypes.data
-        self.record[rows.ROW_VALUES] = self.values.ctypes.data
-        self.record[rows.COEFFICIENTS] = self.coefficients.ctypes.data
-
-    def names(self, columns: Sequence[int]) -> list[str]:
-        """Return the names of columns: the build and the component."""
-        return [f"nystrom{self.number}_{column}" for column in columns]
+from ..maps.compiled import CompiledMap
+from ..maps.nystrom import NystromMap
+from ..maps.pool import Pool
+from ..maps.record import Sample
+from .pooled import Pooled
 
 
 class NystromFeatures(Pooled):
@@ -146,10 +99,10 @@ class NystromFeatures(Pooled):
         self.pool_size = n_landmarks
         super().__init__()
 
-    def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> int:
+    def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
         return self._reader.read_ordered(x)
 
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
         rank = self.n_components or max(1, self.n_landmarks // 5)
         rate = self.lifetime if self.kernel == "laplace" else self.gamma
-        return _NystromMap(number, pool, len(self._reader.index), rank, self.kernel, rate)
+        return NystromMap(number, pool, len(self._reader.index), rank, self.kernel, rate)

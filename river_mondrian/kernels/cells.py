@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 
-from . import maps
+from ..compiling.kernels import exact_separate
+from ..maps.record import MapRecord, Outputs, Sample
+from ..records import Int64, derived
 from .access import cell_of, link_at, node_at, tree_at
 from .layout import (
     CELL,
@@ -35,12 +37,16 @@ from .memory import f64, i32, i64, kernel, prefetch, put_i32, put_i64
 from .mondrian import learn, side_of
 from .scaling import scale_into
 
-# Words of a map's record: the forest, room for a scaled sample.
-FOREST = maps.OWN
-ROW = maps.OWN + 1
-# Room for the walks, three words for each tree.
-REFS = maps.OWN + 2
-N_OWN = 3
+
+class MondrianRecord(MapRecord):
+    """Mondrian partitions, by the addresses of what belongs to them."""
+
+    forest: Int64 = derived()
+    # Room for a scaled sample.
+    row: Int64 = derived()
+    # Room for the walks, three words for each tree.
+    refs: Int64 = derived()
+
 
 # What `learn_one` and `number` say where there are new cells.
 GREW = 1 << 40
@@ -92,13 +98,17 @@ def learn_one(forest: int, values: int, point: int, out: int) -> int:
     return said if said != -1 else number(forest, point, out)
 
 
-def find_cells(record: int, x: int, out: int) -> int:
+@exact_separate
+def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Write the columns of a sample's cells, for each lifetime those of all partitions.
 
     All trees are walked in lock-step, so that one tree's cache misses overlap another's.
     """
-    forest, row, refs = i64(record, FOREST), i64(record, ROW), i64(record, REFS)
-    bad = scale_into(forest, row, x)
+    mondrian = MondrianRecord(record)
+    forest, row, refs = mondrian.forest, mondrian.row, mondrian.refs
+    # The addresses of the sample's vector and of the cells, with which their records begin.
+    out = i64(outputs, 0)
+    bad = scale_into(forest, row, i64(sample, 0))
     if bad >= 0:
         return bad
     n_lifetimes = i64(forest, N_LIFETIMES)

@@ -67,14 +67,19 @@ def _law(median: float, spread: float) -> list[float]:
 
 LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
 
-# Logarithms of the prior weights: the narrower and the closer to 1, the likelier.
-PRIOR = np.array([-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS])
-PRIOR -= np.log(np.exp(PRIOR).sum())
+# Logarithms of the prior weights: the narrower and the closer to 1, the likelier. By the C library
+# and in one order: what arrays are summed and multiplied with depends on the processor.
+_LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
+PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
+_PRIOR_WEIGHTS = [
+    math.fsum(math.exp(log) * weight for log, weight in zip(PRIOR, column, strict=True))
+    for column in LAWS.T
+]
 
 
 def new_record() -> np.ndarray:
     """Return the record of a law of which no target has told."""
-    return np.concatenate([np.exp(PRIOR) @ LAWS, np.zeros(N_LAWS)])
+    return np.array([*_PRIOR_WEIGHTS, *[0.0] * N_LAWS])
 
 
 @inlined

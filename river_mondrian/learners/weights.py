@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ..features.base import CompiledMap
+from ..maps.compiled import CompiledMap
+from ..maps.record import Sample
 
 
 class Weights(abc.ABC):
@@ -18,10 +18,10 @@ class Weights(abc.ABC):
     compiled: CompiledMap
 
     @abc.abstractmethod
-    def learn(self, x: int, target: float, weight: float) -> int:
-        """Learn the sample at an address; returns DONE, or the place of a bad input.
+    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+        """Learn a sample; returns DONE, or the place of a bad input.
 
-        The address is 0 where the map holds the outputs of the sample.
+        Without a sample, it is the one whose outputs the map holds.
         """
 
     @abc.abstractmethod

@@ -50,6 +50,9 @@ class Span:
     def __bool__(self) -> bool:
         return self.address != 0
 
+    def __int__(self) -> int:
+        return self.address
+
     def _check(self, i: int) -> None:
         if not 0 <= i < self.length:
             raise IndexError(f"element {i} of {self.length}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numba
 from llvmlite import ir
@@ -48,6 +48,8 @@ from .arrays import (
     Words,
 )
 from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, is_method, observe
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _BITS = ir.IntType(64)
 _WIDE = {
@@ -623,13 +625,13 @@ def _part(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 # Functions that are Python, and something else to compiled kernels.
 
 
-def lowered(codegen: Callable[..., Any]) -> Callable[[Any], Any]:
+def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
     """Give a typed Python function the instructions to which kernels compile its calls.
 
     `codegen(context, builder, *arguments)` gets LLVM values of the annotated types.
     """
 
-    def register(function: Any) -> Any:
+    def register(function: F) -> F:
         hints: dict[str, Any] = {}
 
         def types_of() -> tuple[Any, list[Any]]:

@@ -24,7 +24,17 @@ import os
 import types as python_types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Self,
+    SupportsInt,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -153,7 +163,7 @@ class Record(int):
     # Whether values of this type lie within a record that has a field of it.
     EMBEDDED: ClassVar[bool] = False
 
-    def __new__(cls, base: int, word: int = 0) -> Self:
+    def __new__(cls, base: SupportsInt, word: int = 0) -> Self:
         """Return the record at an address, or so many 4-byte words behind another's start."""
         return super().__new__(cls, int(base) + WORD_BYTES * word)
 
@@ -302,7 +312,9 @@ _ENTRIES: dict[int, Callable[..., Any]] = {}
 
 def register_entry(kernel: Any) -> int:
     """Return what a field of a record keeps of a kernel."""
-    found: int = kernel if isinstance(kernel, int) else getattr(kernel, "address", id(kernel))
+    if isinstance(kernel, int):
+        return kernel
+    found: int = getattr(kernel, "address", id(kernel))
     _ENTRIES[found] = kernel
     return found
 

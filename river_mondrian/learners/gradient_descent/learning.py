@@ -6,7 +6,6 @@ from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
 from ...status import DONE, NO_ROOM
-from ..mapped import transform
 from .lifetimes import learn_compared, learn_lifetimes, score_lifetimes
 from .losses import differentiate
 from .record import GradientDescent
@@ -97,7 +96,7 @@ def score_one(
 
     Returns DONE, the place of a bad input, or NO_ROOM; and the best class.
     """
-    bad = transform(feature_map, sample, outputs)
+    bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
         return bad, 0
     if feature_map.n_columns > learner.n_columns:
@@ -133,18 +132,19 @@ def learn_one(
 
     Returns DONE, the place of a bad input, or NO_ROOM, in which case it has been mapped only.
     """
-    bad = transform(feature_map, sample, outputs)
+    bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
         return bad
     return learn_single(learner, feature_map, outputs, target, weight, rate)
 
 
 @exact_kernel
-def score_mapped(
-    learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int
-) -> None:
-    """Write the scores of the i-th mapped sample."""
+def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> int:
+    """Write the scores of the i-th mapped sample; returns DONE, or NO_ROOM to learn it."""
+    if not has_room(learner, feature_map):
+        return NO_ROOM
     score(learner, feature_map, outputs, i)
+    return DONE
 
 
 @exact_kernel

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from river import optim
 
 from ...arena import Arena, grown
-from ...features.base import CompiledMap
-from ...kernels import maps
-from ...maps.record import MapRecord, Outputs, Sample
+from ...maps.compiled import CompiledMap, outputs_of
+from ...maps.mapping import map_one
+from ...maps.record import Outputs, Sample
 from ...records import Float64s, Int32s, Memory
 from ...status import DONE, NO_ROOM
-from .. import mapped
 from ..weights import Weights
 from . import learning
 from .losses import Loss
@@ -149,44 +148,49 @@ class DescentWeights(Weights):
     def _score_one(self) -> Callable[..., tuple[int, int]]:
         return learning.score_one.of()
 
-    def learn(self, x: int, target: float, weight: float) -> int:
-        """Learn the sample at an address; returns DONE, or the place of a bad input."""
+    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+        """Learn a sample; returns DONE, or the place of a bad input.
+
+        Without a sample, it is the one whose outputs the map holds.
+        """
         rate = self.rule.rate_at(self.n_steps)
-        feature_map, outputs = self._map()
         if not self._in_kernel:
-            return self._learn_foreign(x, target, weight, rate)
-        if x:
-            status = self._learn_one(
-                self.record, feature_map, Sample(x), outputs, target, weight, rate
-            )
+            return self._learn_foreign(sample, target, weight, rate)
+        compiled = self.compiled
+        record, feature_map, outputs = self.record, compiled.record, compiled.outputs
+        if sample is None:
+            status = self._learn_mapped(record, feature_map, outputs, target, weight, rate)
         else:
-            status = self._learn_mapped(self.record, feature_map, outputs, target, weight, rate)
+            status = self._learn_one(record, feature_map, sample, outputs, target, weight, rate)
         if status == NO_ROOM:
             self._make_room()
-            status = self._learn_mapped(self.record, feature_map, outputs, target, weight, rate)
+            status = self._learn_mapped(record, feature_map, outputs, target, weight, rate)
         if status == DONE:
             self.n_steps += 1
         return status
 
-    def _learn_foreign(self, x: int, target: float, weight: float, rate: float) -> int:
+    def _learn_foreign(
+        self, sample: Sample | None, target: float, weight: float, rate: float
+    ) -> int:
         """Learn a sample by a loss that kernels do not know."""
-        _, outputs = self._map()
-        if x:
-            bad: int = maps.map_one(self.compiled.address, x, self.compiled.out_address)
-            if bad >= 0:
+        compiled = self.compiled
+        if sample is not None:
+            bad = map_one(compiled.record, sample, compiled.outputs)
+            if bad != DONE:
                 return bad
-        self._learn_outputs(outputs, 0, target, weight, rate)
+        self._learn_output(compiled.outputs, 0, target, weight, rate)
         return DONE
 
-    def _learn_outputs(
+    def _learn_output(
         self, outputs: Outputs, i: int, target: float, weight: float, rate: float
     ) -> None:
         """Learn the i-th mapped sample by a loss that kernels do not know."""
-        feature_map, _ = self._map()
-        self._make_room()
-        learning.score_mapped(self.record, feature_map, outputs, i)
+        record, feature_map = self.record, self.compiled.record
+        if learning.score_mapped(record, feature_map, outputs, i) == NO_ROOM:
+            self._make_room()
+            learning.score_mapped(record, feature_map, outputs, i)
         self._differentiate(target, weight)
-        learning.descend(self.record, feature_map, outputs, i, rate)
+        learning.descend(record, feature_map, outputs, i, rate)
         self.n_steps += 1
 
     def _differentiate(self, target: float, weight: float) -> None:
@@ -209,48 +213,41 @@ class DescentWeights(Weights):
         before: NDArray[np.int32] | None = None,
     ) -> None:
         """Learn mapped samples; `before` is as for `FeatureMap._learn_outputs`."""
+        record, feature_map, outputs = self.record, self.compiled.record, outputs_of(out)
         n, rates = len(out), self.rule.rates_from(self.n_steps, len(out))
-        outputs = mapped.outputs_of(out)
         if not self._in_kernel:
             rows = zip(targets.tolist(), weights.tolist(), rates.tolist(), strict=True)
             for i, (target, weight, rate) in enumerate(rows):
-                self._learn_outputs(outputs[0], i, target, weight, rate)
+                self._learn_output(outputs[0], i, target, weight, rate)
             return
-        earlier = Int32s(0, 0, 0) if before is None else Int32s.of(before)
+        old = Int32s(0) if before is None else Int32s.of(before)
         arrays = Float64s.of(targets), Float64s.of(weights), Float64s.of(rates)
         start = 0
         while start < n:
             self._make_room()
-            start = learning.learn_rows(
-                self.record, self._map()[0], outputs[0], earlier, start, n, *arrays
-            )
+            start = learning.learn_rows(record, feature_map, outputs[0], old, start, n, *arrays)
         self.n_steps += n
 
-    def score(self, x: int) -> tuple[int, int]:
+    def score(self, sample: Sample) -> tuple[int, int]:
         """Write a sample's scores; returns DONE or the place of a bad input, and the best class."""
-        feature_map, outputs = self._map()
-        found = self._score_one(self.record, feature_map, Sample(x), outputs)
+        compiled = self.compiled
+        arguments = self.record, compiled.record, sample, compiled.outputs
+        found = self._score_one(*arguments)
         if found[0] == NO_ROOM:
             self._make_room()
-            found = self._score_one(self.record, feature_map, Sample(x), outputs)
+            found = self._score_one(*arguments)
         return found
 
     def score_rows(self, out: NDArray[Any]) -> NDArray[np.float64]:
         """Return the scores of mapped samples."""
         self._make_room()
-        scores = np.empty((len(out), len(self.scores)))
-        outputs = mapped.outputs_of(out)
-        learning.score_rows(
-            self.record, self._map()[0], outputs[0], len(out), Float64s.of(scores.ravel())
-        )
+        outputs, scores = outputs_of(out), np.empty((len(out), len(self.scores)))
+        numbers = Float64s.of(scores.ravel())
+        learning.score_rows(self.record, self.compiled.record, outputs[0], len(out), numbers)
         return scores
-
-    def _map(self) -> tuple[MapRecord, Outputs]:
-        compiled = self.compiled
-        self._outputs = mapped.outputs_of(compiled.out)
-        return MapRecord(compiled.address), self._outputs[0]
 
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        return sys.getsizeof(self) + self.arena.nbytes + self.memory.nbytes
+        arrays = (self.memory.bytes, *self.memory.arrays.values())
+        return sys.getsizeof(self) + self.arena.nbytes + sum(array.nbytes for array in arrays)

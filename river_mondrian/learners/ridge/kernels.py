@@ -24,7 +24,6 @@ from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate, ke
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, derived, transient
 from ...status import DONE, NO_ROOM
-from ..mapped import transform
 
 
 class RidgePosterior(Record):
@@ -186,7 +185,7 @@ def learn_one(
     weight: float,
 ) -> int:
     """Map a sample and learn it; returns DONE, the place of a bad input, or NO_ROOM."""
-    bad = transform(feature_map, sample, outputs)
+    bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
         return bad
     if not learn_sample(posterior, feature_map, outputs, 0, target, weight):
@@ -312,7 +311,7 @@ def predict_one(
 
     Returns DONE, the place of a bad input, or NO_ROOM, and the mean and the variance.
     """
-    bad = transform(feature_map, sample, outputs)
+    bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
         return bad, 0.0, 0.0
     if feature_map.n_columns > posterior.n_columns:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...features.base import CompiledMap
-from ...maps.record import MapRecord, Outputs, Sample
+from ...maps.compiled import CompiledMap, outputs_of
+from ...maps.record import Sample
 from ...records import Float64s, Memory
 from ...status import NO_ROOM
-from .. import mapped
 from ..weights import Weights
 from . import kernels
 from .kernels import RidgePosterior
@@ -98,65 +97,57 @@ class Posterior(Weights):
     def _predict_one(self) -> Callable[..., tuple[int, float, float]]:
         return kernels.predict_one.of()
 
-    def learn(self, x: int, target: float, weight: float) -> int:
-        """Learn the sample at an address; returns DONE, or the place of a bad input."""
-        feature_map, outputs = self._map()
-        status = NO_ROOM
-        if x:
-            status = self._learn_one(self.record, feature_map, Sample(x), outputs, target, weight)
+    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+        """Learn a sample; returns DONE, or the place of a bad input.
+
+        Without a sample, it is the one whose outputs the map holds.
+        """
+        compiled = self.compiled
+        record, feature_map, outputs = self.record, compiled.record, compiled.outputs
+        if sample is None:
+            status = kernels.learn_mapped(record, feature_map, outputs, target, weight)
+        else:
+            status = self._learn_one(record, feature_map, sample, outputs, target, weight)
         while status == NO_ROOM:
             self._make_room()
-            status = kernels.learn_mapped(self.record, feature_map, outputs, target, weight)
+            status = kernels.learn_mapped(record, feature_map, outputs, target, weight)
         return status
 
     def learn_rows(
         self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> None:
         """Learn mapped samples."""
-        feature_map, _ = self._map()
-        outputs = mapped.outputs_of(out)
+        record, feature_map, outputs = self.record, self.compiled.record, outputs_of(out)
         arrays = Float64s.of(targets), Float64s.of(weights)
-        start = 0
-        while start < len(out):
-            start = kernels.learn_rows(
-                self.record, feature_map, outputs[0], start, len(out), *arrays
-            )
-            if start < len(out):
+        start, stop = 0, len(out)
+        while start < stop:
+            start = kernels.learn_rows(record, feature_map, outputs[0], start, stop, *arrays)
+            if start < stop:
                 self._make_room()
 
-    def predict(self, x: int, with_variance: bool) -> tuple[int, float, float]:
+    def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
         """Return DONE or the place of a bad input, and the mean and variance of a prediction.
 
         The variance is in units of the noise's, and infinite where it is not asked for.
         """
-        feature_map, outputs = self._map()
-        found = self._predict_one(self.record, feature_map, Sample(x), outputs, with_variance)
+        record, compiled = self.record, self.compiled
+        arguments = record, compiled.record, sample, compiled.outputs, with_variance
+        found = self._predict_one(*arguments)
         while found[0] == NO_ROOM:
             self._make_room()
-            found = self._predict_one(self.record, feature_map, Sample(x), outputs, with_variance)
+            found = self._predict_one(*arguments)
         return found
 
     def predict_rows(self, out: NDArray[Any], with_variance: bool) -> NDArray[np.float64]:
         """Return means, and variances in units of the noise's, of mapped samples' targets."""
         while self.compiled.n_columns > self.record.n_columns:
             self._make_room()
-        feature_map, _ = self._map()
-        outputs = mapped.outputs_of(out)
-        found = np.empty((len(out), 2))
+        outputs, found = outputs_of(out), np.empty((len(out), 2))
+        numbers = Float64s.of(found.ravel())
         kernels.predict_rows(
-            self.record,
-            feature_map,
-            outputs[0],
-            len(out),
-            with_variance,
-            Float64s.of(found.ravel()),
+            self.record, self.compiled.record, outputs[0], len(out), with_variance, numbers
         )
         return found
-
-    def _map(self) -> tuple[MapRecord, Outputs]:
-        compiled = self.compiled
-        self._outputs = mapped.outputs_of(compiled.out)
-        return MapRecord(compiled.address), self._outputs[0]
 
     @property
     def n_rows(self) -> int:
@@ -191,4 +182,5 @@ class Posterior(Weights):
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        return sys.getsizeof(self) + self.memory.nbytes
+        arrays = (self.memory.bytes, *self.memory.arrays.values())
+        return sys.getsizeof(self) + sum(array.nbytes for array in arrays)

@@ -3,53 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import tree
-from ..kernels.distance import padded
-
-# Features up to which axes are exactly the principal ones. Beyond, they are near them: any
-# orthogonal axes give bounds. Products in Python are left to kernels, as a linear algebra library
-# may wait long for threads.
-EXACT_AXES = 32
-
-# Multiplications by which a round towards the principal axes is limited, about 5 ms, and rounds.
-ROUND = 10_000_000
-ROUNDS = 2
-
-# Mean, and axes: a row per feature, padded.
-Frame = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-def axes_for(n_features: int) -> int:
-    """Return how many principal axes pay (measured)."""
-    for most, axes in ((16, n_features), (32, 16), (255, 32)):
-        if n_features <= most:
-            return axes
-    return 64
-
-
-def find_axes(rows: NDArray[np.float32]) -> Frame:
-    """Return the mean of points, and orthogonal directions along which they vary much."""
-    d = rows.shape[1]
-    n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)
-    axes = np.zeros((d, padded(n_axes + (n_axes < d))))
-    sample = rows[:: -(-len(rows) * axes.size // ROUND)] if d > EXACT_AXES else rows
-    centred = np.ascontiguousarray(sample - mean)
-    if d <= EXACT_AXES:
-        axes[:, :n_axes] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :n_axes]
-        return mean, axes
-    directions = np.random.default_rng(0).normal(size=(n_axes, d))
-    for _ in range(ROUNDS):
-        axes[:, :n_axes] = directions.T
-        axes[:, :n_axes] = tree.multiply(centred, axes)[:, :n_axes]
-        directions = np.ascontiguousarray(axes[:, :n_axes].T)
-        tree.orthogonalize(directions)
-    axes[:, :n_axes] = directions.T
-    return mean, axes
+from ...records import Float32s, Float64s, Int64s, Memory
+from ..points import records_of
+from .axes import Frame, axes_for, deviation, project_rows
+from .bounds import tree_slack
+from .records import Owner, Pending, PointTreeRecord
+from .search import LEAF
 
 
 class PointTree:
@@ -68,11 +32,6 @@ class PointTree:
 
     """
 
-    # Room that kernels write to, and addresses.
-    _SCRATCH: ClassVar[frozenset[str]] = frozenset(
-        {"record", "address", "projection", "query", "lower", "stack"}
-    )
-
     def __init__(
         self,
         rows: NDArray[np.float32],
@@ -86,9 +45,11 @@ class PointTree:
         self.n_axes = axes_for(d)
         self.n_coordinates = self.n_axes + (self.n_axes < d)
         self.width = self.axes.shape[1]
-        coordinates = np.zeros((n, self.width), dtype=np.float32)
-        tree.project_rows(rows, self.mean, self.axes, self.n_axes, self.n_coordinates, coordinates)
-        depth = max(0, (-(-n // tree.LEAF) - 1).bit_length())
+        # How far lower bounds may be off.
+        shape = d, self.n_axes, self.n_coordinates
+        self.slack = tree_slack(*shape, deviation(self.axes, self.n_axes))
+        coordinates = self._project(rows)
+        depth = max(0, (-(-n // LEAF) - 1).bit_length())
         bounds = np.array([0, n])
         for _ in range(depth):
             bounds = self._split(coordinates, bounds, order)
@@ -96,6 +57,25 @@ class PointTree:
         self._box(coordinates[order], depth)
         self._find_owners(members, order)
         self._bind()
+
+    def _project(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the coordinates of points, padded."""
+        coordinates = np.zeros((len(rows), self.width), dtype=np.float32)
+        room = np.zeros(self.width)
+        project_rows(
+            Float32s.of(rows),
+            len(rows),
+            rows.shape[1],
+            Float64s.of(self.mean),
+            len(self.mean),
+            Float64s.of(self.axes),
+            self.n_axes,
+            self.n_coordinates,
+            Float64s.of(room),
+            self.width,
+            Float32s.of(coordinates),
+        )
+        return coordinates
 
     def _split(
         self,
@@ -119,7 +99,7 @@ class PointTree:
         """Lay out the leaves' coordinates, and the boxes of all nodes."""
         n_leaves = 1 << depth
         starts = self.leaf_starts
-        self.coordinates = np.zeros((n_leaves, self.n_coordinates, tree.LEAF), dtype=np.float32)
+        self.coordinates = np.zeros((n_leaves, self.n_coordinates, LEAF), dtype=np.float32)
         self.boxes = np.empty((2 * n_leaves - 1, 2, self.width), dtype=np.float32)
         for leaf in range(n_leaves):
             points = ordered[starts[leaf] : starts[leaf + 1]]
@@ -146,45 +126,41 @@ class PointTree:
         self.owner_starts = np.concatenate([[0], np.cumsum(counts)])
 
     def _bind(self) -> None:
-        self.projection = np.zeros(self.width)
-        self.query = np.zeros(self.width, dtype=np.float32)
-        self.lower = np.zeros(tree.LEAF, dtype=np.float32)
-        self.stack = np.zeros(2 * (len(self.boxes).bit_length() + 1), dtype=np.int64)
-        self.record = np.zeros(tree.N_WORDS, dtype=np.int64)
-        self.record[tree.N_AXES] = self.n_axes
-        self.record[tree.N_COORDINATES] = self.n_coordinates
-        self.record[tree.WIDTH] = self.width
-        self.record[tree.FIRST_LEAF] = len(self.leaf_starts) - 2
-        for word, array in (
-            (tree.AXES, self.axes),
-            (tree.MEAN, self.mean),
-            (tree.BOXES, self.boxes),
-            (tree.COORDINATES, self.coordinates),
-            (tree.LEAF_STARTS, self.leaf_starts),
-            (tree.OWNER_STARTS, self.owner_starts),
-            (tree.OWNERS, self.owners),
-            (tree.PROJECTION, self.projection),
-            (tree.QUERY, self.query),
-            (tree.LOWER, self.lower),
-            (tree.STACK, self.stack),
-        ):
-            self.record[word] = array.ctypes.data
-        self.address = int(self.record.ctypes.data)
+        # The record and what only kernels write to.
+        self.memory = Memory(PointTreeRecord)
+        record = self.record = self.memory[0]
+        record.n_axes, record.n_coordinates = self.n_axes, self.n_coordinates
+        record.width, record.first_leaf = self.width, len(self.leaf_starts) - 2
+        record.relative, record.absolute, record.least = self.slack
+        record.axes = Float64s.of(self.axes)
+        record.mean = Float64s.of(self.mean)
+        record.boxes = Float32s.of(self.boxes)
+        record.coordinates = Float32s.of(self.coordinates)
+        record.leaf_starts = Int64s.of(self.leaf_starts)
+        record.owner_starts = Int64s.of(self.owner_starts)
+        record.owners = records_of(Owner, self.owners)
+        self.memory.own("projection", np.zeros(self.width))
+        self.memory.own("query", np.zeros(self.width, dtype=np.float32))
+        self.memory.own("lower", np.zeros(LEAF, dtype=np.float32))
+        stack = np.zeros((len(self.boxes).bit_length() + 1, 2), dtype=np.int64)
+        self.memory.arrays["stack"] = stack
+        record.stack = records_of(Pending, stack)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in self._SCRATCH}
+        return {k: v for k, v in self.__dict__.items() if k not in ("memory", "record")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._bind()
 
     @property
-    def seen(self) -> tuple[int, int]:
-        """Leaves and points that searches have looked at so far."""
-        return int(self.record[tree.N_LEAVES_SEEN]), int(self.record[tree.N_POINTS_SEEN])
+    def visited(self) -> tuple[int, int]:
+        """Leaves and points that searches have visited so far."""
+        return self.record.n_leaves_visited, self.record.n_points_visited
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        arrays = (value for value in self.__dict__.values() if isinstance(value, np.ndarray))
+        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
+        arrays += [self.memory.bytes, *self.memory.arrays.values()]
         return sys.getsizeof(self) + sum(array.nbytes for array in arrays)

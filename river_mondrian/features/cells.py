@@ -1,0 +1,75 @@
+"""What the maps share that put a sample into one cell of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..maps.compiled import Array
+from .base import FeatureMap
+
+
+class CellFeatures(FeatureMap):
+    """Base of the maps of cells."""
+
+    def _cells(self, columns: Array) -> Array:
+        """Turn columns into what numbers the cells of each partition."""
+        return columns.astype(np.int64)
+
+    def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
+        """Return the share of partitions in which two samples fall into the same cell.
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        return float((self._told_apart(x) == self._told_apart(y)).mean())
+
+    def _told_apart(self, x: Mapping[Any, Any]) -> Array:
+        """Return what tells a sample's cells from others."""
+        return self._output(x).copy()
+
+    def cells_one(self, x: Mapping[Any, Any]) -> NDArray[np.int64]:
+        """Return the cell of each partition in which a sample falls.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+
+        Returns
+        -------
+        The numbers of the cells, shape (n_partitions,).
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        return self._cells(self._output(x))
+
+    def cells_many(self, X: Any) -> NDArray[np.int64]:
+        """Return the cells in which the rows of a frame fall.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers.
+
+        Returns
+        -------
+        The numbers of the cells, shape (n_rows, n_partitions).
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        return self._cells(self._read(X)[1])

@@ -1,0 +1,103 @@
+"""Maps that are built from the first samples of a stream."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..maps.compiled import CompiledMap
+from ..maps.pool import Pool
+from .base import FeatureMap
+
+
+class Pooled(FeatureMap):
+    """A map that is built from its first `pool_size` samples.
+
+    It is built early and again whenever their number has doubled, so that it is useful from the
+    second sample on. Building may be spread over calls (`CompiledMap.advance`); until it is done
+    the map stays as it was. Samples that come while the last map is built are stored for learners.
+    """
+
+    pool_size: int
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pool = Pool()
+        self._next: CompiledMap | None = None
+        self._n_builds = 0
+
+    @abc.abstractmethod
+    def _begin(self, number: int, pool: Pool) -> CompiledMap:
+        """Begin a map of all samples of a pool; `advance` does the work."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the map is final."""
+        return self._pool is None
+
+    def _until_build(self) -> int:
+        """Return how many samples may be stored up to the one that makes the map begin anew."""
+        assert self._pool is not None
+        n = len(self._pool)
+        return max(1, min(self.pool_size, 1 << max(1, n.bit_length())) - n)
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Store a sample while the map is being built.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        if self._pool is None:
+            return
+        self._pool.append(*self._reader.entries(x))
+        self._begin_where_due()
+        self._advance()
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        start = 0
+        while start < len(columns) and self._pool is not None:
+            stop = start + 1
+            if self._next is None:
+                stop = min(len(columns), start + self._until_build())
+            self._store(names, columns[start:stop])
+            self._begin_where_due()
+            self._advance()
+            start = stop
+
+    def _store(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        assert self._pool is not None
+        self._reader.add_columns(names, columns)
+        places, values, starts = self._reader.csr(names, columns)
+        self._pool.extend(places, values.astype(np.float32), starts)
+
+    def _begin_where_due(self) -> None:
+        assert self._pool is not None
+        n = len(self._pool)
+        if n == self.pool_size or (2 <= n < self.pool_size and n & (n - 1) == 0):
+            self._next = self._begin(self._n_builds, self._pool)
+            self._n_builds += 1
+
+    def _advance(self) -> None:
+        assert self._pool is not None
+        if self._next is not None and self._next.advance():
+            self._map, self._next = self._next, None
+            if len(self._pool) >= self.pool_size:
+                self._pool = None
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return super()._raw_memory_usage + (0 if self._next is None else self._next.nbytes)

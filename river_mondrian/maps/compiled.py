@@ -1,0 +1,225 @@
+"""A map as it stands: the owner of a map's record, and of the arrays to which that refers."""
+
+from __future__ import annotations
+
+import abc
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiling.kernels import address_of
+from ..records import Float64s, Int32s, Int64s, Memory
+from .mapping import map_rows, map_sparse_rows
+from .pool import Pool
+from .record import MapRecord, Outputs, Sample
+
+Array = NDArray[Any]
+Transform = Callable[[MapRecord, Sample, Outputs], int]
+
+# Places of the record's words among its 8-byte ones.
+_PLACES = {name: field.offset // 8 for name, field in MapRecord.FIELDS.items()}
+
+
+class CompiledMap(abc.ABC):
+    """A map as it stands, for kernels.
+
+    A subclass has a class of records, `_transform`, which tells the kernel that maps a sample,
+    and `_bind`, which lets the record refer to the map's arrays.
+
+    Parameters
+    ----------
+    number
+        Number of the build; the names of columns carry it.
+    n_out
+        Partitions of a cell map, columns of a dense one.
+    n_columns
+        Columns so far.
+    n_inputs
+        Features that are read.
+    dense
+        Whether the outputs are values rather than cells.
+    sparse
+        Whether samples are read by their entries rather than as vectors.
+
+    """
+
+    # The class of the map's record.
+    KIND: ClassVar[type[MapRecord]] = MapRecord
+    # What `_finish` and `_place` derive from the rest.
+    _DERIVED: ClassVar[frozenset[str]] = frozenset(
+        {"record", "out", "outputs", "_words", "_results"}
+    )
+    # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
+    n_lifetimes = 1
+
+    record: MapRecord
+
+    def __init__(
+        self,
+        number: int,
+        n_out: int,
+        n_columns: int,
+        n_inputs: int,
+        dense: bool,
+        sparse: bool = False,
+    ) -> None:
+        self.number = number
+        self.memory: Memory[Any] = Memory(self.KIND)
+        self._place()
+        record = self.record
+        record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
+        record.is_dense, record.is_sparse = int(dense), int(sparse)
+        record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
+
+    def _place(self) -> None:
+        self.record = self.memory[0]
+        self._words = self.memory.bytes.data[: MapRecord.SIZE].cast("q")
+
+    def _word(self, name: str) -> int:
+        """Return an integer of the record, in a quarter of the time that its field takes."""
+        return self._words[_PLACES[name]]
+
+    @abc.abstractmethod
+    def _transform(self) -> Transform:
+        """Return the separate kernel that maps a sample."""
+
+    @abc.abstractmethod
+    def _bind(self) -> None:
+        """Let the record refer to the map's arrays."""
+
+    @abc.abstractmethod
+    def names(self, columns: Sequence[int]) -> list[str]:
+        """Return the names of columns."""
+
+    def advance(self) -> bool:
+        """Do a bounded part of the work that building takes; True once the map is ready."""
+        return True
+
+    def _finish(self) -> None:
+        """Derive what kernels need; called once the arrays are there, and again when they move."""
+        self.record.transform = address_of(self._transform())
+        self.out = np.zeros(self.n_out, dtype=self.dtype)
+        self._results = outputs_of(self.out)
+        self.outputs = self._results[0]
+        self._bind()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in self._DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._place()
+        if self.ready:
+            self._finish()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the map has been built."""
+        return True
+
+    @property
+    def address(self) -> int:
+        """Address of the record, for kernels that work on addresses."""
+        return int(self.record)
+
+    @property
+    def out_address(self) -> int:
+        """Address of `out`, for kernels that work on addresses."""
+        return (self.outputs.values if self.dense else self.outputs.cells).address
+
+    @property
+    def n_out(self) -> int:
+        """Outputs per sample."""
+        return self._word("n_out")
+
+    @property
+    def n_columns(self) -> int:
+        """Columns so far."""
+        return self._word("n_columns")
+
+    @property
+    def n_inputs(self) -> int:
+        """Features that are read."""
+        return self._word("n_inputs")
+
+    @property
+    def dense(self) -> bool:
+        """Whether the outputs are values rather than cells."""
+        return bool(self._word("is_dense"))
+
+    @property
+    def sparse(self) -> bool:
+        """Whether samples are read by their entries."""
+        return bool(self._word("is_sparse"))
+
+    @property
+    def value(self) -> float:
+        """The value of a cell's column."""
+        return float(self.record.value)
+
+    @property
+    def maps_learned(self) -> bool:
+        """Whether `out` holds the outputs of the sample that the feature map has just learned."""
+        return False
+
+    @property
+    def lifetimes(self) -> list[float]:
+        """The lifetimes that a learner mixes; none where there is nothing to choose."""
+        return []
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        """Type of the outputs."""
+        return np.float64 if self.dense else np.int32
+
+    def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
+        """Map rows of at least `n_inputs` values; returns the outputs, and -1 or a bad input.
+
+        A bad input is given as row * `n_inputs` + place.
+        """
+        values = np.ascontiguousarray(values)
+        n, width = values.shape
+        out = np.empty((n, self.n_out), dtype=self.dtype)
+        found = outputs_of(out)
+        return out, map_rows(self.record, Float64s.of(values), width, n, found[0])
+
+    def transform_csr(
+        self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
+    ) -> tuple[Array, int]:
+        """Map the rows of a CSR matrix; returns like `transform_rows`."""
+        places, values = np.ascontiguousarray(places), np.ascontiguousarray(values)
+        starts = np.ascontiguousarray(starts)
+        out = np.empty((len(starts) - 1, self.n_out), dtype=self.dtype)
+        found = outputs_of(out)
+        matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
+        return out, map_sparse_rows(self.record, *matrix, len(out), found[0])
+
+    def transform_stored(self, pool: Pool, start: int, stop: int) -> Array:
+        """Map samples of a pool."""
+        if self.sparse:
+            places, values, starts = pool.csr(start, stop)
+            return self.transform_csr(places, values.astype(np.float64), starts)[0]
+        return self.transform_rows(pool.dense(start, stop, max(1, self.n_inputs)))[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
+        arrays += [self.memory.bytes, *self.memory.arrays.values()]
+        if "_results" in self.__dict__:
+            arrays.append(self._results.bytes)
+        return sys.getsizeof(self) + sum(array.nbytes for array in arrays)
+
+
+def outputs_of(out: Array) -> Memory[Outputs]:
+    """Return memory for the record of an array of outputs, cells or values."""
+    memory = Memory(Outputs)
+    if out.dtype == np.int32:
+        memory[0].cells = Int32s.of(out)
+    else:
+        memory[0].values = Float64s.of(out)
+    return memory

@@ -1,0 +1,118 @@
+"""Nystrom features: a sample's kernels with landmarks, projected (Williams and Seeger, 2000)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import linalg
+
+from ..compiling.kernels import exact_separate
+from ..records import Float64s, Int32s, Int64s, Memory
+from .compiled import CompiledMap, Transform
+from .pool import Pool
+from .record import MapRecord, Outputs, Sample
+from .samples import bad_entry, read_entry
+from .similarity import KINDS, LAPLACE, StoredRows, sum_over_rows
+
+
+class NystromRecord(MapRecord):
+    """Landmarks, and the coefficients by which their kernels become columns."""
+
+    landmarks: StoredRows
+    # A row of `n_out` for each landmark.
+    coefficients: Float64s
+
+
+@exact_separate
+def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
+    """Map a sample, its inputs in ascending order, to sums over its kernels with landmarks."""
+    nystrom = NystromRecord(record)
+    bad = bad_entry(nystrom, sample)
+    if bad >= 0:
+        return bad
+    landmarks = nystrom.landmarks
+    kind, vector = landmarks.kind, landmarks.vector
+    n_nonzero, size = 0, 0.0
+    for j in range(sample.n_entries):
+        place, value = read_entry(nystrom, sample, j)
+        if value != 0.0:
+            vector[place] = value
+            n_nonzero += 1
+            size += abs(value) if kind == LAPLACE else value * value
+    sum_over_rows(landmarks, n_nonzero, size, nystrom.coefficients, nystrom.n_out, outputs.values)
+    for j in range(sample.n_entries):
+        place, value = read_entry(nystrom, sample, j)
+        if value != 0.0:
+            vector[place] = 0.0
+    return -1
+
+
+class NystromMap(CompiledMap):
+    """Nystrom features whose landmarks are the samples of a pool.
+
+    Parameters
+    ----------
+    number
+        Number of the build.
+    pool
+        The landmarks.
+    n_inputs
+        Features that are read.
+    rank
+        Most columns.
+    kernel
+        "gaussian" or "laplace".
+    rate
+        Rate of the kernel.
+
+    """
+
+    KIND = NystromRecord
+    record: NystromRecord
+
+    _DERIVED = CompiledMap._DERIVED | {"vector"}
+
+    def __init__(
+        self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float
+    ) -> None:
+        n = len(pool)
+        # As many outputs as landmarks at first: the kernels with them.
+        super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
+        self.landmarks = Memory(StoredRows)
+        self.landmarks[0].kind = KINDS[kernel]
+        self.landmarks[0].rate = rate
+        self.landmarks[0].n_rows = n
+        places, values, self.starts = pool.csr(0, n)
+        self.places, self.values = places.copy(), values.astype(np.float64)
+        self.coefficients = np.eye(n)
+        self._finish()
+        gram = self.transform_csr(self.places, self.values, self.starts)[0]
+        weights, vectors = linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
+        # Landmarks that coincide leave less than the rank asked for.
+        kept = weights > n * np.finfo(float).eps * weights[-1]
+        self.coefficients = np.ascontiguousarray(vectors[:, kept] / np.sqrt(weights[kept]))
+        self.record.n_out = self.record.n_columns = self.coefficients.shape[1]
+        self._finish()
+
+    def _transform(self) -> Transform:
+        return project
+
+    def _bind(self) -> None:
+        self.vector = np.zeros(max(1, self.n_inputs))
+        landmarks = self.landmarks[0]
+        landmarks.starts = Int64s.of(self.starts)
+        landmarks.places = Int32s.of(self.places)
+        landmarks.values = Float64s.of(self.values)
+        landmarks.vector = Float64s.of(self.vector)
+        self.record.landmarks = landmarks
+        self.record.coefficients = Float64s.of(self.coefficients)
+
+    def names(self, columns: Sequence[int]) -> list[str]:
+        """Return the names of columns: the build and the component."""
+        return [f"nystrom{self.number}_{column}" for column in columns]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return super().nbytes + self.landmarks.bytes.nbytes

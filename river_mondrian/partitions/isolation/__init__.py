@@ -1,0 +1,1 @@
+"""Trees that isolate each of a few points of a pool by cuts parallel to the axes."""

@@ -1,0 +1,86 @@
+"""The map of isolation trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...maps.compiled import Transform
+from ...records import Float32s, Float64s, Int32s, Int64s, Memory
+from ..points import PointPartitions, parts_of, records_of
+from .grow import grow
+from .records import Cut, Growth, IsolationTrees, Part
+from .walk import walk_entries, walk_vector
+
+# Entries that one call visits while it grows isolation trees, about 5 ms.
+GROWTH = 1_000_000
+
+
+class IsolationTreesMap(PointPartitions):
+    """Isolation trees (section 4.1)."""
+
+    METHOD = "iforest"
+    KIND = IsolationTrees
+    record: IsolationTrees
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.record.n_cells = self.psi
+        self.draws = args[-1].random((self.n_out, 2 * self.psi))
+        self.n_grown = 0
+
+    def _lay_out(self, points: sparse.csr_matrix) -> None:
+        self.starts, self.places, self.values = parts_of(points)
+        shape = (self.n_out, max(1, self.psi - 1), Cut.SIZE // 4)
+        self.nodes = np.zeros(shape, dtype=np.int32)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all trees have been grown."""
+        return self.n_grown == self.n_out
+
+    def _begin_growth(self) -> Memory[Growth]:
+        """Return what growing needs, but for what is a tree's own."""
+        memory = Memory(Growth)
+        growth, n_features, psi = memory[0], max(1, self.n_inputs), self.psi
+        growth.starts = Int64s.of(self.starts)
+        growth.places = Int32s.of(self.places)
+        growth.values = Float32s.of(self.values)
+        growth.n_members = psi
+        for name in ("low", "high"):
+            memory.own(name, np.empty(n_features, dtype=np.float32))
+        memory.own("count", np.zeros(n_features, dtype=np.int64))
+        for name, n in (("met", n_features), ("order", psi), ("above", psi)):
+            memory.own(name, np.empty(n, dtype=np.int64))
+        parts = memory.arrays["parts"] = np.empty((psi + 1, Part.SIZE // 8), dtype=np.int64)
+        growth.parts = records_of(Part, parts)
+        return memory
+
+    def advance(self) -> bool:
+        """Grow some trees; True once all of them are there."""
+        memory, n_visited = self._begin_growth(), 0
+        growth = memory[0]
+        while self.n_grown < self.n_out and n_visited < GROWTH:
+            i = self.n_grown
+            memory.own("members", self.members[:, i].astype(np.int64))
+            growth.draws = Float64s.of(self.draws[i])
+            growth.nodes = records_of(Cut, self.nodes[i])
+            growth.first_column = i * self.psi
+            n_visited += self.psi + grow(growth)
+            self.n_grown += 1
+        if not self.ready:
+            return False
+        # What only growing needs.
+        del self.starts, self.places, self.values, self.members, self.draws
+        self._finish()
+        return True
+
+    def _transform(self) -> Transform:
+        return walk_entries if self.sparse else walk_vector
+
+    def _bind(self) -> None:
+        self.record.factors = Float64s.of(self.factors)
+        self.record.nodes = records_of(Cut, self.nodes.reshape(-1, self.nodes.shape[2]))
+        self.memory.own("row", np.zeros(max(1, self.n_inputs), dtype=np.float32))

@@ -1,0 +1,111 @@
+"""Partitions that isolate points of a pool: which points, and their values."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..limits import FARTHEST
+from ..maps.compiled import CompiledMap
+from ..maps.pool import Pool
+from ..records import Array, Record
+
+# Samples are read by their entries where features are many and fewer than this share of a sample's
+# are not zero.
+MANY_FEATURES = 256
+DENSE_SHARE = 0.1
+
+
+class PointPartitions(CompiledMap):
+    """Partitions that each isolate `psi` points of a pool (section 4).
+
+    Parameters
+    ----------
+    number
+        Number of the build.
+    n_partitions
+        How many partitions there are.
+    psi
+        Points of a partition.
+    pool
+        The samples.
+    n_inputs
+        Features that are read.
+    scale
+        Whether to divide each feature by its range over the pool.
+    rng
+        What draws the points.
+
+    """
+
+    # What names of columns begin with.
+    METHOD: ClassVar[str]
+
+    def __init__(
+        self,
+        number: int,
+        n_partitions: int,
+        psi: int,
+        pool: Pool,
+        n_inputs: int,
+        scale: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        places, values, starts = pool.csr(0, len(pool))
+        few = len(places) < DENSE_SHARE * len(pool) * n_inputs and n_inputs >= MANY_FEATURES
+        super().__init__(
+            number,
+            n_out=n_partitions,
+            n_columns=n_partitions * psi,
+            n_inputs=n_inputs,
+            dense=False,
+            sparse=few,
+        )
+        self.psi = psi
+        # The pool's order is random: in it ties are broken, and it is the same for each partition.
+        order = rng.permutation(len(pool))
+        members = np.stack(
+            [np.sort(rng.choice(len(pool), psi, replace=False)) for _ in range(n_partitions)]
+        )
+        used, members = np.unique(members, return_inverse=True)
+        self.members = np.ascontiguousarray(members.reshape(n_partitions, psi).T, dtype=np.int32)
+        points = sparse.csr_matrix((values, places, starts), shape=(len(pool), n_inputs))
+        self.factors = factors_of(points, scale)
+        points = points[order[used]]
+        scaled = points.data.astype(np.float64) * self.factors[points.indices]
+        points.data = np.clip(scaled, -FARTHEST, FARTHEST).astype(np.float32)
+        points.eliminate_zeros()
+        self._lay_out(points)
+
+    @abc.abstractmethod
+    def _lay_out(self, points: sparse.csr_matrix) -> None:
+        """Keep what is needed of the points that partitions use."""
+
+    def names(self, columns: Sequence[int]) -> list[str]:
+        """Return the names of columns: method, build, partition and cell."""
+        start = f"{self.METHOD}{self.number}_"
+        return [f"{start}{c // self.psi}_{c % self.psi}" for c in columns]
+
+
+def factors_of(points: sparse.csr_matrix, scale: bool) -> NDArray[np.float64]:
+    """Return what to multiply each feature by; one that does not vary in the pool gets 0."""
+    if not scale or points.shape[1] == 0:
+        return np.ones(max(1, points.shape[1]))
+    low = points.min(axis=0).toarray().ravel().astype(np.float64)
+    reach = points.max(axis=0).toarray().ravel() - low
+    return np.divide(1.0, reach, out=np.zeros_like(reach), where=reach > 0.0)
+
+
+def parts_of(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Return the starts, indices and values of a CSR or CSC matrix."""
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+
+
+def records_of(kind: type[Record], rows: NDArray[Any]) -> Array[Any]:
+    """Return the rows of an array as records."""
+    return Array.of_kind(Array[kind], rows.ctypes.data, len(rows))  # type: ignore[valid-type]

@@ -1,0 +1,300 @@
+"""The map of Voronoi diagrams, and its choice of a way to search."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ...cuda import nearest_cells
+from ...limits import FARTHEST
+from ...maps.compiled import Array, Transform
+from ...maps.mapping import map_one
+from ...maps.pool import Pool
+from ...maps.record import Sample
+from ...records import Float32s, Float64s, Int32s, Int64s, Memory
+from ...records.memory import state_words
+from ..points import PointPartitions, parts_of
+from .axes import Frame, find_axes
+from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE, index_error, product_error
+from .index import look_up_entries, look_up_vector
+from .records import DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
+from .scan import filter_rows, read_rows, scan
+from .search import search
+from .tree import PointTree
+from .vectors import LANES, padded
+
+# Points from which on a tree may be worth its walk.
+TREE_LEAST = 512
+
+# Multiplications from which on the points are projected to axes in a call of its own, about 3 ms.
+PROJECTION = 5_000_000
+
+# Rows from which on a batch may be worth a matrix product, and how large the product may be.
+PRODUCT_LEAST = 64
+PRODUCT_SIZE = 1 << 23
+
+# Samples of the pool by which the ways to search are compared.
+TRIALS = 32
+
+# What they cost in nanoseconds, measured on letter, covertype, a9a and mnist with pools of 1,024 to
+# 100,000 points: per centre of a diagram, entry met in the index from features to points, value of
+# a point that is compared, and so on.
+CENTRE = 0.9
+INDEX_ENTRY = 1.3
+SCAN_VALUE = 0.23
+TREE_AXIS, TREE_VALUE, TREE_LEAF, TREE_POINT, TREE_OWNER = 0.5, 0.15, 100.0, 25.0, 5.0
+PRODUCT_VALUE, PRODUCT_POINT, PRODUCT_FEATURE = 0.025, 1.5, 20.0
+
+
+class VoronoiMap(PointPartitions):
+    """Voronoi diagrams (section 4.2)."""
+
+    METHOD = "anne"
+    # Sparse points are `IndexedVoronoi`.
+    KIND = DenseVoronoi
+    record: Voronoi
+
+    points: sparse.csr_matrix | None
+    frame: Frame | None
+    trials: NDArray[np.float64] | None
+
+    def __init__(
+        self,
+        number: int,
+        n_partitions: int,
+        psi: int,
+        pool: Pool,
+        n_inputs: int,
+        scale: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__(number, n_partitions, psi, pool, n_inputs, scale, rng)
+        if self.ready:
+            self._finish()
+        else:
+            chosen = np.linspace(0, len(pool) - 1, TRIALS).astype(int).tolist()
+            self.trials = np.vstack([pool.dense(i, i + 1, n_inputs) for i in chosen])
+
+    @property
+    def ready(self) -> bool:
+        """Whether the way to search has been chosen."""
+        return self.points is None
+
+    def advance(self) -> bool:
+        """Grow a tree, in two calls where that takes long, and see what it is worth."""
+        points = self.points
+        if points is None:
+            return True
+        if self.frame is None:
+            self.frame = find_axes(self.rows[:, : self.n_inputs])
+            if self.frame[1].size * len(self.rows) > PROJECTION:
+                return False
+        points = self._plant(points, self.frame)
+        self._finish()
+        self._choose(points)
+        # What only building needs.
+        self.points, self.frame, self.trials = None, None, None
+        self._finish()
+        return True
+
+    def _lay_out(self, points: sparse.csr_matrix) -> None:
+        n_points, width = points.shape[0], padded(self.n_inputs)
+        self.record.n_cells, self.record.n_points = self.psi, n_points
+        self.points = points
+        self.frame = None
+        self.trials = None
+        self.tree: PointTree | None = None
+        self.centred: NDArray[np.float32] | None = None
+        if self.sparse:
+            self._index(points)
+            self.points = None
+            return
+        self.rows = np.zeros((n_points, width), dtype=np.float32)
+        self.rows[:, : self.n_inputs] = points.toarray()
+        largest = float(np.abs(self.rows).max(initial=0.0))
+        fits = 4.0 * width * largest**2 <= FARTHEST_SQUARE
+        if n_points >= TREE_LEAST and self.n_inputs > 0 and fits:
+            return
+        if self._index_cost(points) < self._scan_cost():
+            self._index(points)
+        self.points = None
+
+    def _index(self, points: sparse.csr_matrix) -> None:
+        """Keep the entries of the points, by point and by feature, instead of rows."""
+        self.tree = None
+        self._become(IndexedVoronoi)
+        values, record = points.data, self.record
+        assert isinstance(record, IndexedVoronoi)
+        small = (values == np.floor(values)) & (np.abs(values) <= LARGEST_WHOLE)
+        record.whole = bool(small.all())
+        record.error = index_error(self.n_inputs)
+        self.squared = np.asarray(points.astype(np.float64).power(2).sum(axis=1)).ravel()
+        record.largest_norm = self.squared.max(initial=0.0)
+        self.starts, self.places, self.values = parts_of(points)
+        self.by_feature = parts_of(points.tocsc())
+        self.rows = np.empty((0, 0), dtype=np.float32)
+
+    def _become(self, kind: type[Voronoi]) -> None:
+        """Take another kind of record, with the words that both kinds have."""
+        old = self.memory.words
+        self.memory = Memory(kind)
+        for name in state_words(Voronoi):
+            self.memory.words[name] = old[name]
+        self._place()
+
+    @property
+    def indexed(self) -> bool:
+        """Whether points are found by an index from features to points."""
+        return self.memory.kind is IndexedVoronoi
+
+    def _plant(self, points: sparse.csr_matrix, frame: Frame) -> sparse.csr_matrix:
+        """Make a tree of the points; returns them in the order of its leaves."""
+        order = np.arange(len(self.rows))
+        self.tree = PointTree(self.rows, self.members, frame, order)
+        self.rows = self.rows[order]
+        self.members = np.argsort(order).astype(np.int32)[self.members]
+        return points[order]
+
+    def _index_cost(self, points: sparse.csr_matrix) -> float:
+        """Return what a sample like the pool's costs by the index."""
+        per_feature = np.bincount(points.indices, minlength=self.n_inputs)
+        met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
+        return INDEX_ENTRY * met + CENTRE * self.members.size + points.shape[0]
+
+    def _scan_cost(self) -> float:
+        return SCAN_VALUE * self.rows.size + CENTRE * self.members.size
+
+    def _tree_cost(self, tree: PointTree) -> float:
+        """Return what the trials have cost, each."""
+        leaves, points = (visited / TRIALS for visited in tree.visited)
+        owners = self.members.size / len(self.rows)
+        each = SCAN_VALUE * self.rows.shape[1] + TREE_POINT + TREE_OWNER * owners
+        per_leaf = TREE_VALUE * tree.coordinates[0].size + TREE_LEAF
+        return float(TREE_AXIS * tree.axes.size + per_leaf * leaves + each * points)
+
+    def _product_cost(self) -> float:
+        if (self.rows == np.floor(self.rows)).all() or math.inf in product_error(self.n_inputs):
+            # Between so few values ties are common, and each is settled by exact distances.
+            return math.inf
+        return (
+            PRODUCT_VALUE * self.rows.size
+            + PRODUCT_POINT * len(self.rows)
+            + PRODUCT_FEATURE * self.rows.shape[1]
+            + CENTRE * self.members.size
+        )
+
+    def _choose(self, points: sparse.csr_matrix) -> None:
+        """Choose the ways that cost least, for single samples and for batches."""
+        assert self.tree is not None and self.trials is not None
+        samples = Memory(Sample)
+        for trial in self.trials:
+            samples[0].values = Float64s.of(trial)
+            map_one(self.record, samples[0], self.outputs)
+        costs = (self._tree_cost(self.tree), self._index_cost(points), self._scan_cost())
+        if self._product_cost() < min(costs):
+            self.mean = self.rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+            self.centred = self.rows - self.mean
+            self.norms = _squares(self.centred)
+        elif costs[1] < min(costs[0], costs[2]):
+            self._index(points)
+        if costs[2] < costs[0]:
+            self.tree = None
+
+    def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
+        """Map rows; see `CompiledMap`."""
+        if self.centred is None or len(values) < PRODUCT_LEAST:
+            return super().transform_rows(values)
+        values = np.ascontiguousarray(values)
+        out = np.empty((len(values), self.n_out), dtype=self.dtype)
+        block = min(256, max(PRODUCT_LEAST, PRODUCT_SIZE // len(self.rows)))
+        for start in range(0, len(values), block):
+            part = values[start : start + block]
+            bad = self._multiply(part, out[start : start + block])
+            if bad >= 0:
+                return out, start * self.n_inputs + bad
+        return out, -1
+
+    def _multiply(self, values: NDArray[np.float64], out: Array) -> int:
+        """Map rows by a matrix product, which rules out most points; returns like a map."""
+        assert self.centred is not None and isinstance(self.record, DenseVoronoi)
+        n, width = values.shape
+        rows = np.zeros((n, self.rows.shape[1]), dtype=np.float32)
+        scaled = Float32s.of(rows)
+        bad = read_rows(self.record, Float64s.of(values), width, n, scaled)
+        if bad >= 0:
+            return bad
+        centred = rows - self.mean
+        norms = np.concatenate([_squares(centred), self.norms])
+        if norms.max() > FARTHEST_SQUARE:
+            out[:] = super().transform_rows(values)[0]
+            return -1
+        products = centred @ self.centred.T
+        known = scaled, Float32s.of(products), Float64s.of(norms)
+        filter_rows(self.record, *known, n, *product_error(self.n_inputs), Int32s.of(out))
+        return -1
+
+    def _transform(self) -> Transform:
+        if self.tree is not None:
+            return search
+        if not self.indexed:
+            return scan
+        return look_up_entries if self.sparse else look_up_vector
+
+    def _bind(self) -> None:
+        record, own = self.record, self.memory.own
+        record.factors = Float64s.of(self.factors)
+        record.members = Int32s.of(self.members)
+        own("distances", np.empty(record.n_points))
+        own("nearest", np.empty(self.n_out))
+        own("second", np.empty(self.n_out))
+        if isinstance(record, DenseVoronoi):
+            record.width = self.rows.shape[1]
+            record.points = Float32s.of(self.rows)
+            record.tree = PointTreeRecord(0) if self.tree is None else self.tree.record
+            own("row", np.zeros(self.rows.shape[1], dtype=np.float32))
+            return
+        assert isinstance(record, IndexedVoronoi)
+        record.starts = Int64s.of(self.starts)
+        record.places = Int32s.of(self.places)
+        record.values = Float32s.of(self.values)
+        record.feature_starts = Int64s.of(self.by_feature[0])
+        record.feature_points = Int32s.of(self.by_feature[1])
+        record.feature_values = Float32s.of(self.by_feature[2])
+        record.norms = Float64s.of(self.squared)
+        own("x_places", np.empty(max(1, self.n_inputs), dtype=np.int32))
+        own("x_values", np.empty(max(1, self.n_inputs), dtype=np.float32))
+        own("lane_sums", np.empty(LANES))
+
+    def transform_on(self, values: NDArray[np.float64], xp: Any) -> Array:
+        """Map checked rows by the arrays of another namespace."""
+        known = np.nan_to_num(values[:, : self.n_inputs]).astype(np.float32)
+        scaled = np.clip(known * self.factors[: self.n_inputs], -FARTHEST, FARTHEST)
+        cells = nearest_cells(scaled.astype(np.float32), self._points, self.members, xp)
+        return cells + self.psi * np.arange(self.n_out, dtype=np.int32)
+
+    def _points(self) -> NDArray[np.float32]:
+        """Return the points that partitions use."""
+        if not self.indexed:
+            return self.rows[:, : self.n_inputs]
+        shape = (len(self.squared), self.n_inputs)
+        return sparse.csr_matrix((self.values, self.places, self.starts), shape).toarray()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        index = self.by_feature if self.indexed else ()
+        size = super().nbytes + sum(array.nbytes for array in index)
+        if self.points is not None:
+            parts = (self.points.data, self.points.indices, self.points.indptr)
+            size += sum(part.nbytes for part in (*parts, *(self.frame or ())))
+        return size + (0 if self.tree is None else self.tree.nbytes)
+
+
+def _squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the squared norm of each row."""
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return squares
