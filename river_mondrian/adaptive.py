@@ -16,7 +16,6 @@ from .arguments import check_integer
 from .directions import Directions
 from .forest import LabelForest, warmup_samples
 from .inputs import check_label, mapping_of, read_frame, read_labels
-from .kernels import experts
 from .kernels.adaptive import WRONG_CLASS
 from .trees import WARM_UP, Partitions
 
@@ -208,11 +207,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         """The weights of all that predicts in the fixed share, and of what is mixed at last."""
         if self._trees is None:
             return {}
-        state = self._trees.state
-        weights = state[experts.WEIGHTS, : len(EXPERTS)].tolist()
-        found = dict(zip(EXPERTS, weights, strict=True))
+        mixture = self._trees.mixture
+        found = dict(zip(EXPERTS, mixture.weights.tolist(), strict=True))
         last = ("fixed share", "log-linear pool", "HNSP as it is")
-        return found | dict(zip(last, state[experts.LAST, : len(last)].tolist(), strict=True))
+        return found | dict(zip(last, mixture.last_weights.tolist(), strict=True))
 
     @property
     def drift_log(self) -> list[tuple[int, int]]:

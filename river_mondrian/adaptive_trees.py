@@ -11,9 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import adaptive, discriminants, experts, mondrian, statistics
+from .arena import address_of
+from .kernels import adaptive, mondrian, statistics
 from .kernels import layout as at
 from .kernels.hnsp import put_label
+from .learners.discriminants import LinearDiscriminants
+from .learners.experts import Mixture
 from .trees import WARM_UP, Carried, ClassTrees, Node, Partitions
 
 # Samples of the recent trees.
@@ -119,8 +122,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         self.starts = np.zeros(partitions.n_trees, dtype=np.int64)
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
-        self.state = experts.new_state(adaptive.N_EXPERTS)
-        self.discriminants = discriminants.new_state(0, 0)
+        self.mixture = Mixture(adaptive.N_EXPERTS)
+        self.discriminants = LinearDiscriminants()
         super().__init__(partitions)
 
     def _set_up(self) -> None:
@@ -150,25 +153,25 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
             at.LENGTHS: np.zeros((2, n_trees)),
             at.STEPS: np.empty((adaptive.DEEPEST + 1, adaptive.STEP_WORDS)),
             at.SUMS: np.zeros((adaptive.N_TREE_EXPERTS, capacity), dtype=np.float32),
-            at.FOUND: np.zeros((adaptive.N_EXPERTS, capacity)),
-            at.LOGS: np.zeros((adaptive.N_EXPERTS + 1, capacity)),
-            at.POOLED: np.zeros((experts.N_LAST, capacity)),
-            at.OUT: np.zeros(capacity),
             at.LAST_VALUES: np.zeros(self.values.shape[1]),
-            at.STANDARDIZED: np.zeros((2, 1 + self.values.shape[1])),
             at.CANDIDATES: np.zeros(
                 adaptive.scratch_words(int(shared[at.N_DIMS]), capacity, self.n_candidates)
             ),
         }
-        self.out = self.scratch[at.OUT][: shared[at.N_CLASSES]]
         for word, array in self.scratch.items():
             shared[word] = array.ctypes.data
-        shared[at.STATE] = self.state.ctypes.data
         self._link()
-        known, grown = self.discriminants, discriminants.new_state(capacity, self.values.shape[1])
-        grown[: known.shape[0], : known.shape[1]] = known
-        self.discriminants = grown
-        shared[at.DISCRIMINANTS] = grown.ctypes.data
+        mixture, n_classes = self.mixture, int(shared[at.N_CLASSES])
+        mixture.reserve(capacity)
+        mixture.record.n_classes = n_classes
+        self.out = mixture.mixed[:n_classes]
+        shared[at.STATE] = int(mixture.record)
+        shared[at.FOUND], shared[at.OUT] = map(address_of, (mixture.predicted, mixture.mixed))
+        by_lines = mixture.predicted[adaptive.N_TREE_EXPERTS :]
+        self.discriminants.reserve(capacity, self.values.shape[1], by_lines)
+        self.discriminants.record.n_classes = n_classes
+        self.discriminants.record.n_inputs = int(shared[at.N_INPUTS])
+        shared[at.DISCRIMINANTS] = int(self.discriminants.record)
         self._forget_predicted()
         n_dims = int(self.shared[at.N_DIMS])
         if self.gains.shape[1] < n_dims:
@@ -186,6 +189,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         derived = [at.GAINS, at.DIM_WEIGHTS, at.STATE, at.DISCRIMINANTS, at.PREDICTED]
+        derived += [at.FOUND, at.OUT]
         state["shared"][[*derived, *self.scratch]] = 0
         return state
 
@@ -194,13 +198,14 @@ class AdaptiveTrees(ClassTrees[AdaptiveNode]):
         """Bytes held by arrays."""
         arrays: list[NDArray[Any]] = [*self.scratch.values()]
         arrays += [self.ages, self.starts, self.gains, self.dim_weights]
-        arrays += [self.state, self.discriminants]
         size = super().nbytes + sys.getsizeof(self.jobs)
+        size += self.mixture.nbytes + self.discriminants.nbytes
         return size + sum(array.nbytes + 128 for array in arrays)
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         super().add_inputs(names, first_values)
+        self.discriminants.record.n_inputs = self.n_inputs
         if self.n_samples < WARM_UP:
             self.reals[at.GAMMA] = 10.0 * self.n_inputs
 

@@ -24,8 +24,9 @@ from scipy import stats
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 from river_mondrian.adaptive import AFTER_DRIFT
 from river_mondrian.adaptive_trees import AdaptiveTrees
-from river_mondrian.kernels import adaptive, experts, statistics
+from river_mondrian.kernels import adaptive, statistics
 from river_mondrian.kernels import layout as at
+from river_mondrian.learners.experts import FLOOR
 from river_mondrian.trees import Partitions
 
 LEVEL = 0.01
@@ -326,60 +327,6 @@ def test_building_in_parts_is_building_at_once():
         np.testing.assert_array_equal(rows, found[0][1])
 
 
-# The mixture.
-
-
-def recorded(rng, n, n_experts, n_classes):
-    """Draw predictions, some of which are far better than others for a while, and classes."""
-    labels = rng.integers(0, n_classes, n)
-    skill = rng.random((n_experts, 2)) * 4.0
-    said = rng.dirichlet(np.ones(n_classes), (n, n_experts))
-    for i, label in enumerate(labels):
-        said[i, :, label] += skill[:, i * 2 // n]
-    return said / said.sum(axis=2, keepdims=True), labels.tolist()
-
-
-def run_mixture(said, labels):
-    _n, n_experts, n_classes = said.shape
-    state = experts.new_state(n_experts)
-    logs, pools = np.zeros((n_experts + 1, n_classes)), np.zeros((3, n_classes))
-    out = np.zeros(n_classes)
-    for one, label in zip(said.copy(), labels, strict=True):
-        sizes = (n_experts, n_classes, n_classes)
-        between = [array.ctypes.data for array in (one, state, logs, pools)]
-        experts.combine(*sizes, *between, out.ctypes.data)
-        yield one, logs, pools, out.copy()
-        experts.learn(*sizes, *between, label)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_mixture_is_the_twins(seed):
-    said, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
-    twin = naive.Mixture(
-        5, experts.FLOOR, experts.SHARE_RATE, experts.STEP, experts.LARGEST_EXPONENT
-    )
-    for one, label, (_, _, _, out) in zip(said, labels, run_mixture(said, labels), strict=True):
-        np.testing.assert_allclose(out, twin.predict(one.tolist()), rtol=1e-9)
-        twin.learn(label)
-
-
-@given(st.integers(0, 2**20), st.integers(1, 400), st.integers(2, 9), st.integers(2, 6))
-@settings(max_examples=30, deadline=None)
-def test_the_fixed_share_is_within_its_bound_of_the_best_expert(seed, n, n_experts, n_classes):
-    said, labels = recorded(np.random.default_rng(seed), n, n_experts, n_classes)
-    mixed, single, last, pooled = 0.0, np.zeros(n_experts), 0.0, np.zeros(3)
-    for label, (one, logs, pools, out) in zip(labels, run_mixture(said, labels), strict=True):
-        mixed -= logs[n_experts, label]
-        single -= np.log(one[:, label])
-        last -= math.log(out[label])
-        pooled -= np.log(pools[:, label])
-    rate = experts.SHARE_RATE
-    for losses, loss in ((single, mixed), (pooled, last)):
-        m = len(losses)
-        bound = math.log(m) - (n - 1) * math.log(1.0 - rate + rate / m)
-        assert loss <= losses.min() + bound + 1e-9
-
-
 # The estimator.
 
 
@@ -420,11 +367,11 @@ def test_discriminants_are_the_twins():
         features |= x.keys()
         expected = []
         for said in twin.predict(x, labels):
-            floored = {k: max(p, experts.FLOOR / len(labels)) for k, p in said.items()}
+            floored = {k: max(p, FLOOR / len(labels)) for k, p in said.items()}
             expected.append({k: p / sum(floored.values()) for k, p in floored.items()})
         if y in model.classes:
             model.predict_proba_one(x)
-            rows = model._trees.scratch[at.FOUND][adaptive.N_TREE_EXPERTS :, : len(labels)]
+            rows = model._trees.mixture.predicted[adaptive.N_TREE_EXPERTS :, : len(labels)]
             for row, other in zip(rows.tolist(), expected, strict=True):
                 assert row == pytest.approx(list(other.values()), rel=1e-7)
         model.learn_one(x, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -10,31 +11,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.discriminants import Discriminants
 
-from river_mondrian.kernels import discriminants
+from river_mondrian.learners import discriminants
+from river_mondrian.records import Float64s
 
 SEEDS = range(3)
 
 
 class Kernels:
-    """The kernels over arrays of their own, with room for some classes and inputs more."""
+    """The kernels over memory of their own, with room for some classes and inputs more."""
 
     def __init__(self, n_classes, n_inputs):
-        self.n_inputs = n_inputs
-        self.state = discriminants.new_state(n_classes + 2, n_inputs + 1)
-        self.z = np.empty((2, n_inputs + 2))
-        self.said = np.empty((discriminants.N_DISCRIMINANTS, n_classes + 2))
-
-    def _common(self, n_classes, values):
-        arrays = (self.state, values, self.z, self.said)
-        sizes = (n_classes, self.said.shape[1], self.n_inputs, self.state.shape[1])
-        return (*sizes, *(array.ctypes.data for array in arrays))
+        self.memory = discriminants.LinearDiscriminants()
+        self.predicted = np.empty((discriminants.N_DISCRIMINANTS, n_classes + 2))
+        self.memory.reserve(n_classes + 2, n_inputs + 1, self.predicted)
+        self.memory.record.n_inputs = n_inputs
 
     def predict(self, values, n_classes):
-        discriminants.predict(*self._common(n_classes, values))
-        return self.said[:, :n_classes].copy()
+        self.memory.record.n_classes = n_classes
+        discriminants.predict(self.memory.record, Float64s.of(values))
+        return self.predicted[:, :n_classes].copy()
 
     def learn(self, values, label, n_classes):
-        discriminants.learn(*self._common(n_classes, values), label)
+        self.memory.record.n_classes = n_classes
+        discriminants.learn(self.memory.record, Float64s.of(values), label)
 
 
 def mapping(values):
@@ -95,3 +94,18 @@ def test_values_of_any_size_give_probabilities(size):
         assert np.isfinite(found).all()
         np.testing.assert_allclose(found.sum(axis=1), 1.0)
         kernels.learn(values, i % 3, 3)
+
+
+def test_what_has_been_learned_stays_where_rows_grow_and_in_copies():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60).tolist()
+    kernels, grown = Kernels(2, 2), Kernels(2, 2)
+    for i, (values, label) in enumerate(zip(X, y, strict=True)):
+        if i in (20, 40):
+            grown.memory = pickle.loads(pickle.dumps(grown.memory))
+            width = grown.predicted.shape[1] + i
+            grown.predicted = np.empty((discriminants.N_DISCRIMINANTS, width))
+            grown.memory.reserve(width, 2 + i, grown.predicted)
+        np.testing.assert_array_equal(grown.predict(values, 2), kernels.predict(values, 2))
+        for each in (kernels, grown):
+            each.learn(values, label, 2)

@@ -1,4 +1,4 @@
-"""The logarithm against the library's."""
+"""Logarithms, probabilities and sums against the libraries'."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import math
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy import special
 
-from river_mondrian.kernels.elementary import logarithms
-from river_mondrian.kernels.memory import kernel
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.elementary import logarithms, normalize_logs, ordered_sum
+from river_mondrian.records import Float64s
 
 # Twice the distance of two numbers next to each other.
 TOLERANCE = 4.5e-16
@@ -18,13 +20,23 @@ normal = st.floats(min_value=np.finfo(float).tiny, max_value=np.finfo(float).max
 
 
 @kernel
-def write_logarithms(values: int, n: int, out: int) -> None:
+def write_logarithms(values: Float64s, n: int, out: Float64s) -> None:
     logarithms(values, n, out)
+
+
+@kernel
+def write_probabilities(values: Float64s, n: int) -> None:
+    normalize_logs(values, n)
+
+
+@kernel
+def add(values: Float64s, n: int) -> float:
+    return ordered_sum(values, n)
 
 
 def found(values):
     values, out = np.array(values), np.full(len(values), np.nan)
-    write_logarithms(values.ctypes.data, len(values), out.ctypes.data)
+    write_logarithms(Float64s.of(values), len(values), Float64s.of(out))
     return out.tolist()
 
 
@@ -40,3 +52,32 @@ def test_what_is_not_positive_disturbs_no_other():
     ours = found([0.25, 0.0, -1.0, math.nan, math.inf, 0.25, 5e-324, 3.0])
     for i, value in ((0, 0.25), (5, 0.25), (7, 3.0)):
         assert math.isclose(ours[i], math.log(value), rel_tol=TOLERANCE)
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9))
+@settings(deadline=None)
+@example([-1e300, 0.0, 1e300])
+@example([-math.inf, 3.0])
+def test_probabilities_are_those_of_log_weights(logs):
+    values = np.array(logs)
+    write_probabilities(Float64s.of(values), len(values))
+    np.testing.assert_allclose(values, special.softmax(logs), rtol=1e-13)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), max_size=21))
+@settings(deadline=None)
+@example([0.1 * k for k in range(21)])
+def test_sums_are_added_in_the_order_that_is_written(values):
+    def accumulated(numbers):
+        total = 0.0
+        for number in numbers:
+            total += number
+        return total
+
+    whole = len(values) // 4 * 4
+    first = accumulated(values[:2] + values[4:whole:2])
+    second = accumulated(values[2:4] + values[5:whole:2])
+    expected = first + second if whole else 0.0
+    for value in values[whole:]:
+        expected += value
+    assert add(Float64s.of(np.array(values, dtype=float)), len(values)) == expected

@@ -15,7 +15,10 @@ import math
 
 import numpy as np
 
-from . import discriminants, experts
+from ..learners import discriminants, experts
+from ..learners.discriminants import Discriminants
+from ..learners.experts import Experts
+from ..records import Float64s
 from .access import label_of, link_at, lower_of, node_at, place_of, tree_at, upper_of, values_at
 from .hnsp import most_probable, put_label
 from .layout import (
@@ -40,12 +43,10 @@ from .layout import (
     LAST_VALUES,
     LEFT,
     LENGTHS,
-    LOGS,
     N_CANDIDATES,
     N_CLASSES,
     N_COUNTS,
     N_DIMS,
-    N_INPUTS,
     N_ROWS,
     N_SPLITS,
     N_TREES,
@@ -56,7 +57,6 @@ from .layout import (
     OUT,
     PATHS,
     PENDING,
-    POOLED,
     PREDICT_ANEW,
     PREDICTED,
     QUEUE,
@@ -68,7 +68,6 @@ from .layout import (
     ROW_CAPACITY,
     SETTLED,
     SPLIT_ALL,
-    STANDARDIZED,
     STATE,
     STATS,
     STEPS,
@@ -836,32 +835,9 @@ def predict_tree(forest: int, x: int, path: int, n: int, steps: int, found: int)
 
 
 @inlined
-def mixture_of(forest: int) -> tuple[int, int, int, int, int, int, int]:
-    """Return the sizes and addresses of the mixture, as `experts` takes them."""
-    return (
-        np.int64(N_EXPERTS),
-        i64(forest, N_CLASSES),
-        i64(forest, CLASS_CAPACITY),
-        i64(forest, FOUND),
-        i64(forest, STATE),
-        i64(forest, LOGS),
-        i64(forest, POOLED),
-    )
-
-
-@inlined
-def discriminants_of(forest: int, values: int) -> tuple[int, int, int, int, int, int, int, int]:
-    """Return sizes and addresses as `discriminants` takes them."""
-    return (
-        i64(forest, N_CLASSES),
-        i64(forest, CLASS_CAPACITY),
-        i64(forest, N_INPUTS),
-        1 + i64(forest, INPUT_CAPACITY),
-        i64(forest, DISCRIMINANTS),
-        values,
-        i64(forest, STANDARDIZED),
-        experts.place(i64(forest, FOUND), i64(forest, CLASS_CAPACITY), N_TREE_EXPERTS),
-    )
+def inputs_at(forest: int, values: int) -> Float64s:
+    """Return a sample's raw inputs."""
+    return Float64s(values, 0, i64(forest, INPUT_CAPACITY))
 
 
 @inlined
@@ -909,8 +885,8 @@ def predict_anew(forest: int, values: int, row: int) -> int:
         others = f32(sums, width + k) / n_recent if n_recent > 0 else own
         put_f64(found, width + k, others)
         put_f64(found, 2 * width + k, 0.5 * (own + others))
-    discriminants.predict(*discriminants_of(forest, values))
-    experts.combine(*mixture_of(forest), i64(forest, OUT))
+    discriminants.predict(Discriminants(i64(forest, DISCRIMINANTS)), inputs_at(forest, values))
+    experts.combine(Experts(i64(forest, STATE)))
     last = i64(forest, LAST_VALUES)
     for i in range(i64(forest, INPUT_CAPACITY)):
         put_i64(last, i, i64(values, i))
@@ -948,8 +924,9 @@ def score(forest: int, values: int, label: int, is_new: int) -> bool:
     Of a class that is new the discriminants learn only: nothing can have foreseen it.
     """
     if not is_new:
-        experts.learn(*mixture_of(forest), label)
-    discriminants.learn(*discriminants_of(forest, values), label)
+        experts.learn(Experts(i64(forest, STATE)), label)
+    inputs = inputs_at(forest, values)
+    discriminants.learn(Discriminants(i64(forest, DISCRIMINANTS)), inputs, label)
     return not is_new and most_probable(i64(forest, OUT), i64(forest, N_CLASSES)) == label
 
 

@@ -146,20 +146,17 @@ ROOT_FORGETS = 38
 GAINS = 39
 DIM_WEIGHTS = 40
 # Scratch of adaptive trees, by address: ways down the trees and their lengths, a way's steps, what
-# the posteriors say, the mixture's state and what is between, the result, the values predicted
-# last and whether the trees are what they were then; candidates for a cut; sums of posteriors.
+# the posteriors say, the mixture's record, the result, the values predicted last and whether the
+# trees are what they were then; candidates for a cut; sums of posteriors.
 # OUT is that of the result in other forests over classes, too.
-# DISCRIMINANTS is the address of the state of the linear discriminants, STANDARDIZED that of what
-# they make of a sample. SPLIT_ALL and PREDICT_ANEW are kernels', which are called by address. Of
-# the tree that is being built there are what may be spent on it now, the number of the sample that
-# it gets next, and of its first.
+# DISCRIMINANTS is the address of the record of the linear discriminants. SPLIT_ALL and
+# PREDICT_ANEW are kernels', which are called by address. Of the tree that is being built there are
+# what may be spent on it now, the number of the sample that it gets next, and of its first.
 PATHS = 41
 LENGTHS = 42
 STEPS = 43
 FOUND = 44
 STATE = 45
-LOGS = 46
-POOLED = 47
 OUT = 48
 LAST_VALUES = 49
 PREDICTED = 50
@@ -170,7 +167,6 @@ TOLD = 54
 FIND_DENSITIES = 55
 LEARN_SCALES = 56
 DISCRIMINANTS = 57
-STANDARDIZED = 58
 SAMPLE_BLOCK = 59
 ARRIVE = 60
 EXTEND = 61

@@ -1,0 +1,119 @@
+"""Elementary functions of arrays: logarithms, and probabilities from log weights.
+
+The logarithm is plain arithmetic, which LLVM can compute for several numbers at once; the C
+library's own is called for one number at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+from llvmlite import ir
+
+from .compiling.kernels import exact_inlined, inlined
+from .records import Float64s
+from .records.compiled import lowered
+
+_WORD, _HALF, _DOUBLE = ir.IntType(64), ir.IntType(32), ir.DoubleType()
+_MANTISSA_BITS = 52
+_MANTISSA_MASK = 2**_MANTISSA_BITS - 1
+# The bits of the square root of 1/2: mantissas are from there to the square root of 2.
+_LEAST_MANTISSA = 0x3FE6A09E667F3BCD
+_BIAS = 1023
+# A number's bits less these have its biased exponent in front of what is left of the mantissa.
+_START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
+
+_LN2 = math.log(2.0)
+# Of the series of the inverse hyperbolic tangent, whose next term is below 1e-17 of the first.
+_N_TERMS = 11
+
+
+def _distance(x: float) -> int:
+    """Return a number's bits from those of the least mantissa on, with a bias."""
+    (bits,) = struct.unpack("<Q", struct.pack("<d", x))
+    return int((bits - _START) % 2**64)
+
+
+def _lower_distance(builder: Any, x: Any) -> Any:
+    return builder.sub(builder.bitcast(x, _WORD), _WORD(_START))
+
+
+def _lower_exponent(context: Any, builder: Any, x: Any) -> Any:
+    # In 32 bits, since vectors of these can be converted.
+    shifted = builder.lshr(_lower_distance(builder, x), _WORD(_MANTISSA_BITS))
+    biased = builder.trunc(shifted, _HALF)
+    return builder.sitofp(builder.sub(biased, _HALF(_BIAS)), _DOUBLE)
+
+
+def _lower_mantissa(context: Any, builder: Any, x: Any) -> Any:
+    within = builder.and_(_lower_distance(builder, x), _WORD(_MANTISSA_MASK))
+    return builder.bitcast(builder.add(within, _WORD(_LEAST_MANTISSA)), _DOUBLE)
+
+
+@lowered(_lower_exponent)
+def exponent_of(x: float) -> float:
+    """Return the power of 2 in a positive normal number, next to a mantissa from `mantissa_of`."""
+    return float((_distance(x) >> _MANTISSA_BITS) - _BIAS)
+
+
+@lowered(_lower_mantissa)
+def mantissa_of(x: float) -> float:
+    """Return what a positive normal number is over its power of 2, in [sqrt(1/2), sqrt(2))."""
+    bits = (_distance(x) & _MANTISSA_MASK) + _LEAST_MANTISSA
+    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
+
+
+@inlined
+def logarithm(x: float) -> float:
+    """Return the natural logarithm of a positive normal number; of any other, anything."""
+    # x = 2^k m; log x = k log 2 + 2 artanh(s) with s = (m - 1) / (m + 1), since
+    # artanh(s) = log((1 + s) / (1 - s)) / 2, and artanh(s) = s + s^3 / 3 + s^5 / 5 + ...
+    mantissa = mantissa_of(x)
+    s = (mantissa - 1.0) / (mantissa + 1.0)
+    square = s * s
+    series = 0.0
+    for k in range(_N_TERMS - 1, -1, -1):
+        series = series * square + 2.0 / (2 * k + 1)
+    return exponent_of(x) * _LN2 + s * series
+
+
+@inlined
+def logarithms(values: Float64s, n: int, out: Float64s) -> None:
+    """Write the logarithms of `n` numbers; of what is not positive, anything."""
+    for i in range(n):
+        out[i] = logarithm(values[i])
+
+
+@exact_inlined
+def ordered_sum(values: Float64s, n: int) -> float:
+    """Return the sum of `n` numbers, added by two accumulators in an order of its own.
+
+    How other sums of kernels round depends on how the compiler adds in the code around them.
+    """
+    whole, total = n - n % 4, 0.0
+    if whole > 0:
+        first, second = values[0] + values[1], values[2] + values[3]
+        for i in range(4, whole, 2):
+            first += values[i]
+            second += values[i + 1]
+        total = first + second
+    for i in range(whole, n):
+        total += values[i]
+    return total
+
+
+@inlined
+def normalize_logs(values: Float64s, n: int) -> None:
+    """Turn `n` log weights into the probabilities exp(v_k) / sum_j exp(v_j), in place."""
+    largest = -math.inf
+    for k in range(n):
+        largest = max(largest, values[k])
+    total = 0.0
+    for k in range(n):
+        # Not to overflow: a factor that all have in common cancels.
+        values[k] = math.exp(values[k] - largest)
+        total += values[k]
+    for k in range(n):
+        values[k] = values[k] / total

@@ -1,0 +1,83 @@
+"""Mixtures of experts: kernels against their twin, and the bound of the fixed share."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive.adaptive import Mixture as Twin
+
+from river_mondrian.learners import experts
+
+SEEDS = range(3)
+
+
+def recorded(rng, n, n_experts, n_classes):
+    """Draw predictions, some of which are far better than others for a while, and classes."""
+    labels = rng.integers(0, n_classes, n)
+    skill = rng.random((n_experts, 2)) * 4.0
+    predicted = rng.dirichlet(np.ones(n_classes), (n, n_experts))
+    for i, label in enumerate(labels):
+        predicted[i, :, label] += skill[:, i * 2 // n]
+    return predicted / predicted.sum(axis=2, keepdims=True), labels.tolist()
+
+
+def run_mixture(predicted, labels, room=0, again=()):
+    """Yield what each sample finds; the mixture is copied before those numbered in `again`."""
+    _, n_experts, n_classes = predicted.shape
+    mixture = experts.Mixture(n_experts)
+    mixture.reserve(n_classes + room)
+    mixture.record.n_classes = n_classes
+    for i, (one, label) in enumerate(zip(predicted, labels, strict=True)):
+        if i in again:
+            mixture = pickle.loads(pickle.dumps(mixture))
+        mixture.predicted[:, :n_classes] = one
+        experts.combine(mixture.record)
+        logs, finalists = (
+            mixture.memory.arrays[name].reshape(-1, n_classes + room)[:, :n_classes]
+            for name in ("logs", "finalists")
+        )
+        floored = mixture.predicted[:, :n_classes]
+        yield floored, logs, finalists, mixture.mixed[:n_classes].copy()
+        experts.learn(mixture.record, label)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("room", [0, 3])
+def test_the_mixture_is_the_twins(seed, room):
+    predicted, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
+    twin = Twin(5, experts.FLOOR, experts.SHARE_RATE, experts.STEP, experts.LARGEST_EXPONENT)
+    runs = run_mixture(predicted, labels, room)
+    for one, label, (_, _, _, mixed) in zip(predicted, labels, runs, strict=True):
+        np.testing.assert_allclose(mixed, twin.predict(one.tolist()), rtol=1e-9)
+        twin.learn(label)
+
+
+def test_a_copy_goes_on_as_the_original():
+    predicted, labels = recorded(np.random.default_rng(0), 60, 4, 3)
+    runs = run_mixture(predicted, labels), run_mixture(predicted, labels, again=(1, 30))
+    for (*_, own), (*_, others) in zip(*runs, strict=True):
+        np.testing.assert_array_equal(own, others)
+
+
+@given(st.integers(0, 2**20), st.integers(1, 400), st.integers(2, 9), st.integers(2, 6))
+@settings(max_examples=30, deadline=None)
+def test_the_fixed_share_is_within_its_bound_of_the_best_expert(seed, n, n_experts, n_classes):
+    predicted, labels = recorded(np.random.default_rng(seed), n, n_experts, n_classes)
+    shared, single, last = 0.0, np.zeros(n_experts), 0.0
+    finalists_lose = np.zeros(experts.N_FINALISTS)
+    runs = run_mixture(predicted, labels)
+    for label, (one, logs, finalists, mixed) in zip(labels, runs, strict=True):
+        shared -= logs[n_experts, label]
+        single -= np.log(one[:, label])
+        last -= math.log(mixed[label])
+        finalists_lose -= np.log(finalists[:, label])
+    rate = experts.SHARE_RATE
+    for losses, loss in ((single, shared), (finalists_lose, last)):
+        m = len(losses)
+        bound = math.log(m) - (n - 1) * math.log(1.0 - rate + rate / m)
+        assert loss <= losses.min() + bound + 1e-9
