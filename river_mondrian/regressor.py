@@ -15,7 +15,7 @@ from .arguments import check_integer, is_real
 from .directions import Directions
 from .forest import MondrianForest, warmup_samples
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
-from .mixture import GaussianMixture, gaussian
+from .posteriors.gaussian_mixture import GaussianMixture, gaussian
 from .targets import TargetNode, TargetTrees
 from .trees import WARM_UP
 

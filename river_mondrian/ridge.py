@@ -18,7 +18,7 @@ from .features.isolation import IsolationFeatures
 from .inputs import read_frame
 from .kernels import maps, ridge
 from .linear import TargetLearner, Weights
-from .mixture import gaussian
+from .posteriors.gaussian_mixture import gaussian
 
 
 class _Posterior(Weights):

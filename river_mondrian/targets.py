@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .kernels import gaussian, tails, tuning, walks
 from .kernels import layout as at
 from .kernels.memory import address_of
-from .mixture import GaussianMixture
+from .posteriors.gaussian_mixture import GaussianMixture
 from .trees import Carried, MondrianTrees, Node, Partitions
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
