@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array
 from .record import Record, Role, Word
 
 R = TypeVar("R", bound=Record)
@@ -52,6 +53,13 @@ class Memory(Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         return iter(self.records)
+
+    @property
+    def array(self) -> Array[R]:
+        """The records, for a field of another one to refer to."""
+        found: Array[R] = Array(self.records[0], 0, len(self.records), self)
+        found.record = self.kind
+        return found
 
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
         """Let a record's field refer to an array, and keep that."""
