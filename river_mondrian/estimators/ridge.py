@@ -15,7 +15,7 @@ from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
-from ..mixture import gaussian
+from ..posteriors.gaussian_mixture import gaussian
 from ..status import DONE
 from .feature_learner import TargetLearner
 
