@@ -34,6 +34,7 @@ from ..timing import BLOCK, no_gc
 Times = dict[str, list[float]]  # by call, seconds of each block of samples
 Run = Callable[[Stream, int], Times]
 
+SEED = 1
 LIFETIME = 2.0  # of maps and densities, on features from 0 to 1
 
 
@@ -178,14 +179,14 @@ ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
 }
 
 
-def timed(folder: Path | None, name: str, n: int, seed: int) -> tuple[str, int, Times] | None:
+def timed(folder: Path | None, name: str, n: int) -> tuple[str, int, Times] | None:
     """Return the stream of a row, its samples and the times; None where there is no stream."""
     run, sets, scaled, share = ROWS[name]
     for one in sets:
         found = samples(folder, one, int(share * n), scaled)
         if found is not None:
             with no_gc():
-                return one, len(found), run(found, seed)
+                return one, len(found), run(found, SEED)
     return None
 
 
