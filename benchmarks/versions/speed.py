@@ -113,14 +113,14 @@ def _repeat(
     }
 
 
-def ratios(pairs: Pairs, digits: int = 2, limit: float = LIMIT) -> tuple[str, ...]:
+def ratios(pairs: Pairs, limit: float = LIMIT) -> tuple[str, ...]:
     """Return both medians, the median of the ratios and their range, and what to say of it."""
     old, new = (statistics.median(values) for values in zip(*pairs, strict=True))
     shares = [b / a if a else 1.0 for a, b in pairs]
     middle = statistics.median(shares)
     return (
-        f"{old:.{digits}f}",
-        f"{new:.{digits}f}",
+        f"{old:.2f}",
+        f"{new:.2f}",
         f"{middle:.3f}",
         f"{min(shares):.3f} - {max(shares):.3f}",
         "SLOWER" if middle > limit else "",
