@@ -18,7 +18,7 @@ TOLERANCE = 1e-6
 # compared as if it were as large: a sum that is nearly 0 has few digits.
 SMALL = 1e-6
 
-QUICK_SAMPLES = 400
+QUICK_SAMPLES = 300
 
 
 @dataclass

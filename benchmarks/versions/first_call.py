@@ -86,7 +86,7 @@ def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats
     report.note(
         f"Old: {base}; new: the working tree. Seconds of the processor in new processes, from "
         f"before the package's import (River has been imported), medians of {repeats}; cached "
-        "twice as many. Compiled: numba's cache was empty."
+        "twice as many in a full run. Compiled: numba's cache was empty."
     )
     report.table(
         ("model", "start", "until", "old, s", "new, s", "new / old", "least - largest", ""), rows

@@ -18,10 +18,8 @@ SAMPLES, QUICK_SAMPLES = 10_000, 1000
 def memory(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
     """Bytes that models count, and those that the process takes for them."""
     n, repeats = (QUICK_SAMPLES, 1) if quick else (SAMPLES, min(repeats, REPEATS))
-    with Peers(base) as peers:
-        names = peers.one("forests", data.sets)
     rows: list[tuple[Any, ...]] = []
-    for name in names[:1] if quick else names:
+    for name in ["exact"] if quick else _names(base, data):
         found = []
         for i in range(repeats):
             progress(f"memory: {name}, {i + 1} of {repeats}")
@@ -37,6 +35,12 @@ def memory(data: DataFolder, report: Report, quick: bool, base: str, repeats: in
     )
     headers = ("model", "stream", "n", "what", "old, MiB", "new, MiB", "new / old", "")
     report.table(headers, rows)
+
+
+def _names(base: str, data: DataFolder) -> list[str]:
+    with Peers(base) as peers:
+        names: list[str] = peers.one("forests", data.sets)
+        return names
 
 
 def _rows(name: str, found: list[tuple[Any, Any]]) -> list[tuple[Any, ...]]:

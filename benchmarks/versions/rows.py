@@ -46,9 +46,10 @@ def samples(folder: Path | None, name: str, n: int, scaled: bool) -> Stream | No
     if name in ("Bananas", "ImageSegments", "TrumpApproval"):
         found = take(getattr(datasets, name)(), 10_000)
         return (min_max_stream(found) if scaled else found)[:n]
-    arrays = DataFolder(folder).load(name)
-    if arrays is None:
+    if folder is None or not (folder / f"{name}.npz").exists():
         return None
+    arrays = DataFolder(folder).load(name)
+    assert arrays is not None
     X, y = arrays["X_train"], arrays["y_train"]
     y = y.astype(float) if np.issubdtype(y.dtype, np.floating) or name == "cpu" else y
     return stream(min_max(X)[0] if scaled else X, y, n)

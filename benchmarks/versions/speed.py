@@ -56,7 +56,8 @@ class Call:
 
 def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
     """Time of single calls, old and new in turn."""
-    n, repeats = (QUICK_SAMPLES, 1) if quick else (SAMPLES, repeats)
+    n, repeats, passes = (QUICK_SAMPLES, 1, 1) if quick else (SAMPLES, repeats, PASSES)
+    left_out: list[str] = []
     calls: dict[tuple[str, str, str], Call] = {}  # by row, stream and name
     failed: dict[str, str] = {}
     for start in range(0, repeats, SAME_PROCESSES):
@@ -67,10 +68,12 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
                     continue
                 progress(f"speed: {name}, repeats {start + 1} to {stop} of {repeats}")
                 # Streams are read and kernels loaded.
-                peers.both("timed", data.folder, name, n)
+                if None in peers.both("timed", data.folder, name, n):
+                    left_out += [name] * (start == 0)
+                    continue
                 try:
                     for _ in range(start, stop):
-                        for key, found in _repeat(peers, data, name, n).items():
+                        for key, found in _repeat(peers, data, name, n, passes).items():
                             calls.setdefault(key, Call(*key)).add(*found)
                 except RuntimeError as error:
                     failed[name] = str(error)
@@ -79,13 +82,15 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
     report.note(
         f"Old: {base}; new: the working tree. Microseconds of the processor per sample, medians of "
         f"{repeats} repeats, in new processes after every {SAME_PROCESSES}; new / old: median "
-        f"(least to largest) of the ratios. A repeat is {PASSES} passes of each version in turn, "
+        f"(least to largest) of the ratios. A repeat is {passes} passes of each version in turn, "
         f"with the same seed: of each block of {BLOCK} samples the fastest counts. Fastest: the "
         "ratio if the fastest of all repeats counts, which a busy machine disturbs least. SLOWER: "
         f"both are above {LIMIT}; unsure: one is. The first {n} samples of a stream, or a part of "
         "them, prediction and learning by blocks; end to end: progressive_val_score (accuracy). "
         "All was compiled before."
     )
+    if left_out:
+        report.note(f"Left out, their streams are in no folder given: {'; '.join(left_out)}.")
     headers = ("row", "stream", "call", "old, us", "new, us", "new / old", "least - largest")
     report.table((*headers, "fastest", ""), rows)
     slow = [f"{row[0]} {row[2]}" for row in rows if row[-1] == "SLOWER"]
@@ -93,18 +98,16 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
 
 
 def _repeat(
-    peers: Peers, data: DataFolder, name: str, n: int
+    peers: Peers, data: DataFolder, name: str, n: int, passes: int
 ) -> dict[tuple[str, str, str], tuple[Any, Any, int]]:
     """Time a row; returns by call the seconds of blocks, old and new, and how many samples."""
     fastest: list[dict[str, Any]] = [{}, {}]
     said: tuple[Any, Any] = (None, None)
-    for _ in range(PASSES):
+    for _ in range(passes):
         said = peers.both("timed", data.folder, name, n)
         for which, one, best in zip(("old", "new"), said, fastest, strict=True):
             if isinstance(one, Failed):
                 raise RuntimeError(f"the {which} version raises {one.last_line}")
-            if one is None:  # no such file
-                return {}
             for call, times in one[2].items():
                 best[call] = np.minimum(best.get(call, np.inf), times)
     stream, n_samples, _ = said[0]
