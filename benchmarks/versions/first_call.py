@@ -82,15 +82,17 @@ def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats
                         pairs.setdefault((how, time), []).append((old, new))
         for (how, time), found in pairs.items():
             limit = math.inf if time == WALL else LIMIT
-            rows.append((model, how, time, *ratios(found, limit=limit)))
+            old, new = (min(values) for values in zip(*found, strict=True))
+            rows.append((model, how, time, *ratios(found, new / old, limit)))
     report.note(
         f"Old: {base}; new: the working tree. Seconds of the processor in new processes, from "
         f"before the package's import (River has been imported), medians of {repeats}; cached "
-        "twice as many in a full run. Compiled: numba's cache was empty."
+        "twice as many in a full run. Compiled: numba's cache was empty. New / old: median (least "
+        "to largest) of the ratios; fastest: the ratio of the fastest of all. SLOWER: both are "
+        f"above {LIMIT}; unsure: one is."
     )
-    report.table(
-        ("model", "start", "until", "old, s", "new, s", "new / old", "least - largest", ""), rows
-    )
+    headers = ("model", "start", "until", "old, s", "new, s", "new / old", "least - largest")
+    report.table((*headers, "fastest", ""), rows)
 
 
 def _probe(model: str, folder: Path, cache: Path | None) -> list[float]:

@@ -48,10 +48,7 @@ class Call:
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of the table."""
-        *cells, said = ratios(self.pairs)
-        if bool(said) != (self.fastest > LIMIT):
-            said = "unsure"
-        return (self.row, self.stream, self.name, *cells, f"{self.fastest:.3f}", said)
+        return (self.row, self.stream, self.name, *ratios(self.pairs, self.fastest))
 
 
 def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
@@ -116,15 +113,17 @@ def _repeat(
     }
 
 
-def ratios(pairs: Pairs, limit: float = LIMIT) -> tuple[str, ...]:
-    """Return both medians, the median of the ratios and their range, and what to say of it."""
+def ratios(pairs: Pairs, fastest: float, limit: float = LIMIT) -> tuple[str, ...]:
+    """Return medians, ratios and their range, that of the fastest, and what to say of these."""
     old, new = (statistics.median(values) for values in zip(*pairs, strict=True))
     shares = [b / a if a else 1.0 for a, b in pairs]
     middle = statistics.median(shares)
+    above = (middle > limit) + (fastest > limit)
     return (
         f"{old:.2f}",
         f"{new:.2f}",
         f"{middle:.3f}",
         f"{min(shares):.3f} - {max(shares):.3f}",
-        "SLOWER" if middle > limit else "",
+        f"{fastest:.3f}",
+        ("", "unsure", "SLOWER")[above],
     )
