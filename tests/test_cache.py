@@ -240,15 +240,15 @@ def test_pip_upgrades_and_installs_again(installed, tmp_path):
 
 
 TOO_LARGE = """
-import ctypes
-from river_mondrian.kernels import layout
-from river_mondrian.kernels.scaling import too_large
+import numpy as np
+from river_mondrian.partitions.mondrian.records import Forest
+from river_mondrian.partitions.mondrian.scaling import find_too_large
+from river_mondrian.records import Float64s, Memory
 
-forest = (ctypes.c_int64 * 64)()
-forest[layout.N_INPUTS] = 1
-value = ctypes.c_double(1e6)
-found = too_large(ctypes.addressof(forest), ctypes.addressof(value))
-print(found, sum(too_large.stats.cache_hits.values()))
+forest = Memory(Forest)
+forest[0].n_inputs = 1
+found = find_too_large(forest[0], Float64s.of(np.array([1e6])))
+print(found, sum(find_too_large.dispatcher.stats.cache_hits.values()))
 """
 
 
@@ -262,10 +262,10 @@ def test_a_constant_of_the_package_itself(tmp_path):
 
     assert call() == ["-1", "0"]
     assert call() == ["-1", "1"]
-    memory = place / PACKAGE.name / "kernels" / "memory.py"
-    text = memory.read_text()
+    limits = place / PACKAGE.name / "limits.py"
+    text = limits.read_text()
     assert text.count("LARGEST = float(np.finfo(np.float32).max)") == 1
-    memory.write_text(text.replace("LARGEST = float(np.finfo(np.float32).max)", "LARGEST = 1e5"))
+    limits.write_text(text.replace("LARGEST = float(np.finfo(np.float32).max)", "LARGEST = 1e5"))
     assert call() == ["0", "0"]
     assert len(list(kept.glob("*/*"))) == 1
 

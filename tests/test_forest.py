@@ -419,8 +419,8 @@ def test_memory_is_counted_exactly():
     trees = model._trees
     chunks = [
         chunk
-        for arena in (trees.nodes, trees.points, trees.side_rows)
-        for table in arena.chunks
+        for rows in (trees.nodes, trees.points, trees.side_rows)
+        for table in rows.chunks
         for chunk in table
     ]
     arrays = sum(chunk.nbytes for chunk in chunks) + trees.trees.nbytes

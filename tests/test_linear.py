@@ -17,7 +17,6 @@ from naive import ogd as naive
 from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
 
 from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
-from river_mondrian.arena import Arena
 from river_mondrian.compiling.kernels import exact_separate
 from river_mondrian.estimators.feature_learner import REPLAY
 from river_mondrian.features.base import FeatureMap
@@ -26,6 +25,7 @@ from river_mondrian.limits import LARGEST
 from river_mondrian.maps.compiled import CompiledMap
 from river_mondrian.maps.record import MapRecord, Outputs, Sample
 from river_mondrian.records import Memory
+from river_mondrian.records.chunked_rows import ChunkedRows
 
 NAMES = ["a", "b", "c"]
 RATES = {
@@ -478,7 +478,7 @@ def test_memory_is_counted_exactly(kind, n):
             seen[id(part)] = sys.getsizeof(part)
             for piece in part.__dict__.values():
                 walk(piece)
-        elif isinstance(part, Arena):
+        elif isinstance(part, ChunkedRows):
             walk_objects([part.chunks, part.addresses, part.capacities])
             walk_objects([*part.addresses, *part.capacities, *part.tables, *part.chunks])
             walk_objects(chunk for chunks in part.chunks for chunk in chunks)

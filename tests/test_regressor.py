@@ -540,8 +540,8 @@ def test_memory_is_bounded_and_counted():
     assert model._raw_memory_usage <= 1.1 * size
     assert len(model.to_dataframe(0)) <= 51
     free, _, _ = learned(n=2000)
-    arenas = (free._trees.nodes, free._trees.points, free._trees.side_rows)
-    arrays = sum(c.nbytes for arena in arenas for table in arena.chunks for c in table)
+    tables = (free._trees.nodes, free._trees.points, free._trees.side_rows)
+    arrays = sum(c.nbytes for rows in tables for table in rows.chunks for c in table)
     assert arrays < free._raw_memory_usage < 1.2 * arrays + 20_000
 
 

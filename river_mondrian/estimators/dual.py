@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from river import base
 
-from ..arena import grown
 from ..arguments import check_kernel, check_positive
 from ..features.isolation import IsolationFeatures
 from ..inputs import check_label
 from ..learners.support_vectors.cells import CellSupports
 from ..learners.support_vectors.sparse import SparseSupports
 from ..learners.support_vectors.supports import SupportVectors
+from ..records.chunked_rows import grown
 
 
 class DualOGDClassifier(base.Classifier):

@@ -3,7 +3,7 @@
 A kernel that walks a tree visits rows of many chunks. Handing numba one array per chunk is
 slow, every view that numba makes of an array costs atomic operations on its reference count, and
 functions over arrays take long to compile. So kernels get addresses, which the owners of the
-arrays keep right (`arena.Arena`, `trees.MondrianTrees`).
+arrays keep right (`rows.ChunkedRows`, `trees.MondrianTrees`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arena import grown
+from ..records.chunked_rows import grown
 
 
 class Pool:

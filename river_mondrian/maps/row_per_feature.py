@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arena import grown
+from ..records.chunked_rows import grown
 from .compiled import CompiledMap
 
 

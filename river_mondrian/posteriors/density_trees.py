@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arena import Arena
 from ..limits import LARGEST
 from ..partitions.polytopes import log_polytope_volume
 from ..partitions.unbounded.cells import Cell
@@ -18,6 +17,7 @@ from ..partitions.unbounded.dimensions import add_dimension
 from ..partitions.unbounded.records import NONE, Tree
 from ..records import Float64s, Memory
 from ..records.arrays import CHUNK_ROWS
+from ..records.chunked_rows import ChunkedRows
 from ..status import DONE, NO_ROOM
 from . import density as kernels
 from .density import CellEstimate, DensityNode, DensityPartition
@@ -85,8 +85,8 @@ class DensityTrees:
         self.trees.words["lifetime"] = lifetimes
         self.corners = np.zeros((n_trees, 2, forest.n_dims))
         self.means, self.n_values = np.zeros(n_inputs), np.zeros(n_inputs)
-        self.nodes = Arena(1, DensityNode.SIZE // _WORD_BYTES)
-        self.samples = Arena(1, 2 * n_inputs + n_trees)
+        self.nodes = ChunkedRows(1, DensityNode.SIZE // _WORD_BYTES)
+        self.samples = ChunkedRows(1, 2 * n_inputs + n_trees)
         self._finish()
 
     def _finish(self) -> None:
@@ -246,7 +246,10 @@ class DensityTrees:
         self.memory, self.trees = state["memory"], state["trees"]
         self.directions, self.corners = state["directions"], state["corners"]
         self.means, self.n_values = state["means"], state["n_values"]
-        self.nodes, self.samples = Arena.unpack(state["nodes"]), Arena.unpack(state["samples"])
+        self.nodes, self.samples = (
+            ChunkedRows.unpack(state["nodes"]),
+            ChunkedRows.unpack(state["samples"]),
+        )
         forest = self.memory[0]
         forest.nodes.n_rows = len(state["nodes"]["rows"][0])
         forest.samples.n_rows = len(state["samples"]["rows"][0])

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from river import optim
 
-from ...arena import Arena, grown
 from ...maps.compiled import CompiledMap, outputs_of
 from ...maps.mapping import map_one
 from ...maps.record import Outputs, Sample
 from ...records import Float64s, Int32s, Memory
+from ...records.chunked_rows import ChunkedRows, grown
 from ...status import DONE, NO_ROOM
 from ..weights import Weights
 from . import learning
@@ -44,8 +44,8 @@ class DescentWeights(Weights):
         self.memory = Memory(GradientDescent)
         self.memory[0].n_scores = n_scores
         # Numbers have two words of 32 bits. Slot 0 is that of columns without weights.
-        self.arena = Arena(1, 2 * n_scores * (1 + rule.adaptive))
-        self.arena.reserve(0, 1)
+        self.chunks = ChunkedRows(1, 2 * n_scores * (1 + rule.adaptive))
+        self.chunks.reserve(0, 1)
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
         self._bind(np.zeros(1, dtype=np.int32), shares, 1)
 
@@ -65,9 +65,9 @@ class DescentWeights(Weights):
         """Let the record refer to the slots of columns, and to the rows of their weights."""
         self.memory.own("slots", slots)
         self.record.n_columns = len(slots)
-        table, arena = self.record.weights, self.arena
-        table.chunks, table.capacity = arena.addresses[0], arena.capacities[0]
-        table.row_bytes = 4 * arena.width
+        table, chunks = self.record.weights, self.chunks
+        table.chunks, table.capacity = chunks.addresses[0], chunks.capacities[0]
+        table.row_bytes = 4 * chunks.width
 
     def _bind_scores(self, n_scores: int) -> None:
         """Let the record refer to so many scores, and tell it their loss."""
@@ -88,13 +88,13 @@ class DescentWeights(Weights):
             # Without the room for columns to come.
             "slots": self.slots.copy(),
             "shares": self.shares,
-            "weights": self.arena.pack([self.record.weights.n_rows]),
+            "weights": self.chunks.pack([self.record.weights.n_rows]),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.rule, self.compiled, self.memory = state["rule"], state["compiled"], state["memory"]
         self.n_steps = state["n_steps"]
-        self.arena = Arena.unpack(state["weights"])
+        self.chunks = ChunkedRows.unpack(state["weights"])
         self._bind(state["slots"], state["shares"], len(state["weights"]["rows"][0]))
 
     @property
@@ -105,7 +105,7 @@ class DescentWeights(Weights):
 
     def rows(self) -> NDArray[np.float64]:
         """Return the numbers of all slots, shape (slots, numbers)."""
-        return self.arena.rows(0, self.record.weights.n_rows).view(np.float64)
+        return self.chunks.rows(0, self.record.weights.n_rows).view(np.float64)
 
     def add_classes(self, n_scores: int, positive: int) -> None:
         """Make a score per class of the single one of two classes, or add classes."""
@@ -117,10 +117,10 @@ class DescentWeights(Weights):
             for part in range(stride)
             for start in starts
         ]
-        self.arena.relayout(2 * stride * n_scores, moves)
+        self.chunks.relayout(2 * stride * n_scores, moves)
         if old == 1:
             # The difference of two softmax scores is the single score.
-            for chunk in self.arena.chunks[0]:
+            for chunk in self.chunks.chunks[0]:
                 weights = chunk.view(np.float64)
                 weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
                 weights[:, 1 - positive] *= -1.0
@@ -131,7 +131,7 @@ class DescentWeights(Weights):
         """Make room for the map's new columns, and for slots of those that a sample may move."""
         compiled = self.compiled
         slots = grown(self.memory.arrays["slots"], compiled.n_columns)
-        self.arena.reserve(0, self.record.weights.n_rows + compiled.n_out)
+        self.chunks.reserve(0, self.record.weights.n_rows + compiled.n_out)
         self._bind_slots(slots)
 
     # Compiled at their first use; calls of what is compiled are quicker than those of a kernel.
@@ -250,4 +250,4 @@ class DescentWeights(Weights):
     def nbytes(self) -> int:
         """Bytes held, without the map."""
         arrays = (self.memory.bytes, *self.memory.arrays.values())
-        return sys.getsizeof(self) + self.arena.nbytes + sum(array.nbytes for array in arrays)
+        return sys.getsizeof(self) + self.chunks.nbytes + sum(array.nbytes for array in arrays)

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arena import grown
 from ...features.isolation import IsolationFeatures
 from ...maps.compiled import CompiledMap
 from ...maps.pool import Pool
 from ...maps.similarity import weighted_shares
 from ...records import Float64s, Int32s
+from ...records.chunked_rows import grown
 from .supports import SupportVectors
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arena import grown
 from ...inputs import check_value, ordered
 from ...maps.similarity import KINDS, LAPLACE, StoredRows, weighted_sums
 from ...records import Float64s, Memory
+from ...records.chunked_rows import grown
 from .supports import SupportVectors
 
 Values = dict[Hashable, float]

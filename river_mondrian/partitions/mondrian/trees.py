@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arena import Arena
 from ...arguments import draw_lifetimes
 from ...directions import Directions
 from ...records import Float32s, Float64s, Memory
+from ...records.chunked_rows import ChunkedRows
 from . import extension, sampling, scaling
 from .cut_directions import CutDirections
 from .inspection import Kept, NodeView, read_tree
@@ -126,9 +126,9 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
         self._set_words()
-        self.nodes = Arena(n_trees, self._node_words(), zeroed=False)
-        self.points = Arena(1, self._point_words())
-        self.side_rows = Arena(n_trees, self._side_words(), zeroed=self._ZEROED_SIDE_ROWS)
+        self.nodes = ChunkedRows(n_trees, self._node_words(), zeroed=False)
+        self.points = ChunkedRows(1, self._point_words())
+        self.side_rows = ChunkedRows(n_trees, self._side_words(), zeroed=self._ZEROED_SIDE_ROWS)
         self._finish()
 
     def _set_up(self) -> None:
@@ -225,7 +225,7 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for name in ("nodes", "side_rows", "points"):
-            setattr(self, name, Arena.unpack(state[name]))
+            setattr(self, name, ChunkedRows.unpack(state[name]))
         self._finish()
 
     @property

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...arena import grown
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.trees import MondrianTrees, Partitions
 from ...records import Array, Float64s, Int32s
+from ...records.chunked_rows import grown
 from . import numbering
 from .records import CellForest, CellNode, CellPoint, CellTree, Owner
 

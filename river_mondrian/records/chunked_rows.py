@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.memory import CHUNK_ROWS
-from .records import Table
+from .arrays import CHUNK_ROWS, Table
 
 _SMALLEST = 8
 
@@ -29,7 +28,7 @@ def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     return longer
 
 
-class Arena:
+class ChunkedRows:
     """Rows of 32-bit words, one growing sequence of rows per table.
 
     Growth adds a chunk, so nothing is copied, no call pays for the whole and at most one chunk
@@ -160,14 +159,14 @@ class Arena:
         }
 
     @classmethod
-    def unpack(cls, packed: dict[str, Any]) -> Arena:
-        """Rebuild an arena from what `pack` returned."""
-        arena = cls(len(packed["rows"]), packed["width"], packed["zeroed"])
+    def unpack(cls, packed: dict[str, Any]) -> ChunkedRows:
+        """Rebuild an rows from what `pack` returned."""
+        rows = cls(len(packed["rows"]), packed["width"], packed["zeroed"])
         for table, rows in enumerate(packed["rows"]):
-            arena.reserve(table, len(rows))
+            rows.reserve(table, len(rows))
             start = 0
-            for chunk in arena.chunks[table]:
+            for chunk in rows.chunks[table]:
                 part = rows[start : start + len(chunk)]
                 chunk[: len(part)] = part
                 start += len(chunk)
-        return arena
+        return rows

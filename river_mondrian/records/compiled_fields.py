@@ -1,0 +1,323 @@
+"""How numba compiles fields and methods of records, rows of tables, and the making of records."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numba
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel.registry import register_default
+from numba.core.imputils import (
+    builtin_registry,
+    lower_builtin,
+    lower_getattr_generic,
+    lower_setattr_generic,
+)
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_getattr,
+    signature,
+)
+from numba.extending import type_callable
+
+from .arrays import (
+    CHUNK_BITS,
+    CHUNK_MASK,
+    Float32s,
+    Float64s,
+    Int32s,
+    Int64s,
+    Table,
+    Words,
+)
+from .compiled_types import (
+    BITS,
+    WIDE,
+    RecordType,
+    SpanType,
+    address_in,
+    check,
+    check_record,
+    length_in,
+    load,
+    load_address,
+    make_span,
+    numba_type,
+    store,
+    store_address,
+)
+from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, is_method, observe
+
+# How methods of records are compiled: as lines of the kernels that call them.
+FASTMATH = {"reassoc", "contract", "nsz"}
+_njit: Any = numba.njit
+
+
+# Fields and methods.
+
+# The dispatchers of methods, by their functions.
+_METHODS: dict[Any, Any] = {}
+
+
+def method_dispatcher(function: Any) -> Any:
+    """Return the dispatcher of a method, which kernels alone call.
+
+    A decorator of methods (`compiling.exact_method`) may have set how it is compiled.
+    """
+    if function not in _METHODS:
+        options = {"fastmath": FASTMATH, "forceinline": True}
+        options |= getattr(function, "kernel_options", {})
+        _METHODS[function] = _njit(
+            error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
+        )(function)
+    return _METHODS[function]
+
+
+class _Method(types.BoundFunction):
+    """A method of a record, compiled for the type on which it is called."""
+
+    def __init__(self, template: Any, this: Any) -> None:
+        self.dispatcher_type = template.dispatcher_type
+        super().__init__(template, this)
+
+    def get_impl_key(self, sig: Any) -> Any:
+        return self.dispatcher_type.get_impl_key(sig.as_function())
+
+    @property
+    def key(self) -> Any:
+        return self.typing_key, self.this
+
+
+@register_default(_Method)
+def _method_model(dmm: Any, method: _Method) -> Any:
+    return dmm[method.this]
+
+
+def _method(typ: RecordType, name: str) -> Any:
+    fnty = types.Dispatcher(method_dispatcher(getattr(typ.record, name)))
+
+    class Method(AbstractTemplate):
+        key = (typ.name, name)
+        dispatcher_type = fnty
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            found = fnty.get_call_type(self.context, (typ, *args), kws)
+            return None if found is None else found.as_method()
+
+    return _Method(Method, typ)
+
+
+def _entry(typ: RecordType, field: Field) -> Any:
+    """Return the type of a kernel that is called by the address in a field."""
+    given, returned = get_args(field.kind)
+    taken = tuple(numba_type(hint) for hint in given)
+    result = numba_type(returned)
+    lowered = ("entry", typ.name, field.name)
+
+    class Entry(AbstractTemplate):
+        key = lowered
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            return signature(result, *taken, recvr=typ)
+
+    if lowered not in _ENTRIES:
+        _ENTRIES.add(lowered)
+
+        def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            address = load_address(builder, builder.add(args[0], BITS(field.offset)))
+            check_record(context, builder, address, f"{field.name} is not there")
+            return call_address(context, builder, address, result, taken, args[1:])
+
+        builtin_registry.lower(lowered, types.VarArg(types.Any))(call)
+    return types.BoundFunction(Entry, typ)
+
+
+_ENTRIES: set[Any] = set()
+
+
+def call_address(
+    context: Any, builder: Any, address: Any, result: Any, taken: Any, args: Any
+) -> Any:
+    """Call a kernel by address; what it raises is raised."""
+    function_type = context.call_conv.get_function_type(result, taken)
+    function = builder.inttoptr(address, function_type.as_pointer())
+    return call_function(context, builder, function, result, taken, args)
+
+
+def call_function(
+    context: Any, builder: Any, function: Any, result: Any, taken: Any, args: Any
+) -> Any:
+    """Call a function of numba's convention; what it raises is raised."""
+    status, value = context.call_conv.call_function(builder, function, result, taken, args)
+    with cgutils.if_unlikely(builder, status.is_error):
+        context.call_conv.return_status_propagate(builder, status)
+    return value
+
+
+def _field_type(field: Field) -> Any:
+    return WIDE[field.kind.name] if isinstance(field.kind, Word) else numba_type(field.kind)
+
+
+@infer_getattr
+class _RecordAttributes(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, typ: RecordType, attr: str) -> Any:  # type: ignore[override]
+        field = typ.record.FIELDS.get(attr)
+        if field is not None:
+            return _entry(typ, field) if field.is_entry else _field_type(field)
+        if issubclass(typ.record, Table) and attr in _TABLE_METHODS:
+            return types.BoundFunction(_TABLE_METHODS[attr], typ)
+        return _method(typ, attr) if is_method(typ.record, attr) else None
+
+
+@lower_getattr_generic(RecordType)
+def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
+    field = typ.record.FIELDS.get(attr)
+    if field is None or field.is_entry:
+        # A method is bound to its record.
+        return value
+    check_record(context, builder, value, f"{attr} of no record")
+    address = builder.add(value, BITS(field.offset))
+    if isinstance(field.kind, Word):
+        return load(context, builder, field.kind, address)
+    if isinstance(numba_type(field.kind), RecordType):
+        return address if field.embedded else load_address(builder, address)
+    if field.embedded:
+        return make_span(builder, address, BITS(field.length))
+    length = load_address(builder, builder.add(address, BITS(ADDRESS_BYTES))) if CHECKS else None
+    return make_span(builder, load_address(builder, address), length)
+
+
+@lower_setattr_generic(RecordType)
+def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
+    field = sig.args[0].record.FIELDS[attr]
+    record, value = args
+    check_record(context, builder, record, f"{attr} of no record")
+    address = builder.add(record, BITS(field.offset))
+    if isinstance(field.kind, Word):
+        store(context, builder, field.kind, address, value, sig.args[1])
+    elif isinstance(sig.args[1], RecordType):
+        store_address(builder, address, value)
+    else:
+        # Only the checked mode knows the length.
+        store_address(builder, address, address_in(builder, value))
+        if CHECKS:
+            behind = builder.add(address, BITS(ADDRESS_BYTES))
+            store_address(builder, behind, length_in(builder, value))
+
+
+# Rows of tables.
+
+
+class _Row(AbstractTemplate):
+    key = ("table", "row")
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(RecordType(self.this.row), types.int64, recvr=self.this)  # type: ignore[attr-defined]
+
+
+class _NoRow(AbstractTemplate):
+    key = ("table", "none")
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(RecordType(self.this.row), recvr=self.this)  # type: ignore[attr-defined]
+
+
+class Known(AbstractTemplate):
+    """How a record that was found before gets the type that a table or an array has."""
+
+    key = ("table", "known")
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature."""
+        this = self.this  # type: ignore[attr-defined]
+        row: Any = this.row if isinstance(this, RecordType) else this.record
+        return signature(RecordType(row), args[0], recvr=this)
+
+
+_TABLE_METHODS = {"row": _Row, "none": _NoRow, "known": Known}
+
+
+@lower_builtin(("table", "known"), types.Any, RecordType)
+def _known(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return args[1]
+
+
+@lower_builtin(("table", "row"), RecordType, types.int64)
+def _row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    table, j = args
+
+    def read(name: str) -> Any:
+        field = Table.FIELDS[name]
+        return load_address(builder, builder.add(table, BITS(field.offset)))
+
+    if CHECKS:
+        wrong = builder.icmp_unsigned(">=", j, read("capacity"))
+        check(context, builder, wrong, f"row of {sig.args[0].row.__name__} out of range")
+    number = builder.ashr(j, BITS(CHUNK_BITS))
+    place = builder.add(read("chunks"), builder.mul(number, BITS(ADDRESS_BYTES)))
+    within = builder.mul(builder.and_(j, BITS(CHUNK_MASK)), read("row_bytes"))
+    return builder.add(load_address(builder, place), within)
+
+
+@lower_builtin(("table", "none"), RecordType)
+def _no_row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return BITS(0)
+
+
+# Making records and arrays from others: `Kind(record, word)`, `Float32s(record, word, length)`.
+
+
+def _is_place(typ: Any) -> bool:
+    return isinstance(typ, RecordType | SpanType | types.Integer)
+
+
+def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return the address so many words behind the start of the first argument."""
+    base = args[0]
+    if isinstance(sig.args[0], SpanType):
+        base = address_in(builder, base)
+    elif isinstance(sig.args[0], types.Integer):
+        base = context.cast(builder, base, sig.args[0], types.int64)
+    if len(args) == 1:
+        return base
+    word = context.cast(builder, args[1], sig.args[1], types.int64)
+    return builder.add(base, builder.mul(word, BITS(WORD_BYTES)))
+
+
+def _make_callable(cls: type[Record]) -> None:
+    """Let kernels call a class of records: with an address, or a record and a word."""
+
+    @type_callable(cls)
+    def typed(context: Any) -> Any:
+        def typer(base: Any, word: Any = None) -> Any:
+            return RecordType(cls) if _is_place(base) else None
+
+        return typer
+
+    lower_builtin(cls, types.Any)(_behind)
+    lower_builtin(cls, types.Any, types.Any)(_behind)
+
+
+observe(_make_callable)
+
+
+def _make_words_callable(cls: type[Words]) -> None:
+    @type_callable(cls)
+    def typed(context: Any) -> Any:
+        def typer(base: Any, word: Any, length: Any) -> Any:
+            return SpanType(cls) if _is_place(base) else None
+
+        return typer
+
+    @lower_builtin(cls, types.Any, types.Any, types.Any)
+    def make(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        length = context.cast(builder, args[2], sig.args[2], types.int64)
+        return make_span(builder, _behind(context, builder, sig, args[:2]), length)
+
+
+for _words in (Int32s, Int64s, Float32s, Float64s):
+    _make_words_callable(_words)

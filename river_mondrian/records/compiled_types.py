@@ -1,0 +1,277 @@
+"""Numba's types of records, arrays and tables, and the loads and stores that they compile to.
+
+A record is an int64 to compiled code: its address. An array is its address alone, or with its
+length in the checked mode. Reading widens, writing narrows. Loads and stores are aligned to words
+of 4 bytes, at any of which rows begin.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, get_args, get_origin
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import (
+    lower_builtin,
+    lower_cast,
+)
+from numba.core.typeconv.castgraph import Conversion
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    infer_global,
+    signature,
+)
+from numba.extending import NativeValue, box, models, register_model, typeof_impl
+from numba.extending import unbox as register_unbox
+
+from .arrays import (
+    Array,
+    Span,
+    Table,
+    Words,
+)
+from .record import CHECKS, WORD_BYTES, Record, Word
+
+BITS = ir.IntType(64)
+WIDE = {
+    "int32": types.int64,
+    "int64": types.int64,
+    "uint64": types.uint64,
+    "float32": types.float64,
+    "float64": types.float64,
+}
+
+
+def memory_type(word: Word) -> Any:
+    """Return numba's type of a word in memory."""
+    return getattr(types, word.name)
+
+
+class RecordType(types.Type):
+    """Numba's type of a record."""
+
+    def __init__(self, record: type[Record], row: type[Record] | None = None) -> None:
+        self.record = record
+        self.row = row
+        of = "" if row is None else f"[{row.__module__}.{row.__qualname__}]"
+        super().__init__(name=f"{record.__module__}.{record.__qualname__}{of}")
+
+    def can_convert_to(self, typingctx: Any, other: types.Type) -> Any:
+        """Tell numba that a record is its address."""
+        return Conversion.safe if other == types.int64 else None
+
+    def can_convert_from(self, typingctx: Any, other: types.Type) -> Any:
+        """Tell numba that an address is a record."""
+        return Conversion.safe if other == types.int64 else None
+
+
+class SpanType(types.Type):
+    """Numba's type of an array of words or of records."""
+
+    def __init__(self, words: type[Words] | None, record: type[Record] | None = None) -> None:
+        self.words = words
+        self.record = record
+        of = None if record is None else RecordType(record).name
+        super().__init__(name=f"Array[{of}]" if words is None else words.__name__)
+
+    @property
+    def element_size(self) -> int:
+        """Number of bytes of an element."""
+        return self.words.WORD.size if self.words is not None else self.record.SIZE  # type: ignore[union-attr]
+
+
+def numba_type(hint: Any) -> types.Type:
+    """Return numba's type of an annotation: a class of records or arrays, or a number."""
+    base = get_origin(hint) or hint
+    if base is Table:
+        return RecordType(Table, get_args(hint)[0])
+    if isinstance(base, type) and issubclass(base, Table):
+        return RecordType(Table, base.ROW)  # type: ignore[attr-defined]
+    if isinstance(base, type) and issubclass(base, Record):
+        return RecordType(base)
+    if base is Array:
+        return SpanType(None, get_args(hint)[0])
+    if isinstance(base, type) and issubclass(base, Words):
+        return SpanType(base)
+    named: dict[Any, types.Type] = {
+        int: types.int64,
+        float: types.float64,
+        bool: types.boolean,
+        None: types.none,
+        type(None): types.none,
+    }
+    if base is tuple:
+        return types.Tuple([numba_type(part) for part in get_args(hint)])
+    found = named.get(base)
+    if found is None:
+        raise TypeError(f"no type for kernels: {hint!r}")
+    return found
+
+
+@register_model(RecordType)
+class _RecordModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, BITS)
+
+
+if CHECKS:
+
+    @register_model(SpanType)
+    class _CheckedModel(models.StructModel):
+        def __init__(self, dmm: Any, fe_type: Any) -> None:
+            super().__init__(dmm, fe_type, [("address", types.int64), ("length", types.int64)])
+
+else:
+
+    @register_model(SpanType)
+    class _PlainModel(models.PrimitiveModel):
+        def __init__(self, dmm: Any, fe_type: Any) -> None:
+            super().__init__(dmm, fe_type, BITS)
+
+
+def make_span(builder: Any, address: Any, length: Any) -> Any:
+    """Return the value of an array."""
+    if not CHECKS:
+        return address
+    value = ir.Constant(ir.LiteralStructType([BITS, BITS]), ir.Undefined)
+    return builder.insert_value(builder.insert_value(value, address, 0), length, 1)
+
+
+def address_in(builder: Any, value: Any) -> Any:
+    """Return the address of an array's value."""
+    return builder.extract_value(value, 0) if CHECKS else value
+
+
+def length_in(builder: Any, value: Any) -> Any:
+    """Return the length of an array's value, in the checked mode."""
+    return builder.extract_value(value, 1)
+
+
+def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
+    """Raise an IndexError in the checked mode."""
+    if CHECKS:
+        with builder.if_then(is_wrong, likely=False):
+            context.call_conv.return_user_exc(builder, IndexError, (text,))
+
+
+def check_index(context: Any, builder: Any, value: Any, index: Any, text: str) -> None:
+    """Raise an IndexError where an array has no such element, in the checked mode."""
+    if CHECKS:
+        wrong = builder.icmp_unsigned(">=", index, length_in(builder, value))
+        check(context, builder, wrong, text)
+
+
+def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
+    """Raise an IndexError where there is no record, in the checked mode."""
+    if CHECKS:
+        check(context, builder, builder.icmp_unsigned("==", address, BITS(0)), text)
+
+
+def load(context: Any, builder: Any, word: Word, address: Any) -> Any:
+    """Read a word at an address, widened."""
+    memory = memory_type(word)
+    pointer = builder.inttoptr(address, context.get_data_type(memory).as_pointer())
+    found = builder.load(pointer, align=WORD_BYTES)
+    return context.cast(builder, found, memory, WIDE[word.name])
+
+
+def store(context: Any, builder: Any, word: Word, address: Any, value: Any, given: Any) -> None:
+    """Write a value of a given type to a word at an address, narrowed."""
+    memory = memory_type(word)
+    value = context.cast(builder, value, given, memory)
+    pointer = builder.inttoptr(address, context.get_data_type(memory).as_pointer())
+    builder.store(value, pointer, align=WORD_BYTES)
+
+
+def load_address(builder: Any, address: Any) -> Any:
+    """Read the address that is kept at one."""
+    return builder.load(builder.inttoptr(address, BITS.as_pointer()), align=WORD_BYTES)
+
+
+def store_address(builder: Any, address: Any, value: Any) -> None:
+    """Keep an address at one."""
+    builder.store(value, builder.inttoptr(address, BITS.as_pointer()), align=WORD_BYTES)
+
+
+# From Python and back.
+
+
+@typeof_impl.register(Record)
+def _typeof_record(value: Record, c: Any) -> types.Type:
+    return numba_type(type(value))
+
+
+@typeof_impl.register(Span)
+def _typeof_span(value: Any, c: Any) -> types.Type:
+    return SpanType(None, value.record) if isinstance(value, Array) else SpanType(type(value))
+
+
+@register_unbox(RecordType)
+def _unbox_record(typ: Any, value: Any, c: Any) -> Any:
+    address = c.pyapi.long_as_longlong(value)
+    return NativeValue(address, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+@box(RecordType)
+def _box_record(typ: Any, value: Any, c: Any) -> Any:
+    return c.pyapi.long_from_longlong(value)
+
+
+@register_unbox(SpanType)
+def _unbox_span(typ: Any, value: Any, c: Any) -> Any:
+    found = []
+    for name in ("address", "length"):
+        member = c.pyapi.object_getattr_string(value, name)
+        found.append(c.pyapi.long_as_longlong(member))
+        c.pyapi.decref(member)
+    return NativeValue(
+        make_span(c.builder, *found),
+        is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()),
+    )
+
+
+@lower_cast(RecordType, types.int64)
+@lower_cast(types.int64, RecordType)
+@lower_cast(RecordType, RecordType)
+def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
+    return value
+
+
+# A record is true where there is one.
+@lower_builtin(bool, RecordType)
+def _is_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.icmp_unsigned("!=", args[0], BITS(0))
+
+
+@lower_builtin(bool, SpanType)
+def _is_span_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.icmp_unsigned("!=", address_in(builder, args[0]), BITS(0))
+
+
+@infer_global(bool)
+class _Bool(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], RecordType | SpanType):
+            return signature(types.boolean, args[0])
+        return None
+
+
+@infer_global(operator.eq)
+@infer_global(operator.ne)
+class _Equal(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], RecordType) and isinstance(args[1], RecordType):
+            return signature(types.boolean, *args)
+        return None
+
+
+@lower_builtin(operator.eq, RecordType, RecordType)
+def _equal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.icmp_unsigned("==", *args)
+
+
+@lower_builtin(operator.ne, RecordType, RecordType)
+def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.icmp_unsigned("!=", *args)
