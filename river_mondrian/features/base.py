@@ -41,7 +41,6 @@ from scipy import sparse
 
 from ..inputs import SampleReader, read_frame, too_large
 from ..maps.compiled import Array, CompiledMap
-from ..maps.mapping import map_one
 from ..maps.pool import Pool
 from ..maps.record import Sample
 
@@ -178,7 +177,7 @@ class FeatureMap(base.MiniBatchTransformer):
 
     def _output(self, x: Mapping[Any, Any]) -> Array:
         compiled = self._ready()
-        bad = map_one(compiled.record, self._locate(x, compiled), compiled.outputs)
+        bad = compiled.transform(self._locate(x, compiled))
         if bad >= 0:
             raise self._bad_input(bad, x, compiled)
         return compiled.out

@@ -26,6 +26,7 @@ from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..reading import draw_cells
 from ..records import Float64s, Int32s, Memory
+from ..records.record import read_address
 from ..trees import Partitions
 from .base import FeatureMap
 from .cells import CellFeatures
@@ -80,8 +81,9 @@ class _MondrianMap(CompiledMap):
             self.record.before = Int32s.of(self.before)
             # Where the sample opens no cell, it has those that the walk has found.
             self.out[:] = self.before
-        bad = self.trees.learn(sample.values.address, self.out_address)
-        self.record.n_columns = self.trees.n_columns
+        # A sample begins with the address of its values.
+        bad = self.trees.learn(read_address(sample), self.out_address)
+        self._set_word("n_columns", self.trees.n_columns)
         return bad
 
     def forget_before(self) -> None:

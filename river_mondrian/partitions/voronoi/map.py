@@ -12,7 +12,6 @@ from scipy import sparse
 from ...cuda import nearest_cells
 from ...limits import FARTHEST
 from ...maps.compiled import Array, Transform
-from ...maps.mapping import map_one
 from ...maps.pool import Pool
 from ...maps.record import Sample
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory
@@ -193,7 +192,7 @@ class VoronoiMap(PointPartitions):
         samples = Memory(Sample)
         for trial in self.trials:
             samples[0].values = Float64s.of(trial)
-            map_one(self.record, samples[0], self.outputs)
+            self.transform(samples[0])
         costs = (self._tree_cost(self.tree), self._index_cost(points), self._scan_cost())
         if self._product_cost() < min(costs):
             self.mean = self.rows.mean(axis=0, dtype=np.float64).astype(np.float32)
