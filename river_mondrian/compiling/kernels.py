@@ -112,7 +112,7 @@ class Kernel(Generic[P, T]):
         dispatcher = _njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
         self.dispatcher = _cached(dispatcher(function))
         self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
-        # What is compiled where no type is variable, once it is.
+        # What is called where no parameter has a class to find out.
         self._only: Callable[P, T] | None = None
 
     def of(self, *classes: type[Any]) -> Callable[P, T]:
@@ -131,10 +131,11 @@ class Kernel(Generic[P, T]):
         """Run the kernel for the classes of the records that are given."""
         if self._only is not None:
             return self._only(*args, **kwargs)
-        if not _type_variables(self.function):
-            self._only = self.of()
         classes = tuple(type(args[place]) for place in _places_of_variables(self.function))
-        return self.of(*classes)(*args, **kwargs)
+        found = self.of(*classes)
+        if not classes:
+            self._only = found
+        return found(*args, **kwargs)
 
 
 @typeof_impl.register(Kernel)

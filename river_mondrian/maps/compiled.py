@@ -73,6 +73,8 @@ class CompiledMap(abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
+        # Of cells: the kernel is the dot product of two samples' outputs then, not its t-th part as
+        # in section 5.1 of the isolation kernel's paper (Definition 2).
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _place(self) -> None:

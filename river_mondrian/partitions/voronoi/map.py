@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ...cuda import nearest_cells
 from ...limits import FARTHEST
 from ...maps.compiled import Array, Transform
 from ...maps.pool import Pool
@@ -19,7 +18,8 @@ from ...records.memory import state_words
 from ..points import PointPartitions, parts_of
 from .axes import Frame, find_axes
 from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE, index_error, product_error
-from .index import look_up_entries, look_up_vector
+from .cuda import nearest_cells
+from .index import index_entries, index_vector
 from .records import DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .scan import filter_rows, read_rows, scan
 from .search import search
@@ -241,7 +241,7 @@ class VoronoiMap(PointPartitions):
             return search
         if not self.indexed:
             return scan
-        return look_up_entries if self.sparse else look_up_vector
+        return index_entries if self.sparse else index_vector
 
     def _bind(self) -> None:
         record, own = self.record, self.memory.own
