@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 from naive import voronoi as naive
 
-from river_mondrian import IsolationFeatures, cuda
+from river_mondrian import IsolationFeatures
 from river_mondrian.features import isolation
+from river_mondrian.partitions.voronoi import cuda
 
 
 def partitions(n_pool, t, psi, seed=0):

@@ -41,7 +41,6 @@ from scipy import sparse
 
 from ..inputs import SampleReader, read_frame, too_large
 from ..maps.compiled import Array, CompiledMap
-from ..maps.mapping import map_one
 from ..maps.pool import Pool
 from ..maps.record import Sample
 
@@ -52,6 +51,7 @@ def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
     The numbers in them are less than `n`, and of one column only.
     """
 
+    # Equation 2 of the isolation kernel's paper, for all pairs of rows.
     def matrix(rows: Array) -> sparse.csr_matrix:
         starts = np.arange(0, rows.size + 1, rows.shape[1])
         return sparse.csr_matrix((np.ones(rows.size), rows.ravel(), starts), (len(rows), n))
@@ -178,7 +178,7 @@ class FeatureMap(base.MiniBatchTransformer):
 
     def _output(self, x: Mapping[Any, Any]) -> Array:
         compiled = self._ready()
-        bad = map_one(compiled.record, self._locate(x, compiled), compiled.outputs)
+        bad = compiled.transform(self._locate(x, compiled))
         if bad >= 0:
             raise self._bad_input(bad, x, compiled)
         return compiled.out
@@ -304,10 +304,10 @@ class FeatureMap(base.MiniBatchTransformer):
             If the map cannot map yet.
 
         """
-        first = self._told_apart_many(X)
-        return self._gram(first, first if Y is None else self._told_apart_many(Y))
+        first = self._codes_many(X)
+        return self._gram(first, first if Y is None else self._codes_many(Y))
 
-    def _told_apart_many(self, X: Any) -> Array:
+    def _codes_many(self, X: Any) -> Array:
         """Return what the kernel compares of the rows of a frame."""
         return self._read(X)[1]
 

@@ -137,7 +137,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         matrix.eliminate_zeros()
         return matrix
 
-    def _told_apart(self, x: Mapping[Any, Any]) -> Array:
+    def _codes(self, x: Mapping[Any, Any]) -> Array:
         self._ready()
         assert self._map is not None
         found, bad = self._map.codes(self._locate(x, self._map))
@@ -145,7 +145,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
             raise self._bad_input(bad, x, self._map)
         return found
 
-    def _told_apart_many(self, X: Any) -> Array:
+    def _codes_many(self, X: Any) -> Array:
         self._ready()
         assert self._map is not None
         _, names, columns = read_frame(X)

@@ -28,9 +28,10 @@ class CellFeatures(FeatureMap):
             If the map cannot map yet.
 
         """
-        return float((self._told_apart(x) == self._told_apart(y)).mean())
+        # Equation 2 of the isolation kernel's paper; here for any partitions.
+        return float((self._codes(x) == self._codes(y)).mean())
 
-    def _told_apart(self, x: Mapping[Any, Any]) -> Array:
+    def _codes(self, x: Mapping[Any, Any]) -> Array:
         """Return what tells a sample's cells from others."""
         return self._output(x).copy()
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import check_integer
-from ..cuda import device_namespace
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..partitions.isolation.map import IsolationTreesMap
+from ..partitions.voronoi.cuda import device_namespace
 from ..partitions.voronoi.map import VoronoiMap
 from .cells import CellFeatures
 from .pooled import Pooled

@@ -80,7 +80,7 @@ class _MondrianMap(CompiledMap):
             # Where the sample opens no cell, it has those that the walk has found.
             self.out[:] = self.before
         bad = self.trees.learn(sample.values, self.outputs.cells)
-        self.record.n_columns = self.trees.n_columns
+        self._set_word("n_columns", self.trees.n_columns)
         return bad
 
     def forget_before(self) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..compiling.kernels import address_of
 from ..records import Float64s, Int32s, Int64s, Memory
-from .mapping import map_rows, map_sparse_rows
+from .mapping import map_one, map_rows, map_sparse_rows
 from .pool import Pool
 from .record import MapRecord, Outputs, Sample
 
@@ -51,7 +51,7 @@ class CompiledMap(abc.ABC):
     KIND: ClassVar[type[MapRecord]] = MapRecord
     # What `_finish` and `_place` derive from the rest.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
-        {"record", "out", "outputs", "_words", "_results"}
+        {"record", "out", "outputs", "out_address", "_words", "_results", "_map_one"}
     )
     # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
     n_lifetimes = 1
@@ -73,6 +73,8 @@ class CompiledMap(abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
+        # Of cells: the kernel is the dot product of two samples' outputs then, not its t-th part as
+        # in section 5.1 of the isolation kernel's paper (Definition 2).
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _place(self) -> None:
@@ -82,6 +84,10 @@ class CompiledMap(abc.ABC):
     def _word(self, name: str) -> int:
         """Return an integer of the record, in a quarter of the time that its field takes."""
         return self._words[_PLACES[name]]
+
+    def _set_word(self, name: str, value: int) -> None:
+        """Write an integer of the record, as fast."""
+        self._words[_PLACES[name]] = value
 
     @abc.abstractmethod
     def _transform(self) -> Transform:
@@ -105,6 +111,10 @@ class CompiledMap(abc.ABC):
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
+        # Address of `out`, for kernels that work on addresses.
+        self.out_address = int(self.out.ctypes.data)
+        # Found once: that takes as long as a call.
+        self._map_one = map_one.of()
         self._bind()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,11 +135,6 @@ class CompiledMap(abc.ABC):
     def address(self) -> int:
         """Address of the record, for kernels that work on addresses."""
         return int(self.record)
-
-    @property
-    def out_address(self) -> int:
-        """Address of `out`, for kernels that work on addresses."""
-        return (self.outputs.values if self.dense else self.outputs.cells).address
 
     @property
     def n_out(self) -> int:
@@ -175,6 +180,10 @@ class CompiledMap(abc.ABC):
     def dtype(self) -> type[np.generic]:
         """Type of the outputs."""
         return np.float64 if self.dense else np.int32
+
+    def transform(self, sample: Sample) -> int:
+        """Map a sample to `out`; returns -1 or a bad input."""
+        return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
         """Map rows of at least `n_inputs` values; returns the outputs, and -1 or a bad input.

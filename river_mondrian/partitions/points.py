@@ -67,6 +67,7 @@ class PointPartitions(CompiledMap):
             sparse=few,
         )
         self.psi = psi
+        # Each partition has its subset of psi points, any one as likely (section 4, Definition 1).
         # The pool's order is random: in it ties are broken, and it is the same for each partition.
         order = rng.permutation(len(pool))
         members = np.stack(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from river import optim
 
 from ...maps.compiled import CompiledMap, outputs_of
-from ...maps.mapping import map_one
 from ...maps.record import Outputs, Sample
 from ...records import Float64s, Int32s, Memory
 from ...records.chunked_rows import ChunkedRows, grown
@@ -57,15 +56,20 @@ class DescentWeights(Weights):
         memory.own("shares", shares)
         memory.own("losses", np.zeros(len(shares)))
         record.n_lifetimes = len(shares)
-        record.weights.n_rows = n_slots
+        self._table = record.weights
+        self._table.n_rows = n_slots
+        self._bind_rows()
         self._bind_slots(slots)
         self._bind_scores(record.n_scores)
 
     def _bind_slots(self, slots: NDArray[np.int32]) -> None:
-        """Let the record refer to the slots of columns, and to the rows of their weights."""
+        """Let the record refer to the slots of columns."""
         self.memory.own("slots", slots)
         self.record.n_columns = len(slots)
-        table, chunks = self.record.weights, self.chunks
+
+    def _bind_rows(self) -> None:
+        """Let the record refer to the rows of slots."""
+        table, chunks = self._table, self.chunks
         table.chunks, table.capacity = chunks.addresses[0], chunks.capacities[0]
         table.row_bytes = 4 * chunks.width
 
@@ -88,7 +92,7 @@ class DescentWeights(Weights):
             # Without the room for columns to come.
             "slots": self.slots.copy(),
             "shares": self.shares,
-            "weights": self.chunks.pack([self.record.weights.n_rows]),
+            "weights": self.chunks.pack([self._table.n_rows]),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -105,7 +109,7 @@ class DescentWeights(Weights):
 
     def rows(self) -> NDArray[np.float64]:
         """Return the numbers of all slots, shape (slots, numbers)."""
-        return self.chunks.rows(0, self.record.weights.n_rows).view(np.float64)
+        return self.chunks.rows(0, self._table.n_rows).view(np.float64)
 
     def add_classes(self, n_scores: int, positive: int) -> None:
         """Make a score per class of the single one of two classes, or add classes."""
@@ -124,15 +128,17 @@ class DescentWeights(Weights):
                 weights = chunk.view(np.float64)
                 weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
                 weights[:, 1 - positive] *= -1.0
-        self._bind_slots(self.memory.arrays["slots"])
+        self._bind_rows()
         self._bind_scores(n_scores)
 
     def _make_room(self) -> None:
         """Make room for the map's new columns, and for slots of those that a sample may move."""
-        compiled = self.compiled
-        slots = grown(self.memory.arrays["slots"], compiled.n_columns)
-        self.chunks.reserve(0, self.record.weights.n_rows + compiled.n_out)
-        self._bind_slots(slots)
+        compiled, slots = self.compiled, self.memory.arrays["slots"]
+        n_columns = compiled.n_columns
+        if n_columns > len(slots):
+            self._bind_slots(grown(slots, n_columns))
+        self.chunks.reserve(0, self._table.n_rows + compiled.n_out)
+        self._bind_rows()
 
     # Compiled at their first use; calls of what is compiled are quicker than those of a kernel.
 
@@ -175,7 +181,7 @@ class DescentWeights(Weights):
         """Learn a sample by a loss that kernels do not know."""
         compiled = self.compiled
         if sample is not None:
-            bad = map_one(compiled.record, sample, compiled.outputs)
+            bad = compiled.transform(sample)
             if bad != DONE:
                 return bad
         self._learn_output(compiled.outputs, 0, target, weight, rate)

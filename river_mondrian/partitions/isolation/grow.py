@@ -130,18 +130,27 @@ def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side
     part.side = side
 
 
-@exact_kernel
-def grow(growth: Growth) -> int:
-    """Isolate points by cuts parallel to the axes (section 4.1); returns the entries visited.
+@exact_inlined
+def begin_tree(growth: Growth, tree: int) -> None:
+    """Turn to a tree, of which there is nothing yet."""
+    n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
+    growth.draws = growth.all_draws.part(2 * n * tree, 2 * n)
+    growth.nodes = growth.all_nodes.part(n_nodes * tree, n_nodes)
+    growth.first_column = n * tree
+    growth.n_draws = 0
+    growth.n_nodes = 0
+    for i in range(n):
+        growth.members[i] = growth.all_members[growth.n_trees * i + tree]
+        growth.order[i] = i
+
+
+@exact_inlined
+def grow(growth: Growth) -> None:
+    """Isolate a tree's points by cuts parallel to the axes (section 4.1).
 
     The feature is drawn from those in which the points of a node differ, the cut uniformly from
     their range. Points that differ in nothing share the cell of the first of them.
     """
-    for i in range(growth.n_members):
-        growth.order[i] = i
-    growth.n_draws = 0
-    growth.n_nodes = 0
-    growth.n_visited = 0
     put_part(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1
     while depth > 0:
@@ -158,4 +167,19 @@ def grow(growth: Growth) -> int:
         put_part(growth, depth, middle, end, number, ABOVE)
         put_part(growth, depth + 1, begin, middle, number, BELOW)
         depth += 2
-    return growth.n_visited
+
+
+@exact_kernel
+def grow_trees(growth: Growth, first: int, most: int) -> int:
+    """Grow trees from one on, until `most` entries or points have been visited.
+
+    Returns the first that has not been grown.
+    """
+    growth.n_visited = 0
+    for tree in range(first, growth.n_trees):
+        begin_tree(growth, tree)
+        grow(growth)
+        growth.n_visited += growth.n_members
+        if growth.n_visited >= most:
+            return tree + 1
+    return growth.n_trees

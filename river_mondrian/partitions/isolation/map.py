@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from ...maps.compiled import Transform
-from ...records import Float32s, Float64s, Int32s, Int64s, Memory
+from ...records import Array, Float32s, Float64s, Int32s, Int64s, Memory
 from ..points import PointPartitions, parts_of, records_of
-from .grow import grow
+from .grow import grow_trees
 from .records import Cut, Growth, IsolationTrees, Part
 from .walk import walk_entries, walk_vector
 
@@ -41,35 +41,25 @@ class IsolationTreesMap(PointPartitions):
         """Whether all trees have been grown."""
         return self.n_grown == self.n_out
 
-    def _begin_growth(self) -> Memory[Growth]:
-        """Return what growing needs, but for what is a tree's own."""
-        memory = Memory(Growth)
-        growth, n_features, psi = memory[0], max(1, self.n_inputs), self.psi
+    def advance(self) -> bool:
+        """Grow some trees; True once all of them are there."""
+        memory, psi, n_features = Memory(Growth), self.psi, max(1, self.n_inputs)
+        growth = memory[0]
         growth.starts = Int64s.of(self.starts)
         growth.places = Int32s.of(self.places)
         growth.values = Float32s.of(self.values)
-        growth.n_members = psi
+        growth.n_trees, growth.n_members = self.n_out, psi
+        growth.all_members = Int32s.of(self.members)
+        growth.all_draws = Float64s.of(self.draws)
+        growth.all_nodes = self._cuts()
         for name in ("low", "high"):
             memory.own(name, np.empty(n_features, dtype=np.float32))
         memory.own("count", np.zeros(n_features, dtype=np.int64))
-        for name, n in (("met", n_features), ("order", psi), ("above", psi)):
+        for name, n in (("met", n_features), ("members", psi), ("order", psi), ("above", psi)):
             memory.own(name, np.empty(n, dtype=np.int64))
-        parts = memory.arrays["parts"] = np.empty((psi + 1, Part.SIZE // 8), dtype=np.int64)
+        parts = np.empty((psi + 1, Part.SIZE // 8), dtype=np.int64)
         growth.parts = records_of(Part, parts)
-        return memory
-
-    def advance(self) -> bool:
-        """Grow some trees; True once all of them are there."""
-        memory, n_visited = self._begin_growth(), 0
-        growth = memory[0]
-        while self.n_grown < self.n_out and n_visited < GROWTH:
-            i = self.n_grown
-            memory.own("members", self.members[:, i].astype(np.int64))
-            growth.draws = Float64s.of(self.draws[i])
-            growth.nodes = records_of(Cut, self.nodes[i])
-            growth.first_column = i * self.psi
-            n_visited += self.psi + grow(growth)
-            self.n_grown += 1
+        self.n_grown = grow_trees(growth, self.n_grown, GROWTH)
         if not self.ready:
             return False
         # What only growing needs.
@@ -77,10 +67,14 @@ class IsolationTreesMap(PointPartitions):
         self._finish()
         return True
 
+    def _cuts(self) -> Array[Cut]:
+        """Return the nodes of all trees."""
+        return records_of(Cut, self.nodes.reshape(-1, self.nodes.shape[2]))
+
     def _transform(self) -> Transform:
         return walk_entries if self.sparse else walk_vector
 
     def _bind(self) -> None:
         self.record.factors = Float64s.of(self.factors)
-        self.record.nodes = records_of(Cut, self.nodes.reshape(-1, self.nodes.shape[2]))
+        self.record.nodes = self._cuts()
         self.memory.own("row", np.zeros(max(1, self.n_inputs), dtype=np.float32))

@@ -63,10 +63,16 @@ class Growth(Record):
     starts: Int64s
     places: Int32s
     values: Float32s
+    # Of all trees: rows of their points, the j-th ones side by side; uniform draws, two for each
+    # possible cut; nodes.
+    n_trees: Int64
+    all_members: Int32s
+    all_draws: Float64s
+    all_nodes: Array[Cut]
     # Rows of the tree's points, which are numbered in this order.
     members: Int64s
     n_members: Int64
-    # Uniform draws, two for each possible cut, and how many have been used.
+    # The tree's draws, and how many have been used.
     draws: Float64s
     n_draws: Int64
     # The tree's nodes, and how many there are.

@@ -42,7 +42,7 @@ def sort_entries(record: IndexedVoronoi) -> None:
 
 
 @exact_inlined
-def look_up(record: IndexedVoronoi, cells: Int32s) -> None:
+def map_by_index(record: IndexedVoronoi, cells: Int32s) -> None:
     """Map the sample's entries: |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
     distances, norms = record.distances, record.norms
     x_places, x_values, n_entries = record.x_places, record.x_values, record.n_entries
@@ -68,7 +68,7 @@ def look_up(record: IndexedVoronoi, cells: Int32s) -> None:
 
 
 @exact_separate
-def look_up_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
+def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector to cells of sparse points."""
     voronoi, values = IndexedVoronoi(record), sample.values
     voronoi.n_entries = 0
@@ -78,12 +78,12 @@ def look_up_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
             return place
         if value != 0.0:
             add_entry(voronoi, place, value)
-    look_up(voronoi, outputs.cells)
+    map_by_index(voronoi, outputs.cells)
     return -1
 
 
 @exact_separate
-def look_up_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
+def index_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample to cells of sparse points."""
     voronoi = IndexedVoronoi(record)
     bad = bad_entry(voronoi, sample)
@@ -94,5 +94,5 @@ def look_up_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     for e in range(sample.n_entries):
         if 0 <= places[e] < voronoi.n_inputs:
             add_entry(voronoi, places[e], entries[e])
-    look_up(voronoi, outputs.cells)
+    map_by_index(voronoi, outputs.cells)
     return -1

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ...cuda import nearest_cells
 from ...limits import FARTHEST
 from ...maps.compiled import Array, Transform
-from ...maps.mapping import map_one
 from ...maps.pool import Pool
 from ...maps.record import Sample
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory
@@ -20,7 +18,8 @@ from ...records.memory import state_words
 from ..points import PointPartitions, parts_of
 from .axes import Frame, find_axes
 from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE, index_error, product_error
-from .index import look_up_entries, look_up_vector
+from .cuda import nearest_cells
+from .index import index_entries, index_vector
 from .records import DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .scan import filter_rows, read_rows, scan
 from .search import search
@@ -193,7 +192,7 @@ class VoronoiMap(PointPartitions):
         samples = Memory(Sample)
         for trial in self.trials:
             samples[0].values = Float64s.of(trial)
-            map_one(self.record, samples[0], self.outputs)
+            self.transform(samples[0])
         costs = (self._tree_cost(self.tree), self._index_cost(points), self._scan_cost())
         if self._product_cost() < min(costs):
             self.mean = self.rows.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -242,7 +241,7 @@ class VoronoiMap(PointPartitions):
             return search
         if not self.indexed:
             return scan
-        return look_up_entries if self.sparse else look_up_vector
+        return index_entries if self.sparse else index_vector
 
     def _bind(self) -> None:
         record, own = self.record, self.memory.own

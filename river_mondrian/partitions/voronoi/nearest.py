@@ -31,6 +31,7 @@ def find_nearest(record: Voronoi, cells: Int32s) -> None:
     for j in range(1, n_cells):
         centres = members.part(t * j, t)
         for i in range(t):
+            # The argmin that makes a cell in section 4.2: l_2 orders as its square does.
             distance, best = distances[centres[i]], nearest[i]
             nearer = distance < best
             nearest[i] = distance if nearer else best

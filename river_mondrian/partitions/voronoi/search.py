@@ -114,38 +114,6 @@ def farthest(nearest: Float64s, t: int) -> float:
 
 
 @exact_inlined
-def is_near(
-    record: DenseVoronoi, tree: PointTreeRecord, p: int, bound: float, slack: float
-) -> bool:
-    """Tell whether a point may be the nearest centre of one of its diagrams."""
-    owners, starts, nearest = tree.owners, tree.owner_starts, record.nearest
-    grown, near = 1.0 + tree.relative, False
-    for o in range(starts[p], starts[p + 1]):
-        near = near or bound <= nearest[owners[o].diagram] * grown + slack
-    return near
-
-
-@exact_inlined
-def compare(
-    record: DenseVoronoi, tree: PointTreeRecord, p: int, limit: float, cells: Int32s
-) -> bool:
-    """Compare a point with the nearest centres; tells whether that at the limit is another now."""
-    owners, starts, nearest = tree.owners, tree.owner_starts, record.nearest
-    width = record.width
-    distance = squared_distance(record.row, record.points.part(width * p, width), width)
-    stale = False
-    for o in range(starts[p], starts[p + 1]):
-        i, column = owners[o].diagram, owners[o].column
-        best = nearest[i]
-        # Of equals the first in the pool, whose column in the diagram is the first.
-        if distance < best or (distance == best and column < cells[i]):
-            stale = stale or best == limit
-            nearest[i] = distance
-            cells[i] = column
-    return stale
-
-
-@exact_inlined
 def visit(
     record: DenseVoronoi,
     tree: PointTreeRecord,
@@ -159,16 +127,34 @@ def visit(
     size = LEAF * n_coordinates
     leaf_distances(tree.query, tree.coordinates.part(size * leaf, size), n_coordinates, lower)
     begin, end = tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1]
-    reach, stale = limit * (1.0 + tree.relative) + slack, False
-    n_visited = 0
+    starts, owners, nearest = tree.owner_starts, tree.owners, record.nearest
+    row, points, width = record.row, record.points, record.width
+    grown = 1.0 + tree.relative
+    reach, stale, n_visited = limit * grown + slack, False, 0
     for p in range(begin, end):
         bound = lower[p - begin]
-        if bound <= reach and is_near(record, tree, p, bound, slack):
-            n_visited += 1
-            stale = compare(record, tree, p, limit, cells) or stale
+        if bound > reach:
+            continue
+        first, last = starts[p], starts[p + 1]
+        # Whether it may be the nearest centre of one of its diagrams.
+        near = False
+        for o in range(first, last):
+            near = near or bound <= nearest[owners[o].diagram] * grown + slack
+        if not near:
+            continue
+        n_visited += 1
+        distance = squared_distance(row, points.part(width * p, width), width)
+        for o in range(first, last):
+            i, column = owners[o].diagram, owners[o].column
+            best = nearest[i]
+            # Of equals the first in the pool, whose column in the diagram is the first.
+            if distance < best or (distance == best and column < cells[i]):
+                stale = stale or best == limit
+                nearest[i] = distance
+                cells[i] = column
     tree.n_leaves_visited += 1
     tree.n_points_visited += n_visited
-    return farthest(record.nearest, record.n_out) if stale else limit
+    return farthest(nearest, record.n_out) if stale else limit
 
 
 @exact_inlined
