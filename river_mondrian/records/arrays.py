@@ -217,7 +217,11 @@ class Array(Span, Generic[R]):
 
     def __getitem__(self, i: int) -> R:
         self._check(i)
-        return self.record(self.address + self.record.SIZE * int(i))
+        found = self.record(self.address + self.record.SIZE * int(i))
+        if self.owner is not None:
+            # A record that is left lives in memory that is.
+            found.__dict__["owner"] = self.owner
+        return found
 
 
 class Table(Record, Generic[R]):
