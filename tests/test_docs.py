@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import matplotlib as mpl
@@ -13,8 +15,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(page):
+def test_the_code_of_a_page_runs(page, monkeypatch):
     mpl.use("Agg")
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    exec(compile("\n".join(blocks), str(page), "exec"), {})
+    # A module: annotations of records are looked up in theirs.
+    module = types.ModuleType(f"page_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile("\n".join(blocks), str(page), "exec"), vars(module))
     assert blocks or page.name not in {"README.md", "drift.md", "from_amf.md"}

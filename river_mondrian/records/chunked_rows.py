@@ -160,13 +160,13 @@ class ChunkedRows:
 
     @classmethod
     def unpack(cls, packed: dict[str, Any]) -> ChunkedRows:
-        """Rebuild an rows from what `pack` returned."""
-        rows = cls(len(packed["rows"]), packed["width"], packed["zeroed"])
+        """Rebuild the tables from what `pack` returned."""
+        found = cls(len(packed["rows"]), packed["width"], packed["zeroed"])
         for table, rows in enumerate(packed["rows"]):
-            rows.reserve(table, len(rows))
+            found.reserve(table, len(rows))
             start = 0
-            for chunk in rows.chunks[table]:
+            for chunk in found.chunks[table]:
                 part = rows[start : start + len(chunk)]
                 chunk[: len(part)] = part
                 start += len(chunk)
-        return rows
+        return found

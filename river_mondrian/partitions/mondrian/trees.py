@@ -189,7 +189,6 @@ class MondrianTrees(abc.ABC, Generic[AnyForest, AnyView]):
     def _reserve_points(self, n: int) -> None:
         self.points.reserve(0, n)
         self.points.show(0, self.forest.points)
-        self.forest.points.n_rows = n
 
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
         """Make room in a tree for `n` more rows, and for `n_side` of those beside them."""
