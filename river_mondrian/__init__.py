@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         RandomBinningFeatures,
         RandomFourierFeatures,
     )
-    from .lifetime import lifetime_path
+    from .learners.lifetimes.path import lifetime_path
     from .linear import OGDClassifier, OGDRegressor
     from .regressor import MondrianForestRegressor
     from .ridge import RidgeRegressor
@@ -50,7 +50,7 @@ _HOMES = {
     "OGDRegressor": "linear",
     "RidgeRegressor": "ridge",
     "exact_density": "density",
-    "lifetime_path": "lifetime",
+    "lifetime_path": "learners.lifetimes.path",
 }
 
 
