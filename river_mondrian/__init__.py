@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         RandomBinningFeatures,
         RandomFourierFeatures,
     )
-    from .lifetime import lifetime_path
+    from .learners.lifetimes.path import lifetime_path
     from .regressor import MondrianForestRegressor
 
 __all__ = [
@@ -52,7 +52,7 @@ _HOMES = {
     "OGDRegressor": "estimators.ogd_regressor",
     "RidgeRegressor": "estimators.ridge",
     "exact_density": "estimators.exact_density",
-    "lifetime_path": "lifetime",
+    "lifetime_path": "learners.lifetimes.path",
 }
 
 

@@ -68,8 +68,8 @@ def test_every_lifetime_is_a_fit_by_dense_matrices(delta2, noise):
 
 def test_updates_are_exact_without_refinement(monkeypatch):
     """What a rebuilt inverse would hide: fewer cells than points first, then more."""
-    monkeypatch.setattr("river_mondrian.lifetime.REFINE", math.inf)
-    monkeypatch.setattr("river_mondrian.lifetime.REBUILD", math.inf)
+    monkeypatch.setattr("river_mondrian.learners.lifetimes.ridge.REFINE", math.inf)
+    monkeypatch.setattr("river_mondrian.learners.lifetimes.ridge.REBUILD", math.inf)
     path = sweep(learners=["ridge"], delta2=0.1, noise_variance=0.1)
     X, y = data()[0]
     for step in (40, len(path.cuts)):
@@ -245,8 +245,8 @@ def test_points_that_do_not_differ_and_targets_that_do_not():
 
 
 def test_progress_is_shown_where_it_is_wanted(capsys, monkeypatch):
-    monkeypatch.setattr("river_mondrian.lifetime.QUIET", -1.0)
-    monkeypatch.setattr("river_mondrian.lifetime.EVERY", 0.0)
+    monkeypatch.setattr("river_mondrian.learners.lifetimes.progress.QUIET", -1.0)
+    monkeypatch.setattr("river_mondrian.learners.lifetimes.progress.EVERY", 0.0)
     sweep(lifetime_max=3.0, progress=True)
     assert " of 3, " in capsys.readouterr().err
     sweep(lifetime_max=3.0)

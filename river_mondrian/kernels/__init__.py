@@ -1,1 +1,0 @@
-"""Numba kernels: free functions over arrays, no River and no mappings."""

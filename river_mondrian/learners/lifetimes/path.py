@@ -1,0 +1,286 @@
+"""All widths of the Mondrian kernel in one sweep of its lifetime."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...arguments import check_integer, check_positive, is_real
+from ...partitions.sweep import LifetimeSweep
+from .average import LifetimeAverage
+from .data import Sets, read_sets
+from .fit import SweepLearner
+from .forest import ForestLearner
+from .gradient import GradientLearner
+from .progress import Progress
+from .result import LEARNERS, LifetimePath
+from .ridge import RidgeLearner
+
+Array = NDArray[np.float64]
+Cut = tuple[int, int, int, float]
+
+_CUT = [("partition", int), ("cell", int), ("feature", int), ("place", float)]
+
+
+class _Trace:
+    """What has been found at each lifetime so far.
+
+    Parameters
+    ----------
+    sets
+        All rows and targets.
+    mean
+        Mean of the training targets.
+    sweep
+        The partitions.
+    learners
+        What follows them, by name.
+
+    """
+
+    def __init__(
+        self, sets: Sets, mean: float, sweep: LifetimeSweep, learners: dict[str, SweepLearner]
+    ) -> None:
+        self.sweep, self.learners = sweep, learners
+        ridge = learners.get("ridge")
+        self.ridge = ridge if isinstance(ridge, RidgeLearner) else None
+        self.places = {
+            name: (sets.part(name), values - mean) for name, values in sets.targets.items()
+        }
+        self.errors: dict[str, dict[str, list[float]]] = {
+            name: {kind: [] for kind in self.places} for name in learners
+        }
+        self.n_cells: list[int] = []
+        self.logs: list[float] = []
+        self.seconds: list[float] = []
+        self.began = time.perf_counter()
+
+    def add(self) -> None:
+        """Add what holds from this lifetime on."""
+        for name, learner in self.learners.items():
+            for kind, (part, values) in self.places.items():
+                gap = learner.predicted[part] - values
+                self.errors[name][kind].append(math.sqrt(float(gap @ gap) / len(gap)))
+        if self.ridge is not None:
+            self.logs.append(self.ridge.log_likelihood)
+        self.n_cells.append(self.sweep.n_cells)
+        self.seconds.append(time.perf_counter() - self.began)
+
+    def path(
+        self,
+        times: list[float],
+        lifetime_max: float,
+        cuts: list[Cut],
+        test_prediction: Array | None,
+    ) -> LifetimePath:
+        """Return the path, of the sweep that has ended."""
+        return LifetimePath(
+            np.array(times),
+            np.array(self.n_cells),
+            {name: {k: np.array(v) for k, v in sets.items()} for name, sets in self.errors.items()},
+            np.array(self.logs),
+            np.array(self.seconds),
+            lifetime_max,
+            np.array(cuts, dtype=_CUT),
+            {
+                name: learner.weights[: self.sweep.n_cells] * learner.unit
+                for name, learner in self.learners.items()
+            },
+            test_prediction,
+        )
+
+
+def _check(
+    lifetime_max: float,
+    n_partitions: int,
+    delta2: float,
+    noise_variance: float | None,
+    learners: Sequence[str],
+    sgd_passes: float,
+    learning_rate: float,
+    cuts_per_step: int,
+) -> None:
+    """Refuse arguments that are out of range."""
+    check_positive("lifetime_max", lifetime_max)
+    check_integer("n_partitions", n_partitions, 1)
+    check_positive("delta2", delta2)
+    if noise_variance is not None:
+        check_positive("noise_variance", noise_variance)
+    if isinstance(learners, str) or not learners or not set(learners) <= set(LEARNERS):
+        raise ValueError(f"learners must be some of {LEARNERS}, got {learners!r}")
+    check_positive("sgd_passes", sgd_passes)
+    check_integer("cuts_per_step", cuts_per_step, 1)
+    if not (is_real(learning_rate) and 0.0 < learning_rate <= 1.0):
+        raise ValueError(f"learning_rate must be above 0 and at most 1, got {learning_rate!r}")
+
+
+def lifetime_path(
+    X: Any,
+    y: Any,
+    lifetime_max: float,
+    X_val: Any = None,
+    y_val: Any = None,
+    X_test: Any = None,
+    y_test: Any = None,
+    n_partitions: int = 50,
+    delta2: float = 1e-2,
+    noise_variance: float | None = None,
+    learners: Sequence[str] = LEARNERS,
+    sgd_passes: float = 1.0,
+    learning_rate: float = 0.5,
+    cuts_per_step: int = 1,
+    prior: Any = None,
+    progress: bool | None = None,
+    seed: int | None = None,
+) -> LifetimePath:
+    """Learn with the Mondrian kernel at all lifetimes up to a terminal one, in one sweep.
+
+    Mondrian partitions of the training rows are cut as time goes from 0 to `lifetime_max`[^1]. At
+    each cut one cell becomes two, and the learners go on from where they were, so that all
+    lifetimes together cost about as much as learning for the terminal one alone:
+
+    - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (4.2.1);
+    - "sgd" is stochastic gradient descent on the same objective: both parts begin with the weight
+      of the cell that was cut, and the training rows are visited again (4.2.2);
+    - "forest" fits each partition on its own and averages their predictions (section 6).
+
+    Parameters
+    ----------
+    X
+        Training rows: an array, or a pandas, polars or pyarrow frame, of finite numbers. The
+        lifetime is per unit of them.
+    y
+        Their targets. Their mean is taken off before learning and added to predictions.
+    lifetime_max
+        The terminal lifetime.
+    X_val
+        Validation rows. They fall into the cells of the training rows.
+    y_val
+        Their targets.
+    X_test
+        Test rows.
+    y_test
+        Their targets.
+    n_partitions
+        Number M of partitions. The features are 1 / sqrt(M) in a row's cells.
+    delta2
+        The ridge: variance of the noise divided by the prior variance of a weight.
+    noise_variance
+        Variance of the noise, in squared units of the target, for the marginal likelihood
+        (`delta2` in the paper). None integrates it out under the prior 1 / variance.
+    learners
+        Which of the three to run.
+    sgd_passes
+        Visits of the training rows after a step, by their number: 0.5 visits a random half.
+    learning_rate
+        Rate of stochastic gradient descent, which falls to 0 over the visits of a step; 1 moves a
+        prediction onto its target.
+    cuts_per_step
+        Cuts after which learners predict and are evaluated, and gradient descent visits the
+        training rows. With more than 1 there are results for fewer lifetimes, in less time.
+    prior
+        Prior of the lifetime, a frozen distribution of `scipy.stats`, cut off at `lifetime_max`:
+        predictions of the test rows are averaged over its posterior (Supplement B).
+    progress
+        Whether to show on stderr how far the sweep is. None shows it where that is a terminal and
+        the sweep takes more than some seconds.
+    seed
+        Random seed for reproducibility.
+
+    Returns
+    -------
+    Lifetimes, errors and log marginal likelihoods.
+
+    Raises
+    ------
+    TypeError
+        If a value or a target is no number.
+    ValueError
+        If a value is missing or not finite, sets do not fit, or an argument is out of range.
+
+    Notes
+    -----
+    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time and as many
+    numbers of memory, and an evaluation of any learner O(M) per row.
+
+    Examples
+    --------
+
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from river_mondrian import lifetime_path
+
+    >>> rng = np.random.default_rng(42)
+    >>> X = rng.random((300, 2))
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    >>> path = lifetime_path(
+    ...     X[:200], y[:200], 20.0, X[200:], y[200:], n_partitions=10, delta2=0.1, seed=1
+    ... )
+    >>> bool(path.errors["ridge"]["validation"].min() < 0.3)
+    True
+    >>> 0.5 < path.best() < 20 and 0.5 < path.best(by="marginal") < 20
+    True
+    >>> path.posterior(stats.expon(scale=5)).sum().round(6)
+    np.float64(1.0)
+
+    References
+    ----------
+    [^1]: Balog, M., Lakshminarayanan, B., Ghahramani, Z., Roy, D. M. and Teh, Y. W. (2016). The
+    Mondrian Kernel. Uncertainty in Artificial Intelligence 32. Sections 4 and 6, Supplement B.
+
+    """
+    _check(
+        lifetime_max,
+        n_partitions,
+        delta2,
+        noise_variance,
+        learners,
+        sgd_passes,
+        learning_rate,
+        cuts_per_step,
+    )
+    if prior is not None and ("ridge" not in learners or X_test is None):
+        raise ValueError('a prior needs test rows and "ridge" among the learners')
+    sets = read_sets(X, y, X_val, y_val, X_test, y_test)
+    mean = float(sets.targets["train"].mean())
+    sweep = LifetimeSweep(sets.rows, sets.targets["train"] - mean, n_partitions, seed)
+    running: dict[str, SweepLearner] = {}
+    # In this order, since there is one stream of random numbers.
+    if "ridge" in learners:
+        running["ridge"] = RidgeLearner(sweep, delta2, noise_variance)
+    if "sgd" in learners:
+        running["sgd"] = GradientLearner(sweep, delta2, sgd_passes, learning_rate)
+    if "forest" in learners:
+        running["forest"] = ForestLearner(sweep, delta2)
+    trace = _Trace(sets, mean, sweep, running)
+    tests = sets.part("test")
+    average = None if prior is None else LifetimeAverage(prior, tests.stop - tests.start)
+    shown = Progress(progress, lifetime_max)
+    times: list[float] = [0.0]
+    cuts: list[Cut] = []
+    while True:
+        trace.add()
+        n_before, following = len(cuts), times[-1]
+        while len(cuts) < n_before + cuts_per_step and sweep.next_time <= lifetime_max:
+            following = sweep.next_time
+            cuts.append(sweep.cut())
+            for learner in running.values():
+                learner.follow(cuts[-1][1])
+        stop = following if len(cuts) > n_before else float(lifetime_max)
+        if average is not None:
+            # What has been found for the last lifetime holds up to the next.
+            average.add(times[-1], stop, trace.logs[-1], running["ridge"].predicted[tests])
+        if len(cuts) == n_before:
+            break
+        shown.show(following, sweep.n_cells)
+        times.append(following)
+        for learner in running.values():
+            learner.finish_step()
+    shown.end()
+    averaged = None if average is None else mean + average.result
+    return trace.path(times, float(lifetime_max), cuts, averaged)

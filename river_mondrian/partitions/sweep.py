@@ -1,0 +1,238 @@
+"""Mondrian partitions of given points that are cut as their lifetime grows.
+
+A partition has cuts only where points that are learned differ (Balog et al. 2016, section 3.1), so
+that a cell is a set of points. A cut gives the cell's number to its lower part and the next number
+to the upper one (section 4.1, where both parts get new ones).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiling.kernels import inlined, kernel
+from ..records import Array, Float64s, Int32s, Int64, Memory, Record
+
+Floats = NDArray[np.float64]
+
+
+class Cell(Record):
+    """A cell: the part of its partition's order in which its points are."""
+
+    # The points that are learned, from `start` to before `stop`, and the others.
+    start: Int64
+    stop: Int64
+    other_start: Int64
+    other_stop: Int64
+    partition: Int64
+
+
+class Sweep(Record):
+    """Points and the cells of all partitions at a time; points that are learned come first."""
+
+    # Number of points, of those that are learned, of their features and of partitions.
+    n_points: Int64
+    n_learned: Int64
+    n_dims: Int64
+    n_partitions: Int64
+    # Number of cells of all partitions together.
+    n_cells: Int64
+    # Features of each point (n_points rows of n_dims).
+    points: Float64s
+    # Targets of the points that are learned, less their mean.
+    targets: Float64s
+    # The cell of each point in each partition (n_points rows of n_partitions).
+    cells: Int32s
+    # For each partition its points cell by cell, those that are learned and behind them the others
+    # (n_partitions rows of n_points).
+    order: Int32s
+    # Where each cell's points are in that order.
+    ranges: Array[Cell]
+    # Room for a box (n_dims each).
+    lower: Float64s
+    upper: Float64s
+
+    def row(self, i: int) -> Float64s:
+        """Return the features of a point."""
+        return self.points.part(self.n_dims * i, self.n_dims)
+
+    def cells_of(self, i: int) -> Int32s:
+        """Return the cells of a point by partition."""
+        return self.cells.part(self.n_partitions * i, self.n_partitions)
+
+    def order_of(self, m: int) -> Int32s:
+        """Return the points of a partition, cell by cell."""
+        return self.order.part(self.n_points * m, self.n_points)
+
+
+@inlined
+def find_box(sweep: Sweep, cell: Cell) -> float:
+    """Find the box of a cell's learned points; returns its linear dimension."""
+    n_dims, lower, upper = sweep.n_dims, sweep.lower, sweep.upper
+    for d in range(n_dims):
+        lower[d] = math.inf
+        upper[d] = -math.inf
+    order = sweep.order_of(cell.partition)
+    for k in range(cell.start, cell.stop):
+        x = sweep.row(order[k])
+        for d in range(n_dims):
+            lower[d] = min(lower[d], x[d])
+            upper[d] = max(upper[d], x[d])
+    total = 0.0
+    for d in range(n_dims):
+        total += upper[d] - lower[d]
+    return total
+
+
+@kernel
+def draw_cut(
+    sweep: Sweep, cell: int, first: float, second: float, third: float
+) -> tuple[float, int, float]:
+    """Draw a cell's cut from three uniform numbers: the time until then, the feature, the place.
+
+    The time is infinite where no points differ.
+    """
+    lower, upper = sweep.lower, sweep.upper
+    rate = find_box(sweep, sweep.ranges[cell])
+    if not rate > 0.0:
+        return math.inf, 0, 0.0
+    # The first of the clocks to ring is that of a feature with probability proportional to its
+    # side, at a time that is exponential by the linear dimension (section 2.2).
+    left, feature = second * rate, 0
+    for d in range(sweep.n_dims):
+        if upper[d] > lower[d]:
+            feature = d
+            left -= upper[d] - lower[d]
+            if left < 0.0:
+                break
+    place = lower[feature] + third * (upper[feature] - lower[feature])
+    # Rounding may have reached the end, above which there is no point.
+    if place >= upper[feature]:
+        place = lower[feature]
+    return -math.log1p(-first) / rate, feature, place
+
+
+@inlined
+def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
+    """Bring a partition's points up to a place before the others; returns where those begin."""
+    order = sweep.order_of(m)
+    low, high = start, stop
+    while low < high:
+        if sweep.row(order[low])[feature] <= place:
+            low += 1
+        else:
+            high -= 1
+            moved = order[low]
+            order[low] = order[high]
+            order[high] = moved
+    return low
+
+
+@inlined
+def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
+    """Give points of a partition another cell."""
+    order = sweep.order_of(m)
+    for k in range(start, stop):
+        sweep.cells_of(order[k])[m] = new
+
+
+@kernel
+def cut(sweep: Sweep, number: int, feature: int, place: float) -> int:
+    """Cut a cell in two; the upper part gets the next number. Returns the partition."""
+    new = sweep.n_cells
+    cell, upper = sweep.ranges[number], sweep.ranges[new]
+    m = cell.partition
+    upper.partition = m
+    middle = divide(sweep, m, cell.start, cell.stop, feature, place)
+    upper.start, upper.stop = middle, cell.stop
+    cell.stop = middle
+    rename(sweep, m, upper.start, upper.stop, new)
+    middle = divide(sweep, m, cell.other_start, cell.other_stop, feature, place)
+    upper.other_start, upper.other_stop = middle, cell.other_stop
+    cell.other_stop = middle
+    rename(sweep, m, upper.other_start, upper.other_stop, new)
+    sweep.n_cells = new + 1
+    return m
+
+
+class LifetimeSweep:
+    """Partitions of points that are cut one by one, in the order of the cuts' times.
+
+    Parameters
+    ----------
+    X
+        All points, those that are learned first, in order of rows.
+    y
+        The targets of those, less their mean.
+    n_partitions
+        Number of partitions.
+    seed
+        Random seed.
+
+    """
+
+    def __init__(self, X: Floats, y: Floats, n_partitions: int, seed: int | None) -> None:
+        self.X, self.y = X, y
+        # Number of partitions, and of cells of all of them together.
+        self.n_partitions = self.n_cells = n_partitions
+        # The cuts have draws of their own: they do not depend on who learns.
+        self._rng, self.rng = np.random.default_rng(seed).spawn(2)
+        self._memory = Memory(Sweep)
+        self.record = sweep = self._memory[0]
+        sweep.n_points, sweep.n_dims = X.shape
+        sweep.n_learned, sweep.n_partitions, sweep.n_cells = len(y), n_partitions, n_partitions
+        cells = np.tile(np.arange(n_partitions, dtype=np.int32), (len(X), 1))
+        order = np.tile(np.arange(len(X), dtype=np.int32), (n_partitions, 1))
+        arrays: dict[str, NDArray[Any]] = {
+            "points": X.ravel(),
+            "targets": y,
+            "cells": cells.ravel(),
+            "order": order.ravel(),
+            "lower": np.zeros(X.shape[1]),
+            "upper": np.zeros(X.shape[1]),
+        }
+        for name, array in arrays.items():
+            self._memory.own(name, array)
+        self._ranges = Memory(Cell, 0)
+        self._reserve(4 * n_partitions)
+        whole = self._ranges.words[:n_partitions]
+        whole["stop"] = whole["other_start"] = len(y)
+        whole["other_stop"] = len(X)
+        whole["partition"] = np.arange(n_partitions)
+        self._due: list[tuple[float, int, int, float]] = []
+        for cell in range(n_partitions):
+            self._draw(cell, 0.0)
+
+    def _reserve(self, n: int) -> None:
+        """Make room for so many cells."""
+        old = self._ranges
+        self._ranges = Memory(Cell, n)
+        self._ranges.words[: len(old)] = old.words
+        self.record.ranges = self._ranges.array
+
+    def _draw(self, cell: int, start: float) -> None:
+        draws = self._rng.random(3).tolist()
+        wait, feature, place = draw_cut.of()(self.record, cell, *draws)
+        if wait < math.inf:
+            heapq.heappush(self._due, (start + wait, cell, feature, place))
+
+    @property
+    def next_time(self) -> float:
+        """Time of the next cut, infinite where there is none."""
+        return self._due[0][0] if self._due else math.inf
+
+    def cut(self) -> tuple[int, int, int, float]:
+        """Make the next cut; returns its partition, cell, feature and place."""
+        due, number, feature, place = heapq.heappop(self._due)
+        new = self.n_cells
+        if new >= len(self._ranges):
+            self._reserve(2 * new)
+        partition = cut.of()(self.record, number, feature, place)
+        self.n_cells = new + 1
+        self._draw(number, due)
+        self._draw(new, due)
+        return partition, number, feature, place

@@ -1,0 +1,85 @@
+"""Results of kernels on small inputs, for `test_plain_kernels`: they are printed as a script."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.elementary import logarithms
+from river_mondrian.learners import discriminants, experts
+from river_mondrian.learners.lifetimes.path import lifetime_path
+from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
+from river_mondrian.records import Float64s
+
+
+@kernel
+def write_logarithms(values: Float64s, n: int, out: Float64s) -> None:
+    logarithms(values, n, out)
+
+
+def of_logarithms():
+    values = np.exp(np.random.default_rng(0).normal(scale=50.0, size=20))
+    out = np.empty(20)
+    write_logarithms(Float64s.of(values), 20, Float64s.of(out))
+    return out.tolist()
+
+
+def of_mixtures():
+    """Run both kinds of predictors of a class: discriminants are the experts that are mixed."""
+    rng = np.random.default_rng(1)
+    n_classes, n_inputs, width = 3, 4, 5
+    mixture = experts.Mixture(discriminants.N_DISCRIMINANTS)
+    lines = discriminants.LinearDiscriminants()
+    mixture.reserve(width)
+    lines.reserve(width, n_inputs + 1, mixture.predicted)
+    mixture.record.n_classes = lines.record.n_classes = n_classes
+    lines.record.n_inputs = n_inputs
+    found = []
+    for _ in range(30):
+        label = int(rng.integers(n_classes))
+        x = rng.normal(size=n_inputs + 1) + label
+        x[rng.random(n_inputs + 1) < 0.2] = np.nan
+        values = Float64s.of(x)
+        discriminants.predict(lines.record, values)
+        experts.combine(mixture.record)
+        found += mixture.predicted[:, :n_classes].ravel().tolist()
+        found += mixture.mixed[:n_classes].tolist()
+        experts.learn(mixture.record, label)
+        discriminants.learn(lines.record, values, label)
+    return found + mixture.weights.tolist() + mixture.last_weights.tolist()
+
+
+def of_scores():
+    rng = np.random.default_rng(2)
+    variances = rng.uniform(0.0, 2.0, 7)
+    variances[3] = 0.0
+    mixture = GaussianMixture(np.full(7, 1.0 / 7.0), rng.normal(size=7), variances)
+    return [mixture.crps(y) for y in (-9.0, -0.4, 0.0, 1.3)]
+
+
+def of_sweeps():
+    """Run all learners, first with fewer cells than points, then with more."""
+    rng = np.random.default_rng(3)
+    X = rng.random((24, 2))
+    y = np.sin(6.0 * X[:, 0]) + X[:, 1]
+    path = lifetime_path(
+        X[:14], y[:14], 5.0, X[14:], y[14:], n_partitions=3, delta2=0.1, seed=1, learning_rate=0.2
+    )
+    assert path.n_cells[0] < 14 < path.n_cells[-1]
+    errors = [values for sets in path.errors.values() for values in sets.values()]
+    arrays = [path.lifetimes, path.log_marginal_likelihood, *errors, *path.weights.values()]
+    return np.concatenate(arrays).tolist()
+
+
+RESULTS = {
+    "logarithms": of_logarithms,
+    "mixtures": of_mixtures,
+    "scores": of_scores,
+    "sweeps": of_sweeps,
+}
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: result() for name, result in RESULTS.items()}))
