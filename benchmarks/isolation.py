@@ -28,8 +28,8 @@ from river_mondrian import (
     NystromFeatures,
     OGDClassifier,
     RandomFourierFeatures,
-    cuda,
 )
+from river_mondrian.partitions.voronoi import cuda
 
 from .data import Array, DataFolder, Stream, min_max, stream, take
 from .report import Report, progress, pyplot, verdict
