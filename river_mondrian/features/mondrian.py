@@ -19,7 +19,6 @@ from ..arguments import (
 )
 from ..directions import Directions, check_directions, distances, laplace_transform
 from ..maps.compiled import Array, CompiledMap, Transform, outputs_of
-from ..maps.mapping import map_one
 from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..partitions.mondrian.trees import Partitions
@@ -27,6 +26,7 @@ from ..posteriors.cells import mapping
 from ..posteriors.cells.trees import CellTrees, CellView
 from ..reading import draw_cells
 from ..records import Float64s, Int32s, Memory
+from ..records.record import write_address
 from .base import FeatureMap
 from .cells import CellFeatures
 
@@ -42,7 +42,13 @@ START = 256
 
 class _MondrianMap(CompiledMap):
     KIND = mapping.MondrianRecord
-    _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {"descents", "before", "_before"}
+    _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {
+        "descents",
+        "before",
+        "_before",
+        "_cells_before",
+        "_outputs_before",
+    }
     record: mapping.MondrianRecord
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
@@ -60,6 +66,8 @@ class _MondrianMap(CompiledMap):
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
+        # Made once: that takes as long as a call.
+        self._cells_before, self._outputs_before = Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:
         self.descents = Memory(mapping.Descent, len(self.trees.trees))
@@ -75,8 +83,8 @@ class _MondrianMap(CompiledMap):
     def learn(self, sample: Sample) -> int:
         """Extend the partitions by a sample; returns -1 or a bad input's place."""
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
-            map_one(self.record, sample, self._before[0])
-            self.record.before = Int32s.of(self.before)
+            self._map_one(self.record, sample, self._outputs_before)
+            self.record.before = self._cells_before
             # Where the sample opens no cell, it has those that the walk has found.
             self.out[:] = self.before
         bad = self.trees.learn(sample.values, self.outputs.cells)
@@ -89,7 +97,7 @@ class _MondrianMap(CompiledMap):
 
     @property
     def maps_learned(self) -> bool:
-        return self.n_lifetimes == 1 or bool(self.record.before)
+        return self.n_lifetimes == 1 or self._word("before") != 0
 
     @property
     def lifetimes(self) -> list[float]:
@@ -518,6 +526,10 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 def _samples(rows: NDArray[np.float64]) -> Iterator[Sample]:
     """Yield the rows of an array as samples, each until the next one."""
     memory = Memory(Sample)
-    for row in rows:
-        memory[0].values = Float64s.of(row)
-        yield memory[0]
+    (n, width), start, step = rows.shape, int(rows.ctypes.data), rows.strides[0]
+    sample = memory[0]
+    sample.values = Float64s(start, 0, width)
+    for address in range(start, start + step * n, step):
+        # A sample begins with the address of its values.
+        write_address(sample, address)
+        yield sample

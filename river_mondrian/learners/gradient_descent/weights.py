@@ -43,8 +43,8 @@ class DescentWeights(Weights):
         self.memory = Memory(GradientDescent)
         self.memory[0].n_scores = n_scores
         # Numbers have two words of 32 bits. Slot 0 is that of columns without weights.
-        self.chunks = ChunkedRows(1, 2 * n_scores * (1 + rule.adaptive))
-        self.chunks.reserve(0, 1)
+        self.chunked_rows = ChunkedRows(1, 2 * n_scores * (1 + rule.adaptive))
+        self.chunked_rows.reserve(0, 1)
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
         self._bind(np.zeros(1, dtype=np.int32), shares, 1)
 
@@ -69,12 +69,12 @@ class DescentWeights(Weights):
 
     def _bind_rows(self) -> None:
         """Let the record refer to the rows of slots."""
-        table, chunks = self._table, self.chunks
-        table.chunks, table.capacity = chunks.addresses[0], chunks.capacities[0]
-        table.row_bytes = 4 * chunks.width
+        table, rows = self._table, self.chunked_rows
+        table.chunks, table.capacity = rows.addresses[0], rows.capacities[0]
+        table.row_bytes = 4 * rows.width
 
     def _bind_scores(self, n_scores: int) -> None:
-        """Let the record refer to so many scores, and tell it their loss."""
+        """Let the record refer to so many scores, and write their loss."""
         self.record.n_scores = n_scores
         self.scores, self.gradients = np.zeros(n_scores), np.zeros(n_scores)
         self.memory.own("scores", self.scores)
@@ -92,13 +92,13 @@ class DescentWeights(Weights):
             # Without the room for columns to come.
             "slots": self.slots.copy(),
             "shares": self.shares,
-            "weights": self.chunks.pack([self._table.n_rows]),
+            "weights": self.chunked_rows.pack([self._table.n_rows]),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.rule, self.compiled, self.memory = state["rule"], state["compiled"], state["memory"]
         self.n_steps = state["n_steps"]
-        self.chunks = ChunkedRows.unpack(state["weights"])
+        self.chunked_rows = ChunkedRows.unpack(state["weights"])
         self._bind(state["slots"], state["shares"], len(state["weights"]["rows"][0]))
 
     @property
@@ -109,7 +109,7 @@ class DescentWeights(Weights):
 
     def rows(self) -> NDArray[np.float64]:
         """Return the numbers of all slots, shape (slots, numbers)."""
-        return self.chunks.rows(0, self._table.n_rows).view(np.float64)
+        return self.chunked_rows.rows(0, self._table.n_rows).view(np.float64)
 
     def add_classes(self, n_scores: int, positive: int) -> None:
         """Make a score per class of the single one of two classes, or add classes."""
@@ -121,10 +121,10 @@ class DescentWeights(Weights):
             for part in range(stride)
             for start in starts
         ]
-        self.chunks.relayout(2 * stride * n_scores, moves)
+        self.chunked_rows.relayout(2 * stride * n_scores, moves)
         if old == 1:
             # The difference of two softmax scores is the single score.
-            for chunk in self.chunks.chunks[0]:
+            for chunk in self.chunked_rows.chunks[0]:
                 weights = chunk.view(np.float64)
                 weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
                 weights[:, 1 - positive] *= -1.0
@@ -137,7 +137,7 @@ class DescentWeights(Weights):
         n_columns = compiled.n_columns
         if n_columns > len(slots):
             self._bind_slots(grown(slots, n_columns))
-        self.chunks.reserve(0, self._table.n_rows + compiled.n_out)
+        self.chunked_rows.reserve(0, self._table.n_rows + compiled.n_out)
         self._bind_rows()
 
     # Compiled at their first use; calls of what is compiled are quicker than those of a kernel.
@@ -256,4 +256,5 @@ class DescentWeights(Weights):
     def nbytes(self) -> int:
         """Bytes held, without the map."""
         arrays = (self.memory.bytes, *self.memory.arrays.values())
-        return sys.getsizeof(self) + self.chunks.nbytes + sum(array.nbytes for array in arrays)
+        size = sys.getsizeof(self) + self.chunked_rows.nbytes
+        return size + sum(array.nbytes for array in arrays)

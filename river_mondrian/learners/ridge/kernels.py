@@ -66,12 +66,16 @@ class RidgePosterior(Record):
 
 
 @exact_inlined
-def output(feature_map: MapRecord, outputs: Outputs, sample: int, i: int) -> tuple[int, float]:
-    """Return the column and the value of a mapped sample's i-th output."""
-    place = feature_map.n_out * sample + i
-    if feature_map.is_dense:
-        return i, outputs.values[place]
-    return outputs.cells[place], feature_map.value
+def output(
+    is_dense: int, value: float, cells: Int32s, values: Float64s, first: int, i: int
+) -> tuple[int, float]:
+    """Return the column and the value of a mapped sample's i-th output.
+
+    `first` is the place of its outputs among those of all samples.
+    """
+    if is_dense:
+        return i, values[first + i]
+    return cells[first + i], value
 
 
 # Learning.
@@ -82,10 +86,12 @@ def append(
     posterior: RidgePosterior, feature_map: MapRecord, outputs: Outputs, sample: int
 ) -> bool:
     """Give the columns of a mapped sample a row, up to the limit; False where there is no room."""
-    for i in range(feature_map.n_out):
-        column, value = output(feature_map, outputs, sample, i)
+    is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
+    cells, values, slots = outputs.cells, outputs.values, posterior.slots
+    for i in range(n_out):
+        column, value = output(is_dense, fixed, cells, values, n_out * sample, i)
         n = posterior.n_rows
-        if posterior.slots[column] >= 0 or n >= posterior.limit or value == 0.0:
+        if slots[column] >= 0 or n >= posterior.limit or value == 0.0:
             continue
         if n >= posterior.capacity:
             return False
@@ -94,7 +100,7 @@ def append(
             row[k] = 0.0
         row[n] = math.sqrt(posterior.delta2)
         posterior.moments[n] = 0.0
-        posterior.slots[column] = n
+        slots[column] = n
         posterior.n_rows = n + 1
     return True
 
@@ -107,10 +113,11 @@ def spread(
 
     Returns the last row written, and the sum of squares of the columns that have no row.
     """
-    work, slots = posterior.work, posterior.slots
-    last, rest = -1, 0.0
-    for i in range(feature_map.n_out):
-        column, value = output(feature_map, outputs, sample, i)
+    is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
+    cells, values, slots = outputs.cells, outputs.values, posterior.slots
+    work, last, rest = posterior.work, -1, 0.0
+    for i in range(n_out):
+        column, value = output(is_dense, fixed, cells, values, n_out * sample, i)
         slot = slots[column]
         if slot < 0:
             rest += value * value
@@ -276,12 +283,12 @@ def predict_sample(
         return 0.0, math.inf
     if not posterior.is_solved:
         solve(posterior)
-    work, solution = posterior.work, posterior.solution
+    is_dense, n_out, cells = feature_map.is_dense, feature_map.n_out, outputs.cells
+    work, solution, slots = posterior.work, posterior.solution, posterior.slots
     last, rest = spread(posterior, feature_map, outputs, sample, 1.0)
     mean = posterior.shift
-    for i in range(feature_map.n_out):
-        column, _ = output(feature_map, outputs, sample, i)
-        slot = posterior.slots[column]
+    for i in range(n_out):
+        slot = slots[i if is_dense else cells[n_out * sample + i]]
         if slot >= 0:
             mean += work[slot] * solution[slot]
             if not with_variance:
