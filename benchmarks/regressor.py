@@ -20,7 +20,7 @@ from river.datasets import synth
 from scipy import stats
 
 from river_mondrian import MondrianForestRegressor
-from river_mondrian.mixture import GaussianMixture
+from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
 
 from .data import Array, DataFolder, Stream, min_max, min_max_stream, stream, take
 from .report import Report, progress, verdict

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .adaptive import AdaptiveMondrianForestClassifier
     from .classifier import MondrianForestClassifier
-    from .dual import DualOGDClassifier
     from .estimators.density import DensityForest
+    from .estimators.dual import DualOGDClassifier
     from .estimators.exact_density import exact_density
+    from .estimators.ogd_classifier import OGDClassifier
+    from .estimators.ogd_regressor import OGDRegressor
+    from .estimators.ridge import RidgeRegressor
     from .features import (
         IsolationFeatures,
         MondrianFeatures,
@@ -19,9 +22,7 @@ if TYPE_CHECKING:
         RandomFourierFeatures,
     )
     from .lifetime import lifetime_path
-    from .linear import OGDClassifier, OGDRegressor
     from .regressor import MondrianForestRegressor
-    from .ridge import RidgeRegressor
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
@@ -44,12 +45,12 @@ __all__ = [
 _HOMES = {
     "AdaptiveMondrianForestClassifier": "adaptive",
     "DensityForest": "estimators.density",
-    "DualOGDClassifier": "dual",
+    "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "classifier",
     "MondrianForestRegressor": "regressor",
-    "OGDClassifier": "linear",
-    "OGDRegressor": "linear",
-    "RidgeRegressor": "ridge",
+    "OGDClassifier": "estimators.ogd_classifier",
+    "OGDRegressor": "estimators.ogd_regressor",
+    "RidgeRegressor": "estimators.ridge",
     "exact_density": "estimators.exact_density",
     "lifetime_path": "lifetime",
 }

@@ -17,7 +17,7 @@ from scipy import linalg
 from .arguments import check_integer, check_positive, is_real
 from .inputs import read_frame, read_targets
 from .kernels import lifetime as kernels
-from .ridge import log_of_residual
+from .learners.ridge.likelihood import log_of_residual
 
 Array = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from .arguments import check_integer, is_real
 from .directions import Directions
 from .forest import MondrianForest, warmup_samples
 from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
-from .mixture import GaussianMixture, gaussian
 from .partitions.mondrian.trees import WARM_UP
+from .posteriors.gaussian_mixture import GaussianMixture, gaussian
 from .posteriors.targets.trees import TargetTrees, TargetView
 
 # Squares of targets, times weights, are summed.

@@ -25,7 +25,6 @@ from river_mondrian.adaptive import AFTER_DRIFT
 from river_mondrian.compiling import kernels
 from river_mondrian.compiling.kernels import Kernel, kernel
 from river_mondrian.learners import experts
-from river_mondrian.learners.experts import Mixture
 from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.trees import Partitions
 from river_mondrian.posteriors.adaptive import (
@@ -365,62 +364,6 @@ def test_building_in_parts_is_building_at_once():
     for heads, rows in found[1:]:
         np.testing.assert_array_equal(heads, found[0][0])
         np.testing.assert_array_equal(rows, found[0][1])
-
-
-# The mixture.
-
-
-def recorded(rng, n, n_experts, n_classes):
-    """Draw predictions, some of which are far better than others for a while, and classes."""
-    labels = rng.integers(0, n_classes, n)
-    skill = rng.random((n_experts, 2)) * 4.0
-    said = rng.dirichlet(np.ones(n_classes), (n, n_experts))
-    for i, label in enumerate(labels):
-        said[i, :, label] += skill[:, i * 2 // n]
-    return said / said.sum(axis=2, keepdims=True), labels.tolist()
-
-
-def run_mixture(said, labels):
-    _n, n_experts, n_classes = said.shape
-    mixture = Mixture(n_experts)
-    mixture.reserve(n_classes)
-    mixture.record.n_classes = n_classes
-    arrays = mixture.memory.arrays
-    logs = arrays["logs"].reshape(-1, n_classes)
-    pools = arrays["finalists"].reshape(-1, n_classes)
-    for one, label in zip(said, labels, strict=True):
-        mixture.predicted[:] = one
-        experts.combine(mixture.record)
-        yield mixture.predicted, logs, pools, mixture.mixed.copy()
-        experts.learn(mixture.record, label)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_mixture_is_the_twins(seed):
-    said, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
-    twin = naive.Mixture(
-        5, experts.FLOOR, experts.SHARE_RATE, experts.STEP, experts.LARGEST_EXPONENT
-    )
-    for one, label, (_, _, _, out) in zip(said, labels, run_mixture(said, labels), strict=True):
-        np.testing.assert_allclose(out, twin.predict(one.tolist()), rtol=1e-9)
-        twin.learn(label)
-
-
-@given(st.integers(0, 2**20), st.integers(1, 400), st.integers(2, 9), st.integers(2, 6))
-@settings(max_examples=30, deadline=None)
-def test_the_fixed_share_is_within_its_bound_of_the_best_expert(seed, n, n_experts, n_classes):
-    said, labels = recorded(np.random.default_rng(seed), n, n_experts, n_classes)
-    mixed, single, last, pooled = 0.0, np.zeros(n_experts), 0.0, np.zeros(3)
-    for label, (one, logs, pools, out) in zip(labels, run_mixture(said, labels), strict=True):
-        mixed -= logs[n_experts, label]
-        single -= np.log(one[:, label])
-        last -= math.log(out[label])
-        pooled -= np.log(pools[:, label])
-    rate = experts.SHARE_RATE
-    for losses, loss in ((single, mixed), (pooled, last)):
-        m = len(losses)
-        bound = math.log(m) - (n - 1) * math.log(1.0 - rate + rate / m)
-        assert loss <= losses.min() + bound + 1e-9
 
 
 # The estimator.

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -582,6 +587,19 @@ def test_a_new_feature_has_its_first_value_in_the_mean():
         assert forests[0].density_one(x) == forests[1].density_one(x) > 0.0
 
 
+@pytest.mark.parametrize("lifetime", [3.0, None])
+def test_means_count_a_sample_once_however_often_it_waits_for_room(lifetime):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    forest = learned(X, n_estimators=20, lifetime=lifetime, seed=1)
+    batch = DensityForest(20, lifetime, seed=1)
+    batch.learn_many(pd.DataFrame([mapping(row) for row in X]))
+    mean = mapping(X.mean(axis=0))
+    for model in (forest, batch):
+        assert len(model._trees.nodes.chunks[0]) > 5
+        np.testing.assert_allclose(model._trees.means, X.mean(axis=0))
+        assert model.score_one({}) == pytest.approx(model.score_one(mean), rel=1e-9)
+
+
 def test_missing_values_count_as_means():
     first, second = DensityForest(20, 1.0, seed=3), DensityForest(20, 1.0, seed=3)
     for x in [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]:
@@ -612,6 +630,17 @@ def test_bad_input_changes_nothing(make):
         forest.learn_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
     with pytest.raises(ValueError, match=r"x01.*row 1"):
         forest.density_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
+    assert pickle.dumps(forest) == before
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 1e39])
+def test_oblique_forests_refuse_bad_input(value):
+    forest = DensityForest(2, 1.0, directions=TRIANGLE, seed=1)
+    forest.learn_one({"x00": 1.0, "x01": 2.0})
+    before = pickle.dumps(forest)
+    for method in (forest.learn_one, forest.density_one, forest.score_one):
+        with pytest.raises(ValueError, match="x01"):
+            method({"x00": 1.0, "x01": value})
     assert pickle.dumps(forest) == before
 
 
@@ -727,3 +756,44 @@ def test_memory_is_what_is_held():
     for x in stream_of(600):
         fixed.learn_one(x)
     assert fixed._trees.samples.capacities == [0]
+
+
+# As plain Python.
+
+
+def learned_forests():
+    """Return what small forests of each kind predict, and the nodes of their trees."""
+    found = []
+    queries = [*stream_of(8, seed=1), {"x00": 50.0}]
+    for make in [*MODELS.values(), lambda: DensityForest(2, directions=TRIANGLE, seed=1)]:
+        forest = make()
+        for x in stream_of(15):
+            forest.learn_one(x)
+        scores = [forest.score_one(x) for x in queries]
+        densities = forest.density_many(frames(queries)[0]).tolist()
+        table = forest._trees.forest.nodes
+        nodes = [table.row(row) for row in range(table.n_rows)]
+        links = [(node.key, node.dim, node.left, node.right, node.n_samples) for node in nodes]
+        cuts = [(node.time, node.place) for node in nodes]
+        found.append({"values": scores + densities, "links": links, "cuts": cuts})
+    return found
+
+
+@pytest.mark.quick
+def test_kernels_run_as_python(tmp_path):
+    """The same trees, with numba's compiler switched off."""
+    code = "import json, test_density; print(json.dumps(test_density.learned_forests()))"
+    paths = [str(Path(__file__).parent), *sys.path]
+    environment = {"NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    as_python = json.loads(done.stdout)
+    for compiled, plain in zip(learned_forests(), as_python, strict=True):
+        assert [list(links) for links in compiled["links"]] == plain["links"]
+        np.testing.assert_allclose(plain["cuts"], compiled["cuts"], rtol=1e-12)
+        np.testing.assert_allclose(plain["values"], compiled["values"], rtol=1e-12)

@@ -19,10 +19,10 @@ from river import datasets, evaluate, linear_model, metrics, optim, preprocessin
 from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.arena import Arena
 from river_mondrian.compiling.kernels import exact_separate
+from river_mondrian.estimators.feature_learner import REPLAY
 from river_mondrian.features.base import FeatureMap
-from river_mondrian.kernels import ogd
+from river_mondrian.learners.gradient_descent.weights import DescentWeights
 from river_mondrian.limits import LARGEST
-from river_mondrian.linear import REPLAY
 from river_mondrian.maps.compiled import CompiledMap
 from river_mondrian.maps.record import MapRecord, Outputs, Sample
 from river_mondrian.records import Memory
@@ -474,7 +474,7 @@ def test_memory_is_counted_exactly(kind, n):
             walk(part.bytes)
             for piece in part.arrays.values():
                 walk(piece)
-        elif type(part).__name__ in ("_Weights", "VoronoiMap", "IsolationTreesMap", "_Scaled"):
+        elif isinstance(part, DescentWeights | CompiledMap):
             seen[id(part)] = sys.getsizeof(part)
             for piece in part.__dict__.values():
                 walk(piece)
@@ -665,10 +665,8 @@ def test_a_weight_of_two_is_a_larger_gradient_and_one_of_zero_is_none(kind):
 
 
 def weights_of(model):
-    current = model._current
-    slots = current.slots[: current.compiled.n_columns]
-    rows = current.arena.rows(0, current.record.item(ogd.N_SLOTS)).view(np.float64)
-    return rows[np.where(slots < 0, ~slots, slots)]
+    slots = model._current.slots
+    return model._current.rows()[np.where(slots < 0, ~slots, slots)]
 
 
 def test_extreme_targets_leave_predictions_finite():

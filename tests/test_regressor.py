@@ -18,7 +18,7 @@ from river import compose, datasets, ensemble, evaluate, metrics, preprocessing,
 from scipy import integrate, stats
 
 from river_mondrian import MondrianForestRegressor
-from river_mondrian.mixture import GaussianMixture
+from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
 
 NAMES = ["a", "b", "c", "d"]
 

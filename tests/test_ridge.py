@@ -262,13 +262,13 @@ def test_predicting_changes_nothing(kind):
 def test_memory_counts_every_array_once():
     model = learned(RidgeRegressor(frozen()), *stream(120))
     before = model._raw_memory_usage
-    arrays = {id(v): v.nbytes for v in vars(model._current).values() if isinstance(v, np.ndarray)}
-    n = len(model._current.moments)
-    assert model._current.factor.nbytes == 4 * n * (n + 1)
+    arrays = model._current.memory.arrays
+    n = len(arrays["moments"])
+    assert arrays["factor"].nbytes == 4 * n * (n + 1)
     without = model._raw_memory_usage - model._current.nbytes
     model._current = None
     assert model._raw_memory_usage == without
-    assert before - without >= sum(arrays.values())
+    assert before - without >= sum(array.nbytes for array in arrays.values())
 
 
 def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():

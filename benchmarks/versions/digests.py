@@ -14,11 +14,11 @@ from .peers import SAMPLES, Failed, Peers
 
 # Relative difference from which on predictions count as others.
 TOLERANCE = 1e-6
-# What is smaller than this share of the largest value of a configuration is compared as if it were
-# as large: a sum that is nearly 0 has few digits.
-SMALL = 1e-9
+# What is smaller than this share of the median size of a configuration's values, those not 0, is
+# compared as if it were as large: a sum that is nearly 0 has few digits.
+SMALL = 1e-6
 
-QUICK_SAMPLES = 400
+QUICK_SAMPLES = 300
 
 
 @dataclass
@@ -44,12 +44,12 @@ def compare(old: Array, new: Array) -> Difference:
     if not differ.any():  # the sign of a zero
         bits = a.view(np.int64) != b.view(np.int64)
         return Difference(False, int(bits.argmax()), 0.0, 0.0)
-    finite = np.abs(old[np.isfinite(old)])
+    sizes = np.abs(old[np.isfinite(old) & (old != 0.0)])
+    least = SMALL * float(np.median(sizes)) if len(sizes) else 0.0
     a, b = a[differ], b[differ]
     with np.errstate(invalid="ignore", over="ignore"):
         gaps = np.abs(a - b)
-        sizes = np.maximum(np.maximum(np.abs(a), np.abs(b)), SMALL * finite.max(initial=0.0))
-        shares = gaps / sizes
+        shares = gaps / np.maximum(np.maximum(np.abs(a), np.abs(b)), least)
     # Infinity or NaN on one side only.
     gaps[~np.isfinite(gaps)] = np.inf
     shares[~np.isfinite(shares)] = np.inf
@@ -77,7 +77,7 @@ def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: i
         "weights) as float64: a checksum of the old one's, whether the new one's are the same bit "
         "for bit, and where not, the first place that differs and the largest differences. A "
         f"relative difference above {TOLERANCE:g} counts as another prediction; values below "
-        f"{SMALL:g} of a configuration's largest are taken to be as large as that."
+        f"{SMALL:g} of a configuration's median size are taken to be as large as that."
     )
     report.table(
         ("configuration", "values", "checksum", "same bits", "from", "absolute", "relative", ""),

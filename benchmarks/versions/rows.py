@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import gc
 import resource
 import sys
 import time
@@ -34,6 +36,7 @@ from ..timing import BLOCK, no_gc
 Times = dict[str, list[float]]  # by call, seconds of each block of samples
 Run = Callable[[Stream, int], Times]
 
+SEED = 1
 LIFETIME = 2.0  # of maps and densities, on features from 0 to 1
 
 
@@ -43,9 +46,10 @@ def samples(folder: Path | None, name: str, n: int, scaled: bool) -> Stream | No
     if name in ("Bananas", "ImageSegments", "TrumpApproval"):
         found = take(getattr(datasets, name)(), 10_000)
         return (min_max_stream(found) if scaled else found)[:n]
-    arrays = DataFolder(folder).load(name)
-    if arrays is None:
+    if folder is None or not (folder / f"{name}.npz").exists():
         return None
+    arrays = DataFolder(folder).load(name)
+    assert arrays is not None
     X, y = arrays["X_train"], arrays["y_train"]
     y = y.astype(float) if np.issubdtype(y.dtype, np.floating) or name == "cpu" else y
     return stream(min_max(X)[0] if scaled else X, y, n)
@@ -178,14 +182,14 @@ ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
 }
 
 
-def timed(folder: Path | None, name: str, n: int, seed: int) -> tuple[str, int, Times] | None:
+def timed(folder: Path | None, name: str, n: int) -> tuple[str, int, Times] | None:
     """Return the stream of a row, its samples and the times; None where there is no stream."""
     run, sets, scaled, share = ROWS[name]
     for one in sets:
         found = samples(folder, one, int(share * n), scaled)
         if found is not None:
             with no_gc():
-                return one, len(found), run(found, seed)
+                return one, len(found), run(found, SEED)
     return None
 
 
@@ -197,7 +201,7 @@ FORESTS: dict[str, tuple[Callable[[int], Any], tuple[str, ...], bool]] = {
     "adaptive": (adaptive, LETTER, False),
     "regressor, gaussian": (regressor, CPU, False),
     "regressor, mean": (mean, CPU, False),
-    "density": (density, ELEC, True),
+    "density": (lambda seed: DensityForest(seed=seed), ELEC, True),
     "OGD, isolation": (isolation, LETTER, True),
     "OGD, mondrian": (mondrian, LETTER, True),
 }
@@ -216,6 +220,7 @@ def memory(folder: Path | None, name: str, n: int) -> tuple[str, int, int, int] 
             continue
         for _ in _learned(make(1), found[:600]):
             pass
+        _give_back()
         model, before = make(1), _held()
         _forget_peak()
         most = 0
@@ -235,6 +240,13 @@ def _learned(model: Any, found: Stream) -> Iterator[int]:
             model.predict_one(x)
             model.learn_one(x, y)
         yield i
+
+
+def _give_back() -> None:
+    """Have the C library give freed memory back, which would be taken from first."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _status(key: str) -> int:

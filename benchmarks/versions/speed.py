@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,74 +23,107 @@ SAME_PROCESSES = 3
 Pairs = list[tuple[float, float]]  # old and new, taken one after the other
 
 
+@dataclass
+class Call:
+    """What a call of a row took: us by repeat, and seconds of each block, the fastest of all."""
+
+    row: str
+    stream: str
+    name: str
+    pairs: Pairs = field(default_factory=list)
+    blocks: list[Any] = field(default_factory=lambda: [np.inf, np.inf])
+
+    def add(self, old: Any, new: Any, n_samples: int) -> None:
+        """Add a repeat: the seconds of its blocks, old and new."""
+        us = [1e6 * float(times.sum()) / n_samples for times in (old, new)]
+        self.pairs.append((us[0], us[1]))
+        self.blocks = [
+            np.minimum(best, times) for best, times in zip(self.blocks, (old, new), strict=True)
+        ]
+
+    @property
+    def fastest(self) -> float:
+        """New / old, by the fastest of all repeats for each block."""
+        return float(self.blocks[1].sum() / self.blocks[0].sum())
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of the table."""
+        return (self.row, self.stream, self.name, *ratios(self.pairs, self.fastest))
+
+
 def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
     """Time of single calls, old and new in turn."""
-    n, repeats = (QUICK_SAMPLES, 1) if quick else (SAMPLES, repeats)
-    pairs: dict[tuple[str, str, str], Pairs] = {}  # by row, stream and call
+    n, repeats, passes = (QUICK_SAMPLES, 1, 1) if quick else (SAMPLES, repeats, PASSES)
+    left_out: list[str] = []
+    calls: dict[tuple[str, str, str], Call] = {}  # by row, stream and name
     failed: dict[str, str] = {}
     for start in range(0, repeats, SAME_PROCESSES):
         stop = min(start + SAME_PROCESSES, repeats)
         with Peers(base, turns=start) as peers:
             for name in peers.one("rows", data.sets):
-                if name not in failed:
-                    progress(f"speed: {name}, repeats {start + 1} to {stop} of {repeats}")
-                    # Streams are read and kernels loaded.
-                    peers.both("timed", data.folder, name, n, start)
-                    for seed in range(start + 1, stop + 1):
-                        _repeat(peers, data, name, n, seed, pairs, failed)
-    rows: list[tuple[Any, ...]] = [(*key, *ratios(found)) for key, found in pairs.items()]
-    rows += [(name, "", what, *[""] * 5) for name, what in failed.items()]
+                if name in failed:
+                    continue
+                progress(f"speed: {name}, repeats {start + 1} to {stop} of {repeats}")
+                # Streams are read and kernels loaded.
+                if None in peers.both("timed", data.folder, name, n):
+                    left_out += [name] * (start == 0)
+                    continue
+                try:
+                    for _ in range(start, stop):
+                        for key, found in _repeat(peers, data, name, n, passes).items():
+                            calls.setdefault(key, Call(*key)).add(*found)
+                except RuntimeError as error:
+                    failed[name] = str(error)
+    rows: list[tuple[Any, ...]] = [call.cells() for call in calls.values()]
+    rows += [(name, "", what, *[""] * 6) for name, what in failed.items()]
     report.note(
         f"Old: {base}; new: the working tree. Microseconds of the processor per sample, medians of "
         f"{repeats} repeats, in new processes after every {SAME_PROCESSES}; new / old: median "
-        f"(least to largest) of the ratios. A repeat is {PASSES} passes of each version in turn, "
-        f"with the same seed: of each block of {BLOCK} samples the fastest counts. The first {n} "
-        "samples of a stream, or a part of them, prediction and learning by blocks; end to end: "
-        "progressive_val_score (accuracy). All was compiled before."
+        f"(least to largest) of the ratios. A repeat is {passes} passes of each version in turn, "
+        f"with the same seed: of each block of {BLOCK} samples the fastest counts. Fastest: the "
+        "ratio if the fastest of all repeats counts, which a busy machine disturbs least. SLOWER: "
+        f"both are above {LIMIT}; unsure: one is. The first {n} samples of a stream, or a part of "
+        "them, prediction and learning by blocks; end to end: progressive_val_score (accuracy). "
+        "All was compiled before."
     )
-    report.table(
-        ("row", "stream", "call", "old, us", "new, us", "new / old", "least - largest", ""), rows
-    )
-    slow = [f"{row[0]} {row[2]}" for row in rows if row[-1]]
-    report.note(f"{len(slow)} of {len(rows)} above {LIMIT}{': ' * bool(slow)}{'; '.join(slow)}.")
+    if left_out:
+        report.note(f"Left out, their streams are in no folder given: {'; '.join(left_out)}.")
+    headers = ("row", "stream", "call", "old, us", "new, us", "new / old", "least - largest")
+    report.table((*headers, "fastest", ""), rows)
+    slow = [f"{row[0]} {row[2]}" for row in rows if row[-1] == "SLOWER"]
+    report.note(f"{len(slow)} of {len(rows)} slower{': ' * bool(slow)}{'; '.join(slow)}.")
 
 
 def _repeat(
-    peers: Peers,
-    data: DataFolder,
-    name: str,
-    n: int,
-    seed: int,
-    pairs: dict[tuple[str, str, str], Pairs],
-    failed: dict[str, str],
-) -> None:
-    """Time a row of both versions; adds to `pairs`, or to `failed` what a version raised."""
+    peers: Peers, data: DataFolder, name: str, n: int, passes: int
+) -> dict[tuple[str, str, str], tuple[Any, Any, int]]:
+    """Time a row; returns by call the seconds of blocks, old and new, and how many samples."""
     fastest: list[dict[str, Any]] = [{}, {}]
-    for _ in range(PASSES):
-        said = peers.both("timed", data.folder, name, n, seed)
+    said: tuple[Any, Any] = (None, None)
+    for _ in range(passes):
+        said = peers.both("timed", data.folder, name, n)
         for which, one, best in zip(("old", "new"), said, fastest, strict=True):
             if isinstance(one, Failed):
-                failed[name] = f"the {which} version raises {one.last_line}"
-                return
-            if one is None:  # no such file
-                return
+                raise RuntimeError(f"the {which} version raises {one.last_line}")
             for call, times in one[2].items():
                 best[call] = np.minimum(best.get(call, np.inf), times)
-    stream, n_samples, calls = said[0]
-    for call in calls:
-        us = [1e6 * float(best[call].sum()) / n_samples for best in fastest]
-        pairs.setdefault((name, stream, call), []).append((us[0], us[1]))
+    stream, n_samples, _ = said[0]
+    return {
+        (name, stream, call): (fastest[0][call], fastest[1][call], n_samples) for call in fastest[0]
+    }
 
 
-def ratios(pairs: Pairs, digits: int = 2, limit: float = LIMIT) -> tuple[str, ...]:
-    """Return both medians, the median of the ratios and their range, and what to say of it."""
+def ratios(pairs: Pairs, fastest: float, limit: float = LIMIT) -> tuple[str, ...]:
+    """Return medians, ratios and their range, that of the fastest, and what to say of these."""
     old, new = (statistics.median(values) for values in zip(*pairs, strict=True))
     shares = [b / a if a else 1.0 for a, b in pairs]
     middle = statistics.median(shares)
+    above = (middle > limit) + (fastest > limit)
     return (
-        f"{old:.{digits}f}",
-        f"{new:.{digits}f}",
+        f"{old:.2f}",
+        f"{new:.2f}",
         f"{middle:.3f}",
         f"{min(shares):.3f} - {max(shares):.3f}",
-        "SLOWER" if middle > limit else "",
+        f"{fastest:.3f}",
+        ("", "unsure", "SLOWER")[above],
     )

@@ -114,6 +114,8 @@ class Kernel(Generic[P, T]):
         dispatcher = _njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
         self.dispatcher = _cached(dispatcher(function))
         self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
+        # What is called where no parameter has a class to find out.
+        self._only: Callable[P, T] | None = None
 
     def of(self, *classes: type[Any]) -> Callable[P, T]:
         """Return the compiled kernel for classes of records, in the order of its type variables.
@@ -129,8 +131,13 @@ class Kernel(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the kernel for the classes of the records that are given."""
+        if self._only is not None:
+            return self._only(*args, **kwargs)
         classes = tuple(type(args[place]) for place in _places_of_variables(self.function))
-        return self.of(*classes)(*args, **kwargs)
+        found = self.of(*classes)
+        if not classes:
+            self._only = found
+        return found(*args, **kwargs)
 
 
 @typeof_impl.register(Kernel)

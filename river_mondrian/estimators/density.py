@@ -23,6 +23,7 @@ from ..arguments import (
 from ..directions import check_directions, coefficients, sphere_directions
 from ..features.by_feature import draw_seed
 from ..inputs import FeatureIndex, ordered, read_frame, too_large
+from ..limits import LARGEST
 from ..partitions.polytopes import MOST_OBLIQUE
 from ..posteriors.density_trees import ESTIMATORS, DensityTrees
 from ..status import DONE
@@ -244,7 +245,7 @@ class DensityForest(base.AnomalyDetector):
             names = ordered(values)
             self._learn_rows(names, np.array([[values[name] for name in names]]))
             return
-        lifetime = None
+        lifetime = math.nan
         if self._grows:
             n = trees.n_samples + 1
             lifetime = self._lifetime_at(n, len(self._features), trees.lifetime)
@@ -336,10 +337,10 @@ class DensityForest(base.AnomalyDetector):
             self._features.read(x)
             return -math.inf
         self._features.read_into(x, trees.vector)
-        bad = trees.log_density(is_floored)
-        if bad != DONE:
-            raise self._too_large(bad, x)
-        return float(trees.result[0])
+        found = trees.log_density(is_floored)
+        if math.isnan(found):
+            raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
+        return found
 
     def density_one(self, x: Mapping[Any, Any]) -> float:
         """Return the density at a sample, per unit of volume of the features.
@@ -381,7 +382,7 @@ class DensityForest(base.AnomalyDetector):
 
         Returns
         -------
-        A series of the same kind (and pandas index), with what `log_density_one` says of each row.
+        A series of the same kind (and pandas index), with `log_density_one` of each row.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Feature maps: transformers, and what the learners of `linear` stand on."""
+"""Feature maps: transformers, and what linear learners stand on."""
 
 from .binning import RandomBinningFeatures
 from .fourier import RandomFourierFeatures

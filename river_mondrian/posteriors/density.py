@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..compiling.kernels import exact_inlined, exact_kernel
+from ..compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ..limits import LARGEST
 from ..partitions.unbounded.cells import contains
 from ..partitions.unbounded.growth import add_sample, stored_leaf
@@ -59,6 +59,8 @@ class DensityPartition(Partition):
     # tree, or 0 where a row has not begun.
     next_row: Int64 = transient()
     next_tree: Int64 = transient()
+    # The sample that is learned or predicted alone.
+    inputs: Float64s = transient()
     # The features' means, and the numbers of values behind them.
     means: Float64s
     n_values: Float64s
@@ -94,9 +96,13 @@ def learn_means(forest: DensityPartition, x: Float64s) -> None:
             forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + value / count
 
 
-@exact_inlined
-def learn_row(forest: DensityPartition, x: Float64s, lifetimes: Float64s, i: int) -> int:
-    """Learn a row: `DONE`, `NO_ROOM` or a bad input."""
+@exact_separate
+def learn_row(forest: DensityPartition, x: Float64s, lifetime: float) -> int:
+    """Learn a sample of `n_inputs` values, whose gaps are filled; NaN is missing.
+
+    The lifetime is NaN where the trees keep their own. Returns `DONE`, or `NO_ROOM`, or the first
+    bad input, of whose sample nothing is learned.
+    """
     bad = bad_input(forest, x)
     if bad != DONE:
         return bad
@@ -110,8 +116,8 @@ def learn_row(forest: DensityPartition, x: Float64s, lifetimes: Float64s, i: int
         for j in range(forest.n_inputs):
             values[j] = x[j]
     for t in range(max(forest.next_tree - 1, 0), forest.n_trees):
-        if lifetimes:
-            forest.trees[t].lifetime = lifetimes[i]
+        if not math.isnan(lifetime):
+            forest.trees[t].lifetime = lifetime
         if not add_sample(forest, t, along_directions(forest, t, x, forest.along)):
             forest.next_tree = t + 1
             return NO_ROOM
@@ -122,8 +128,14 @@ def learn_row(forest: DensityPartition, x: Float64s, lifetimes: Float64s, i: int
 
 
 @exact_kernel
+def learn_one(forest: DensityPartition, lifetime: float) -> int:
+    """Learn the sample in `inputs`, with the results of `learn_row`."""
+    return learn_row(forest, forest.inputs, lifetime)
+
+
+@exact_kernel
 def learn_rows(forest: DensityPartition, rows: Float64s, n: int, lifetimes: Float64s) -> int:
-    """Learn rows of `n_inputs` values, whose gaps are filled; NaN is missing.
+    """Learn rows of `n_inputs` values each.
 
     Parameters
     ----------
@@ -143,7 +155,8 @@ def learn_rows(forest: DensityPartition, rows: Float64s, n: int, lifetimes: Floa
     """
     width = forest.n_inputs
     for i in range(forest.next_row, n):
-        found = learn_row(forest, rows.part(width * i, width), lifetimes, i)
+        lifetime = lifetimes[i] if lifetimes else math.nan
+        found = learn_row(forest, rows.part(width * i, width), lifetime)
         if found != DONE:
             forest.next_row = i if found == NO_ROOM else 0
             return found
@@ -211,9 +224,16 @@ def log_mean_density(forest: DensityPartition) -> float:
     return largest + math.log(total / (n * float(n_trees)))  # Equation 13
 
 
-@exact_inlined
+@exact_separate
 def log_density(forest: DensityPartition, x: Float64s, is_floored: bool) -> float:
-    """Return the logarithm of the density at a sample without missing values."""
+    """Return the logarithm of the density at a sample of `n_inputs` values, whose gaps are filled.
+
+    The cuts are along the axes. Where the density is 0 and to be floored, each tree's last cell
+    that holds samples counts as if it held one. Returns NaN where an input is bad.
+    """
+    if bad_input(forest, x) != DONE:
+        return math.nan
+    fill_missing(forest, x)
     for t in range(forest.n_trees):
         estimate = forest.estimates[t]
         inspect_cell(forest, t, x, estimate)
@@ -232,63 +252,41 @@ def log_density(forest: DensityPartition, x: Float64s, is_floored: bool) -> floa
 
 
 @exact_kernel
-def log_densities(
-    forest: DensityPartition, rows: Float64s, n: int, is_floored: bool, out: Float64s
-) -> int:
-    """Write the logarithms of the density at rows of `n_inputs` values, whose gaps are filled.
+def log_density_one(forest: DensityPartition, is_floored: bool) -> float:
+    """Return the logarithm of the density at the sample in `inputs`, as `log_density` does."""
+    return log_density(forest, forest.inputs, is_floored)
 
-    Parameters
-    ----------
-    forest
-        The forest, whose cuts are along the axes.
-    rows
-        The rows, side by side.
-    n
-        How many there are.
-    is_floored
-        Where the density is 0, let each tree's last cell that holds samples count as if it held
-        one.
-    out
-        Room for the logarithms.
 
-    Returns
-    -------
-    `DONE`, or the first bad input of a row.
-
-    """
+@exact_kernel
+def log_densities(forest: DensityPartition, rows: Float64s, n: int, out: Float64s) -> None:
+    """Write the logarithms of the density at `n` rows of `n_inputs` values each."""
     width = forest.n_inputs
     for i in range(n):
-        x = rows.part(width * i, width)
-        bad = bad_input(forest, x)
-        if bad != DONE:
-            return bad
-        fill_missing(forest, x)
-        out[i] = log_density(forest, x, is_floored)
-    return DONE
+        out[i] = log_density(forest, rows.part(width * i, width), False)
 
 
 # Kernels for oblique cells, whose volumes Python computes.
 
 
 @exact_kernel
-def estimate_by_tree(forest: DensityPartition, t: int, x: Float64s) -> None:
-    """Write a tree's estimate at a sample, whose gaps are filled, as `inspect_cell` does."""
-    fill_missing(forest, x)
-    z = along_directions(forest, t, x, forest.along)
+def estimate_by_tree(forest: DensityPartition, t: int) -> None:
+    """Write a tree's estimate at the sample in `inputs`, as `inspect_cell` does."""
+    fill_missing(forest, forest.inputs)
+    z = along_directions(forest, t, forest.inputs, forest.along)
     inspect_cell(forest, t, z, forest.estimates[t])
 
 
 @exact_kernel
-def reveal_last_cell(forest: DensityPartition, t: int, x: Float64s) -> None:
-    """Let the cell on the way be the last one to a sample that holds samples."""
-    reveal_last_occupied(forest, t, along_directions(forest, t, x, forest.along))
+def reveal_last_cell(forest: DensityPartition, t: int) -> None:
+    """Let the cell on the way be the last one to the sample in `inputs` that holds samples."""
+    reveal_last_occupied(forest, t, along_directions(forest, t, forest.inputs, forest.along))
 
 
 @exact_kernel
-def keep_volume(forest: DensityPartition, t: int, x: Float64s, log_size: float) -> None:
-    """Keep the volume of the leaf in which a sample falls, and which is stored."""
+def keep_volume(forest: DensityPartition, t: int, log_size: float) -> None:
+    """Keep the volume of the leaf in which the sample in `inputs` falls, and which is stored."""
     tree = forest.trees[t]
-    z = along_directions(forest, t, x, forest.along)
+    z = along_directions(forest, t, forest.inputs, forest.along)
     forest.nodes.row(stored_leaf(forest, tree, z)).log_volume = log_size
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arena import Arena
+from ..limits import LARGEST
 from ..partitions.polytopes import log_polytope_volume
 from ..partitions.unbounded.cells import Cell
 from ..partitions.unbounded.dimensions import add_dimension
-from ..partitions.unbounded.records import NONE, Sample, Tree
-from ..records import Float64s, Memory, Table
+from ..partitions.unbounded.records import NONE, Tree
+from ..records import Float64s, Memory
 from ..records.arrays import CHUNK_ROWS
 from ..status import DONE, NO_ROOM
 from . import density as kernels
@@ -25,7 +26,6 @@ from .density import CellEstimate, DensityNode, DensityPartition
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
 _WORD_BYTES = 4
-_NO_LIFETIMES = Float64s(0)
 
 
 class DensityTrees:
@@ -51,8 +51,6 @@ class DensityTrees:
     ----------
     vector
         Room for the values of the sample that is learned or predicted, one per feature.
-    result
-        Where `log_density` writes.
     corners
         The lower and the upper corner of each root's cell, shape (trees, 2, dimensions).
     cell
@@ -95,71 +93,74 @@ class DensityTrees:
         """Make the buffers, and let the record refer to all arrays."""
         forest = self.forest = self.memory[0]
         n_dims = forest.n_dims
-        self.vector, self.result = np.full(forest.n_inputs, np.nan), np.zeros(1)
+        self.vector = np.full(forest.n_inputs, np.nan)
         self.along, self.stored_along = np.zeros(n_dims), np.zeros(n_dims)
         self.cell = np.zeros((2, n_dims))
         self.estimates = Memory(CellEstimate, forest.n_trees)
-        self._sample, self._result = Float64s.of(self.vector), Float64s.of(self.result)
         if self.directions is not None:
             self.memory.own("directions", self.directions.reshape(-1))
             forest.directions_step = 0 if len(self.directions) == 1 else self.directions[0].size
+        self.memory.own("inputs", self.vector)
         for name in ("along", "stored_along", "means", "n_values"):
             self.memory.own(name, getattr(self, name))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
         _refer(forest.cell, self.cell)
         for tree, corners in zip(self.trees, self.corners, strict=True):
             _refer(tree.cell, corners)
+        # What is used for many samples; finding it takes a microsecond each.
+        self._counts, self._lifetimes = self.memory.words["n_samples"], self.trees.words["lifetime"]
+        self._node_table, self._sample_table = forest.nodes, forest.samples
+        self._node_table.row_bytes = _WORD_BYTES * self.nodes.width
+        self._sample_table.row_bytes = _WORD_BYTES * self.samples.width
         self._reserve(0)
 
     def _reserve(self, n_nodes: int) -> None:
         """Make room for more nodes, and for another sample."""
-        forest = self.forest
-        _reserve(forest.nodes, self.nodes, forest.nodes.n_rows + n_nodes)
-        if forest.stores_samples:
-            _reserve(forest.samples, self.samples, forest.samples.n_rows + 1)
+        table, nodes = self._node_table, self.nodes
+        nodes.reserve(0, table.n_rows + n_nodes)
+        table.chunks, table.capacity = nodes.addresses[0], nodes.capacities[0]
+        if self.forest.stores_samples:
+            rows, samples = self._sample_table, self.samples
+            samples.reserve(0, rows.n_rows + 1)
+            rows.chunks, rows.capacity = samples.addresses[0], samples.capacities[0]
 
     @property
     def n_samples(self) -> int:
         """Number of samples learned."""
-        return self.forest.n_samples
+        return int(self._counts[0])
 
     @property
     def lifetime(self) -> float:
         """Lifetime of the first tree, and of all where it is not random."""
-        return float(self.trees[0].lifetime)
+        return float(self._lifetimes[0])
 
     # Learning.
 
-    def learn(self, lifetime: float | None = None) -> int:
+    def learn(self, lifetime: float = math.nan) -> int:
         """Learn the sample in `vector`, at a lifetime or at the trees' own.
 
         Returns `DONE`, or the first input that is bad; nothing is learned then.
         """
-        if lifetime is None:
-            return self._learn_rows(self._sample, 1, _NO_LIFETIMES)
-        self.result[0] = lifetime
-        return self._learn_rows(self._sample, 1, self._result)
+        while (found := kernels.learn_one.of()(self.forest, lifetime)) == NO_ROOM:
+            self._reserve(CHUNK_ROWS)
+        if found == DONE and self.directions is not None:
+            for t in self._unknown_volumes():
+                kernels.keep_volume.of()(self.forest, t, self._log_volume(t))
+        return found
 
     def learn_many(
         self, rows: NDArray[np.float64], lifetimes: NDArray[np.float64] | None = None
     ) -> None:
         """Learn checked rows, whose gaps are filled, at a lifetime each or at the trees' own."""
         if self.directions is None:
-            given = _NO_LIFETIMES if lifetimes is None else Float64s.of(lifetimes)
-            self._learn_rows(Float64s.of(rows), len(rows), given)
+            given = Float64s(0) if lifetimes is None else Float64s.of(lifetimes)
+            arguments = self.forest, Float64s.of(rows), len(rows), given
+            while kernels.learn_rows.of()(*arguments) == NO_ROOM:
+                self._reserve(CHUNK_ROWS)
             return
         for i, row in enumerate(rows):
             self.vector[:] = row
-            self.learn(None if lifetimes is None else float(lifetimes[i]))
-
-    def _learn_rows(self, rows: Float64s, n: int, lifetimes: Float64s) -> int:
-        learn_rows = kernels.learn_rows.of()
-        while (found := learn_rows(self.forest, rows, n, lifetimes)) == NO_ROOM:
-            self._reserve(CHUNK_ROWS)
-        if found == DONE and self.directions is not None:
-            for t in self._unknown_volumes():
-                kernels.keep_volume.of()(self.forest, t, self._sample, self._log_volume(t))
-        return found
+            self.learn(math.nan if lifetimes is None else float(lifetimes[i]))
 
     def add_input(self, value: float) -> None:
         """Add a feature that all samples so far have with one value."""
@@ -183,46 +184,43 @@ class DensityTrees:
 
     # Prediction.
 
-    def log_density(self, is_floored: bool) -> int:
-        """Write the log of the density at the sample in `vector`, whose gaps are filled.
+    def log_density(self, is_floored: bool) -> float:
+        """Return the log of the density at the sample in `vector`, whose gaps are filled.
 
         Where it is 0 and to be floored, each tree's last cell that holds samples counts as if it
-        held one. Returns `DONE`, or the first input that is bad.
+        held one. It is NaN where an input is bad.
         """
-        if self.directions is not None:
-            self.result[0] = self._log_density_oblique(is_floored)
-            return DONE
-        log_densities = kernels.log_densities.of()
-        return log_densities(self.forest, self._sample, 1, is_floored, self._result)
-
-    def log_densities(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-        """Write the logs of the density at checked rows of values, whose gaps are filled."""
         if self.directions is None:
-            given = Float64s.of(rows), len(rows), False, Float64s.of(out)
-            kernels.log_densities.of()(self.forest, *given)
-            return
-        for i, row in enumerate(rows):
-            self.vector[:] = row
-            out[i] = self._log_density_oblique(False)
-
-    def _log_density_oblique(self, is_floored: bool) -> float:
+            return kernels.log_density_one.of()(self.forest, is_floored)
+        if any(abs(value) > LARGEST for value in self.vector.tolist()):
+            return math.nan
         estimates = self.estimates.words
         for t in self._unknown_volumes():
             estimates["log_volume"][t] = self._log_volume(t)
         found = kernels.combine_estimates(self.forest)
         if is_floored and found == -math.inf:
             for t in range(len(self.trees)):
-                kernels.reveal_last_cell.of()(self.forest, t, self._sample)
+                kernels.reveal_last_cell(self.forest, t)
                 estimates["count"][t] = 1.0
                 estimates["log_volume"][t] = self._log_volume(t)
             found = kernels.combine_estimates(self.forest)
         return found
 
+    def log_densities(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+        """Write the logs of the density at checked rows of values, whose gaps are filled."""
+        if self.directions is None:
+            arguments = self.forest, Float64s.of(rows), len(rows), Float64s.of(out)
+            kernels.log_densities(*arguments)
+            return
+        for i, row in enumerate(rows):
+            self.vector[:] = row
+            out[i] = self.log_density(False)
+
     def _unknown_volumes(self) -> Iterator[int]:
         """Inspect each tree; yield those whose cell, which `cell` is then, has no volume yet."""
         for t in range(len(self.trees)):
-            kernels.estimate_by_tree.of()(self.forest, t, self._sample)
-            if math.isnan(self.estimates[t].log_volume):
+            kernels.estimate_by_tree.of()(self.forest, t)
+            if math.isnan(self.estimates.words["log_volume"][t]):
                 yield t
 
     def _log_volume(self, t: int) -> float:
@@ -258,7 +256,7 @@ class DensityTrees:
     def nbytes(self) -> int:
         """Bytes held."""
         size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
-        arrays = (self.vector, self.result, self.corners, self.cell)
+        arrays = (self.corners, self.cell)
         size += sum(sys.getsizeof(array) for array in arrays)
         size += self.memory.nbytes + self.trees.nbytes + self.estimates.nbytes
         return size + self.nodes.nbytes + self.samples.nbytes
@@ -268,10 +266,3 @@ def _refer(cell: Cell, corners: NDArray[np.float64]) -> None:
     """Let a cell refer to its corners, a row each."""
     cell.n_dims = corners.shape[1]
     cell.lower, cell.upper = Float64s.of(corners[0]), Float64s.of(corners[1])
-
-
-def _reserve(table: Table[DensityNode] | Table[Sample], arena: Arena, n_rows: int) -> None:
-    """Make room for so many rows of a table."""
-    arena.reserve(0, n_rows)
-    table.chunks, table.capacity = arena.addresses[0], arena.capacities[0]
-    table.row_bytes = _WORD_BYTES * arena.width

@@ -51,7 +51,7 @@ def child_of(partition: P, node: Node, is_right: bool) -> int:
     return child
 
 
-@exact_inlined
+@exact_separate
 def begin_tree(partition: P, tree: Tree, z: Float64s) -> bool:
     """Begin a tree with the cell of its first sample; False if room is short."""
     if partition.nodes.n_rows >= partition.nodes.capacity:
@@ -128,6 +128,28 @@ def stored_leaf(partition: P, tree: Tree, z: Float64s) -> int:
 
 
 @exact_separate
+def reach_leaf(partition: P, t: int, z: Float64s) -> int:
+    """Store what there is not yet on the way to a point's leaf; returns its row.
+
+    The root's cell contains the point. Returns `NONE` if room is short.
+    """
+    tree, cell = partition.trees[t], partition.cell
+    copy_cell(tree.cell, cell)
+    row = tree.root
+    node = partition.nodes.row(row)
+    while node.time <= tree.lifetime:
+        if partition.nodes.n_rows + 2 > partition.nodes.capacity:
+            return NONE
+        if node.n_samples > 0:
+            divide(partition, t, node)
+        is_right = z[node.dim] > node.place
+        clip(cell, node.dim, node.place, is_right)
+        row = child_of(partition, node, is_right)
+        node = partition.nodes.row(row)
+    return row
+
+
+@exact_inlined
 def add_sample(partition: P, t: int, z: Float64s) -> bool:
     """Count a point in its leaf of a tree; False, and nothing counted, if room is short.
 
@@ -136,25 +158,18 @@ def add_sample(partition: P, t: int, z: Float64s) -> bool:
     tree = partition.trees[t]
     if tree.root == NONE and not begin_tree(partition, tree, z):
         return False
-    if not extend_upwards(partition, tree, z):
+    if not contains(tree.cell, z) and not extend_upwards(partition, tree, z):
         return False
     # Most samples fall into leaves that are there: no cell is needed on the way to those.
-    node = partition.nodes.row(stored_leaf(partition, tree, z))
-    if node.time <= tree.lifetime:
-        cell = partition.cell
-        copy_cell(tree.cell, cell)
-        node = partition.nodes.row(tree.root)
-        while node.time <= tree.lifetime:
-            if partition.nodes.n_rows + 2 > partition.nodes.capacity:
-                return False
-            if node.n_samples > 0:
-                divide(partition, t, node)
-            is_right = z[node.dim] > node.place
-            clip(cell, node.dim, node.place, is_right)
-            node = partition.nodes.row(child_of(partition, node, is_right))
+    row = stored_leaf(partition, tree, z)
+    if partition.nodes.row(row).time <= tree.lifetime:
+        row = reach_leaf(partition, t, z)
+        if row == NONE:
+            return False
+    node = partition.nodes.row(row)
     node.n_samples += 1
     if partition.stores_samples:
-        row = partition.samples.n_rows
-        partition.samples.row(row).links(partition)[t] = node.first_sample
-        node.first_sample = row
+        sample = partition.samples.n_rows
+        partition.samples.row(sample).links(partition)[t] = node.first_sample
+        node.first_sample = sample
     return True

@@ -1,8 +1,8 @@
 """The memory of a partition: nodes, trees, stored samples.
 
 What a posterior keeps of a cell are fields of a subclass of `Node`, which overrides the methods by
-which the partition tells it what happens. Kernels over `Partition` are compiled for the subclass
-that they are called with.
+which the partition reports changes of the cell. Kernels over `Partition` are compiled for the
+subclass that they are called with.
 """
 
 from __future__ import annotations

@@ -225,6 +225,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         super().add_inputs(names, first_values)
+        self.discriminants.record.n_inputs = self.n_inputs
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 

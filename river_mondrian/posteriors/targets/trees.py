@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mixture import GaussianMixture
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
 from ...partitions.mondrian.trees import MondrianTrees, Partitions
 from ...records import Array, Float32s, Float64s, Int64s, Memory
+from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, prediction, scale_mixture
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
 from .records import TargetForest, TargetNode, TargetPoint, TargetTree

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from .kernels import mixture
+from ..records import Float64s
+from .crps import crps
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class GaussianMixture:
     --------
 
     >>> import numpy as np
-    >>> from river_mondrian.mixture import GaussianMixture
+    >>> from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
 
     >>> mixture = GaussianMixture(np.array([0.5, 0.5]), np.array([-1.0, 1.0]), np.array([1.0, 1.0]))
     >>> mixture.mean, mixture.variance
@@ -114,7 +115,8 @@ class GaussianMixture:
         It is E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from the mixture. The time it takes
         grows with the square of the number of components.
         """
-        return float(mixture.crps(self.weights, self.means, self.variances, float(y)))
+        parts = np.concatenate((self.weights, self.means, self.variances), dtype=float)
+        return crps.of()(Float64s.of(parts), len(self.weights), float(y))
 
 
 def gaussian(n: int, mean: float, variance: float) -> Any:

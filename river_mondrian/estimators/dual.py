@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from river import base
 
-from .arena import grown
-from .arguments import check_kernel, check_positive
-from .cell_rows import CellRows
-from .features import IsolationFeatures
-from .inputs import check_label
-from .rows import SparseRows
+from ..arena import grown
+from ..arguments import check_kernel, check_positive
+from ..features.isolation import IsolationFeatures
+from ..inputs import check_label
+from ..learners.support_vectors.cells import CellSupports
+from ..learners.support_vectors.sparse import SparseSupports
+from ..learners.support_vectors.supports import SupportVectors
 
 
 class DualOGDClassifier(base.Classifier):
@@ -90,11 +91,12 @@ class DualOGDClassifier(base.Classifier):
         self.gamma = gamma
         self.learning_rate = learning_rate
         self._labels: dict[Hashable, int] = {}
-        self._supports: Any
+        self._supports: SupportVectors[Any]
         if isinstance(kernel, IsolationFeatures):
-            self._supports = CellRows(kernel)
+            self._supports = CellSupports(kernel)
         else:
-            self._supports = SparseRows(kernel, lifetime if kernel == "laplace" else gamma)
+            self._supports = SparseSupports(kernel, lifetime if kernel == "laplace" else gamma)
+        # What a class's f has for alpha c: a row for each support vector, a column for each class.
         self._coefficients = np.zeros((0, 0))
 
     @property
@@ -143,6 +145,7 @@ class DualOGDClassifier(base.Classifier):
         scores = self._supports.weighted_sums(sample, self._coefficients)
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
+        # Lines 4 and 5 of Algorithm 1: the hinge loss has the derivative -c up to a margin of 1.
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
             n = len(self._supports)

@@ -1,4 +1,4 @@
-"""Samples stored by their cells, and their isolation kernels with a new one."""
+"""Support vectors by their cells, under an isolation kernel."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .arena import grown
-from .features.isolation import IsolationFeatures
-from .maps.compiled import CompiledMap
-from .maps.pool import Pool
-from .maps.similarity import weighted_shares
-from .records import Float64s, Int32s
+from ...arena import grown
+from ...features.isolation import IsolationFeatures
+from ...maps.compiled import CompiledMap
+from ...maps.pool import Pool
+from ...maps.similarity import weighted_shares
+from ...records import Float64s, Int32s
+from .supports import SupportVectors
 
 
 class CellSample(NamedTuple):
@@ -24,8 +25,8 @@ class CellSample(NamedTuple):
     cells: NDArray[np.int32] | None
 
 
-class CellRows:
-    """A growing list of samples under an isolation kernel.
+class CellSupports(SupportVectors[CellSample]):
+    """Support vectors under an isolation kernel.
 
     The samples themselves are kept until the map is final, and get other cells when it is rebuilt.
 
@@ -38,13 +39,9 @@ class CellRows:
 
     def __init__(self, features: IsolationFeatures) -> None:
         self.features = features._own_copy()
-        self.n = 0
         self.cells = np.zeros((0, features.n_partitions), dtype=np.int32)
         self._map: CompiledMap | None = None
         self._samples: Pool | None = None if features._settled else Pool()
-
-    def __len__(self) -> int:
-        return self.n
 
     def observe(self, x: Mapping[Any, Any]) -> None:
         """Let the map learn from a sample."""
@@ -75,7 +72,7 @@ class CellRows:
     def weighted_sums(
         self, sample: CellSample, coefficients: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the sum of coefficient times kernel over the rows, for each column."""
+        """Return the sum of coefficient times kernel over the support vectors, for each column."""
         out = np.zeros(coefficients.shape[1])
         if sample.cells is not None:
             weighted_shares(

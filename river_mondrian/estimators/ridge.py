@@ -3,214 +3,24 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river.utils.dataframe import to_native_frame, to_native_series
-from scipy import special
 
-from .arguments import check_integer, check_positive
-from .features.base import FeatureMap
-from .features.isolation import IsolationFeatures
-from .inputs import read_frame
-from .kernels import maps, ridge
-from .linear import TargetLearner, Weights
-from .maps.compiled import Array, CompiledMap
-from .mixture import gaussian
-
-
-class _Posterior(Weights):
-    """The posterior of the weights of a compiled map's columns (see `kernels.ridge`).
-
-    Parameters
-    ----------
-    compiled
-        The map.
-    delta2
-        Prior precision of a weight, times the variance of the noise.
-    intercept
-        Whether there is one.
-    limit
-        Most columns that are kept.
-
-    """
-
-    # What `_bind` makes.
-    _DERIVED = frozenset({"work", "solution", "fresh"})
-
-    def __init__(self, compiled: CompiledMap, delta2: float, intercept: bool, limit: int) -> None:
-        self.compiled = compiled
-        self.delta2 = float(delta2)
-        self.limit = limit + intercept
-        self.counts = np.array([intercept, 0, intercept], dtype=np.int64)
-        self.sums = np.zeros(3)
-        self.slots = np.full(compiled.n_columns, -1, dtype=np.int32)
-        self.factor, self.moments = np.zeros(1), np.zeros(1)
-        self._bind()
-
-    def _bind(self) -> None:
-        self.work, self.solution = np.zeros((2, len(self.moments)))
-        self.fresh = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in self._DERIVED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._bind()
-
-    def _know_columns(self) -> None:
-        """Follow a map whose columns have become more."""
-        n = self.compiled.n_columns
-        if n > len(self.slots):
-            slots = np.full(max(n, 2 * len(self.slots)), -1, dtype=np.int32)
-            slots[: len(self.slots)] = self.slots
-            self.slots = slots
-
-    def _make_room(self) -> None:
-        """Make room for more columns: about half as many entries again."""
-        n = min(self.limit, len(self.moments) * 5 // 4 + self.compiled.n_out)
-        factor, moments = np.zeros(n * (n + 1) // 2), np.zeros(n)
-        factor[: len(self.factor)], moments[: len(self.moments)] = self.factor, self.moments
-        self.factor, self.moments = factor, moments
-        self._bind()
-
-    def learn(self, x: int, target: float, weight: float) -> int:
-        """Learn the sample at an address; returns -1, or the place of a bad input."""
-        compiled = self.compiled
-        bad: int = maps.map_one(compiled.address, x, compiled.out_address) if x else -1
-        if bad < 0:
-            self.learn_rows(compiled.out[np.newaxis], np.array([target]), np.array([weight]))
-        return bad
-
-    def learn_rows(
-        self, out: Array, targets: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> None:
-        """Learn mapped rows."""
-        self._know_columns()
-        self.fresh = False
-        start, compiled = 0, self.compiled
-        while True:
-            start = ridge.learn_rows(
-                out,
-                start,
-                compiled.dense,
-                compiled.value,
-                math.sqrt(self.delta2),
-                self.limit,
-                targets,
-                weights,
-                self.factor,
-                self.moments,
-                self.work,
-                self.slots,
-                self.counts,
-                self.sums,
-            )
-            if start == len(out):
-                return
-            self._make_room()
-
-    def predict(self, x: int, with_variance: bool) -> tuple[int, float, float]:
-        """Return -1 or the place of a bad input, and the mean and variance of a prediction."""
-        compiled = self.compiled
-        bad: int = maps.map_one(compiled.address, x, compiled.out_address)
-        if bad >= 0:
-            return bad, 0.0, 0.0
-        mean, variance = self.predict_rows(compiled.out[np.newaxis], with_variance)[0].tolist()
-        return bad, mean, variance
-
-    def predict_rows(self, out: Array, with_variance: bool) -> NDArray[np.float64]:
-        """Return means, and variances in units of the noise's, of mapped rows' targets."""
-        self._know_columns()
-        compiled, n = self.compiled, self.n_rows
-        found = np.full((len(out), 2), math.inf)
-        if self.n_samples == 0 and self.counts[ridge.INTERCEPT]:
-            found[:, 0] = 0.0
-            return found
-        if not self.fresh:
-            ridge.solve(n, self.factor, self.moments, self.solution)
-            self.fresh = True
-        ridge.predict_rows(
-            out,
-            compiled.dense,
-            compiled.value,
-            1.0 / self.delta2 if n < self.limit else 0.0,
-            with_variance,
-            self.factor,
-            self.solution,
-            self.work,
-            self.slots,
-            self.counts,
-            self.sums,
-            found,
-        )
-        return found
-
-    @property
-    def n_rows(self) -> int:
-        """Columns kept, with the intercept."""
-        return int(self.counts[ridge.N_ROWS])
-
-    @property
-    def n_samples(self) -> int:
-        """Samples of a weight above 0."""
-        return int(self.counts[ridge.N_SAMPLES])
-
-    @property
-    def freedom(self) -> int:
-        """Degrees of freedom of the noise."""
-        return max(0, self.n_samples - int(self.counts[ridge.INTERCEPT]))
-
-    @property
-    def residual(self) -> float:
-        """Sum of the squared errors of predictions, each divided by its variance."""
-        return float(self.sums[ridge.RESIDUAL])
-
-    def log_likelihood(self, noise_variance: float | None) -> float:
-        """Return the log marginal likelihood."""
-        freedom = self.freedom
-        if freedom == 0:
-            return 0.0
-        n = self.n_rows - int(self.counts[ridge.INTERCEPT])
-        determinant = ridge.log_determinant(self.n_rows, self.factor) - n * math.log(self.delta2)
-        spread = 0.5 * (float(self.sums[ridge.LOG_WEIGHTS]) - determinant)
-        return spread + log_of_residual(self.residual, freedom, noise_variance)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, without the map."""
-        arrays = (self.factor, self.moments, self.work, self.slots, self.counts, self.sums)
-        return sys.getsizeof(self) + sum(a.nbytes for a in arrays) + self.solution.nbytes
+from ..arguments import check_integer, check_positive
+from ..features.base import FeatureMap
+from ..features.isolation import IsolationFeatures
+from ..inputs import read_frame
+from ..learners.ridge.posterior import Posterior
+from ..maps.compiled import CompiledMap
+from ..posteriors.gaussian_mixture import gaussian
+from ..status import DONE
+from .feature_learner import TargetLearner
 
 
-def log_of_residual(residual: float, freedom: int, noise_variance: float | None) -> float:
-    """Return what a log marginal likelihood takes from residuals.
-
-    Parameters
-    ----------
-    residual
-        Sum of squared, standardised residuals.
-    freedom
-        Their number.
-    noise_variance
-        Variance of the noise; None integrates it out under the prior 1 / variance.
-
-    """
-    if noise_variance is not None:
-        return -0.5 * (freedom * math.log(2.0 * math.pi * noise_variance)) - 0.5 * (
-            residual / noise_variance
-        )
-    if residual <= 0.0:
-        return math.inf
-    half = 0.5 * freedom
-    return float(special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))
-
-
-class RidgeRegressor(TargetLearner[_Posterior]):
+class RidgeRegressor(TargetLearner[Posterior]):
     """Exact online Bayesian ridge regression on a feature map.
 
     A linear model on the outputs of `features` with a normal prior on its weights, whose posterior
@@ -299,8 +109,8 @@ class RidgeRegressor(TargetLearner[_Posterior]):
         self.max_columns = max_columns
         self.seed = seed
 
-    def _make_weights(self, compiled: CompiledMap) -> _Posterior:
-        return _Posterior(compiled, self.delta2, bool(self.fit_intercept), self.max_columns)
+    def _make_weights(self, compiled: CompiledMap) -> Posterior:
+        return Posterior(compiled, self.delta2, bool(self.fit_intercept), self.max_columns)
 
     # What has been learned.
 
@@ -373,11 +183,11 @@ class RidgeRegressor(TargetLearner[_Posterior]):
         mean, variance = 0.0, math.inf
         if posterior is not None:
             features = self._features
-            bad, mean, variance = posterior.predict(
-                int(features._locate(x, posterior.compiled)), with_dist
+            status, mean, variance = posterior.predict(
+                features._locate(x, posterior.compiled), with_dist
             )
-            if bad >= 0:
-                raise features._bad_input(bad, x, posterior.compiled)
+            if status != DONE:
+                raise features._bad_input(status, x, posterior.compiled)
         if not with_dist:
             return mean
         n = 1 if posterior is None else max(1, posterior.n_samples)

@@ -1,0 +1,313 @@
+"""Linear classification on a feature map by online gradient descent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base, optim
+from river.utils.dataframe import to_native_frame, to_native_series
+from scipy import special
+
+from ..features.base import FeatureMap
+from ..inputs import check_label, check_weight, read_frame, read_labels, read_weights
+from ..learners.gradient_descent.weights import DescentWeights
+from .gradient_descent import OnlineGradientDescent
+
+
+class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
+    """Online gradient descent classifier on a feature map.
+
+    A linear model on the outputs of `features`, learned one sample at a time. On the isolation
+    kernel, the default, this is IK-OGD[^1]: predicting and learning take time proportional to the
+    number of partitions, whatever the number of cells and however much has been learned, while
+    kernel machines with support vectors become slower with each mistake.
+
+    Two classes have one score, and the sign of it decides. Where a third class appears, each class
+    gets a score of its own, the two first ones such that they predict as before.
+
+    A map that is built anew while samples come (see `IsolationFeatures`) gets weights that learn
+    the stored samples once more, 32 of them in each call, so that the model is useful from the
+    first samples on.
+
+    Parameters
+    ----------
+    features
+        A feature map of this package. It is copied, and the copy learns along. None stands for
+        `IsolationFeatures()`.
+    loss
+        Loss of the score of two classes: "hinge", "log", or a `BinaryLoss` of River's
+        `optim.losses`. The positive class is True, or the one of the two that was seen second.
+    learning_rate
+        A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
+        `optim.AdaGrad` of River's. None stands for `optim.AdaGrad(0.5)`.
+    multiclass
+        How more than two classes are learned: "softmax" by the cross-entropy of all scores,
+        whatever `loss` is, or "ovr", each class against the rest by `loss`, which is faster.
+    seed
+        Random seed of the default features. Features that are given have their own.
+
+    Notes
+    -----
+    The outputs of a map of cells are 1 / sqrt(n_partitions) in the sample's cells, so that the
+    kernel of a sample with itself is 1. There is no intercept: the cells of each partition add up
+    to a constant.
+
+    Columns that only one sample has moved share its weights, so that cells with one sample take
+    next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
+
+    Probabilities are there with `loss="log"` or another loss of River's that is made for them, and
+    with none of the hinge type.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from river_mondrian import IsolationFeatures, OGDClassifier
+
+    >>> model = preprocessing.StandardScaler() | OGDClassifier(
+    ...     IsolationFeatures(n_cells=16, pool_size=256, seed=42)
+    ... )
+    >>> dataset = datasets.Bananas().take(2000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    References
+    ----------
+    [^1]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
+    Efficient and Effective Large Scale Online Kernel Learning. Data Mining and Knowledge
+    Discovery 35. Algorithm 2.
+
+    """
+
+    _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]] = {
+        "hinge": optim.losses.Hinge,
+        "log": optim.losses.Log,
+    }
+    _KIND = optim.losses.BinaryLoss
+    _RATE = 0.5
+
+    def __init__(
+        self,
+        features: FeatureMap | None = None,
+        loss: Any = "hinge",
+        learning_rate: Any = None,
+        multiclass: str = "softmax",
+        seed: int | None = None,
+    ) -> None:
+        if multiclass not in ("softmax", "ovr"):
+            raise ValueError(f'multiclass must be "softmax" or "ovr", got {multiclass!r}')
+        super().__init__(features, loss, learning_rate, multiclass == "softmax", seed)
+        self.multiclass = multiclass
+        self._labels: dict[Hashable, int] = {}
+        self._positive = 1
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels seen so far, in order of appearance."""
+        return list(self._labels)
+
+    @property
+    def _n_scores(self) -> int:
+        return 1 if len(self._labels) < 3 else len(self._labels)
+
+    def _add_label(self, y: Hashable) -> int:
+        number = self._labels[y] = len(self._labels)
+        if number == 0:
+            self._positive = 0 if isinstance(y, (bool, np.bool_)) and y else 1
+        if number > 1:
+            for weights in (self._current, self._next):
+                if weights is not None:
+                    weights.add_classes(number + 1, self._positive)
+        return number
+
+    def _kernel_target(self, target: float, weights: DescentWeights) -> float:
+        return target if len(weights.scores) > 1 else float(target == self._positive)
+
+    def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        return targets if self._n_scores > 1 else (targets == self._positive).astype(np.float64)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+        y
+            A label: anything hashable but None and NaN.
+        w
+            Weight of the sample, from 0 to 1e30: what its gradient is multiplied by.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number or the label is not hashable.
+        ValueError
+            If a value is infinite or too large for single precision, the label is missing, or the
+            weight is out of range.
+
+        """
+        weight = check_weight(w)
+        try:
+            number = self._labels.get(y)
+        except TypeError:
+            number = None
+        if number is None:
+            check_label(y)
+            self._features._check(x)
+            number = self._add_label(y)
+        self._learn(x, float(number), weight)
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn the rows of a frame, in order.
+
+        The result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+        y
+            The labels of its rows.
+        w
+            Weight of all rows, or their weights, from 0 to 1e30.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number or a label is not hashable.
+        ValueError
+            If a value is infinite, a label missing, a weight out of range, a column doubled or a
+            length wrong; nothing has been learned then.
+
+        """
+        _, names, columns = read_frame(X)
+        labels = read_labels(y, len(columns))
+        weights = read_weights(w, len(columns))
+        start = 0
+        while start < len(labels):
+            if labels[start] not in self._labels:
+                self._add_label(labels[start])
+            stop = start + 1
+            while stop < len(labels) and labels[stop] in self._labels:
+                stop += 1
+            numbers = np.array([self._labels[k] for k in labels[start:stop]], dtype=np.float64)
+            self._learn_rows(names, columns[start:stop], numbers, weights[start:stop])
+            start = stop
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the label with the largest score; None before any learning."""
+        if not self._labels:
+            return None
+        if self._current is None:
+            return next(iter(self._labels))
+        best = self._score(x)
+        if self._n_scores == 1:
+            best = min(best if self._positive == 1 else 1 - best, len(self._labels) - 1)
+        for label, number in self._labels.items():
+            if number == best:
+                return label
+        raise AssertionError("a class without a label")
+
+    def _check_probabilities(self) -> None:
+        # River's contract for a classifier without probabilities.
+        if isinstance(self._rule.loss, optim.losses.Hinge):
+            raise NotImplementedError(
+                'the hinge loss gives no probabilities: use loss="log" for them'
+            )
+
+    def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn rows of scores into probabilities by class."""
+        n_classes = len(self._labels)
+        if n_classes < 2:
+            return np.ones((len(scores), n_classes))
+        if n_classes > 2 and self._rule.softmax:
+            softmax: NDArray[np.float64] = special.softmax(scores, axis=1)
+            return softmax
+        with np.errstate(over="ignore"):
+            mean = self._rule.loss.mean_func(scores)
+        if n_classes == 2:
+            mean = np.hstack([1.0 - mean, mean] if self._positive == 1 else [mean, 1.0 - mean])
+        total = mean.sum(axis=1, keepdims=True)
+        even = np.full_like(mean, 1.0 / n_classes)
+        divided: NDArray[np.float64] = np.divide(mean, total, out=even, where=total > 0.0)
+        return divided
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Predict the probability of each label seen so far.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        A mapping from label to probability; empty before any learning.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss is the hinge loss.
+
+        """
+        self._check_probabilities()
+        scores = np.zeros((1, self._n_scores))
+        if self._current is not None:
+            self._score(x)
+            scores[0] = self._current.scores
+        return dict(zip(self._labels, self._probabilities(scores)[0].tolist(), strict=True))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Predict the probability of each label for the rows of a frame.
+
+        Returns
+        -------
+        A frame of the same kind (and pandas index) with a column per label; no column before any
+        learning.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss is the hinge loss.
+
+        """
+        self._check_probabilities()
+        frame, scores = self._scores(X)
+        columns = dict(zip(self._labels, self._probabilities(scores).T, strict=True))
+        return to_native_frame(columns, like=frame)
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the label with the largest score for the rows of a frame.
+
+        Returns
+        -------
+        A series of the same kind (and pandas index); None per row before any learning.
+
+        """
+        frame, scores = self._scores(X)
+        classes = self.classes
+        if not classes:
+            return to_native_series([None] * len(scores), name=None, like=frame)
+        if self._current is None:
+            best = np.zeros(len(scores), dtype=np.int64)
+        elif self._n_scores > 1:
+            best = scores.argmax(axis=1)
+        else:
+            best = (scores[:, 0] > 0.0).astype(np.int64)
+            best = np.minimum(best if self._positive == 1 else 1 - best, len(classes) - 1)
+        return to_native_series([classes[k] for k in best.tolist()], name=None, like=frame)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
+        return size + sum(sys.getsizeof(label) for label in self._labels)

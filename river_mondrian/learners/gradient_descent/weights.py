@@ -1,0 +1,253 @@
+"""The weights that are learned by gradient descent: what owns their memory."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import optim
+
+from ...arena import Arena, grown
+from ...maps.compiled import CompiledMap, outputs_of
+from ...maps.mapping import map_one
+from ...maps.record import Outputs, Sample
+from ...records import Float64s, Int32s, Memory
+from ...status import DONE, NO_ROOM
+from ..weights import Weights
+from . import learning
+from .losses import Loss
+from .record import GradientDescent
+from .rule import Rule
+
+
+class DescentWeights(Weights):
+    """Weights for the columns of a compiled map.
+
+    Parameters
+    ----------
+    rule
+        How they are learned.
+    compiled
+        The map.
+    n_scores
+        Scores to begin with.
+
+    """
+
+    def __init__(self, rule: Rule, compiled: CompiledMap, n_scores: int) -> None:
+        self.rule, self.compiled = rule, compiled
+        self.n_steps = 0
+        self.memory = Memory(GradientDescent)
+        self.memory[0].n_scores = n_scores
+        # Numbers have two words of 32 bits. Slot 0 is that of columns without weights.
+        self.arena = Arena(1, 2 * n_scores * (1 + rule.adaptive))
+        self.arena.reserve(0, 1)
+        shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
+        self._bind(np.zeros(1, dtype=np.int32), shares, 1)
+
+    def _bind(self, slots: NDArray[np.int32], shares: NDArray[np.float64], n_slots: int) -> None:
+        """Keep arrays, and derive the rest from them."""
+        memory = self.memory
+        record = self.record = memory[0]
+        self.shares = shares
+        memory.own("shares", shares)
+        memory.own("losses", np.zeros(len(shares)))
+        record.n_lifetimes = len(shares)
+        record.weights.n_rows = n_slots
+        self._bind_slots(slots)
+        self._bind_scores(record.n_scores)
+
+    def _bind_slots(self, slots: NDArray[np.int32]) -> None:
+        """Let the record refer to the slots of columns, and to the rows of their weights."""
+        self.memory.own("slots", slots)
+        self.record.n_columns = len(slots)
+        table, arena = self.record.weights, self.arena
+        table.chunks, table.capacity = arena.addresses[0], arena.capacities[0]
+        table.row_bytes = 4 * arena.width
+
+    def _bind_scores(self, n_scores: int) -> None:
+        """Let the record refer to so many scores, and tell it their loss."""
+        self.record.n_scores = n_scores
+        self.scores, self.gradients = np.zeros(n_scores), np.zeros(n_scores)
+        self.memory.own("scores", self.scores)
+        self.memory.own("gradients", self.gradients)
+        self.memory.own("mixed", np.zeros(n_scores))
+        self.rule.write(self.record)
+        self._in_kernel = self.record.loss != Loss.FOREIGN
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "compiled": self.compiled,
+            "n_steps": self.n_steps,
+            "memory": self.memory,
+            # Without the room for columns to come.
+            "slots": self.slots.copy(),
+            "shares": self.shares,
+            "weights": self.arena.pack([self.record.weights.n_rows]),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.rule, self.compiled, self.memory = state["rule"], state["compiled"], state["memory"]
+        self.n_steps = state["n_steps"]
+        self.arena = Arena.unpack(state["weights"])
+        self._bind(state["slots"], state["shares"], len(state["weights"]["rows"][0]))
+
+    @property
+    def slots(self) -> NDArray[np.int32]:
+        """Slots of the columns: `GradientDescent.slots`."""
+        found: NDArray[np.int32] = self.memory.arrays["slots"][: self.compiled.n_columns]
+        return found
+
+    def rows(self) -> NDArray[np.float64]:
+        """Return the numbers of all slots, shape (slots, numbers)."""
+        return self.arena.rows(0, self.record.weights.n_rows).view(np.float64)
+
+    def add_classes(self, n_scores: int, positive: int) -> None:
+        """Make a score per class of the single one of two classes, or add classes."""
+        old, stride = len(self.scores), 1 + self.rule.adaptive
+        # The single score has the place of the first and of the second class.
+        starts = (0, 1) if old == 1 else (0,)
+        moves = [
+            (2 * old * part, 2 * (n_scores * part + start), 2 * old)
+            for part in range(stride)
+            for start in starts
+        ]
+        self.arena.relayout(2 * stride * n_scores, moves)
+        if old == 1:
+            # The difference of two softmax scores is the single score.
+            for chunk in self.arena.chunks[0]:
+                weights = chunk.view(np.float64)
+                weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
+                weights[:, 1 - positive] *= -1.0
+        self._bind_slots(self.memory.arrays["slots"])
+        self._bind_scores(n_scores)
+
+    def _make_room(self) -> None:
+        """Make room for the map's new columns, and for slots of those that a sample may move."""
+        compiled = self.compiled
+        slots = grown(self.memory.arrays["slots"], compiled.n_columns)
+        self.arena.reserve(0, self.record.weights.n_rows + compiled.n_out)
+        self._bind_slots(slots)
+
+    # Compiled at their first use; calls of what is compiled are quicker than those of a kernel.
+
+    @functools.cached_property
+    def _learn_one(self) -> Callable[..., int]:
+        return learning.learn_one.of()
+
+    @functools.cached_property
+    def _learn_mapped(self) -> Callable[..., int]:
+        return learning.learn_mapped.of()
+
+    @functools.cached_property
+    def _score_one(self) -> Callable[..., tuple[int, int]]:
+        return learning.score_one.of()
+
+    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+        """Learn a sample; returns DONE, or the place of a bad input.
+
+        Without a sample, it is the one whose outputs the map holds.
+        """
+        rate = self.rule.rate_at(self.n_steps)
+        if not self._in_kernel:
+            return self._learn_foreign(sample, target, weight, rate)
+        compiled = self.compiled
+        record, feature_map, outputs = self.record, compiled.record, compiled.outputs
+        if sample is None:
+            status = self._learn_mapped(record, feature_map, outputs, target, weight, rate)
+        else:
+            status = self._learn_one(record, feature_map, sample, outputs, target, weight, rate)
+        if status == NO_ROOM:
+            self._make_room()
+            status = self._learn_mapped(record, feature_map, outputs, target, weight, rate)
+        if status == DONE:
+            self.n_steps += 1
+        return status
+
+    def _learn_foreign(
+        self, sample: Sample | None, target: float, weight: float, rate: float
+    ) -> int:
+        """Learn a sample by a loss that kernels do not know."""
+        compiled = self.compiled
+        if sample is not None:
+            bad = map_one(compiled.record, sample, compiled.outputs)
+            if bad != DONE:
+                return bad
+        self._learn_output(compiled.outputs, 0, target, weight, rate)
+        return DONE
+
+    def _learn_output(
+        self, outputs: Outputs, i: int, target: float, weight: float, rate: float
+    ) -> None:
+        """Learn the i-th mapped sample by a loss that kernels do not know."""
+        record, feature_map = self.record, self.compiled.record
+        if learning.score_mapped(record, feature_map, outputs, i) == NO_ROOM:
+            self._make_room()
+            learning.score_mapped(record, feature_map, outputs, i)
+        self._differentiate(target, weight)
+        learning.descend(record, feature_map, outputs, i, rate)
+        self.n_steps += 1
+
+    def _differentiate(self, target: float, weight: float) -> None:
+        """Write the gradients of a loss that kernels do not know."""
+        derive = self.rule.loss.gradient
+        if len(self.scores) == 1:
+            y = bool(target) if isinstance(self.rule.loss, optim.losses.BinaryLoss) else target
+            self.gradients[0] = weight * derive(y_true=y, y_pred=float(self.scores[0]))
+        else:
+            self.gradients[:] = [
+                weight * derive(y_true=k == target, y_pred=s)
+                for k, s in enumerate(self.scores.tolist())
+            ]
+
+    def learn_rows(
+        self,
+        out: NDArray[Any],
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        before: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Learn mapped samples; `before` is as for `FeatureMap._learn_outputs`."""
+        record, feature_map, outputs = self.record, self.compiled.record, outputs_of(out)
+        n, rates = len(out), self.rule.rates_from(self.n_steps, len(out))
+        if not self._in_kernel:
+            rows = zip(targets.tolist(), weights.tolist(), rates.tolist(), strict=True)
+            for i, (target, weight, rate) in enumerate(rows):
+                self._learn_output(outputs[0], i, target, weight, rate)
+            return
+        old = Int32s(0) if before is None else Int32s.of(before)
+        arrays = Float64s.of(targets), Float64s.of(weights), Float64s.of(rates)
+        start = 0
+        while start < n:
+            self._make_room()
+            start = learning.learn_rows(record, feature_map, outputs[0], old, start, n, *arrays)
+        self.n_steps += n
+
+    def score(self, sample: Sample) -> tuple[int, int]:
+        """Write a sample's scores; returns DONE or the place of a bad input, and the best class."""
+        compiled = self.compiled
+        arguments = self.record, compiled.record, sample, compiled.outputs
+        found = self._score_one(*arguments)
+        if found[0] == NO_ROOM:
+            self._make_room()
+            found = self._score_one(*arguments)
+        return found
+
+    def score_rows(self, out: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the scores of mapped samples."""
+        self._make_room()
+        outputs, scores = outputs_of(out), np.empty((len(out), len(self.scores)))
+        numbers = Float64s.of(scores.ravel())
+        learning.score_rows(self.record, self.compiled.record, outputs[0], len(out), numbers)
+        return scores
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, without the map."""
+        arrays = (self.memory.bytes, *self.memory.arrays.values())
+        return sys.getsizeof(self) + self.arena.nbytes + sum(array.nbytes for array in arrays)

@@ -1,0 +1,1 @@
+"""Exact Bayesian ridge regression on the outputs of a feature map."""

@@ -1,0 +1,345 @@
+"""The posterior of ridge regression on the outputs of a feature map: learning and predicting.
+
+With A = Phi' Phi + delta2 I, the weights of the posterior mean are A^-1 Phi' y (Balog et al. 2016,
+section 4.2.1). What is kept is a lower triangle T with T' T = A, a Cholesky factor, and a vector z
+with T' z = Phi' y, so that T w = z for these weights. Row j of T holds the entries of columns 0 to
+j: rows lie one after another, and a new column only adds one, which is 0 but for its diagonal
+sqrt(delta2) (section 5 and Supplement C). A sample is rotated into the rows (Givens), from the last
+that it touches on: A_new = A + phi(x) phi(x)'. Nothing is ever subtracted from A, so that errors do
+not build up as they may in a running inverse.
+
+Learning and predicting add in the order that is written here: compilers may reorder a sum, and not
+alike where the variance is asked for, too, and where it is not. The weights of a prediction are
+solved for in one place, in whatever order is fast.
+
+Columns get their row when they first differ from 0. Row 0 is the intercept's where there is one;
+its prior is flat, so that its diagonal begins at 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate, kernel, separate
+from ...maps.record import MapRecord, Outputs, Sample
+from ...records import Float64, Float64s, Int32s, Int64, Record, derived, transient
+from ...status import DONE, NO_ROOM
+
+
+class RidgePosterior(Record):
+    """The normal posterior of the weights, in units of the noise's standard deviation."""
+
+    # Rows of the triangle: columns kept, with the intercept.
+    n_rows: Int64
+    # Samples of a weight above 0.
+    n_samples: Int64
+    has_intercept: Int64
+    # Most rows.
+    limit: Int64
+    # Prior precision of a weight, times the variance of the noise.
+    delta2: Float64
+    # Sum of the squared errors of predictions, each divided by its variance.
+    residual: Float64
+    # Sum of the logarithms of samples' weights.
+    log_weights: Float64
+    # The first target with an intercept, else 0: it is subtracted from all targets.
+    shift: Float64
+    # T, its rows one after another.
+    factor: Float64s
+    # z.
+    moments: Float64s
+    # By column of the map: its row, or -1.
+    slots: Int32s
+    # Rows, and columns of the map, that there is room for.
+    capacity: Int64 = derived()
+    n_columns: Int64 = derived()
+    # Whether `solution` is that of the factor as it stands.
+    is_solved: Int64 = transient()
+    # Weights of the posterior mean, by row.
+    solution: Float64s = transient()
+    # A sample by row; 0 between calls.
+    work: Float64s = transient()
+
+    def row(self, j: int) -> Float64s:
+        """Return the entries of a row of the triangle, the last of which is its diagonal."""
+        return self.factor.part(j * (j + 1) // 2, j + 1)
+
+
+@exact_inlined
+def output(feature_map: MapRecord, outputs: Outputs, sample: int, i: int) -> tuple[int, float]:
+    """Return the column and the value of a mapped sample's i-th output."""
+    place = feature_map.n_out * sample + i
+    if feature_map.is_dense:
+        return i, outputs.values[place]
+    return outputs.cells[place], feature_map.value
+
+
+# Learning.
+
+
+@exact_inlined
+def append(
+    posterior: RidgePosterior, feature_map: MapRecord, outputs: Outputs, sample: int
+) -> bool:
+    """Give the columns of a mapped sample a row, up to the limit; False where there is no room."""
+    for i in range(feature_map.n_out):
+        column, value = output(feature_map, outputs, sample, i)
+        n = posterior.n_rows
+        if posterior.slots[column] >= 0 or n >= posterior.limit or value == 0.0:
+            continue
+        if n >= posterior.capacity:
+            return False
+        row = posterior.row(n)
+        for k in range(n):
+            row[k] = 0.0
+        row[n] = math.sqrt(posterior.delta2)
+        posterior.moments[n] = 0.0
+        posterior.slots[column] = n
+        posterior.n_rows = n + 1
+    return True
+
+
+@exact_inlined
+def spread(
+    posterior: RidgePosterior, feature_map: MapRecord, outputs: Outputs, sample: int, root: float
+) -> tuple[int, float]:
+    """Write a mapped sample and the intercept, times `root`, to `work`.
+
+    Returns the last row written, and the sum of squares of the columns that have no row.
+    """
+    work, slots = posterior.work, posterior.slots
+    last, rest = -1, 0.0
+    for i in range(feature_map.n_out):
+        column, value = output(feature_map, outputs, sample, i)
+        slot = slots[column]
+        if slot < 0:
+            rest += value * value
+        elif value != 0.0:
+            work[slot] = root * value
+            last = max(last, slot)
+    if posterior.has_intercept:
+        work[0] = root
+        last = max(last, 0)
+    return last, rest
+
+
+@exact_inlined
+def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
+    """Rotate the sample in `work` into rows `last` to 0; returns what is left of its target."""
+    work, moments = posterior.work, posterior.moments
+    for j in range(last, -1, -1):
+        entry = work[j]
+        if entry == 0.0:
+            continue
+        row = posterior.row(j)
+        diagonal = row[j]
+        length = math.sqrt(diagonal * diagonal + entry * entry)
+        cosine, sine = diagonal / length, entry / length
+        row[j] = length
+        for k in range(j):
+            old, new = row[k], work[k]
+            row[k] = cosine * old + sine * new
+            work[k] = cosine * new - sine * old
+        moment = moments[j]
+        moments[j] = cosine * moment + sine * y
+        y = cosine * y - sine * moment
+        work[j] = 0.0
+    return y
+
+
+@exact_separate
+def learn_sample(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    sample: int,
+    target: float,
+    weight: float,
+) -> bool:
+    """Learn a mapped sample; False where there is no room for its columns."""
+    if feature_map.n_columns > posterior.n_columns:
+        return False
+    if weight == 0.0:
+        return True
+    if not append(posterior, feature_map, outputs, sample):
+        return False
+    if posterior.has_intercept and posterior.n_samples == 0:
+        posterior.shift = target
+    root = math.sqrt(weight)
+    last, _ = spread(posterior, feature_map, outputs, sample, root)
+    y = rotate(posterior, last, root * (target - posterior.shift))
+    posterior.residual += y * y
+    posterior.log_weights += math.log(weight)
+    posterior.n_samples += 1
+    posterior.is_solved = 0
+    return True
+
+
+@exact_kernel
+def learn_one(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    sample: Sample,
+    outputs: Outputs,
+    target: float,
+    weight: float,
+) -> int:
+    """Map a sample and learn it; returns DONE, the place of a bad input, or NO_ROOM."""
+    bad = feature_map.transform(feature_map, sample, outputs)
+    if bad >= 0:
+        return bad
+    if not learn_sample(posterior, feature_map, outputs, 0, target, weight):
+        return NO_ROOM
+    return DONE
+
+
+@exact_kernel
+def learn_mapped(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    target: float,
+    weight: float,
+) -> int:
+    """Learn a mapped sample; returns DONE or NO_ROOM."""
+    if not learn_sample(posterior, feature_map, outputs, 0, target, weight):
+        return NO_ROOM
+    return DONE
+
+
+@exact_kernel
+def learn_rows(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    start: int,
+    stop: int,
+    targets: Float64s,
+    weights: Float64s,
+) -> int:
+    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
+    for i in range(start, stop):
+        if not learn_sample(posterior, feature_map, outputs, i, targets[i], weights[i]):
+            return i
+    return stop
+
+
+# Predicting.
+
+
+@separate
+def solve(posterior: RidgePosterior) -> None:
+    """Write the posterior mean of the weights."""
+    solution = posterior.solution
+    for j in range(posterior.n_rows):
+        row = posterior.row(j)
+        total = 0.0
+        for k in range(j):
+            total += row[k] * solution[k]
+        diagonal = row[j]
+        solution[j] = (posterior.moments[j] - total) / diagonal if diagonal > 0.0 else 0.0
+    posterior.is_solved = 1
+
+
+@exact_inlined
+def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
+    """Add the variance that the weights of rows give the sample in `work`.
+
+    It is |T'^-1 v|^2 for the vector v in `work`, since A^-1 = T^-1 T'^-1.
+    """
+    work, variance = posterior.work, known
+    for j in range(last, -1, -1):
+        if work[j] == 0.0:
+            continue
+        row = posterior.row(j)
+        step = work[j] / row[j]
+        variance += step * step
+        for k in range(j):
+            work[k] -= step * row[k]
+        work[j] = 0.0
+    return variance
+
+
+@exact_separate
+def predict_sample(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    sample: int,
+    with_variance: bool,
+) -> tuple[float, float]:
+    """Return the mean and the variance, in units of the noise's, of a mapped sample's target.
+
+    The variance is infinite where it is not asked for.
+    """
+    if posterior.has_intercept and posterior.n_samples == 0:
+        return 0.0, math.inf
+    if not posterior.is_solved:
+        solve(posterior)
+    work, solution = posterior.work, posterior.solution
+    last, rest = spread(posterior, feature_map, outputs, sample, 1.0)
+    mean = posterior.shift
+    for i in range(feature_map.n_out):
+        column, _ = output(feature_map, outputs, sample, i)
+        slot = posterior.slots[column]
+        if slot >= 0:
+            mean += work[slot] * solution[slot]
+            if not with_variance:
+                work[slot] = 0.0
+    if posterior.has_intercept:
+        mean += solution[0]
+    if not with_variance:
+        if posterior.has_intercept:
+            work[0] = 0.0
+        return mean, math.inf
+    known = 1.0
+    if posterior.n_rows < posterior.limit:
+        # Columns that are not kept yet have the prior's variance.
+        known += 1.0 / posterior.delta2 * rest
+    return mean, variance_of(posterior, last, known)
+
+
+@exact_kernel
+def predict_one(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    sample: Sample,
+    outputs: Outputs,
+    with_variance: bool,
+) -> tuple[int, float, float]:
+    """Map a sample and predict it.
+
+    Returns DONE, the place of a bad input, or NO_ROOM, and the mean and the variance.
+    """
+    bad = feature_map.transform(feature_map, sample, outputs)
+    if bad >= 0:
+        return bad, 0.0, 0.0
+    if feature_map.n_columns > posterior.n_columns:
+        return NO_ROOM, 0.0, 0.0
+    mean, variance = predict_sample(posterior, feature_map, outputs, 0, with_variance)
+    return DONE, mean, variance
+
+
+@exact_kernel
+def predict_rows(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    n: int,
+    with_variance: bool,
+    found: Float64s,
+) -> None:
+    """Write the mean and the variance of `n` mapped samples' targets to `found`, side by side."""
+    for i in range(n):
+        mean, variance = predict_sample(posterior, feature_map, outputs, i, with_variance)
+        found[2 * i] = mean
+        found[2 * i + 1] = variance
+
+
+@kernel
+def log_determinant(posterior: RidgePosterior) -> float:
+    """Return the logarithm of the determinant of A: twice the sum of the diagonal's of T."""
+    total = 0.0
+    for j in range(posterior.n_rows):
+        total += 2.0 * math.log(posterior.row(j)[j])
+    return total

@@ -1,0 +1,36 @@
+"""What learners on a feature map keep for its columns, as estimators see it."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..maps.compiled import CompiledMap
+from ..maps.record import Sample
+
+
+class Weights(abc.ABC):
+    """What a learner has learned for the columns of one compiled map."""
+
+    compiled: CompiledMap
+
+    @abc.abstractmethod
+    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+        """Learn a sample; returns DONE, or the place of a bad input.
+
+        Without a sample, it is the one whose outputs the map holds.
+        """
+
+    @abc.abstractmethod
+    def learn_rows(
+        self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> None:
+        """Learn mapped samples."""
+
+    @property
+    @abc.abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held, without the map."""
