@@ -16,7 +16,7 @@ from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.experts import Mixture
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import NONE, UNLIMITED, Node, Point, Tree
+from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.trees import WARM_UP, ClassTrees, Partitions
 from ...records import Record
 from . import learning, prediction, rebuilding
@@ -157,8 +157,6 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     def _set_up(self) -> None:
         forest = self.forest
-        # Blocks are split from outside.
-        forest.hide_limit = UNLIMITED
         forest.n_candidates = self.n_candidates
         forest.gamma = 1.0
         forest.root_forgets = int(self.root_forgets)
@@ -225,7 +223,6 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         super().add_inputs(names, first_values)
-        self.discriminants.record.n_inputs = self.n_inputs
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
@@ -267,10 +264,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         return status
 
     def _learn_prepared(self, label: int, is_new: bool) -> int:
-        """Learn as `learn` does, where that needs room or more.
-
-        It may be that building is due.
-        """
+        """Learn as `learn` does, where that needs room or more; BUILDING_DUE may be added."""
         forest, n = self.forest, self.n_samples
         rebuilds = False
         if self.warm_up is not None or n >= self.capacity:
