@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .adaptive import AdaptiveMondrianForestClassifier
     from .classifier import MondrianForestClassifier
+    from .estimators.adaptive import AdaptiveMondrianForestClassifier
     from .estimators.density import DensityForest
     from .estimators.dual import DualOGDClassifier
     from .estimators.exact_density import exact_density
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AdaptiveMondrianForestClassifier": "adaptive",
+    "AdaptiveMondrianForestClassifier": "estimators.adaptive",
     "DensityForest": "estimators.density",
     "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "classifier",

@@ -21,9 +21,9 @@ from river.datasets import synth
 from scipy import stats
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-from river_mondrian.adaptive import AFTER_DRIFT
 from river_mondrian.compiling import kernels
 from river_mondrian.compiling.kernels import Kernel, kernel
+from river_mondrian.estimators.adaptive import AFTER_DRIFT
 from river_mondrian.learners import experts
 from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.trees import Partitions

@@ -32,4 +32,6 @@ print(*[name for name in sys.modules if name.startswith("river_mondrian.")])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = done.stdout.split()
     assert "river_mondrian.classifier" in imported
-    assert not {"river_mondrian.adaptive", "river_mondrian.estimators.density"} & set(imported)
+    assert not {"river_mondrian.estimators.adaptive", "river_mondrian.estimators.density"} & set(
+        imported
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -238,12 +239,9 @@ class Table(Record, Generic[R]):
     capacity: Int64 = derived()
 
     @classmethod
-    def of_kind(cls, kind: Any, address: int) -> Table[Any]:
-        """Return the table at an address, by its annotation `Table[Kind]`."""
-        record = get_args(kind)[0]
-        if record not in _TABLES:
-            _TABLES[record] = type(f"Table[{record.__name__}]", (cls,), {"ROW": record})
-        return _TABLES[record](address)
+    def class_of(cls, kind: Any) -> type[Table[Any]]:
+        """Return the class of the tables that an annotation `Table[Kind]` means."""
+        return _table_of(get_args(kind)[0])
 
     def row(self, j: int) -> R:
         """Return a row."""
@@ -264,7 +262,9 @@ class Table(Record, Generic[R]):
         return row
 
 
-_TABLES: dict[Any, type[Table[Any]]] = {}
+@functools.cache
+def _table_of(record: type[Record]) -> type[Table[Any]]:
+    return type(f"Table[{record.__name__}]", (Table,), {"ROW": record})
 
 
 def is_table(kind: Any) -> bool:

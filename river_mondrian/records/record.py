@@ -193,9 +193,9 @@ class Record(int):
             observer(cls)
 
     @classmethod
-    def of_kind(cls, kind: Any, address: int) -> Any:
-        """Return the record that lies within another one, by its annotation."""
-        return cls(address)
+    def class_of(cls, kind: Any) -> type[Any]:
+        """Return the class of a record that lies within another one, by its annotation."""
+        return cls
 
     @classmethod
     def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
@@ -272,19 +272,24 @@ def check_record(address: int, name: str) -> None:
 def _getter(field: Field) -> Callable[[Record], Any]:
     kind, offset = field.kind, field.offset
     if isinstance(kind, Word):
-        c_type, read = kind.c_type, kind.read
+        from_address, read = kind.c_type.from_address, kind.read
+
+        # Owners read words for each sample.
+        def get_integer(self: Record) -> Any:
+            if not self:
+                check_record(0, field.name)
+            return from_address(self + offset).value
 
         def get_word(self: Record) -> Any:
-            check_record(int(self), field.name)
-            return read(c_type.from_address(int(self) + offset).value)
+            return read(get_integer(self))
 
-        return get_word
+        return get_integer if read is int else get_word
     if field.is_entry:
         return lambda self: _ENTRIES[read_address(int(self) + offset)]
     base = get_origin(kind) or kind
     if issubclass(base, Record):
         if field.embedded:
-            return lambda self: base.of_kind(kind, int(self) + offset)
+            return _embedded_getter(base, kind, offset)
         return lambda self: base(read_address(int(self) + offset))
 
     def get_array(self: Record) -> Any:
@@ -297,14 +302,27 @@ def _getter(field: Field) -> Callable[[Record], Any]:
     return get_array
 
 
+def _embedded_getter(base: Any, kind: Any, offset: int) -> Callable[[Record], Any]:
+    # Found when it is needed first: a record may be annotated by a class that comes later.
+    found: list[Any] = []
+
+    def get_embedded(self: Record) -> Any:
+        if not found:
+            found.append(base.class_of(kind))
+        return found[0](self + offset)
+
+    return get_embedded
+
+
 def _setter(field: Field) -> Callable[[Record, Any], None]:
     kind, offset = field.kind, field.offset
     if isinstance(kind, Word):
-        c_type = kind.c_type
+        from_address = kind.c_type.from_address
 
         def set_word(self: Record, value: Any) -> None:
-            check_record(int(self), field.name)
-            c_type.from_address(int(self) + offset).value = value
+            if not self:
+                check_record(0, field.name)
+            from_address(self + offset).value = value
 
         return set_word
     if field.is_entry:

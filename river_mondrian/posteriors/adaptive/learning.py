@@ -26,7 +26,14 @@ from .records import (
     PathEntry,
 )
 from .splitting import enqueue, new_statistics, split_all
-from .status import NEEDS_POINT_ROOM, RIGHT_CLASS, TOO_LARGE, WRONG_CLASS
+from .status import (
+    BUILDING_DUE,
+    NEEDS_OWNER,
+    NEEDS_POINT_ROOM,
+    RIGHT_CLASS,
+    TOO_LARGE,
+    WRONG_CLASS,
+)
 from .weighting import update_weights
 
 # Rows of either kind that a call may need in a tree.
@@ -34,6 +41,9 @@ ROOM = 64
 
 # What a call may spend, in points, on the splits of one tree.
 SPLIT_BUDGET = 400
+
+# How many samples there are to a call that goes on with building.
+BUILD_EVERY = 4
 
 
 @separate
@@ -186,14 +196,14 @@ def _update_all(forest: AdaptiveForest, p: int, backlog: int) -> None:
             catch_up(forest, t, p, backlog)
 
 
-@kernel
-def learn(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int:
+@separate
+def learn_sample(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int:
     """Learn the class of the sample in the forest's `inputs`: the mixture, then the trees.
 
     The trees learn it, and it is counted, where `stores`. Returns RIGHT_CLASS or WRONG_CLASS, as it
-    would have been predicted; `TOO_LARGE - i` where the i-th input is; NEEDS_POINT_ROOM; or a tree
-    that needs room for `ROOM` more rows, which may move what is noted of a prediction. In the last
-    three cases nothing has been learned.
+    would have been predicted, plus BUILDING_DUE; `TOO_LARGE - i` where the i-th input is;
+    NEEDS_POINT_ROOM; or a tree that needs room for `ROOM` more rows, which may move what is noted
+    of a prediction. In the last three cases nothing has been learned.
     """
     n = forest.n_samples
     p = n % forest.window_capacity
@@ -215,4 +225,23 @@ def learn(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int
         split_all(forest, SPLIT_BUDGET, p)
         forest.n_samples = n + 1
         forest.n_points = max(forest.n_points, p + 1)
+        if (n + 1) % BUILD_EVERY == 0:
+            status += BUILDING_DUE
     return status
+
+
+@kernel
+def learn(forest: AdaptiveForest, label: int, is_new: bool) -> int:
+    """Learn as `learn_sample` does; NEEDS_OWNER where that is to be prepared.
+
+    So it is while ranges may change, and where the point overwrites another one.
+    """
+    if bool(forest.raw_values) or forest.n_samples >= forest.window_capacity:
+        return NEEDS_OWNER
+    return learn_sample(forest, label, is_new, True)
+
+
+@kernel
+def learn_prepared(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int:
+    """Learn as `learn_sample` does."""
+    return learn_sample(forest, label, is_new, stores)

@@ -62,13 +62,18 @@ def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
 
 
 @kernel
-def go_on(forest: AdaptiveForest, t: int, n: int) -> int:
-    """Go on with building a tree, of `n` samples in all, while the forest's `budget` lasts.
+def go_on(forest: AdaptiveForest, t: int, budget: int, room: int) -> int:
+    """Go on with building a tree of all samples by a budget, what is left of which the forest has.
 
-    Returns BUDGET_SPENT or BUILT; or NEEDS_ROOM, where it may have done something, or
-    NEEDS_PATH_ROOM.
+    Returns BUDGET_SPENT or BUILT; or NEEDS_ROOM, at once where there is not room for so many rows
+    of either kind, later where that has not been enough; or NEEDS_PATH_ROOM.
     """
-    tree = forest.trees[t]
+    tree, n = forest.trees[t], forest.n_samples
+    forest.budget = budget
+    if tree.nodes.n_rows + room > tree.nodes.capacity:
+        return NEEDS_ROOM
+    if tree.side_rows.n_rows + room > tree.side_rows.capacity:
+        return NEEDS_ROOM
     while forest.budget > 0:
         budget, cursor = forest.budget, forest.cursor
         if tree.role == GATHERING:

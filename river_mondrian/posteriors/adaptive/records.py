@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
-from ...partitions.mondrian.leaves import put_point
 from ...partitions.mondrian.records import Forest, Node, Point, Tree
 from ...records import (
     Array,
@@ -68,10 +67,6 @@ class AdaptiveNode(Node):
         if self.statistics_row == 0:
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
-
-    def hold_first(self, forest: Forest, tree: Tree, t: int, q: int) -> None:
-        """Put the single point of a leaf into its new row."""
-        put_point(forest, tree, t, self, q)
 
     def is_paused(self, forest: Forest) -> bool:
         """Tell that a leaf's block pauses, as all do."""

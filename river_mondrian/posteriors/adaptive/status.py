@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-# Of learning a sample: how it would have been predicted; or, where nothing has been learned, a
-# tree that needs room for rows (>= 0), that the point needs room, or `TOO_LARGE - i` where the i-th
-# input is too large.
+# Of learning a sample: how it would have been predicted, plus BUILDING_DUE where the owner is to go
+# on with building trees.
 RIGHT_CLASS = -1
 WRONG_CLASS = -2
-NEEDS_POINT_ROOM = -3
-TOO_LARGE = -4
+BUILDING_DUE = -2
+# Where nothing has been learned: that the owner is to prepare it, or that the point needs room; a
+# tree that needs room for rows is told by its number. `TOO_LARGE - i` says that the i-th input is
+# too large.
+NEEDS_OWNER = -5
+NEEDS_POINT_ROOM = -6
+TOO_LARGE = -7
 
 # Of going on with building a tree: the budget is spent; the tree needs room for rows, of some
 # splits or paths, or of one path of the largest length; it is complete.

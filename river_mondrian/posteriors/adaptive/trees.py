@@ -16,7 +16,7 @@ from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.experts import Mixture
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import NONE, UNLIMITED, Node, Point, Tree
+from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.trees import WARM_UP, ClassTrees, Partitions
 from ...records import Record
 from . import learning, prediction, rebuilding
@@ -36,15 +36,22 @@ from .records import (
     Step,
 )
 from .statistics import BLOCK, N_POSTERIORS, counts_in, statistics_words
-from .status import BUILT, NEEDS_PATH_ROOM, NEEDS_POINT_ROOM, NEEDS_ROOM, TOO_LARGE
+from .status import (
+    BUILDING_DUE,
+    BUILT,
+    NEEDS_OWNER,
+    NEEDS_PATH_ROOM,
+    NEEDS_POINT_ROOM,
+    NEEDS_ROOM,
+    TOO_LARGE,
+    WRONG_CLASS,
+)
 
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000
 
 # What a call may spend, in points, on building trees anew, for each of them.
 BUILD_BUDGET = 80
-# How many calls there are to one that plans and goes on with building.
-BUILD_EVERY = 4
 # What is enough for any tree.
 NO_LIMIT = 1 << 40
 
@@ -112,7 +119,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     _POINT: ClassVar[type[Point]] = AdaptivePoint
     _VIEW = AdaptiveView
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out"}
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "_go_on_kernel"}
 
     def __init__(
         self,
@@ -150,8 +157,6 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     def _set_up(self) -> None:
         forest = self.forest
-        # Blocks are split from outside.
-        forest.hide_limit = UNLIMITED
         forest.n_candidates = self.n_candidates
         forest.gamma = 1.0
         forest.root_forgets = int(self.root_forgets)
@@ -172,7 +177,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         super()._finish()
         forest, own = self.forest, self.shared.own
         n_trees, n_inputs, n_dims = len(self.trees), self.inputs.shape[1], int(forest.n_dims)
-        n_classes, capacity = int(forest.n_classes), int(forest.class_capacity)
+        capacity = int(forest.class_capacity)
         own("paths", _room_for(PathEntry, n_trees * PATH_LENGTH))
         own("walking", np.zeros(n_trees, dtype=np.int64))
         own("steps", _room_for(Step, PATH_LENGTH))
@@ -185,13 +190,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         own("class_numbers", np.zeros(capacity, dtype=np.int64))
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
-        mixture.record.n_classes = n_classes
-        self.out = mixture.mixed[:n_classes]
         discriminants.reserve(capacity, n_inputs, mixture.predicted[N_TREE_EXPERTS:])
-        discriminants.record.n_classes = n_classes
         discriminants.record.n_inputs = self.n_inputs
         forest.experts, forest.discriminants = mixture.record, discriminants.record
-        self._forget_predicted()
+        self._show_classes()
         if self.gains.shape[1] < n_dims:
             gains = np.zeros((n_trees, n_dims))
             gains[:, : self.gains.shape[1]] = self.gains
@@ -199,6 +201,13 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
         own("gains", self.gains.ravel())
         own("dim_weights", self.dim_weights)
+
+    def _show_classes(self) -> None:
+        """Tell the mixture how many classes there are."""
+        n_classes = int(self.forest.n_classes)
+        self.mixture.record.n_classes = self.discriminants.record.n_classes = n_classes
+        self.out = self.mixture.mixed[:n_classes]
+        self._forget_predicted()
 
     def _forget_predicted(self) -> None:
         """Let no sample count as predicted, since the trees have changed."""
@@ -214,7 +223,6 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         super().add_inputs(names, first_values)
-        self.discriminants.record.n_inputs = self.n_inputs
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
@@ -228,13 +236,14 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             known = self._side_words()
             self._set_classes(-(-5 * old // (4 * BLOCK)) * BLOCK)
             self.side_rows.relayout(self._side_words(), [(0, 0, known)])
-        self._finish()
+            self._finish()
+        self._show_classes()
         return label
 
     # Learning.
 
     @cached_property
-    def _learn_one(self) -> Callable[[AdaptiveForest, int, bool, bool], int]:
+    def _learn_one(self) -> Callable[[AdaptiveForest, int, bool], int]:
         return learning.learn.of()
 
     def learn(self, label: int, is_new: bool = False) -> int:
@@ -243,6 +252,19 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         Returns `status.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the input
         whose value is too large; then nothing has changed.
         """
+        status = self._learn_one(self.forest, label, is_new)
+        if status >= 0 or status <= NEEDS_OWNER:
+            status = self._learn_prepared(label, is_new)
+            if status >= 0:
+                return status
+        if status < WRONG_CLASS:
+            status -= BUILDING_DUE
+            self._plan()
+            self._advance(learning.BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
+        return status
+
+    def _learn_prepared(self, label: int, is_new: bool) -> int:
+        """Learn as `learn` does, where that needs room or more; BUILDING_DUE may be added."""
         forest, n = self.forest, self.n_samples
         rebuilds = False
         if self.warm_up is not None or n >= self.capacity:
@@ -253,22 +275,19 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             rebuilds = self.warm_up is not None and self._make_room()
             if n >= self.capacity:
                 self._let_go(n - self.capacity)
-        status = self._learn_one(forest, label, is_new, not rebuilds)
+        status = learning.learn_prepared(forest, label, is_new, not rebuilds)
         while status >= 0 or status == NEEDS_POINT_ROOM:
             if status >= 0:
                 self._reserve_rows(status, GROWTH, GROWTH)
                 self._forget_predicted()
             else:
                 self._reserve_points(n % self.capacity + 1)
-            status = self._learn_one(forest, label, is_new, not rebuilds)
+            status = learning.learn_prepared(forest, label, is_new, not rebuilds)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if rebuilds:
             forest.points.row(n).label = label
             self._learn_by_rebuilding()
-        elif (n + 1) % BUILD_EVERY == 0:
-            self._plan()
-            self._advance(BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
         return status
 
     # Building anew.
@@ -324,7 +343,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     def _plan(self) -> None:
         """Let trees be built anew where the window has doubled, is full, or new ones are recent."""
-        n, kept = self.n_samples, self.n_samples - self.first
+        n = self.n_samples
+        kept = n - self.first
         if self.max_bytes is not None and n % WEIGH_EVERY == 0 and kept >= LEAST_WINDOW:
             self._fit_into(self.max_bytes)
         if kept >= self.max_samples:
@@ -334,7 +354,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             self.jobs.extend([LONG] * self.n_long)
         # Recent trees are built anew in turn, each as often.
         since = n * self.n_recent % RECENT_SAMPLES
-        due = since < BUILD_EVERY * self.n_recent and kept > RECENT_SAMPLES
+        due = since < learning.BUILD_EVERY * self.n_recent and kept > RECENT_SAMPLES
         if due and RECENT not in self.jobs:
             # It is small, and is not recent any more where it waits for large ones.
             self.jobs.appendleft(RECENT)
@@ -361,8 +381,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     def _begin(self, t: int, first: int) -> None:
         self.starts[t] = self.forest.cursor = self.forest.built_from = first
-        tree = self.trees[t]
-        tree.nodes.n_rows = tree.side_rows.n_rows = 0
+        words = self.trees.words
+        words["nodes.n_rows"][t] = words["side_rows.n_rows"][t] = 0
         self._reserve_rows(t, GROWTH, GROWTH)
         rebuilding.begin(self.forest, t)
         gains = self.gains[self._of_role(LONG)].sum(axis=0)
@@ -389,13 +409,17 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     def _go_on(self, t: int, budget: int) -> bool:
         """Spend a budget on building a tree; tells whether it is done, which may leave some."""
-        self.forest.budget = budget
-        status, room = NEEDS_ROOM, GROWTH
+        forest = self.forest
+        status = self._go_on_kernel(forest, t, budget, GROWTH)
         while status in (NEEDS_ROOM, NEEDS_PATH_ROOM):
-            self._reserve_rows(t, room, room)
-            status = rebuilding.go_on(self.forest, t, self.n_samples)
             room = DEEPEST if status == NEEDS_PATH_ROOM else GROWTH
+            self._reserve_rows(t, room, room)
+            status = self._go_on_kernel(forest, t, forest.budget, GROWTH)
         return status == BUILT
+
+    @cached_property
+    def _go_on_kernel(self) -> Callable[[AdaptiveForest, int, int, int], int]:
+        return rebuilding.go_on.of()
 
     def _put_in_place(self) -> None:
         """Let the tree that has been built take the place of the oldest of its role."""
@@ -404,9 +428,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         roles[self.slot] = self.role
         self.ages[self.slot] = self.n_samples
         # A larger tree may have been there before.
-        tree = self.trees[self.slot]
-        self.nodes.trim(self.slot, tree.nodes.n_rows + GROWTH)
-        self.side_rows.trim(self.slot, tree.side_rows.n_rows + GROWTH)
+        words = self.trees.words
+        self.nodes.trim(self.slot, int(words["nodes.n_rows"][self.slot]) + GROWTH)
+        self.side_rows.trim(self.slot, int(words["side_rows.n_rows"][self.slot]) + GROWTH)
         self._reserve_rows(self.slot, GROWTH, GROWTH)
         if len(same) < (self.n_long if self.role == LONG else self.n_recent):
             self.slot = int(self._of_role(IDLE)[0])

@@ -24,7 +24,7 @@ with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. 
 - There are three weightings (`PRIORS`, `STOP_PRIORS`), which the mixture of experts weighs. The
   first has the priors of AMF; the others go deeper, and p_own of the last mixes three memories.
 - The tree may have been cut by the labels that b learns from, so that depth is trusted too much.
-- b stays within `LEAST_STOP` of 0 and 1, so that a node can change its mind after a drift.
+- b keeps a distance of `LEAST_STOP` from 0 and 1, so that a node can change its mind.
 - A node that is inserted above another takes over what that has seen, but not E and P_w, which are
   not known: its b begins with s.
 - A single point in a leaf has no statistics: it counts as one sample in the Dirichlet estimate.
