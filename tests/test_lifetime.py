@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import matplotlib as mpl
@@ -13,6 +14,8 @@ from naive import lifetime as naive
 from scipy import stats
 
 from river_mondrian import lifetime_path
+from river_mondrian.learners.lifetimes.gradient import GradientLearner
+from river_mondrian.partitions.sweep import LifetimeSweep
 
 pytestmark = pytest.mark.blas
 
@@ -91,6 +94,25 @@ def test_gradient_descent_comes_close_to_ridge_regression():
     exact, found = path.errors["ridge"], path.errors["sgd"]
     for kind in exact:
         np.testing.assert_allclose(found[kind][50:], exact[kind][50:], rtol=0.1, atol=0.01)
+
+
+@pytest.mark.parametrize("passes", [0.3, 1.0, 2.5])
+def test_gradient_descent_is_the_twins(passes):
+    X, y = data()[0]
+    y = y - y.mean()
+    sweep = LifetimeSweep(X, y, M, 1)
+    learner = GradientLearner(sweep, 0.5, passes, 0.4)
+    cuts = []
+    for _ in range(40):
+        cuts.append(sweep.cut())
+        learner.follow(cuts[-1][1])
+    rng, n_visits = copy.deepcopy(sweep.rng), round(passes * len(y))
+    visits = np.concatenate([rng.permutation(len(y)) for _ in range(3)])[:n_visits]
+    Phi, n_cells = naive.features(X, cuts, M), sweep.n_cells
+    expected = naive.descend(Phi, y, 0.5, learner.weights[:n_cells], visits, 0.4)
+    learner.finish_step()
+    np.testing.assert_allclose(learner.weights[:n_cells], expected, rtol=1e-9)
+    np.testing.assert_allclose(learner.predicted, Phi @ expected, rtol=1e-9, atol=1e-12)
 
 
 def test_parts_begin_with_the_weight_of_their_cell():

@@ -47,3 +47,24 @@ def log_density(Phi: np.ndarray, y: np.ndarray, delta2: float, noise: float) -> 
     K = noise * (np.eye(len(y)) + Phi @ Phi.T / delta2)
     quadratic = float(y @ np.linalg.solve(K, y))
     return -0.5 * (quadratic + np.linalg.slogdet(K)[1] + len(y) * math.log(2.0 * math.pi))
+
+
+def descend(
+    Phi: np.ndarray,
+    y: np.ndarray,
+    delta2: float,
+    weights: np.ndarray,
+    visits: Sequence[int],
+    rate: float,
+) -> np.ndarray:
+    """Return weights after gradient descent on equation (3), by a rate that falls to 0.
+
+    A cell's ridge is shared by its points (section 4.2.2).
+    """
+    weights = weights.copy()
+    inside = Phi > 0.0
+    for k, i in enumerate(visits):
+        slope = Phi[i] * (y[i] - Phi[i] @ weights)
+        slope -= delta2 * np.where(inside[i], weights / inside.sum(axis=0), 0.0)
+        weights += rate * (1.0 - k / len(visits)) * slope
+    return weights

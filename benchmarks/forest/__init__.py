@@ -1,0 +1,27 @@
+"""The Mondrian forest: speed, memory, the paper's Figure 3 and Table 1, and accuracy on streams.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..data import DataFolder
+from ..report import Report
+from .paper import figure3, table1
+from .resources import compile_, latency, memory
+from .speed import batch, speed
+from .streams import missing, progressive
+
+PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
+    "speed": speed,
+    "batch": batch,
+    "memory": memory,
+    "latency": latency,
+    "compile": compile_,
+    "figure3": figure3,
+    "table1": table1,
+    "progressive": progressive,
+    "missing": missing,
+}

@@ -1,0 +1,233 @@
+"""The paper's Figure 3 and Table 1."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from river_mondrian import MondrianForestClassifier
+
+from ..data import Array, DataFolder, min_max
+from ..report import Report, progress, pyplot, verdict
+from ..timing import (
+    no_gc,
+)
+from .peers import OURS, frame_of, make_ours
+
+FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+# Name: data set, columns, whether only the rows of the paper's split, and the expected accuracy
+# at 100 trees, which does not say which rows of dna it is for.
+PAPER_SETS: dict[str, tuple[str, slice, bool, float]] = {
+    "letter": ("letter", slice(None), False, 0.961),
+    "satimage": ("satimage", slice(None), False, 0.899),
+    "dna": ("dna", slice(None), False, 0.70),
+    "dna, relevant 60": ("dna", slice(60, 120), False, 0.917),
+    "dna, paper's rows": ("dna", slice(None), True, 0.70),
+    "dna, relevant 60, paper's rows": ("dna", slice(60, 120), True, 0.917),
+}
+TOLERANCE = 0.006
+
+
+def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array] | None:
+    """Return X_train, y_train, X_test, y_test, scaled by the training range."""
+    source, columns, paper_rows, _ = PAPER_SETS[name]
+    arrays = data.load(source)
+    if arrays is None:
+        return None
+    X, y = arrays["X_train"], arrays["y_train"]
+    if paper_rows:
+        rows = arrays["idx_train1400"]
+        X, y = X[rows], y[rows]
+    X, X_test = min_max(X[:, columns], arrays["X_test"][:, columns])
+    return X, y, X_test, arrays["y_test"]
+
+
+def figure3(data: DataFolder, report: Report, quick: bool) -> None:
+    """Test accuracy against the fraction of the training data and against time (Figure 3)."""
+    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+    batch_forests: dict[str, Callable[[int], Any]] = {
+        "RandomForest": lambda seed: RandomForestClassifier(100, random_state=seed),
+        "ExtraTrees": lambda seed: ExtraTreesClassifier(100, random_state=seed),
+        "ExtraTrees, max_features=1": lambda seed: ExtraTreesClassifier(
+            100, max_features=1, random_state=seed
+        ),
+    }
+    MondrianForestClassifier.warmup()
+    seeds = range(1 if quick else 5)
+    curves: dict[str, dict[str, Array]] = {}
+    for name in PAPER_SETS:
+        arrays = _paper_set(data, name)
+        if arrays is None:
+            continue
+        found: dict[str, list[Array]] = {}
+        for seed in seeds:
+            progress(f"figure3: {name}, seed {seed}, {OURS}")
+            found.setdefault(OURS, []).append(_our_curve(seed, *arrays))
+            for peer, make in batch_forests.items():
+                progress(f"figure3: {name}, seed {seed}, {peer}")
+                found.setdefault(peer, []).append(_batch_curve(partial(make, seed), *arrays))
+        curves[name] = {peer: np.array(runs) for peer, runs in found.items()}
+    if not curves:
+        return
+    report.note(
+        f"100 trees, seeds {', '.join(map(str, seeds))}, samples in the order of their files, "
+        "features scaled by the training range, one thread. Our forest (lifetime infinite, "
+        "gamma = 10 D) learns minibatches of 1/100 by learn_many; its time is that of all "
+        "minibatches so far. scikit-learn's forests are trained anew on each of the fractions "
+        f"{', '.join(map(str, FRACTIONS))}; their time is the sum over the fractions so far: nine "
+        "trainings, where the paper counts one per minibatch. letter has 15,000 training rows, "
+        "satimage 4,435 (the paper used 3,104 of them; the first 40 % of the file lack a class), "
+        "dna 2,000, of which the paper used 1,400. The figures expected of dna do not say for "
+        "which rows they are, so it is shown with both."
+    )
+    report.note(
+        "ORF-Saffari and dynamic trees, which the paper also shows, are absent: no living Python "
+        "code exists for them."
+    )
+    _report_figure3(curves, report)
+    _draw_figure3(curves, report)
+
+
+def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None:
+    rows = []
+    for name, peers in curves.items():
+        expected = PAPER_SETS[name][3]
+        for peer, runs in peers.items():
+            accuracy, seconds = runs[:, -1, 0], runs[:, -1, 1]
+            ours = peer == OURS
+            rows.append(
+                (
+                    name,
+                    peer,
+                    f"{accuracy.mean():.4f} +- {accuracy.std():.4f}",
+                    f"{expected:.3f} +- {TOLERANCE}" if ours else "-",
+                    verdict(abs(accuracy.mean() - expected) <= TOLERANCE) if ours else "-",
+                    f"{np.median(seconds):.2f}",
+                    f"{np.median(runs[:, -1, 2]):.2f}",
+                )
+            )
+    report.table(
+        (
+            "data",
+            "forest",
+            "test accuracy",
+            "expected",
+            "reached",
+            "seconds in all",
+            "seconds, last training",
+        ),
+        rows,
+    )
+
+
+def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
+    """Return accuracy, time so far and time so far at each fraction."""
+    model = make_ours(seed, 100, scale=False, gamma=10.0 * X.shape[1])
+    frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
+    edges = np.round(np.arange(101) * len(X) / 100).astype(int)
+    points = {round(100 * fraction) for fraction in FRACTIONS}
+    spent = 0.0
+    curve = []
+    for i in range(100):
+        rows = slice(edges[i], edges[i + 1])
+        with no_gc():
+            start = time.perf_counter()
+            model.learn_many(frame.iloc[rows], labels.iloc[rows])
+            spent += time.perf_counter() - start
+        if i + 1 in points:
+            accuracy = float(np.mean(model.predict_many(test).to_numpy() == y_test))
+            curve.append((accuracy, spent, spent))
+    return np.array(curve)
+
+
+def _batch_curve(
+    make: Callable[[], Any], X: Array, y: Array, X_test: Array, y_test: Array
+) -> Array:
+    """Return accuracy, time of all trainings so far and of the last one at each fraction."""
+    spent = 0.0
+    curve = []
+    for fraction in FRACTIONS:
+        n = round(fraction * len(X))
+        model = make()
+        with no_gc():
+            start = time.perf_counter()
+            model.fit(X[:n], y[:n])
+            last = time.perf_counter() - start
+        spent += last
+        curve.append((model.score(X_test, y_test), spent, last))
+    return np.array(curve)
+
+
+def _draw_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None:
+    plt = pyplot()
+    if plt is None:
+        return
+    figure, axes = plt.subplots(
+        2, len(curves), figsize=(3.5 * len(curves), 7), squeeze=False, sharey="col"
+    )
+    for column, (name, peers) in enumerate(curves.items()):
+        for peer, runs in peers.items():
+            middle = runs.mean(axis=0)
+            axes[0, column].plot(FRACTIONS, middle[:, 0], marker=".", label=peer)
+            axes[1, column].plot(middle[:, 1], middle[:, 0], marker=".", label=peer)
+        axes[0, column].set(
+            title=name.replace(", paper", ",\npaper"), xlabel="fraction of training data"
+        )
+        axes[1, column].set(xlabel="training time, s", xscale="log")
+    for row in axes:
+        row[0].set_ylabel("test accuracy")
+    axes[0, 0].legend(fontsize="small")
+    report.figure(figure, "")
+    plt.close(figure)
+
+
+def table1(data: DataFolder, report: Report, quick: bool) -> None:
+    """Mean depth of the leaves, weighted by their samples (Table 1)."""
+    expected = {
+        "letter": (23.2, 1.8),
+        "satimage": (17.4, 1.6),
+        "dna, paper's rows": (12.0, 0.3),
+    }
+    trees = 10 if quick else 100
+    rows = []
+    for name, (mean, deviation) in expected.items():
+        arrays = _paper_set(data, name)
+        if arrays is None:
+            continue
+        X, y = arrays[:2]
+        if name == "satimage":
+            X, y = X[:3104], y[:3104]
+        progress(f"table1: {name}")
+        model = make_ours(1, trees, scale=False, gamma=10.0 * X.shape[1])
+        model.learn_many(frame_of(X), pd.Series(y))
+        depths = []
+        for number in range(trees):
+            progress(f"table1: {name}, tree {number + 1} of {trees}")
+            nodes = model.to_dataframe(tree=number)
+            leaves = nodes[nodes["is_leaf"]]
+            depths.append(float(np.average(leaves["depth"], weights=leaves["n_samples"])))
+        found = statistics.mean(depths)
+        rows.append(
+            (
+                name,
+                len(X),
+                f"{math.log2(len(X)):.1f}",
+                f"{found:.1f} +- {statistics.stdev(depths):.1f}",
+                f"{mean} +- {deviation}",
+                verdict(abs(found - mean) <= deviation),
+            )
+        )
+    if rows:
+        report.note(
+            f"Mean and standard deviation over {trees} trees. Reached: within the paper's standard "
+            "deviation of its mean. satimage: the first 3,104 rows, which may not be the paper's."
+        )
+    report.table(("data", "n", "log2 n", "depth", "paper", "reached"), rows)

@@ -1,0 +1,193 @@
+"""Memory, latency and the time to compile."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from river_mondrian import MondrianForestClassifier
+
+from ..data import Array, DataFolder, Stream, stream
+from ..report import Report, progress, verdict
+from ..timing import (
+    no_gc,
+)
+from .peers import frame_of, make_ours
+
+WARM_UP = 256  # samples during which our forest is rebuilt at doubling sizes
+
+
+def memory(data: DataFolder, report: Report, quick: bool) -> None:
+    """Bytes per sample and tree, all included."""
+    rows = []
+    for name, n, trees, target in (("letter", 15000, 100, 130), ("covtype", 50000, 10, 280)):
+        arrays = data.load(name)
+        if arrays is None:
+            continue
+        n = n // 10 if quick else n
+        progress(f"memory: {name}")
+        model = make_ours(1, trees)
+        model.learn_many(frame_of(arrays["X_train"][:n]), pd.Series(arrays["y_train"][:n]))
+        size = model._raw_memory_usage
+        each = size / (n * trees)
+        rows.append(
+            (name, n, trees, f"{size / 2**20:.1f}", f"{each:.0f}", target, verdict(each <= target))
+        )
+    report.table(
+        ("data", "n", "trees", "MiB", "bytes per sample and tree", "target", "reached"), rows
+    )
+
+
+def latency(data: DataFolder, report: Report, quick: bool) -> None:
+    """Longest single learn_one at 100 trees and 16 features."""
+    MondrianForestClassifier.warmup()
+    rows: list[tuple[Any, ...]] = []
+    letter = data.load("letter")
+    if letter is not None:
+        X = np.concatenate([letter["X_train"], letter["X_test"]])
+        y = np.concatenate([letter["y_train"], letter["y_test"]])
+        samples = stream(X, y, 3000 if quick else None)
+        progress("latency: letter")
+        times = _latencies(make_ours(1, 100).learn_one, samples)
+        rows += _latency_rows("letter, warm-up", times[:WARM_UP], 50.0)
+        rows += _latency_rows("letter, after it", times[WARM_UP:], 5.0)
+        progress("latency: an idle loop of calls as long")
+        times = _latencies(_idle(float(np.median(times[WARM_UP:, 0]))), samples)
+        rows += _latency_rows("idle loop, as long", times, None)
+    n = 10_000 if quick else 100_000
+    rng = np.random.default_rng(1)
+    X = rng.random((n + 1000, 16))
+    y = np.zeros(len(X), dtype=int)
+    y[n:] = rng.integers(1, 26, 1000)
+    progress(f"latency: {n} samples of one class, then others")
+    times = _latencies(make_ours(1, 100).learn_one, stream(X, y))
+    rows += _latency_rows("one class, warm-up", times[:WARM_UP], 50.0)
+    rows += _latency_rows(f"one class, to {n}", times[WARM_UP:n], 5.0)
+    rows += _latency_rows("other classes after it", times[n:], 5.0)
+    progress("latency: an idle loop of calls as long")
+    idle = _idle(float(np.median(times[WARM_UP:n, 0])))
+    rows += _latency_rows("idle loop, as long", _latencies(idle, stream(X, y)), None)
+    report.note(
+        "Milliseconds of single calls of learn_one, 100 trees, 16 features. The wall clock has the "
+        "machine's interruptions in it, the thread's CPU time has fewer; the idle loop (Python "
+        "arithmetic for as long as our median call) shows how many interruptions there were. One "
+        "class: uniform features, all with one label, then 1,000 with 25 others."
+    )
+    report.table(
+        ("part", "clock", "calls", "median", "99.9 %", "max", "limit", "calls above", "reached"),
+        rows,
+    )
+
+
+def _latencies(call: Callable[[Any, Any], None], samples: Stream) -> Array:
+    """Return the wall and CPU seconds of each call."""
+    times = np.empty((len(samples), 2))
+    wall, cpu = time.perf_counter, time.thread_time
+    with no_gc():
+        for i, (x, y) in enumerate(samples):
+            cpu_start = cpu()
+            wall_start = wall()
+            call(x, y)
+            times[i] = wall() - wall_start, cpu() - cpu_start
+    return times
+
+
+def _idle(seconds: float) -> Callable[[Any, Any], None]:
+    """Return a call that does nothing of use for about so long."""
+
+    def spin(turns: int) -> None:
+        for _ in range(turns):
+            pass
+
+    start = time.perf_counter()
+    spin(1_000_000)
+    turns = int(seconds / (time.perf_counter() - start) * 1_000_000)
+    return lambda x, y: spin(turns)
+
+
+def _latency_rows(part: str, times: Array, limit: float | None) -> list[tuple[Any, ...]]:
+    rows = []
+    for clock, values in zip(("wall", "CPU"), 1e3 * times.T, strict=True):
+        above = int((values > (limit or 5.0)).sum())
+        rows.append(
+            (
+                part,
+                clock,
+                len(values),
+                f"{np.median(values):.3f}",
+                f"{np.quantile(values, 0.999):.2f}",
+                f"{values.max():.2f}",
+                f"{limit or 5.0:.0f}",
+                above,
+                "-" if limit is None else verdict(above == 0),
+            )
+        )
+    return rows
+
+
+PROBE = """
+import json, time
+start = time.perf_counter()
+import river.base
+river = time.perf_counter()
+from river_mondrian import MondrianForestClassifier
+imported = time.perf_counter()
+model = MondrianForestClassifier(seed=1)
+for x, y in ((0.0, "a"), (1.0, "b")):
+    model.learn_one({"x": x}, y)
+    model.predict_proba_one({"x": x})
+first = time.perf_counter()
+MondrianForestClassifier.warmup()
+warm = time.perf_counter()
+print(json.dumps([t - start for t in (river, imported, first, warm)]))
+"""
+
+
+def compile_(data: DataFolder, report: Report, quick: bool) -> None:
+    """Seconds of the first call after installation and of a start from numba's cache."""
+    rows = []
+    with tempfile.TemporaryDirectory() as cache:
+        progress("compile: with an empty cache")
+        first = _probe(cache)
+        rows.append(_probe_row("first call after installation", first, 15.0))
+        starts = []
+        for i in range(1 if quick else 5):
+            progress(f"compile: cached start {i + 1}")
+            starts.append(_probe(cache))
+        middle = [statistics.median(column) for column in zip(*starts, strict=True)]
+        rows.append(_probe_row("cached start", middle, 1.5))
+    report.note(
+        "Seconds from the start of the import, in a process of its own: River imported, our "
+        "package imported, two samples learned and predicted (this has the target), all kernels "
+        "compiled or loaded by warmup(), those of *_many too. Cached start: median of "
+        f"{len(starts)}."
+    )
+    report.table(("", "River", "import", "first prediction", "warmup()", "target", "reached"), rows)
+
+
+def _probe(cache: str) -> list[float]:
+    found = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        env={**os.environ, "NUMBA_CACHE_DIR": cache},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode:
+        raise RuntimeError(f"the probe failed:\n{found.stderr}")
+    times: list[float] = json.loads(found.stdout)
+    return times
+
+
+def _probe_row(name: str, times: list[float], target: float) -> tuple[Any, ...]:
+    return (name, *(f"{t:.2f}" for t in times), f"{target:.1f}", verdict(times[2] <= target))

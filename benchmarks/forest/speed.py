@@ -1,0 +1,189 @@
+"""Speed of the Mondrian forest beside River's AMF and onelearn."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from river import evaluate, metrics, preprocessing
+
+from river_mondrian import MondrianForestClassifier
+
+from ..data import Array, DataFolder, Stream, min_max, pair
+from ..report import Report, progress, verdict
+from ..timing import (
+    BLOCK,
+    TURN,
+    WARM_START,
+    Seconds,
+    median,
+    ratio,
+    repeated,
+    test_then_learn,
+)
+from .peers import AMF, OURS, frame_of, make_amf, make_ours
+
+# Ratios to reach against AMF: learn_one, predict_proba_one, progressive_val_score.
+SPEED_TARGETS: dict[str, tuple[float, float, float | None]] = {
+    "letter": (100, 25, 60),
+    "covtype": (80, 10, 45),
+    "Bananas": (50, 15, None),
+    "elec2": (50, 10, 25),
+}
+ONELEARN_ROWS = 444.0  # rows/s of onelearn 0.3.0, where it is not installed
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Time of learning and predicting one sample against River's AMFClassifier."""
+    MondrianForestClassifier.warmup()
+    n, repeats = (1000, 1) if quick else (3000, 9)
+    rows = []
+    for name, targets in SPEED_TARGETS.items():
+        samples = pair(data, name, n)
+        if samples is None:
+            continue
+        raw, scaled = samples
+        progress(f"speed: {name}, learn and predict")
+        runs = repeated(repeats, partial(_calls, scaled), 2 * TURN)
+        progress(f"speed: {name}, end to end")
+        whole = repeated(repeats, partial(_end_to_end, raw), TURN)
+        start = min(WARM_START, n)
+        rows += [
+            _speed_row(name, "learn", runs, n, targets[0]),
+            _speed_row(name, "predict", runs, n, targets[1]),
+            _speed_row(name, "both", runs, n, None),
+            _speed_row(name, "learn, first", runs, start, None),
+            _speed_row(name, "learn, later", runs, n - start, None),
+            _speed_row(name, "end to end", whole, n, targets[2]),
+        ]
+    report.note(
+        f"n = {n}: the first samples of each stream, 10 trees each, median (least to largest) of "
+        f"{repeats} repeats in one process. learn_one and predict_proba_one on the same min-max "
+        f"scaled stream, test-then-learn by blocks of {BLOCK} samples, the two alternating every "
+        f"{TURN} blocks; end to end: progressive_val_score (accuracy), our forest on the raw "
+        "stream against MinMaxScaler | AMFClassifier. Our warm-up's rebuilds are part of all; the "
+        f"rows of the first {WARM_START} samples and the later ones tell them apart."
+    )
+    report.table(
+        (
+            "data",
+            "call",
+            "n",
+            "ours, us",
+            "AMF, us",
+            "ratio",
+            "least - largest",
+            "target",
+            "reached",
+        ),
+        rows,
+    )
+
+
+def _calls(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
+    return {
+        OURS: test_then_learn(make_ours(seed), samples),
+        AMF: test_then_learn(make_amf(seed), samples),
+    }
+
+
+def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
+    """Run progressive_val_score by blocks, so that peers can alternate."""
+
+    def steps(model: Any) -> Iterator[str]:
+        metric = metrics.Accuracy()
+        for _ in evaluate.iter_progressive_val_score(samples, model, metric, step=BLOCK):
+            yield "end to end"
+
+    return {
+        OURS: steps(make_ours(seed)),
+        AMF: steps(preprocessing.MinMaxScaler() | make_amf(seed)),
+    }
+
+
+def _speed_row(
+    name: str, call: str, runs: list[Seconds], n: int, target: float | None
+) -> tuple[Any, ...]:
+    middle, least, most = ratio(runs, AMF, OURS, call)
+    return (
+        name,
+        call,
+        n,
+        f"{median(runs, OURS, call) / n * 1e6:.1f}",
+        f"{median(runs, AMF, call) / n * 1e6:.0f}",
+        f"{middle:.1f}",
+        f"{least:.1f} - {most:.1f}",
+        "-" if target is None else f"{target:.0f}",
+        "-" if target is None else verdict(middle >= target),
+    )
+
+
+def batch(data: DataFolder, report: Report, quick: bool) -> None:
+    """Rows per second of one pass by learn_many into 100 trees."""
+    letter = data.load("letter")
+    if letter is None:
+        return
+    MondrianForestClassifier.warmup()
+    n, repeats = (2000, 1) if quick else (15000, 3)
+    (scaled,) = min_max(letter["X_train"])
+    X, y = scaled[:n], letter["y_train"][:n]
+    frame, labels = frame_of(X), pd.Series(y)
+
+    def learn(model: Any, *args: Any) -> Iterator[str]:
+        model(*args)
+        yield "learn"
+
+    onelearn = _onelearn(X, y)
+
+    def peers(seed: int) -> dict[str, Iterator[str]]:
+        progress(f"batch: repeat {seed + 1} of {repeats}")
+        found = {
+            f"{OURS}, n_jobs={jobs}": learn(
+                make_ours(seed, 100, n_jobs=jobs).learn_many, frame, labels
+            )
+            for jobs in (1, 2)
+        }
+        if onelearn is not None:
+            found["onelearn"] = learn(onelearn)
+        return found
+
+    runs = repeated(repeats, peers)
+    rates = {peer: n / median(runs, peer, "learn") for peer in runs[0]}
+    reference = rates.get("onelearn", ONELEARN_ROWS)
+    report.note(f"n = {n} rows of letter in one learn_many, 100 trees, median of {repeats}.")
+    if onelearn is None:
+        report.note(
+            f"onelearn is not installed: its {ONELEARN_ROWS:.0f} rows/s (version 0.3.0, all 15,000 "
+            "rows in one partial_fit) come from an earlier measurement on a machine with 2 cores "
+            "under load, so the ratio is a rough one."
+        )
+    report.table(
+        ("peer", "rows/s", "times onelearn", "target", "reached"),
+        [
+            (
+                peer,
+                f"{rate:.0f}",
+                f"{rate / reference:.1f}",
+                *(("10", verdict(rate >= 10 * reference)) if peer != "onelearn" else ("-", "-")),
+            )
+            for peer, rate in rates.items()
+        ],
+    )
+
+
+def _onelearn(X: Array, y: Array) -> Callable[[], None] | None:
+    """Return a call that trains a new onelearn forest, compiled already, where installed."""
+    if importlib.util.find_spec("onelearn") is None:
+        return None
+    from onelearn import AMFClassifier
+
+    def learn(n: int = len(X), trees: int = 100) -> None:
+        classes = int(y.max()) + 1
+        AMFClassifier(n_classes=classes, n_estimators=trees).partial_fit(X[:n], y[:n].astype(float))
+
+    progress("batch: onelearn compiles")
+    learn(100, 2)
+    return learn

@@ -1,0 +1,127 @@
+"""The models of the isolation kernel's benchmarks, and how their psi is chosen."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from river_mondrian import (
+    DualOGDClassifier,
+    IsolationFeatures,
+    NystromFeatures,
+    OGDClassifier,
+    RandomFourierFeatures,
+)
+
+from ..data import Array, stream
+from ..report import verdict
+from .sets import frame_of
+
+OGD, NOGD, RFF = "OGD Laplace", "NOGD", "random Fourier"
+IK_A, IK_I = "IK_a-OGD", "IK_i-OGD"
+PEERS = (OGD, NOGD, RFF, IK_I, IK_A)
+METHODS = {IK_A: "anne", IK_I: "iforest"}
+RATE = 0.5  # the paper's learning rate
+T = 100  # its partitions, and its budget b
+PSI = (4, 16, 64, 256, 1024, 4096)  # every second one of its range
+FOLDS = 5
+
+
+def target_and_verdict(target: float | None, found: float) -> tuple[Any, str]:
+    """Return a target and whether it was reached, "-" without one."""
+    return ("-", "-") if target is None else (target, verdict(found >= target))
+
+
+def built(features: Any, X: Array) -> Any:
+    """Build a map from rows, as many as its pool at least."""
+    features.learn_many(frame_of(X))
+    while isinstance(features, IsolationFeatures) and not features.frozen:
+        features.learn_one({})
+    return features
+
+
+class _Dual:
+    """Takes rows one by one, which is all that it can."""
+
+    def __init__(self, model: DualOGDClassifier) -> None:
+        self.model = model
+
+    def learn(self, X: Array, y: Array) -> None:
+        for x, label in stream(X, y):
+            self.model.learn_one(x, label)
+
+    def predict(self, X: Array) -> Array:
+        return np.array([self.model.predict_one(x) for x, _ in stream(X, np.zeros(len(X)))])
+
+
+class Primal:
+    """A linear model on a map that has been built from the training rows, without their labels."""
+
+    def __init__(self, features: Any, X: Array, **arguments: Any) -> None:
+        features = built(features, X)
+        arguments = {"learning_rate": RATE, **arguments}
+        self.model = OGDClassifier(features=features, **arguments)
+
+    def learn(self, X: Array, y: Array) -> None:
+        self.model.learn_many(frame_of(X), pd.Series(y))
+
+    def predict(self, X: Array) -> Array:
+        return self.model.predict_many(frame_of(X)).to_numpy()
+
+
+def isolation_map(method: str, psi: int, n: int, t: int = T) -> IsolationFeatures:
+    """Return a map of `n` rows. More than 25 points per cell hardly change it."""
+    pool = min(n, max(1024, 25 * psi))
+    return IsolationFeatures(t, psi, method=method, pool_size=pool, seed=1)
+
+
+def features_of(peer: str, psi: int, n: int, d: int, t: int = T) -> Any:
+    """Return the map of a peer; `psi` is a width for the Laplace kernels, as in the paper."""
+    lifetime = math.log(psi) / d
+    if peer == NOGD:
+        return NystromFeatures(min(t, n), kernel="laplace", lifetime=lifetime)
+    if peer == RFF:
+        return RandomFourierFeatures(t, kernel="laplace", lifetime=lifetime, seed=1)
+    return isolation_map(METHODS[peer], psi, n, t)
+
+
+def make_model(peer: str, psi: int, X: Array, **arguments: Any) -> Any:
+    if peer == OGD:
+        lifetime = math.log(psi) / X.shape[1]
+        return _Dual(DualOGDClassifier("laplace", lifetime=lifetime, learning_rate=RATE))
+    return Primal(features_of(peer, psi, len(X), X.shape[1]), X, **arguments)
+
+
+def accuracy_of(model: Any, X: Array, y: Array) -> float:
+    return float((model.predict(X) == y).mean())
+
+
+def _sample(peer: str, d: int) -> int:
+    """Return the rows from which psi is chosen."""
+    if peer not in METHODS:
+        return 2000
+    return 10_000 if d < 200 else 5000
+
+
+def choose_psi(peer: str, X: Array, y: Array, quick: bool) -> int:
+    """Return the psi of the best accuracy in cross-validation."""
+    n = 500 if quick else _sample(peer, X.shape[1])
+    X, y = X[:n], y[:n]
+    fold = np.arange(len(X)) % FOLDS
+    # A partition takes no more than a quarter of its pool.
+    able = [psi for psi in PSI if peer not in METHODS or 4 * psi <= len(X)]
+    folds = range(1 if quick else FOLDS)
+
+    def score(psi: int) -> float:
+        found = []
+        for k in folds:
+            model = make_model(peer, psi, X[fold != k])
+            model.learn(X[fold != k], y[fold != k])
+            found.append(accuracy_of(model, X[fold == k], y[fold == k]))
+        return statistics.mean(found)
+
+    return max(able[::3] if quick else able, key=score)

@@ -1,0 +1,108 @@
+"""Data sets of the isolation kernel's benchmarks, scaled, shuffled and split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from river import datasets
+
+from ..data import Array, DataFolder, min_max, take
+
+# Training and test rows of the two-class sets: a part of them, and all.
+ROWS = {"a9a": (32561, 16281), "covtype": (50_000, 20_000), "mnist": (20_000, 10_000)}
+WHOLE = {"a9a": (32561, 16281), "covtype": (464_810, 116_202), "mnist": (60_000, 10_000)}
+
+
+class Set(NamedTuple):
+    """Rows scaled to [0, 1], shuffled, and split."""
+
+    name: str
+    X: NDArray[np.float64]
+    y: NDArray[Any]
+    X_test: NDArray[np.float64]
+    y_test: NDArray[Any]
+
+    @property
+    def d(self) -> int:
+        return self.X.shape[1]
+
+    def part(self, n: int, n_test: int) -> Set:
+        """Return the first rows of both parts."""
+        return Set(self.name, self.X[:n], self.y[:n], self.X_test[:n_test], self.y_test[:n_test])
+
+
+def split(name: str, X: Array, y: Array, share: float = 0.8) -> Set:
+    order = np.random.default_rng(0).permutation(len(X))
+    n = round(share * len(X))
+    train, test = X[order[:n]], X[order[n:]]
+    scaled = min_max(train, test)
+    return Set(name, scaled[0], y[order[:n]], scaled[1], y[order[n:]])
+
+
+def load_set(data: DataFolder, name: str) -> Set | None:
+    """Return a set of the folder, by its own split where it has one."""
+    arrays = data.load(name)
+    if arrays is None:
+        return None
+    X, y = arrays["X_train"], arrays["y_train"]
+    if "X_test" not in arrays:
+        return split(name, X, y)
+    order = np.random.default_rng(0).permutation(len(X))
+    if name == "mnist":
+        X, X_test = X[order] / 255.0, arrays["X_test"] / 255.0
+    else:
+        X, X_test = min_max(X[order], arrays["X_test"])
+    return Set(name, X, y[order], X_test, arrays["y_test"])
+
+
+def digits_set() -> Set:
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    return split("digits", digits.data, digits.target)
+
+
+def _bundled() -> Iterator[Set]:
+    digits = digits_set()
+    yield digits._replace(name="digits, odd or even", y=digits.y % 2, y_test=digits.y_test % 2)
+    samples = take(datasets.Phishing(), 1250)
+    X = np.array([list(x.values()) for x, _ in samples])
+    yield split("Phishing", X, np.array([int(y) for _, y in samples]))
+
+
+def two_class_sets(
+    data: DataFolder, quick: bool, limits: Mapping[str, tuple[int, int]] = ROWS
+) -> list[Set]:
+    """Return the paper's two-class sets that are at hand, the classes 0 and 1."""
+    if data.folder is None:
+        return [each.part(600, 300) if quick else each for each in _bundled()]
+    found = []
+    for name, limit in list(limits.items())[: 1 if quick else None]:
+        each = load_set(data, name)
+        if each is None:
+            continue
+        if name == "covtype":
+            each = each._replace(y=each.y == 1, y_test=each.y_test == 1)
+        if name == "mnist":
+            each = each._replace(
+                y=np.isin(each.y, (3, 4, 6, 7, 9)), y_test=np.isin(each.y_test, (3, 4, 6, 7, 9))
+            )
+        each = each._replace(y=each.y.astype(int), y_test=each.y_test.astype(int))
+        found.append(each.part(*((1500, 500) if quick else limit)))
+    return found
+
+
+def frame_of(X: Array) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+
+
+def gaussian_blobs(n: int, d: int, seed: int = 0) -> tuple[Array, Array]:
+    """Draw rows of two classes, each a mixture of Gaussian blobs."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((20, d))
+    which = rng.integers(0, 20, n)
+    return centres[which] + 0.1 * rng.normal(size=(n, d)), which % 2

@@ -1,0 +1,246 @@
+"""Rows per second of learning, and the time to find cells: here, on the GPU and in ikpykit."""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+import pandas as pd
+
+from river_mondrian import (
+    IsolationFeatures,
+    OGDClassifier,
+)
+from river_mondrian.partitions.voronoi import cuda
+
+from ..data import DataFolder, stream
+from ..report import Report, progress, verdict
+from ..timing import median, no_gc, ratio, repeated
+from .models import IK_A, IK_I, METHODS, RATE, T, built, isolation_map, target_and_verdict
+from .sets import ROWS, Set, frame_of, gaussian_blobs, load_set, split, two_class_sets
+
+
+def calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
+    """Make peers of calls, each of which is one step."""
+
+    def step(call: Callable[[], Any]) -> Iterator[str]:
+        call()
+        yield "all"
+
+    return {name: step(call) for name, call in calls.items()}
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Rows per second of IK-OGD, by frames and by mappings."""
+    sets = two_class_sets(data, quick, {"a9a": ROWS["a9a"]})
+    n, repeats = (300, 1) if quick else (20_000, 3)
+    rows = []
+    for each in sets:
+        frame, labels = frame_of(each.X), pd.Series(each.y)
+        samples = stream(each.X, each.y, n)
+        for peer, batch, single in ((IK_I, 30_000, 20_000), (IK_A, 15_000, 10_000)):
+            progress(f"speed: {each.name}, {peer}")
+            features = isolation_map(METHODS[peer], 64, min(1024, len(each.X)))
+            OGDClassifier(learning_rate=RATE).learn_many(frame[:64], labels[:64])
+            for call, count, target in (
+                ("learn_many", len(frame), batch),
+                ("learn_one", len(samples), single),
+            ):
+                spent = []
+                for _ in range(repeats):
+                    model = OGDClassifier(features=features, learning_rate=RATE)
+                    with no_gc():
+                        began = time.process_time(), time.perf_counter()
+                        if call == "learn_many":
+                            model.learn_many(frame, labels)
+                        else:
+                            for x, y in samples:
+                                model.learn_one(x, y)
+                        spent.append(
+                            (time.process_time() - began[0], time.perf_counter() - began[1])
+                        )
+                rate, wall = (
+                    count / statistics.median(times) for times in zip(*spent, strict=True)
+                )
+                reached = verdict(rate >= target)
+                rows.append(
+                    (
+                        each.name,
+                        peer,
+                        call,
+                        count,
+                        f"{rate:.0f}",
+                        f"{wall:.0f}",
+                        target,
+                        reached,
+                    )
+                )
+    report.note(
+        f"psi = 64, pool 1024, t = {T}, hinge loss; from nothing, so that building the maps and "
+        f"learning again are part of it; median of {repeats}. Rows per second of the process's CPU "
+        "time, which the machine's other work leaves alone, and by the clock."
+    )
+    report.table(
+        ("data", "model", "call", "rows", "rows/s", "by the clock", "target", "reached"), rows
+    )
+
+
+@numba.njit(fastmath=True)
+def _loop(x: Any, points: Any, members: Any, out: Any) -> None:
+    """Find the nearest of each partition's points by a loop over all of them."""
+    for k in range(members.shape[0]):
+        best = np.inf
+        for j in range(members.shape[1]):
+            distance = np.float32(0.0)
+            for i in range(len(x)):
+                gap = x[i] - points[members[k, j], i]
+                distance += gap * gap
+            if distance < best:
+                best, out[k] = distance, j
+
+
+def _each(call: Callable[[Any], Any], items: Any) -> None:
+    for item in items:
+        call(item)
+
+
+def cells(data: DataFolder, report: Report, quick: bool) -> None:
+    """aNNE cells of single samples against a loop over t * psi points, and against ikpykit."""
+    asked = {
+        "letter": (10_000, 1024, 10),
+        "mnist": (10_000, 256, 8),
+        "covtype": (100_000, 4096, 60),
+    }
+    n, repeats = (20, 1) if quick else (200, 3)
+    rows = []
+    sets: list[tuple[Set, int, int, int | None]] = []
+    for name, (pool, psi, target) in list(asked.items())[: 1 if quick else None]:
+        each = load_set(data, name)
+        if each is not None:
+            sets.append((each, pool, psi, target))
+    if data.folder is None:
+        X, y = gaussian_blobs(3000, 20)
+        sets = [(split("Gaussian blobs", X, y), 2000, 256, None)]
+    for each, pool, psi, target in sets:
+        progress(f"cells: {each.name}")
+        features = IsolationFeatures(T, psi, pool_size=pool, seed=1)
+        features = built(features, each.X[:pool])
+        rng = np.random.default_rng(0)
+        points = each.X[:pool].astype(np.float32)
+        members = np.array([rng.choice(pool, psi, replace=False) for _ in range(T)])
+        test = each.X_test[:n].astype(np.float32)
+        samples = [x for x, _ in stream(test, each.y_test[:n])]
+        out = np.zeros(T, dtype=np.int64)
+        _loop(test[0], points=points, members=members, out=out)
+        features.cells_one(samples[0])
+
+        calls = {
+            "ours": partial(_each, features.cells_one, samples),
+            "loop": partial(_each, partial(_loop, points=points, members=members, out=out), test),
+        }
+        runs = repeated(repeats, partial(calls_of, calls))
+        middle, least, most = ratio(runs, "loop", "ours", "all")
+        rows.append(
+            (
+                f"{each.name}, {each.d}",
+                pool,
+                psi,
+                f"{1e6 * median(runs, 'ours', 'all') / n:.0f}",
+                f"{1e6 * median(runs, 'loop', 'all') / n:.0f}",
+                f"{middle:.1f}",
+                f"{least:.1f} - {most:.1f}",
+                *target_and_verdict(target, middle),
+            )
+        )
+    report.note(
+        f"cells_one on mappings, {n} test rows, t = {T}, against compiled loops over the t psi "
+        f"points on arrays; median (least to largest) of {repeats}."
+    )
+    report.table(
+        (
+            "data, d",
+            "pool",
+            "psi",
+            "ours, us",
+            "loop, us",
+            "ratio",
+            "least - largest",
+            "target",
+            "reached",
+        ),
+        rows,
+    )
+    _ikpykit(report, quick)
+
+
+def _ikpykit(report: Report, quick: bool) -> None:
+    """Compare with the transform of ikpykit, where it is installed."""
+    if importlib.util.find_spec("ikpykit") is None:
+        report.note("ikpykit is not installed.")
+        return
+    from ikpykit.kernel import IsoKernel
+
+    n, repeats = (500, 1) if quick else (4000, 3)
+    X, _ = gaussian_blobs(n, 54)
+    theirs = IsoKernel(method="anne", n_estimators=T, max_samples=256, random_state=1).fit(X)
+    ours = built(IsolationFeatures(T, 256, pool_size=n, seed=1), X)
+    frame = frame_of(X)
+    ours.to_csr(frame[:1])
+
+    calls = {"ours": partial(ours.to_csr, frame), "ikpykit": partial(theirs.transform, X)}
+    runs = repeated(repeats, partial(calls_of, calls))
+    middle, least, most = ratio(runs, "ikpykit", "ours", "all")
+    report.note(
+        f"Against ikpykit's transform, {n} rows of 54 features, psi = 256, t = {T}, pool of all "
+        f"rows: {n / median(runs, 'ours', 'all'):.0f} rows/s against "
+        f"{n / median(runs, 'ikpykit', 'all'):.0f}, {middle:.1f} times ({least:.1f} - {most:.1f}); "
+        f"target 20, reached: {verdict(middle >= 20)}."
+    )
+
+
+def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu") -> None:
+    """Milliseconds of the Voronoi map by batch, psi and d: processor against device."""
+    xp = cuda.device_namespace(device)
+    batches = (1, 64) if quick else (1, 16, 256, 4096)
+    grid = [(64, 16), (256, 54)] if quick else [(64, 16), (1024, 16), (64, 128), (1024, 128)]
+    repeats = 1 if quick else 3
+    name = "NumPy"
+    if device == "cuda":
+        properties = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)
+        name = properties["name"].decode()
+    rows = []
+    for psi, d in grid:
+        progress(f"crossover: psi = {psi}, d = {d}")
+        rng = np.random.default_rng(0)
+        pool = max(1024, 8 * psi)
+        features = built(
+            IsolationFeatures(T, psi, pool_size=pool, seed=1), rng.normal(size=(pool, d))
+        )
+        compiled = features._ready()
+        X = rng.normal(size=(max(batches), d))
+        compiled.transform_on(X[:1], xp)
+        for n in batches:
+            calls = {
+                "processor": partial(compiled.transform_rows, X[:n]),
+                "device": partial(compiled.transform_on, X[:n], xp),
+            }
+            runs = repeated(repeats, partial(calls_of, calls))
+            times = [1e3 * median(runs, peer, "all") for peer in ("processor", "device")]
+            faster = "device" if times[1] < times[0] else "processor"
+            rows.append(
+                (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
+            )
+    what = "the device's lines run on NumPy: no device" if device == "cpu" else name
+    report.note(
+        f"Device: {what}. One core of the processor by numba kernels; t = {T}, pool 8 psi (at "
+        f"least 1024), normal data, median of {repeats}, in milliseconds a batch, copies to and "
+        "from the device included. The paper's GPU map is 23 (url) to 4,000 times (ijcnn1) as fast "
+        "as its own CPU map (Table 6)."
+    )
+    report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)

@@ -1,0 +1,94 @@
+"""Speed and memory beside River's AMFRegressor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from river import forest as river_forest
+
+from river_mondrian import MondrianForestRegressor
+
+from ..data import DataFolder, Stream, min_max_stream
+from ..report import Report, progress, verdict
+from ..timing import (
+    BLOCK,
+    TURN,
+    WARM_START,
+    median,
+    ratio,
+    repeated,
+    test_then_learn,
+)
+from .peers import GAUSSIAN, MEAN, make_ours
+from .streams import load_streams
+
+SPEED_TARGETS = {"cpu": 80.0, "TrumpApproval": 40.0}
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Time of learning and predicting one sample against AMFRegressor, and memory."""
+    MondrianForestRegressor.warmup()
+    n, repeats = (500, 1) if quick else (3000, 3)
+    rows, memory = [], []
+    for name, samples in load_streams(data, False):
+        if name not in SPEED_TARGETS:
+            continue
+        part = samples[:n]
+        names = list(part[0][0])
+        scaled = min_max_stream(part)
+        progress(f"speed: {name}")
+        runs = repeated(repeats, partial(_calls, scaled), 2 * TURN)
+        for call in ("learn", "learn, later", "predict"):
+            middle, least, most = ratio(runs, "AMF", GAUSSIAN, call)
+            count = len(part) - (min(WARM_START, len(part)) if call == "learn, later" else 0)
+            target = SPEED_TARGETS[name] if call == "learn" else None
+            rows.append(
+                (
+                    name,
+                    call,
+                    f"{median(runs, GAUSSIAN, call) / count * 1e6:.1f}",
+                    f"{median(runs, MEAN, call) / count * 1e6:.1f}",
+                    f"{median(runs, 'AMF', call) / count * 1e6:.0f}",
+                    f"{middle:.0f}",
+                    f"{least:.0f} - {most:.0f}",
+                    "-" if target is None else f"{target:.0f}",
+                    "-" if target is None else verdict(middle >= target),
+                )
+            )
+        model = make_ours()
+        for x, y in samples:
+            model.learn_one(x, y)
+        per = model._raw_memory_usage / len(samples) / model.n_estimators
+        memory.append((name, len(samples), len(names), f"{per:.0f}"))
+    report.note(
+        f"The first {n} samples at most, 10 trees, median of {repeats} repeats in one process, "
+        f"test-then-learn by blocks of {BLOCK} samples; both fed the same min-max scaled stream. "
+        "The ratio is AMF's time over that of the Gaussian posterior, choices of hyperparameters "
+        f"included; learn, later: after the first {WARM_START} samples."
+    )
+    report.table(
+        (
+            "data",
+            "call",
+            "gaussian, us",
+            "mean, us",
+            "AMF, us",
+            "ratio",
+            "least - largest",
+            "target",
+            "reached",
+        ),
+        rows,
+    )
+    report.note("Memory, everything counted, after the whole stream:")
+    report.table(("data", "samples", "features", "bytes per sample and tree"), memory)
+
+
+def _calls(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
+    peers = {
+        GAUSSIAN: MondrianForestRegressor(10, seed=seed),
+        MEAN: MondrianForestRegressor(10, posterior="mean", seed=seed),
+        "AMF": river_forest.AMFRegressor(n_estimators=10, seed=seed),
+    }
+    return {name: test_then_learn(peer, samples, "predict_one") for name, peer in peers.items()}
