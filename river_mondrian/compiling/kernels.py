@@ -30,7 +30,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import typeof_impl
 
-from ..records.compiled import FASTMATH, RecordType, SpanType, call_function, numba_type
+from ..records.compiled import FASTMATH, call_function, numba_type
 from ..records.record import register_entry
 from . import cache
 
@@ -330,8 +330,3 @@ def separate(function: F) -> F:
 def exact_separate(function: F) -> F:
     """Compile like `separate`, but with each sum in the order in which it is written."""
     return _separate(function)
-
-
-def is_number(typ: Any) -> bool:
-    """Tell whether a type is one that records and arrays are not."""
-    return not isinstance(typ, RecordType | SpanType)

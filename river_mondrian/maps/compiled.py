@@ -51,7 +51,7 @@ class CompiledMap(abc.ABC):
     KIND: ClassVar[type[MapRecord]] = MapRecord
     # What `_finish` and `_place` derive from the rest.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
-        {"record", "out", "outputs", "out_address", "_words", "_results", "_map_one"}
+        {"record", "out", "outputs", "_words", "_results", "_map_one"}
     )
     # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
     n_lifetimes = 1
@@ -112,7 +112,6 @@ class CompiledMap(abc.ABC):
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
         # Address of `out`, for kernels that work on addresses.
-        self.out_address = int(self.out.ctypes.data)
         # Found once: that takes as long as a call.
         self._map_one = map_one.of()
         self._bind()

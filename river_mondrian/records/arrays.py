@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,8 +265,3 @@ class Table(Record, Generic[R]):
 @functools.cache
 def _table_of(record: type[Record]) -> type[Table[Any]]:
     return type(f"Table[{record.__name__}]", (Table,), {"ROW": record})
-
-
-def is_table(kind: Any) -> bool:
-    """Tell whether an annotation is that of a table."""
-    return get_origin(kind) is Table

@@ -224,15 +224,6 @@ class Record(int):
                     found.append(Field(name, offset, f.size, f.role, f.kind))
         return found
 
-    @classmethod
-    def layout(cls) -> str:
-        """Describe the fields, so that two versions of a record can be told apart."""
-        fields = (
-            f"{f.name}:{getattr(f.kind, 'name', getattr(f.kind, '__name__', f.kind))}@{f.offset}"
-            for f in cls.FIELDS.values()
-        )
-        return f"{cls.__name__}({', '.join(fields)})"
-
 
 def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if get_origin(hint) is Annotated:

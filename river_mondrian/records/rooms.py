@@ -23,7 +23,7 @@ from .record import Record
 R = TypeVar("R", bound=Record)
 W = TypeVar("W", bound=Words)
 
-_INT64, _INT32, _INT8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+_INT64, _INT32 = ir.IntType(64), ir.IntType(32)
 _CACHE_LINE = 64
 _FARTHEST = 512
 

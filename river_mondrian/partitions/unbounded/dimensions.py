@@ -13,7 +13,7 @@ from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...records import Array, Float64, Float64s, Int64, Record, new_array, release
 from .cells import beyond, place_within, side_length
 from .growth import append_node
-from .keys import CUT_PLACE, CUT_TIME, NEXT_KEY, PER_DIM, exponential, splitmix64, uniform
+from .keys import CUT_PLACE, CUT_TIME, NEXT_KEY, PER_DIM, exponential, key_of, uniform
 from .records import NONE, P, Tree
 
 
@@ -69,7 +69,7 @@ def extend_node(partition: P, tree: Tree, pending: Pending, value: float, writes
     dim = partition.n_dims
     node = partition.nodes.row(pending.row)
     is_leaf = node.n_samples > 0
-    key = splitmix64(node.key, PER_DIM + 3 * dim + 2)
+    key = key_of(node.key, PER_DIM + 3 * dim + 2)
     began, lower, upper = pending.began, pending.lower, pending.upper
     n_new = 0
     while True:
@@ -92,7 +92,7 @@ def extend_node(partition: P, tree: Tree, pending: Pending, value: float, writes
             lower = place
         else:
             upper = place
-        key = splitmix64(key, NEXT_KEY)
+        key = key_of(key, NEXT_KEY)
     pending.lower = lower
     pending.upper = upper
     if is_leaf and writes:

@@ -7,7 +7,7 @@ import math
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s
 from .cells import clip, contains, copy_cell, cut_of, latest_face, push_back, reach_around
-from .keys import ABOVE_KEY, LEFT_KEY, child_key, splitmix64
+from .keys import ABOVE_KEY, LEFT_KEY, child_key, key_of
 from .records import NONE, Node, P, Tree, log_volume, stored_values
 
 
@@ -60,8 +60,8 @@ def begin_tree(partition: P, tree: Tree, z: Float64s) -> bool:
     reach_around(tree.cell, z, key, tree.lifetime)
     copy_cell(tree.cell, partition.cell)
     tree.began = tree.lifetime
-    tree.root = begin_cell(partition, splitmix64(key, LEFT_KEY), tree.lifetime)
-    tree.key_above = splitmix64(key, ABOVE_KEY)
+    tree.root = begin_cell(partition, key_of(key, LEFT_KEY), tree.lifetime)
+    tree.key_above = key_of(key, ABOVE_KEY)
     return True
 
 
@@ -81,7 +81,7 @@ def extend_upwards(partition: P, tree: Tree, z: Float64s) -> bool:
             partition.nodes.row(row).right = tree.root
         tree.root = row
         tree.began = time
-        tree.key_above = splitmix64(key, ABOVE_KEY)
+        tree.key_above = key_of(key, ABOVE_KEY)
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s
 from .cells import clip, contains, copy_cell, cut_of, latest_face, push_back
-from .keys import ABOVE_KEY, child_key, splitmix64
+from .keys import ABOVE_KEY, child_key, key_of
 from .records import NONE, Node, P, Tree, stored_values
 
 
@@ -44,7 +44,7 @@ def reveal_outside(partition: P, tree: Tree, z: Float64s) -> None:
         place = push_back(cell, face, reach)
         if contains(cell, z):
             break
-        key = splitmix64(key, ABOVE_KEY)
+        key = key_of(key, ABOVE_KEY)
     # The point is beyond the face that was cut last.
     is_right = face & 1 == 1
     clip(cell, face >> 1, place, is_right)
@@ -117,4 +117,4 @@ def reveal_last_occupied(partition: P, t: int, z: Float64s) -> None:
     while not contains(cell, z):
         began, face, reach = latest_face(partition.n_dims, key, began)
         push_back(cell, face, reach)
-        key = splitmix64(key, ABOVE_KEY)
+        key = key_of(key, ABOVE_KEY)
