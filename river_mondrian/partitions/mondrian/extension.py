@@ -9,7 +9,6 @@ and calls again, and the walks go on from where they were.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
 from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
@@ -35,9 +34,11 @@ from .records import (
     START,
     F,
     Forest,
+    Layout,
     Node,
     Point,
     Tree,
+    layout_of,
 )
 from .sampling import ALL, sample_block
 from .scaling import store_values
@@ -252,31 +253,6 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     lane.point = forest.points.row(tree.walk_point)
 
 
-class Layout(NamedTuple):
-    """What `_step` would otherwise read anew at each node, since it writes to memory."""
-
-    n_dims: int
-    capacity: int
-    box_word: int
-    values_word: int
-    row_bytes: int
-    max_splits: int
-    may_miss: bool
-
-
-@inlined
-def _layout_of(forest: Forest) -> Layout:
-    return Layout(
-        forest.n_dims,
-        forest.dim_capacity,
-        forest.box_word,
-        forest.values_word,
-        forest.trees[0].nodes.row_bytes,
-        forest.max_splits,
-        forest.has_missing == 1,
-    )
-
-
 @inlined
 def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x: Float32s) -> None:
     """Pass the walk's point on to a child of an internal node."""
@@ -291,7 +267,7 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
     tree.walk_ref = child
     if child >= 0:
         below = tree.nodes.row(child)
-        prefetch(below, layout.row_bytes)
+        prefetch(below, tree.nodes.row_bytes)
         lane.node = below
     else:
         lane.node = tree.nodes.none()
@@ -313,13 +289,13 @@ def _step(forest: Forest, layout: Layout, lane: Lane) -> bool:
     upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
     rate = distance_outside(x, lower, upper, layout.n_dims)
     time = math.inf
-    if rate > 0.0 and tree.n_splits < layout.max_splits:
+    if rate > 0.0 and tree.n_splits < forest.max_splits:
         time = exponential_before(tree, rate, node.delta)
     if time < node.delta:
         insert_parent(forest, tree, lane.tree, tree.walk_ref, tree.walk_point, time, rate)
         return False
     # A value where the node had none is no distance but opens the box.
-    if rate > 0.0 or layout.may_miss:
+    if rate > 0.0 or forest.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     _pass(forest, layout, tree, lane, node, x)
     return True
@@ -368,7 +344,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     most `LANES`, walk in lock-step. Returns DONE, or a tree that needs room: the caller makes it
     and calls again.
     """
-    layout = _layout_of(forest)
+    layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
     for start in range(first, last, n_lanes):
         n_active = _begin_lanes(forest, start, min(start + n_lanes, last), lanes, active)

@@ -18,8 +18,9 @@ compiled for the kind that they are called with.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from ...compiling.kernels import inlined
 from ...records import (
     Array,
     Float32,
@@ -244,3 +245,18 @@ class Forest(Record):
 
 
 F = TypeVar("F", bound=Forest)
+
+
+class Layout(NamedTuple):
+    """Where rows have what: loops that write to memory would otherwise read it anew each time."""
+
+    n_dims: int
+    capacity: int
+    box_word: int
+    values_word: int
+
+
+@inlined
+def layout_of(forest: Forest) -> Layout:
+    """Return where the rows of a forest have what."""
+    return Layout(forest.n_dims, forest.dim_capacity, forest.box_word, forest.values_word)

@@ -9,7 +9,7 @@ many kinds of predictions as there are subclasses of `Prediction`, and one kind 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ...records import (
 )
 from .boxes import distance_outside
 from .leaves import count_below, distance_to
-from .records import LEFT, RIGHT, F, Forest, Tree
+from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
 # Walks in lock-step.
@@ -108,27 +108,6 @@ _room_of_active = room_of_array(WalkAt, LANES)
 _room_of_branches = room_of_array(Branch, MOST_BRANCHES)
 
 
-class Geometry(NamedTuple):
-    """What `_step` would otherwise read anew at each node, since it writes to memory."""
-
-    n_dims: int
-    capacity: int
-    box_word: int
-    values_word: int
-    horizon: float
-
-
-@inlined
-def _geometry_of(forest: Forest) -> Geometry:
-    return Geometry(
-        forest.n_dims,
-        forest.dim_capacity,
-        forest.box_word,
-        forest.values_word,
-        forest.horizon,
-    )
-
-
 @inlined
 def _descend(forest: Forest, walk: Walk, ref: int) -> None:
     """Go on to a child."""
@@ -160,19 +139,19 @@ def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
 
 
 @inlined
-def _step(forest: Forest, geometry: Geometry, walk: Walk) -> bool:
+def _step(forest: Forest, layout: Layout, walk: Walk) -> bool:
     """Note a path's geometry where it has come to; False where it ends there."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_row = step.ref >= 0
     # A point's values are both sides of its box.
-    low = geometry.box_word if is_row else geometry.values_word + tree.first_value
-    high = geometry.box_word + geometry.capacity if is_row else low
-    lower = Float32s(step.place, low, geometry.capacity)
-    upper = Float32s(step.place, high, geometry.capacity)
-    eta = distance_outside(walk.sample, lower, upper, geometry.n_dims)
+    low = layout.box_word if is_row else layout.values_word + tree.first_value
+    high = layout.box_word + layout.capacity if is_row else low
+    lower = Float32s(step.place, low, layout.capacity)
+    upper = Float32s(step.place, high, layout.capacity)
+    eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
     time = walk.time
-    horizon = geometry.horizon - time
+    horizon = forest.horizon - time
     node = tree.nodes.known(step.place)
     goes_on = is_row and node.dim >= 0 and not node.hides(forest) and node.delta < horizon
     span = node.delta if goes_on else min(tree.lifetime - time, horizon)
@@ -211,13 +190,13 @@ def walk_in_lockstep(
         begin = forest.n_values * i * (1 - by_tree) + tree.first_value
         active[i].walk = i
         _start(forest, tree, rows.part(begin, forest.dim_capacity), walks[i])
-    geometry = _geometry_of(forest)
+    layout = layout_of(forest)
     n_active = n
     for _ in range(FIRST_DEPTH - 2):
         still = 0
         for a in range(n_active):
             walk = walks[active[a].walk]
-            if _step(forest, geometry, walk):
+            if _step(forest, layout, walk):
                 node = forest.trees.known(walk.tree).nodes.known(walk.path[walk.depth].place)
                 v = walk.sample[node.dim]
                 _descend(forest, walk, node.child(LEFT if v <= node.cut else RIGHT))
@@ -270,9 +249,9 @@ def follow(forest: F, walk: Walk, branches: Array[Branch], n_waiting: int) -> in
     At a cut on a missing value both sides are followed, each with its share of the weight; a side
     whose weight falls below `LEAST_WEIGHT` gives it to the other.
     """
-    geometry = _geometry_of(forest)
+    layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)
-    while _step(forest, geometry, walk):
+    while _step(forest, layout, walk):
         if walk.depth + 2 >= walk.capacity:
             _lengthen(walk)
         node = tree.nodes.known(walk.path[walk.depth].place)
