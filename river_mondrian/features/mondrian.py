@@ -26,7 +26,6 @@ from ..posteriors.cells import mapping
 from ..posteriors.cells.trees import CellTrees, CellView
 from ..reading import draw_cells
 from ..records import Float64s, Int32s, Memory
-from ..records.record import write_address
 from .base import FeatureMap
 from .cells import CellFeatures
 
@@ -526,10 +525,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 def _samples(rows: NDArray[np.float64]) -> Iterator[Sample]:
     """Yield the rows of an array as samples, each until the next one."""
     memory = Memory(Sample)
-    (n, width), start, step = rows.shape, int(rows.ctypes.data), rows.strides[0]
-    sample = memory[0]
-    sample.values = Float64s(start, 0, width)
-    for address in range(start, start + step * n, step):
-        # A sample begins with the address of its values.
-        write_address(sample, address)
+    sample, values, width = memory[0], Float64s.of(np.ascontiguousarray(rows)), rows.shape[1]
+    for start in range(0, rows.size, width):
+        sample.values = values.part(start, width)
         yield sample

@@ -12,6 +12,7 @@ import math
 
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
 from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
+from ...status import DONE
 from .boxes import distance_outside, gap, hold
 from .draws import exponential, exponential_before, uniform, uniform_cut
 from .leaves import (
@@ -32,6 +33,7 @@ from .records import (
     RIGHT,
     SETTLED,
     START,
+    UNLIMITED,
     F,
     Forest,
     Layout,
@@ -43,9 +45,7 @@ from .records import (
 from .sampling import ALL, sample_block
 from .scaling import store_values
 
-# What `extend` returns where all trees have been extended; else it is a tree that needs room. From
-# `TOO_LARGE` down, `learn` tells the input whose value is too large.
-DONE = -1
+# From here down `learn_point` tells the input whose value is too large.
 TOO_LARGE = -2
 
 # Trees that a kernel walks in lock-step.
@@ -405,3 +405,22 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
         return TOO_LARGE - bad
     set_walks(forest, p, p + 1)
     return extend_trees(forest, 0, forest.n_trees, LANES)
+
+
+@inlined
+def must_wait(forest: Forest) -> bool:
+    """Tell whether the next sample waits: for room for its point, or for ranges to be refreshed.
+
+    While the ranges may change, they are refreshed when the number of samples has doubled.
+    """
+    n = forest.n_samples
+    doubles = bool(forest.raw_values) and n & (n + 1) == 0
+    return doubles or forest.n_points >= forest.points.capacity
+
+
+@inlined
+def count_sample(forest: Forest) -> None:
+    """Count a sample that has been learned; where trees may become full their owner counts."""
+    if forest.max_splits == UNLIMITED:
+        forest.n_samples = forest.n_samples + 1
+        forest.n_points = forest.n_points + 1

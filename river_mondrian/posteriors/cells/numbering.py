@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel
-from ...partitions.mondrian.extension import DONE, learn_point
+from ...partitions.mondrian.extension import learn_point
 from ...records import Float64s, Int32s
+from ...status import DONE
 from .records import C, CellForest, cell_of
 
 # What `learn_one` and `number_cells` return where there are new cells.

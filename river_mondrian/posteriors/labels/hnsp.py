@@ -23,20 +23,17 @@ import math
 import numpy as np
 
 from ...compiling.kernels import inlined, kernel, separate
-from ...partitions.mondrian.extension import DONE, TOO_LARGE, learn_point
-from ...partitions.mondrian.records import EMPTY, NONE, UNLIMITED, Forest
+from ...partitions.mondrian.extension import TOO_LARGE, count_sample, learn_point, must_wait
+from ...partitions.mondrian.records import NONE, Forest
 from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, lowest_bit
+from ...status import DONE, WAITS
 from .class_sets import WORD_CLASSES, n_classes_in, word_at
 from .records import L, LabelForest, LabelNode, LabelTree
 
 # Weight that no sum in float64 would notice.
 NEGLIGIBLE = 1e-17
-
-# What `learn_one` returns where it has not begun: there is no room for a point, or the ranges are
-# to be refreshed.
-WAITS = EMPTY
 
 
 class LabelPrediction(Prediction):
@@ -208,15 +205,11 @@ def learn_one(forest: L, label: int) -> int:
     Returns WAITS or as `extension.learn_point` does. If that is DONE and the trees have no limit,
     the sample has been counted.
     """
-    p = forest.n_points
-    n = forest.n_samples + 1
-    # While the ranges may change, they are refreshed when the number of samples has doubled.
-    doubles = bool(forest.raw_values) and n & (n - 1) == 0
-    if doubles or p >= forest.points.capacity:
+    if must_wait(forest):
         return WAITS
+    p = forest.n_points
     forest.points.row(p).label = label
     status = learn_point(forest, forest.inputs, p)
-    if status == DONE and forest.max_splits == UNLIMITED:
-        forest.n_samples = n
-        forest.n_points = p + 1
+    if status == DONE:
+        count_sample(forest)
     return status

@@ -14,6 +14,7 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.trees import WARM_UP, ClassTrees, Partitions
 from ...records import Float32s, Float64s, Int64s, Memory
+from ...status import DONE, WAITS
 from . import hnsp
 from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
@@ -145,12 +146,12 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         Returns -1, or the input whose value is too large; then nothing has changed.
         """
         status = self._learn_one(self.forest, label)
-        if status == hnsp.WAITS:
+        if status == WAITS:
             if self._make_room():
                 hnsp.put_label(self.forest, label, self.n_points)
                 return self._learn_by_rebuilding()
             status = self._learn_one(self.forest, label)
-        if status != -1 or self.bounded:
+        if status != DONE or self.bounded:
             return self._complete(status)
         return -1
 

@@ -6,13 +6,14 @@ import math
 
 from ...compiling.kernels import exact_kernel, exact_separate, inlined, kernel
 from ...partitions.mondrian.extension import (
-    DONE,
     LANES,
     TOO_LARGE,
+    count_sample,
     extend_trees,
+    must_wait,
     set_walks,
 )
-from ...partitions.mondrian.records import EMPTY, START, UNLIMITED
+from ...partitions.mondrian.records import START
 from ...partitions.mondrian.scaling import store_values
 from ...partitions.mondrian.walks import predict_rows
 from ...records import (
@@ -23,14 +24,11 @@ from ...records import (
     copy_record,
     room_of_array,
 )
+from ...status import DONE, WAITS
 from .messages import update_messages
 from .prediction import DensityPrediction, scale_of, variance_of_targets
 from .records import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
-
-# What `learn_one` returns where it has not begun: there is no room for a point, or the ranges are
-# to be refreshed.
-WAITS = EMPTY
 
 _room_of_forest = room_of_array(TargetForest, 1)
 _room_of_prediction = room_of_array(DensityPrediction, 1)
@@ -100,34 +98,30 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
 
 
 @kernel
-def learn_one(forest: T, y: float, weight: float, densities: Array[TargetDensity], p: int) -> int:
-    """Store the sample in the forest's `inputs` as point `p` and extend every tree by it.
+def learn_one(forest: T, y: float, weight: float, densities: Array[TargetDensity]) -> int:
+    """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
 
     Returns WAITS, or as `extension.learn_point` does. Messages are up to date if that is DONE; if
     the trees have no limit, the sample has been counted, too. `densities` is room for one each
     tree.
     """
-    n = forest.n_samples
-    # While the ranges may change, they are refreshed when the number of samples has doubled.
-    doubles = bool(forest.raw_values) and n & (n + 1) == 0
-    if doubles or p >= forest.points.capacity:
+    if must_wait(forest):
         return WAITS
+    p = forest.n_points
     bad = store_values(forest, forest.inputs, p)
     if bad >= 0:
         return TOO_LARGE - bad
     point = forest.points.row(p)
     point.target = y
     point.weight = weight
-    if bool(forest.scale_mixture) and is_used(n):
+    if bool(forest.scale_mixture) and is_used(forest.n_samples):
         find_densities(forest, p, densities)
         learn_scales(forest.scale_mixture, densities, forest.n_trees)
     set_walks(forest, p, p + 1)
     status = extend_trees(forest, 0, forest.n_trees, LANES)
     if status == DONE:
         update_messages(forest, 0, forest.n_trees)
-        if forest.max_splits == UNLIMITED:
-            forest.n_samples = n + 1
-            forest.n_points = p + 1
+        count_sample(forest)
     add_to_moments(forest, y, weight)
     return status
 

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
 from ...partitions.mondrian.trees import MondrianTrees, Partitions
 from ...records import Array, Float32s, Float64s, Int64s, Memory
+from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, prediction, scale_mixture
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
@@ -162,7 +162,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     # Learning.
 
     @cached_property
-    def _learn_one(self) -> Callable[[TargetForest, float, float, Any, int], int]:
+    def _learn_one(self) -> Callable[[TargetForest, float, float, Any], int]:
         return learning.learn_one.of(TargetForest)
 
     @cached_property
@@ -174,8 +174,8 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
 
         Returns -1, or the input whose value is too large; then nothing has changed.
         """
-        status = self._learn_one(self.forest, y, weight, self._densities, self.n_points)
-        if status == learning.WAITS:
+        status = self._learn_one(self.forest, y, weight, self._densities)
+        if status == WAITS:
             if self._make_room():
                 learning.put_target(self.forest, y, weight, self.n_points)
                 bad = self._learn_by_rebuilding()
@@ -183,8 +183,8 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
                     learning.add_to_moments(self.forest, y, weight)
                     self._choose()
                 return bad
-            status = self._learn_one(self.forest, y, weight, self._densities, self.n_points)
-        if status != extension.DONE or self.bounded:
+            status = self._learn_one(self.forest, y, weight, self._densities)
+        if status != DONE or self.bounded:
             bad = self._complete(status)
             if bad >= 0:
                 return bad
