@@ -6,13 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .classifier import MondrianForestClassifier
     from .estimators.adaptive import AdaptiveMondrianForestClassifier
+    from .estimators.classifier import MondrianForestClassifier
     from .estimators.density import DensityForest
     from .estimators.dual import DualOGDClassifier
     from .estimators.exact_density import exact_density
     from .estimators.ogd_classifier import OGDClassifier
     from .estimators.ogd_regressor import OGDRegressor
+    from .estimators.regressor import MondrianForestRegressor
     from .estimators.ridge import RidgeRegressor
     from .features import (
         IsolationFeatures,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         RandomFourierFeatures,
     )
     from .learners.lifetimes.path import lifetime_path
-    from .regressor import MondrianForestRegressor
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
@@ -46,8 +46,8 @@ _HOMES = {
     "AdaptiveMondrianForestClassifier": "estimators.adaptive",
     "DensityForest": "estimators.density",
     "DualOGDClassifier": "estimators.dual",
-    "MondrianForestClassifier": "classifier",
-    "MondrianForestRegressor": "regressor",
+    "MondrianForestClassifier": "estimators.classifier",
+    "MondrianForestRegressor": "estimators.regressor",
     "OGDClassifier": "estimators.ogd_classifier",
     "OGDRegressor": "estimators.ogd_regressor",
     "RidgeRegressor": "estimators.ridge",

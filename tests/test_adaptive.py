@@ -26,7 +26,7 @@ from river_mondrian.compiling.kernels import Kernel, kernel
 from river_mondrian.estimators.adaptive import AFTER_DRIFT
 from river_mondrian.learners import experts
 from river_mondrian.partitions.mondrian.records import Tree
-from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.adaptive import (
     guided_cuts,
     learning,

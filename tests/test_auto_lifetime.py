@@ -16,9 +16,9 @@ from scipy import stats
 from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
-from river_mondrian.features.mondrian import _MondrianMap
 from river_mondrian.maps.record import Sample
-from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.posteriors.cells.map import MondrianMap
 from river_mondrian.records import Float64s, Memory
 
 LEVEL = 0.01
@@ -35,7 +35,7 @@ def mapping(row):
 
 
 def grown(X, n_partitions, seed):
-    made = _MondrianMap(Partitions(n_partitions, math.inf, seed=seed), GRID)
+    made = MondrianMap(Partitions(n_partitions, math.inf, seed=seed), GRID)
     made.add_inputs(list(range(X.shape[1])), X[0])
     for row in X:
         assert made.learn(sample_of(row)) == -1
@@ -58,7 +58,7 @@ def columns(made, rows):
 
 def test_one_walk_finds_the_cells_of_all_lifetimes():
     X = samples(200)
-    made = _MondrianMap(Partitions(5, math.inf, seed=1), GRID)
+    made = MondrianMap(Partitions(5, math.inf, seed=1), GRID)
     made.add_inputs(list(range(X.shape[1])), X[0])
     first = []
     for row in X:

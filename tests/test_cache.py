@@ -402,7 +402,7 @@ def test_the_package_can_be_imported_where_nothing_can_be_written(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     nowhere = dict.fromkeys(["HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"], str(blocked / "below"))
-    python("import river_mondrian.classifier", "-W", "error", **nowhere)
+    python("import river_mondrian.estimators.classifier", "-W", "error", **nowhere)
     found, said = python(TOO_LARGE, **nowhere)
     assert found == ["-1", "0"]
     assert said.count("RuntimeWarning") == 1

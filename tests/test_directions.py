@@ -25,7 +25,7 @@ from river_mondrian import (
     OGDRegressor,
 )
 from river_mondrian.directions import isotropic_scale, laplace_transform, sphere_directions
-from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.

@@ -41,7 +41,7 @@ def test_the_page_runs_as_it_stands(module):
 
 @pytest.mark.parametrize("lifetime", [1.0, 4.0])
 def test_ranges_are_those_of_the_samples_in_the_cell(module, lifetime):
-    from river_mondrian.partitions.mondrian.trees import Partitions
+    from river_mondrian.partitions.mondrian.tree_memory import Partitions
 
     rng = np.random.default_rng(3)
     X = rng.random((300, 2)).astype(np.float32).astype(float)

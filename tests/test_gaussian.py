@@ -11,7 +11,7 @@ from naive import gaussian as naive
 from scipy import stats
 
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.targets import choice, messages, prediction
 from river_mondrian.posteriors.targets.trees import CHOICES, TargetTrees
 

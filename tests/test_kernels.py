@@ -14,7 +14,7 @@ from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, draws, scaling
 from river_mondrian.partitions.mondrian.records import Point, Tree
-from river_mondrian.partitions.mondrian.trees import Partitions
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import PAUSE_LIMIT, LabelTrees
 from river_mondrian.records import Array, Float32s, Float64s, Memory
 

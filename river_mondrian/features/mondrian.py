@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,14 @@ from ..arguments import (
     is_distribution,
 )
 from ..directions import Directions, check_directions, distances, laplace_transform
-from ..maps.compiled import Array, CompiledMap, Transform, outputs_of
+from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..maps.record import Sample
-from ..partitions.mondrian.trees import Partitions
-from ..posteriors.cells import mapping
-from ..posteriors.cells.trees import CellTrees, CellView
-from ..reading import draw_cells
-from ..records import Float64s, Int32s, Memory
+from ..partitions.mondrian.drawing import draw_cells
+from ..partitions.mondrian.tree_memory import Partitions
+from ..posteriors.cells.map import MondrianMap
+from ..posteriors.cells.trees import CellView
+from ..records import Float64s, Memory
 from .base import FeatureMap
 from .cells import CellFeatures
 
@@ -37,88 +37,6 @@ if TYPE_CHECKING:
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 START = 256
-
-
-class _MondrianMap(CompiledMap):
-    KIND = mapping.MondrianRecord
-    _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {
-        "descents",
-        "before",
-        "_before",
-        "_cells_before",
-        "_outputs_before",
-    }
-    record: mapping.MondrianRecord
-
-    def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
-        n_partitions = partitions.n_trees
-        self.n_lifetimes = 1 if lifetimes is None else len(lifetimes)
-        super().__init__(0, n_partitions * self.n_lifetimes, 0, 0, False)
-        self.trees = CellTrees(partitions, lifetimes)
-        self.record.value = 1.0 / math.sqrt(n_partitions)
-        self._finish()
-
-    def _transform(self) -> Transform:
-        return mapping.find_cells
-
-    def _finish(self) -> None:
-        super()._finish()
-        self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
-        self._before = outputs_of(self.before)
-        # Made once: that takes as long as a call.
-        self._cells_before, self._outputs_before = Int32s.of(self.before), self._before[0]
-
-    def _bind(self) -> None:
-        self.descents = Memory(mapping.Descent, len(self.trees.trees))
-        self.record.descents = self.descents.array
-        self.record.forest = self.trees.forest
-
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it."""
-        self.trees.add_inputs(names, first_values)
-        self.record.n_inputs = self.trees.n_inputs
-        self._bind()
-
-    def learn(self, sample: Sample) -> int:
-        """Extend the partitions by a sample; returns -1 or a bad input's place."""
-        if self.n_lifetimes > 1 and self.trees.n_samples > 0:
-            self._map_one(self.record, sample, self._outputs_before)
-            self.record.before = self._cells_before
-            # Where the sample opens no cell, it has those that the walk has found.
-            self.out[:] = self.before
-        bad = self.trees.learn(sample.values, self.outputs.cells)
-        self._set_word("n_columns", self.trees.n_columns)
-        return bad
-
-    def forget_before(self) -> None:
-        """Say that no sample has just been learned."""
-        self.record.before = Int32s(0)
-
-    @property
-    def maps_learned(self) -> bool:
-        return self.n_lifetimes == 1 or self._word("before") != 0
-
-    @property
-    def lifetimes(self) -> list[float]:
-        found: list[float] = self.trees.lifetimes[0].tolist()
-        return found if self.n_lifetimes > 1 else []
-
-    def transform_stored(self, pool: Any, start: int, stop: int) -> Array:
-        """Map samples of the start of a stream."""
-        rows = np.full((stop - start, max(1, self.n_inputs)), np.nan)
-        for row, values in zip(rows, pool.rows[start:stop], strict=True):
-            known = values[: len(row)]
-            row[: len(known)] = known
-        return self.transform_rows(rows)[0]
-
-    def names(self, columns: Sequence[int]) -> list[str]:
-        owners = self.trees.owners[np.asarray(columns, dtype=np.int64)]
-        return [f"mondrian_{t}_{cell}" for t, cell in owners.tolist()]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return super().nbytes + self.trees.nbytes
 
 
 class _Start(Pool):
@@ -261,7 +179,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     """
 
-    _map: _MondrianMap | None
+    _map: MondrianMap | None
 
     def __init__(
         self,
@@ -291,13 +209,13 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             own._mixes, own._pool = True, _Start()
         return own
 
-    def _begin(self) -> _MondrianMap:
+    def _begin(self) -> MondrianMap:
         """Make the map anew, of the samples of the stream's start."""
         assert isinstance(self._pool, _Start)
         names = self._reader.index.names
         # The lifetimes tell when the partitions end.
         partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
-        made = _MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
+        made = MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
         for values in self._pool.rows:
             old = made.n_inputs
             if len(values) > old:
@@ -339,10 +257,10 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         if bad >= 0:
             raise self._bad_input(bad, x, compiled)
 
-    def _add(self, values: Mapping[Any, float]) -> _MondrianMap:
+    def _add(self, values: Mapping[Any, float]) -> MondrianMap:
         """Add those of the features that are new; returns the map, made at first use."""
         if self._map is None:
-            self._map = _MondrianMap(
+            self._map = MondrianMap(
                 Partitions(self.n_partitions, self.lifetime, self.directions, seed=self.seed)
             )
         self._reader.add(values)
@@ -403,7 +321,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     def _parts(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> Iterator[tuple[_MondrianMap, NDArray[np.float64]]]:
+    ) -> Iterator[tuple[MondrianMap, NDArray[np.float64]]]:
         """Yield the rows of a frame in parts, each with the map that knows their features."""
         first = self._reader.index.first_rows(names, columns)
         place = {name: i for i, name in enumerate(names)}

@@ -131,7 +131,25 @@ class LifetimePath:
         The axes.
 
         """
-        # It takes long to import.
-        from .plotting import plot_path
+        from matplotlib import pyplot as plt
 
-        return plot_path(self, ax)
+        if ax is None:
+            ax = plt.subplots()[1]
+        styles = dict(zip(SETS, (":", "--", "-"), strict=True))
+        for number, (learner, errors) in enumerate(self.errors.items()):
+            for kind, values in errors.items():
+                ax.plot(
+                    self.lifetimes[1:],
+                    values[1:],
+                    styles[kind],
+                    color=f"C{number}",
+                    label=f"{learner}, {kind}",
+                    drawstyle="steps-post",
+                )
+        ax.set(xscale="log", xlabel="lifetime", ylabel="root mean squared error")
+        ax.legend()
+        if len(self.log_marginal_likelihood):
+            other = ax.twinx()
+            other.plot(self.lifetimes[1:], self.log_marginal_likelihood[1:], color="0.7")
+            other.set_ylabel("log marginal likelihood (grey)")
+        return ax

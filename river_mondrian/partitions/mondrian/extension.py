@@ -317,6 +317,17 @@ def _next_point(forest: Forest, lane: Lane) -> int:
 
 
 @inlined
+def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
+    """Take a lane one node on; returns 1, 0 where it has no more points, -1 without room."""
+    if lane.node and lane.node.dim >= 0:
+        if _step(forest, layout, lane):
+            return 1
+    elif not extend_end(forest, lane.tree):
+        return -1
+    return _next_point(forest, lane)
+
+
+@inlined
 def _begin_lanes(
     forest: Forest, first: int, last: int, lanes: Array[Lane], active: Array[LaneAt]
 ) -> int:
@@ -354,14 +365,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
             still = 0
             for i in range(n_active):
                 lane = lanes[active[i].lane]
-                goes_on = 1
-                if lane.node and lane.node.dim >= 0:
-                    if not _step(forest, layout, lane):
-                        goes_on = _next_point(forest, lane)
-                elif extend_end(forest, lane.tree):
-                    goes_on = _next_point(forest, lane)
-                else:
-                    goes_on = -1
+                goes_on = _advance(forest, layout, lane)
                 if goes_on < 0:
                     return lane.tree
                 if goes_on == 1:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .records import EMPTY, Node, Point
-
-if TYPE_CHECKING:
-    from .trees import MondrianTrees
+from .records import EMPTY, Forest, Node, Point, Tree
 
 
 @dataclass
@@ -41,9 +38,8 @@ V = TypeVar("V", bound=NodeView)
 Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 
 
-def read_tree(trees: MondrianTrees[Any, Any], t: int, view: type[V], kept: Kept) -> list[V]:
-    """Read a tree's nodes in preorder."""
-    forest, tree, end = trees.forest, trees.trees[t], trees.end_of(t)
+def read_tree(forest: Forest, tree: Tree, end: float, view: type[V], kept: Kept) -> list[V]:
+    """Read a tree's nodes in preorder; its leaves last until its end."""
     n_dims = forest.n_dims
     nodes: list[V] = []
     waiting = [(tree.root, -1, "", 0.0, 0)]

@@ -17,7 +17,8 @@ from ...learners.experts import Mixture
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
-from ...partitions.mondrian.trees import WARM_UP, ClassTrees, Partitions
+from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ...partitions.mondrian.trees import ClassTrees
 from ...records import Record
 from . import learning, prediction, rebuilding
 from .records import (

@@ -11,7 +11,8 @@ import numpy as np
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
-from ...partitions.mondrian.trees import MondrianTrees, Partitions
+from ...partitions.mondrian.tree_memory import Partitions
+from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Array, Float64s, Int32s
 from ...records.chunked_rows import grown
 from . import numbering

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
-from ...partitions.mondrian.trees import WARM_UP, ClassTrees, Partitions
+from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ...partitions.mondrian.trees import ClassTrees
 from ...records import Float32s, Float64s, Int64s, Memory
 from ...status import DONE, WAITS
 from . import hnsp

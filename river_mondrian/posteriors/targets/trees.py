@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
-from ...partitions.mondrian.trees import MondrianTrees, Partitions
+from ...partitions.mondrian.tree_memory import Partitions
+from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Array, Float32s, Float64s, Int64s, Memory
 from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
-from .arguments import check_integer, is_real
-from .directions import Directions
+from ..arguments import check_integer, is_real
+from ..directions import Directions
+from ..inputs import check_target, check_weight, read_frame, read_targets, read_weights
+from ..partitions.mondrian.tree_memory import WARM_UP
+from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
+from ..posteriors.targets.trees import TargetTrees, TargetView
 from .forest import MondrianForest, warmup_samples
-from .inputs import check_target, check_weight, read_frame, read_targets, read_weights
-from .partitions.mondrian.trees import WARM_UP
-from .posteriors.gaussian_mixture import GaussianMixture, gaussian
-from .posteriors.targets.trees import TargetTrees, TargetView
 
 # Squares of targets, times weights, are summed.
 LARGEST_TARGET = 1e120

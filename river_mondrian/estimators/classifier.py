@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import is_real
-from .directions import Directions
+from ..arguments import is_real
+from ..directions import Directions
+from ..inputs import check_label, read_frame, read_labels
+from ..partitions.mondrian.tree_memory import WARM_UP
+from ..posteriors.labels.trees import LabelTrees
 from .forest import LabelForest, warmup_samples
-from .inputs import check_label, read_frame, read_labels
-from .partitions.mondrian.trees import WARM_UP
-from .posteriors.labels.trees import LabelTrees
 
 
 class MondrianForestClassifier(LabelForest[LabelTrees]):

@@ -5,24 +5,23 @@ from __future__ import annotations
 import abc
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
-from . import reading
-from .arguments import ClonesLifetime, check_integer, check_lifetime
-from .directions import Directions, check_directions
-from .inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
-from .partitions.mondrian.trees import WARM_UP, ClassTrees, MondrianTrees, Partitions
+from ..arguments import ClonesLifetime, check_integer, check_lifetime
+from ..directions import Directions, check_directions
+from ..inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
+from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..partitions.mondrian.trees import ClassTrees
+from .inspection import InspectableForest, Trees
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+    pass
 
-Trees = TypeVar("Trees", bound=MondrianTrees[Any, Any])
 Classes = TypeVar("Classes", bound=ClassTrees[Any, Any])
 
 
@@ -43,7 +42,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
     return found
 
 
-class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
+class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     """Base of the Mondrian forests.
 
     A subclass stores its arguments and calls `_begin`.
@@ -99,11 +98,6 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
         if self._trees is None:
             self._trees = self._make_trees()
         return self._trees
-
-    @property
-    def _n_readable(self) -> int:
-        """Number of trees that can be read."""
-        return self.n_estimators
 
     # Reading samples and frames.
 
@@ -176,97 +170,6 @@ class MondrianForest(ClonesLifetime, base.Estimator, abc.ABC, Generic[Trees]):
         if self._trees.n_points < self._trees.n_samples:
             raise ValueError("samples have not been stored since every tree reached max_nodes")
         self._trees.build()
-
-    def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
-        """Return the directions that a tree cuts.
-
-        Parameters
-        ----------
-        tree
-            Number of the tree.
-
-        Returns
-        -------
-        For each direction a mapping from feature to coefficient, in the features' own units. A cut
-        parts samples by the sum of coefficients times values. Without `directions` there is one
-        for each feature. Empty before any learning.
-
-        """
-        return [] if self._trees is None else self._trees.directions_of(tree, self.features)
-
-    # Reading: what the kinds of forest say of nodes.
-
-    @abc.abstractmethod
-    def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
-        """Return columns that the frame of a tree's nodes has besides the others."""
-
-    @abc.abstractmethod
-    def _leaf_text(self, node: Any) -> str:
-        """Describe a leaf."""
-
-    @abc.abstractmethod
-    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
-        """Describe the forest's prediction."""
-
-    @abc.abstractmethod
-    def _colors(self, nodes: list[Any]) -> list[Any]:
-        """Return a colour for each node."""
-
-    @abc.abstractmethod
-    def _legend(self) -> dict[str, Any]:
-        """Return what is to be said of the colours."""
-
-    def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
-        """Describe how one tree predicts a sample.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number.
-        tree
-            Number of the tree.
-
-        Returns
-        -------
-        The path, a line per node (the cut, the time, the samples, the probability that `x` has
-        branched off by then), and the forest's prediction.
-
-        """
-        return reading.describe(self, x, tree)
-
-    def to_dataframe(self, tree: int = 0) -> pd.DataFrame:
-        """Return the nodes of a tree in preorder.
-
-        Parameters
-        ----------
-        tree
-            Number of the tree.
-
-        Returns
-        -------
-        A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
-        paused, time, feature, threshold (in the feature's own units) and n_samples. With cut
-        directions the feature is "direction K", and the threshold is for the sum that the K-th of
-        `cut_directions` tells. A classifier adds count_LABEL (the counts of the posterior,
-        Algorithm 5's c), a regressor mean and variance (the posterior of the node's mean).
-
-        """
-        return reading.to_dataframe(self, tree)
-
-    def draw(self, tree: int = 0, ax: Axes | None = None) -> Axes:
-        """Draw a tree on its time axis with matplotlib; see Figure 1(b) of the paper."""
-        return reading.draw(self, tree, ax)
-
-    def draw_partition(self, tree: int = 0, ax: Axes | None = None) -> Axes:
-        """Draw a tree's partition of the plane with matplotlib; see Figure 1(a) of the paper.
-
-        Raises
-        ------
-        ValueError
-            If the forest does not have exactly two features.
-
-        """
-        return reading.draw_partition(self, tree, ax)
 
     @property
     def _raw_memory_usage(self) -> int:

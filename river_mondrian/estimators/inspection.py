@@ -1,0 +1,263 @@
+"""Inspection of a forest: text, tables and drawings of its trees."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from ..directions import Directions
+from ..partitions.mondrian.drawing import axes_for, cells_of_plane, check_plane, clip, name_axes
+from ..partitions.mondrian.inspection import NodeView
+from ..partitions.mondrian.trees import MondrianTrees
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+Trees = TypeVar("Trees", bound=MondrianTrees[Any, Any])
+
+
+def _distance(node: NodeView, values: Any) -> float:
+    """Return how far values lie outside a node's box, missing ones aside."""
+    outside = np.fmax(node.lower - values, values - node.upper)
+    return float(np.nansum(np.fmax(outside, 0.0)))
+
+
+class InspectableForest(abc.ABC, Generic[Trees]):
+    """What can be read of a forest's trees."""
+
+    n_estimators: int
+    directions: Directions
+    # None before any learning.
+    _trees: Trees | None
+
+    @property
+    @abc.abstractmethod
+    def features(self) -> list[Any]:
+        """The features seen so far, in the order in which the trees keep them."""
+
+    @abc.abstractmethod
+    def _grown(self) -> Trees:
+        """Return the trees, made at first use."""
+
+    @property
+    def _n_readable(self) -> int:
+        """Number of trees that can be read."""
+        return self.n_estimators
+
+    def _nodes(self, tree: int) -> list[Any]:
+        """Read a tree's nodes in preorder."""
+        if not 0 <= tree < self._n_readable:
+            raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
+        return [] if self._trees is None else self._trees.read(tree)
+
+    def _name(self, dim: int) -> Any:
+        """Return what a tree's dimension is called."""
+        return self.features[dim] if self.directions is None else f"direction {dim}"
+
+    # What the kinds of forest say of nodes.
+
+    @abc.abstractmethod
+    def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
+        """Return columns that the frame of a tree's nodes has besides the others."""
+
+    @abc.abstractmethod
+    def _leaf_text(self, node: Any) -> str:
+        """Describe a leaf."""
+
+    @abc.abstractmethod
+    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
+        """Describe the forest's prediction."""
+
+    @abc.abstractmethod
+    def _colors(self, nodes: list[Any]) -> list[Any]:
+        """Return a colour for each node."""
+
+    @abc.abstractmethod
+    def _legend(self) -> dict[str, Any]:
+        """Return what is to be said of the colours."""
+
+    def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
+        """Describe how one tree predicts a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+        tree
+            Number of the tree.
+
+        Returns
+        -------
+        The path, a line per node (the cut, the time, the samples, the probability that `x` has
+        branched off by then), and the forest's prediction.
+
+        """
+        nodes = self._nodes(tree)
+        if not nodes:
+            return "nothing has been learned yet"
+        summary = self._summary(x)
+        trees = self._grown()
+        row = trees.values_of_row(tree)
+        lines = [f"tree {tree} of {self._n_readable}"]
+        number = 0
+        stays = 1.0
+        while True:
+            node = nodes[number]
+            values = row[: len(node.lower)]
+            eta = _distance(node, values)
+            if eta > 0.0:
+                stays *= math.exp(-eta * node.delta)
+            about = (
+                f"time {node.time:.4g}, {node.n_samples} samples, branched off {1.0 - stays:.3f}"
+            )
+            indent = "  " * (node.depth + 1)
+            if node.is_leaf:
+                text = self._leaf_text(node)
+                lines.append(f"{indent}leaf{' (paused)' if node.paused else ''} {text} ({about})")
+                break
+            name = self._name(node.dim)
+            value = values[node.dim]
+            threshold = trees.cut_of(tree, node.dim, node.cut)[1]
+            if math.isnan(value):
+                left, right = nodes[node.left], nodes[node.right]
+                near, far = _distance(left, values), _distance(right, values)
+                goes_left = near < far or (near == far and left.n_samples >= right.n_samples)
+                sign = "is missing, cut at"
+            else:
+                goes_left = value <= node.cut
+                sign = "<=" if goes_left else ">"
+            lines.append(f"{indent}{name!r} {sign} {threshold:.6g} ({about})")
+            number = node.left if goes_left else node.right
+        lines.append("forest")
+        lines.extend(f"  {line}" for line in summary)
+        return "\n".join(lines)
+
+    def to_dataframe(self, tree: int = 0) -> pd.DataFrame:
+        """Return the nodes of a tree in preorder.
+
+        Parameters
+        ----------
+        tree
+            Number of the tree.
+
+        Returns
+        -------
+        A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
+        paused, time, feature, threshold (in the feature's own units) and n_samples. With cut
+        directions the feature is "direction K", and the threshold is for the sum that the K-th of
+        `cut_directions` tells. A classifier adds count_LABEL (the counts of the posterior,
+        Algorithm 5's c), a regressor mean and variance (the posterior of the node's mean).
+
+        """
+        import pandas as pd
+
+        nodes = self._nodes(tree)
+        trees = self._grown()
+        frame = pd.DataFrame(
+            {
+                "parent": [node.parent for node in nodes],
+                "left": [node.left for node in nodes],
+                "right": [node.right for node in nodes],
+                "depth": [node.depth for node in nodes],
+                "is_leaf": [node.is_leaf for node in nodes],
+                "paused": [node.paused for node in nodes],
+                "time": [node.time for node in nodes],
+                "feature": [None if node.is_leaf else self._name(node.dim) for node in nodes],
+                "threshold": [
+                    math.nan if node.is_leaf else trees.cut_of(tree, node.dim, node.cut)[1]
+                    for node in nodes
+                ],
+                "n_samples": [node.n_samples for node in nodes],
+                **self._columns(nodes),
+            }
+        )
+        frame.index.name = "node"
+        return frame
+
+    def draw(self, tree: int = 0, ax: Axes | None = None) -> Axes:
+        """Draw a tree on its time axis with matplotlib; see Figure 1(b) of the paper."""
+        ax = axes_for(ax)
+        nodes = self._nodes(tree)
+        leaves = [i for i, node in enumerate(nodes) if node.is_leaf]
+        across = {leaf: float(place) for place, leaf in enumerate(leaves)}
+        for i in range(len(nodes) - 1, -1, -1):
+            if not nodes[i].is_leaf:
+                across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
+        times = [node.time for node in nodes if not node.is_leaf]
+        latest = max(times, default=1.0)
+        end = float(min(self._grown().end_of(tree), 1.1 * latest))
+        colors = self._colors(nodes)
+
+        def height(node: NodeView) -> float:
+            return min(node.time, end)
+
+        for i, node in enumerate(nodes):
+            top = 0.0 if node.parent < 0 else height(nodes[node.parent])
+            ax.plot([across[i], across[i]], [top, height(node)], color="0.5", linewidth=0.8)
+            if node.is_leaf:
+                ax.plot(across[i], end, marker="o", markersize=4, color=colors[i], linestyle="none")
+            else:
+                ends = [across[node.left], across[node.right]]
+                ax.plot(ends, [node.time, node.time], color="0.5", linewidth=0.8)
+        legend = self._legend()
+        for label, color in legend.items():
+            ax.plot([], [], marker="o", linestyle="none", color=color, label=label)
+        if legend:
+            ax.legend(fontsize="small")
+        ax.invert_yaxis()
+        ax.set_xticks([])
+        ax.set_ylabel("time")
+        ax.set_title(f"tree {tree}: {len(leaves)} leaves")
+        return ax
+
+    def draw_partition(self, tree: int = 0, ax: Axes | None = None) -> Axes:
+        """Draw a tree's partition of the plane with matplotlib; see Figure 1(a) of the paper.
+
+        Raises
+        ------
+        ValueError
+            If the forest does not have exactly two features.
+
+        """
+        from matplotlib.patches import Polygon
+
+        check_plane(self.features)
+        ax = axes_for(ax)
+        nodes = self._nodes(tree)
+        trees = self._grown()
+        colors = self._colors(nodes)
+        # A box without width is drawn as a line.
+        widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
+        for i, cell in cells_of_plane(trees, tree, nodes).items():
+            ax.add_patch(Polygon(cell, facecolor=colors[i], alpha=0.25))
+            ax.add_patch(Polygon(cell, fill=False, edgecolor="0.4", lw=0.5))
+            held = cell
+            for dim in range(len(nodes[i].lower)):
+                for sign, bound in ((1.0, nodes[i].upper[dim]), (-1.0, nodes[i].lower[dim])):
+                    normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
+                    held = clip(held, sign * normal, sign * threshold)
+            ax.add_patch(Polygon(held, facecolor=colors[i], edgecolor=colors[i]))
+        name_axes(ax, self.features, f"partition of tree {tree}")
+        return ax
+
+    def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
+        """Return the directions that a tree cuts.
+
+        Parameters
+        ----------
+        tree
+            Number of the tree.
+
+        Returns
+        -------
+        For each direction a mapping from feature to coefficient, in the features' own units. A cut
+        parts samples by the sum of coefficients times values. Without `directions` there is one
+        for each feature. Empty before any learning.
+
+        """
+        return [] if self._trees is None else self._trees.directions_of(tree, self.features)
