@@ -15,8 +15,8 @@ from ..arguments import check_integer
 from ..directions import Directions
 from ..inputs import check_label, mapping_of, read_frame, read_labels
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
-from ..posteriors.adaptive.status import WRONG_CLASS
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
+from ..status import WRONG_CLASS
 from .forest import LabelForest, warmup_samples
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)

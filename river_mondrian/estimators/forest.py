@@ -17,6 +17,7 @@ from ..directions import Directions, check_directions
 from ..inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..partitions.mondrian.trees import ClassTrees
+from ..status import TOO_LARGE
 from .inspection import InspectableForest, Trees
 
 if TYPE_CHECKING:
@@ -203,8 +204,9 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
         if not features.read_known(x, vector):
             features.write(features.read(x), vector)
         best = trees.predict()
-        if best < 0:
-            raise self._too_large(-2 - best, trees.vector[-2 - best])
+        if best <= TOO_LARGE:
+            place = TOO_LARGE - best
+            raise self._too_large(place, trees.vector[place])
         return best
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:

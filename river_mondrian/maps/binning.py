@@ -21,14 +21,13 @@ from ..records import (
     derived,
     room_of_array,
 )
+from ..status import DONE, NO_ROOM
 from .mapping import move_entries
 from .record import MapRecord, Outputs, Sample
 from .samples import bad_entry, read_entry
 
 # The column of all cells that have not been met.
 UNKNOWN = 0
-# The table has no room for the cells of one more sample.
-SHORT = -2
 
 # Bins end where their numbers still fit integers of 64 bits.
 FARTHEST_BIN = 9e18
@@ -123,12 +122,12 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     for partition in range(binning.n_out):
         find_code(binning, sample, partition, code)
         cells[partition] = slot_of(binning.table, binning.n_slots, code).column
-    return -1
+    return DONE
 
 
 @exact_inlined
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
-    """Write a word for each of a sample's cells, met or not; returns -1 or a bad input."""
+    """Write a word for each of a sample's cells, met or not; returns DONE or a bad input."""
     bad = bad_entry(record, sample)
     if bad >= 0:
         return bad
@@ -138,12 +137,12 @@ def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
         find_code(record, sample, partition, code)
         word = np.uint64(code.first) + mix(np.uint64(code.second))
         codes[partition] = int(np.int64(word))
-    return -1
+    return DONE
 
 
 @exact_kernel
 def codes_of_one(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
-    """Write a word for each of a sample's cells, met or not; returns -1 or a bad input."""
+    """Write a word for each of a sample's cells, met or not; returns DONE or a bad input."""
     return write_codes(record, sample, codes)
 
 
@@ -172,7 +171,7 @@ def add_cells(record: BinningRecord, sample: Sample) -> int:
         return bad
     n_out, n_slots, table = record.n_out, record.n_slots, record.table
     if 2 * (record.n_columns + n_out) >= n_slots:
-        return SHORT
+        return NO_ROOM
     rooms = _room_for_code()
     code = rooms[0]
     for partition in range(n_out):
@@ -182,14 +181,14 @@ def add_cells(record: BinningRecord, sample: Sample) -> int:
             slot.code_first, slot.code_second = code.first, code.second
             slot.column = record.n_columns
             record.n_columns += 1
-    return -1
+    return DONE
 
 
 @exact_kernel
 def learn_one(record: BinningRecord, sample: Sample) -> int:
     """Give the cells of a sample that are new their columns.
 
-    Returns -1, `SHORT` where the table has to grow first, or a bad input.
+    Returns DONE, NO_ROOM where the table has to grow first, or a bad input.
     """
     return add_cells(record, sample)
 
@@ -206,7 +205,7 @@ def learn_rows(
     sample = samples[0]
     while row < n:
         move_entries(sample, places, entries, starts, row)
-        if add_cells(record, sample) == SHORT:
+        if add_cells(record, sample) == NO_ROOM:
             return row
         row += 1
     return n

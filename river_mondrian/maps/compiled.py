@@ -181,7 +181,7 @@ class CompiledMap(abc.ABC):
         return np.float64 if self.dense else np.int32
 
     def transform(self, sample: Sample) -> int:
-        """Map a sample to `out`; returns -1 or a bad input."""
+        """Map a sample to `out`; returns DONE or a bad input."""
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:

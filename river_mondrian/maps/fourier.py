@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..compiling.kernels import exact_separate
 from ..records import Float64, Float64s
+from ..status import DONE
 from .compiled import Transform
 from .record import MapRecord, Outputs, Sample
 from .row_per_feature import RowPerFeature
@@ -48,7 +49,7 @@ def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int
         phase = out[k]
         out[k] = factor * math.cos(phase)
         out[m + k] = factor * math.sin(phase)
-    return -1
+    return DONE
 
 
 class FourierMap(RowPerFeature):

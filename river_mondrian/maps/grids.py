@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..records import Array as Records
 from ..records import Float64s, Int32s, Int64s
+from ..status import NO_ROOM
 from . import binning
 from .binning import BinningRecord, Slot
 from .compiled import Transform
@@ -63,9 +64,9 @@ class BinningMap(RowPerFeature):
         binning.move_cells(_slots(old), len(old), self.record)
 
     def learn(self, sample: Sample) -> int:
-        """Give the new cells of a sample columns; returns -1 or a bad input."""
+        """Give the new cells of a sample columns; returns DONE or a bad input."""
         bad = binning.learn_one(self.record, sample)
-        while bad == binning.SHORT:
+        while bad == NO_ROOM:
             self._grow()
             bad = binning.learn_one(self.record, sample)
         return bad

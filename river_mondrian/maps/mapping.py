@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..compiling.kernels import exact_inlined, exact_kernel
 from ..records import Float64s, Int32s, Int64s, room_of_array
+from ..status import DONE
 from .record import MapRecord, Outputs, Sample
 
 _room_for_sample = room_of_array(Sample, 1)
@@ -12,7 +13,7 @@ _room_for_outputs = room_of_array(Outputs, 1)
 
 @exact_kernel
 def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample; returns -1, or the first input that is not finite in single precision."""
+    """Map a sample; returns DONE, or the first input that is not finite in single precision."""
     return record.transform(record, sample, outputs)
 
 
@@ -42,7 +43,7 @@ def move_entries(
 def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: Outputs) -> int:
     """Map `n` rows of `width` values each.
 
-    Returns -1, or row * `n_inputs` + place of the first bad input.
+    Returns DONE, or row * `n_inputs` + place of the first bad input.
     """
     samples, rooms = _room_for_sample(), _room_for_outputs()
     sample, found = samples[0], rooms[0]
@@ -52,7 +53,7 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
         bad = record.transform(record, sample, found)
         if bad >= 0:
             return row * record.n_inputs + bad
-    return -1
+    return DONE
 
 
 @exact_kernel
@@ -68,4 +69,4 @@ def map_sparse_rows(
         bad = record.transform(record, sample, found)
         if bad >= 0:
             return row * record.n_inputs + bad
-    return -1
+    return DONE

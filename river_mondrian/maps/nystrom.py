@@ -9,6 +9,7 @@ from scipy import linalg
 
 from ..compiling.kernels import exact_separate
 from ..records import Float64s, Int32s, Int64s, Memory
+from ..status import DONE
 from .compiled import CompiledMap, Transform
 from .pool import Pool
 from .record import MapRecord, Outputs, Sample
@@ -45,7 +46,7 @@ def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
         place, value = read_entry(nystrom, sample, j)
         if value != 0.0:
             vector[place] = 0.0
-    return -1
+    return DONE
 
 
 class NystromMap(CompiledMap):

@@ -40,7 +40,7 @@ class Outputs(Record):
 class MapRecord(Record):
     """A feature map; those of one kind add fields of their own.
 
-    `transform` maps a sample. It returns -1, or the first input that is not finite in single
+    `transform` maps a sample. It returns DONE, or the first input that is not finite in single
     precision, in which case the outputs mean nothing. It changes nothing else that lasts, so that
     it is safe to call for predictions.
     """

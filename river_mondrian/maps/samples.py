@@ -9,6 +9,7 @@ import numpy as np
 from ..compiling.kernels import exact_inlined
 from ..limits import FARTHEST, LARGEST
 from ..records import Float32s, Float64s
+from ..status import DONE
 from .record import MapRecord, Sample
 
 
@@ -23,12 +24,12 @@ def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
 
 @exact_inlined
 def bad_entry(record: MapRecord, sample: Sample) -> int:
-    """Return the first input whose entry is not finite in single precision, or -1."""
+    """Return the first input whose entry is not finite in single precision, or DONE."""
     places, entries = sample.places, sample.entries
     for e in range(sample.n_entries):
         if 0 <= places[e] < record.n_inputs and math.fabs(entries[e]) > LARGEST:
             return places[e]
-    return -1
+    return DONE
 
 
 @exact_inlined
@@ -47,4 +48,4 @@ def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float
         if math.fabs(value) > LARGEST:
             return place
         row[place] = scaled(value, factors[place]) if value == value else 0.0
-    return -1
+    return DONE

@@ -6,6 +6,7 @@ from ...compiling.kernels import exact_inlined, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...maps.samples import bad_entry, read_vector, scaled
 from ...records import Int32s
+from ...status import DONE
 from .records import ABOVE, BELOW, IsolationTrees
 
 
@@ -49,4 +50,4 @@ def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     for e in range(sample.n_entries):
         if 0 <= places[e] < n:
             row[places[e]] = 0.0
-    return -1
+    return DONE

@@ -12,7 +12,7 @@ import math
 
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
 from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
-from ...status import DONE
+from ...status import DONE, TOO_LARGE
 from .boxes import distance_outside, gap, hold
 from .draws import exponential, exponential_before, uniform, uniform_cut
 from .leaves import (
@@ -44,9 +44,6 @@ from .records import (
 )
 from .sampling import ALL, sample_block
 from .scaling import store_values
-
-# From here down `learn_point` tells the input whose value is too large.
-TOO_LARGE = -2
 
 # Trees that a kernel walks in lock-step.
 LANES = 16

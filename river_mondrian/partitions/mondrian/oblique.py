@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ...compiling.kernels import inlined, separate
 from ...limits import FARTHEST, LARGEST
 from ...records import Array, Float32s, Float64, Float64s, Int64, Record, entry
+from ...status import DONE
 
 
 class Moments(Record):
@@ -68,7 +69,7 @@ def _has_input(coefficients: Float64s, inputs: Float64s, n_inputs: int, n: int, 
 def apply_directions(oblique: ObliqueTransform, target: Float32s, inputs: Float64s) -> int:
     """Scale inputs and write their values along all directions.
 
-    Returns -1, or the first input that is too large.
+    Returns DONE, or the first input that is too large.
     """
     scaled, lifted = oblique.inputs, oblique.lifted
     n_inputs, n = oblique.n_inputs, oblique.n_directions
@@ -103,7 +104,7 @@ def apply_directions(oblique: ObliqueTransform, target: Float32s, inputs: Float6
 
 @separate
 def learn_moments(oblique: ObliqueTransform, inputs: Float64s) -> int:
-    """Add a learned sample's inputs, just scaled, to the moments; returns -1."""
+    """Add a learned sample's inputs, just scaled, to the moments; returns DONE."""
     for d in range(oblique.n_inputs):
         if inputs[d] == inputs[d]:
             v = oblique.inputs[d]
@@ -113,4 +114,4 @@ def learn_moments(oblique: ObliqueTransform, inputs: Float64s) -> int:
             own.mean = own.mean + (v - own.mean) / n
             own.least = v if n == 1.0 else min(own.least, v)
             own.largest = v if n == 1.0 else max(own.largest, v)
-    return -1
+    return DONE

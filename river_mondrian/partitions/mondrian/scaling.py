@@ -7,13 +7,14 @@ import math
 from ...compiling.kernels import inlined, kernel
 from ...limits import LARGEST
 from ...records import Float32s, Float64s
+from ...status import DONE
 from .oblique import clipped
 from .records import F, Forest
 
 
 @inlined
 def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs; returns -1, or the first input that is too large.
+    """Write the values of inputs; returns DONE, or the first input that is too large.
 
     Scaled values end at `FARTHEST`. Dimensions for which there is only room are missing.
     """
@@ -67,11 +68,11 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
 
 @kernel
 def find_too_large(forest: F, inputs: Float64s) -> int:
-    """Return the first of a sample's inputs that single precision does not hold, -1 for none."""
+    """Return the first of a sample's inputs that single precision does not hold, or DONE."""
     for d in range(forest.n_inputs):
         if abs(inputs[d]) > LARGEST:
             return d
-    return -1
+    return DONE
 
 
 @kernel

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import Float32s, Float64s
+from ...status import DONE, TOO_LARGE
 from . import extension, sampling, scaling
 from .inspection import Kept, NodeView, read_tree
 from .tree_memory import WARM_UP, AnyForest, TreeMemory
@@ -58,15 +59,15 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
     def _complete(self, status: int) -> int:
         """Complete what a kernel that learns a sample has begun.
 
-        Returns -1, or the input whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        if status <= extension.TOO_LARGE:
-            return extension.TOO_LARGE - status
+        if status <= TOO_LARGE:
+            return TOO_LARGE - status
         if status >= 0:
             self._reserve_rows(status, self.trees[status].rows_needed)
             self._extend(0, len(self.trees), extension.LANES)
         self._count(1)
-        return -1
+        return DONE
 
     def _count(self, n: int) -> None:
         """Count samples, and stop storing them once every tree is full.
@@ -114,7 +115,7 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
             self._reserve_warm_up(n)
         self.build()
         self._count(0)
-        return -1
+        return DONE
 
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
@@ -287,5 +288,5 @@ class ClassTrees(MondrianTrees[AnyForest, AnyView]):
     def predict(self) -> int:
         """Predict the sample in `inputs` into `out`.
 
-        Returns the most probable class, or `-2 - i` where the i-th input is too large.
+        Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
         """

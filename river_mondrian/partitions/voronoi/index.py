@@ -9,6 +9,7 @@ from ...limits import LARGEST
 from ...maps.record import MapRecord, Outputs, Sample
 from ...maps.samples import bad_entry, scaled
 from ...records import Int32s
+from ...status import DONE
 from .bounds import LARGEST_WHOLE
 from .nearest import filter_nearest, find_nearest
 from .records import IndexedVoronoi
@@ -79,7 +80,7 @@ def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
         if value != 0.0:
             add_entry(voronoi, place, value)
     map_by_index(voronoi, outputs.cells)
-    return -1
+    return DONE
 
 
 @exact_separate
@@ -95,4 +96,4 @@ def index_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
         if 0 <= places[e] < voronoi.n_inputs:
             add_entry(voronoi, places[e], entries[e])
     map_by_index(voronoi, outputs.cells)
-    return -1
+    return DONE

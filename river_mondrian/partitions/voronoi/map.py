@@ -15,6 +15,7 @@ from ...maps.pool import Pool
 from ...maps.record import Sample
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory
 from ...records.memory import state_words
+from ...status import DONE
 from ..points import PointPartitions, parts_of
 from .axes import Frame, find_axes
 from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE, index_error, product_error
@@ -215,7 +216,7 @@ class VoronoiMap(PointPartitions):
             bad = self._multiply(part, out[start : start + block])
             if bad >= 0:
                 return out, start * self.n_inputs + bad
-        return out, -1
+        return out, DONE
 
     def _multiply(self, values: NDArray[np.float64], out: Array) -> int:
         """Map rows by a matrix product, which rules out most points; returns like a map."""
@@ -230,11 +231,11 @@ class VoronoiMap(PointPartitions):
         norms = np.concatenate([_squares(centred), self.norms])
         if norms.max() > FARTHEST_SQUARE:
             out[:] = super().transform_rows(values)[0]
-            return -1
+            return DONE
         products = centred @ self.centred.T
         known = scaled, Float32s.of(products), Float64s.of(norms)
         filter_rows(self.record, *known, n, *product_error(self.n_inputs), Int32s.of(out))
-        return -1
+        return DONE
 
     def _transform(self) -> Transform:
         if self.tree is not None:

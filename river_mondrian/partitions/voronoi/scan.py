@@ -6,6 +6,7 @@ from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...maps.samples import read_vector
 from ...records import Float32s, Float64s, Int32s, room_of_array
+from ...status import DONE
 from .distance import squared_distance
 from .nearest import filter_nearest, find_nearest
 from .records import DenseVoronoi
@@ -37,7 +38,7 @@ def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 def read_rows(record: DenseVoronoi, values: Float64s, width: int, n: int, rows: Float32s) -> int:
     """Write `n` vectors of `width` values to padded rows, scaled.
 
-    Returns -1, or row * `n_inputs` + place of the first bad input.
+    Returns DONE, or row * `n_inputs` + place of the first bad input.
     """
     samples, room = _room_for_sample(), record.width
     sample = samples[0]
@@ -46,7 +47,7 @@ def read_rows(record: DenseVoronoi, values: Float64s, width: int, n: int, rows: 
         bad = read_vector(record, sample, record.factors, rows.part(room * row, room))
         if bad >= 0:
             return row * record.n_inputs + bad
-    return -1
+    return DONE
 
 
 @exact_kernel

@@ -21,6 +21,7 @@ from ...maps.record import MapRecord, Outputs, Sample
 from ...maps.samples import read_vector
 from ...records import Float32s, Float64s, Int32s
 from ...records.compiled import address_in, lowered
+from ...status import DONE
 from .axes import project
 from .bounds import FARTHEST_SQUARE
 from .distance import squared_distance
@@ -211,4 +212,4 @@ def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
         walk(voronoi, tree, square, outputs.cells)
     else:
         scan_row(voronoi, outputs.cells)
-    return -1
+    return DONE

@@ -12,6 +12,7 @@ from ...partitions.mondrian.extension import LANES, extend_trees
 from ...partitions.mondrian.records import LEFT, NONE, RIGHT, START
 from ...partitions.mondrian.scaling import store_values
 from ...records import Array
+from ...status import BUILDING_DUE, NO_POINT_ROOM, RIGHT_CLASS, TOO_LARGE, WAITS, WRONG_CLASS
 from ..labels.hnsp import most_probable
 from .paths import path_of_grown, path_to
 from .prediction import ensure_predicted
@@ -26,14 +27,6 @@ from .records import (
     PathEntry,
 )
 from .splitting import enqueue, new_statistics, split_all
-from .status import (
-    BUILDING_DUE,
-    NEEDS_OWNER,
-    NEEDS_POINT_ROOM,
-    RIGHT_CLASS,
-    TOO_LARGE,
-    WRONG_CLASS,
-)
 from .weighting import update_weights
 
 # Rows of either kind that a call may need in a tree.
@@ -202,14 +195,14 @@ def learn_sample(forest: AdaptiveForest, label: int, is_new: bool, stores: bool)
 
     The trees learn it, and it is counted, where `stores`. Returns RIGHT_CLASS or WRONG_CLASS, as it
     would have been predicted, plus BUILDING_DUE; `TOO_LARGE - i` where the i-th input is;
-    NEEDS_POINT_ROOM; or a tree that needs room for `ROOM` more rows, which may move what is noted
+    NO_POINT_ROOM; or a tree that needs room for `ROOM` more rows, which may move what is noted
     of a prediction. In the last three cases nothing has been learned.
     """
     n = forest.n_samples
     p = n % forest.window_capacity
     if stores:
         if p >= forest.points.capacity:
-            return NEEDS_POINT_ROOM
+            return NO_POINT_ROOM
         needy = _needs_room(forest)
         if needy != NONE:
             return needy
@@ -232,12 +225,12 @@ def learn_sample(forest: AdaptiveForest, label: int, is_new: bool, stores: bool)
 
 @kernel
 def learn(forest: AdaptiveForest, label: int, is_new: bool) -> int:
-    """Learn as `learn_sample` does; NEEDS_OWNER where that is to be prepared.
+    """Learn as `learn_sample` does; WAITS where that is to be prepared.
 
     So it is while ranges may change, and where the point overwrites another one.
     """
     if bool(forest.raw_values) or forest.n_samples >= forest.window_capacity:
-        return NEEDS_OWNER
+        return WAITS
     return learn_sample(forest, label, is_new, True)
 
 

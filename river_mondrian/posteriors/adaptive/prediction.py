@@ -13,9 +13,9 @@ import math
 from ...compiling.kernels import inlined, kernel, separate
 from ...learners import discriminants, experts
 from ...partitions.mondrian.boxes import distance_outside
-from ...partitions.mondrian.extension import TOO_LARGE
 from ...partitions.mondrian.scaling import scale
 from ...records import Array, Float32s, room_of_array
+from ...status import DONE, TOO_LARGE
 from ..labels.hnsp import most_probable
 from .factors import Factors, add_statistics
 from .paths import walk_all
@@ -229,7 +229,7 @@ def _add_trees(forest: AdaptiveForest) -> None:
 
 @separate
 def predict_anew(forest: AdaptiveForest) -> int:
-    """Predict the sample in the forest's `inputs`; returns -1, or the first that is too large."""
+    """Predict the sample in the forest's `inputs`; returns DONE, or the first that is too large."""
     bad = scale(forest, forest.row, forest.inputs)
     if bad >= 0:
         return bad
@@ -240,7 +240,7 @@ def predict_anew(forest: AdaptiveForest) -> int:
     for i in range(forest.input_capacity):
         forest.last_inputs[i] = forest.inputs[i]
     forest.is_predicted = 1
-    return -1
+    return DONE
 
 
 @inlined
@@ -260,7 +260,7 @@ def _is_predicted(forest: AdaptiveForest) -> bool:
 def ensure_predicted(forest: AdaptiveForest) -> int:
     """Predict a sample where that has not been done; returns as `predict_anew` does."""
     if _is_predicted(forest):
-        return -1
+        return DONE
     return predict_anew(forest)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, kernel
 from ...partitions.mondrian.leaves import new_leaf, put_point
 from ...partitions.mondrian.records import NONE
+from ...status import BUDGET_SPENT, DONE, NO_PATH_ROOM, NO_ROOM
 from .learning import update_path
 from .paths import path_to
 from .records import GATHERING, REPLAYING, SPLITTING, AdaptiveForest, AdaptiveTree
 from .splitting import enqueue_mixed, split_queued
-from .status import BUDGET_SPENT, BUILT, NEEDS_PATH_ROOM, NEEDS_ROOM
 from .weighting import update_weights
 
 # To show a point to a tree costs as much as to split so many.
@@ -65,15 +65,15 @@ def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
 def go_on(forest: AdaptiveForest, t: int, budget: int, room: int) -> int:
     """Go on with building a tree of all samples by a budget, what is left of which the forest has.
 
-    Returns BUDGET_SPENT or BUILT; or NEEDS_ROOM, at once where there is not room for so many rows
-    of either kind, later where that has not been enough; or NEEDS_PATH_ROOM.
+    Returns BUDGET_SPENT or DONE; or NO_ROOM, at once where there is not room for so many rows
+    of either kind, later where that has not been enough; or NO_PATH_ROOM.
     """
     tree, n = forest.trees[t], forest.n_samples
     forest.budget = budget
     if tree.nodes.n_rows + room > tree.nodes.capacity:
-        return NEEDS_ROOM
+        return NO_ROOM
     if tree.side_rows.n_rows + room > tree.side_rows.capacity:
-        return NEEDS_ROOM
+        return NO_ROOM
     while forest.budget > 0:
         budget, cursor = forest.budget, forest.cursor
         if tree.role == GATHERING:
@@ -91,14 +91,14 @@ def go_on(forest: AdaptiveForest, t: int, budget: int, room: int) -> int:
                 tree.role = REPLAYING
                 forest.cursor = forest.built_from
             elif budget > 0:
-                return NEEDS_ROOM
+                return NO_ROOM
         else:
             stop = min(n, cursor + budget // REPLAY_COST + 1)
             done = _replay(forest, tree, t, cursor, stop)
             forest.budget = budget - REPLAY_COST * (done - cursor) - 1
             forest.cursor = done
             if done == n:
-                return BUILT
+                return DONE
             if done < stop:
-                return NEEDS_ROOM if done > cursor else NEEDS_PATH_ROOM
+                return NO_ROOM if done > cursor else NO_PATH_ROOM
     return BUDGET_SPENT

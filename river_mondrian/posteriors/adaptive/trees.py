@@ -14,12 +14,21 @@ from numpy.typing import NDArray
 
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.experts import Mixture
-from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import Record
+from ...status import (
+    BUILDING_DUE,
+    DONE,
+    NO_PATH_ROOM,
+    NO_POINT_ROOM,
+    NO_ROOM,
+    RIGHT_CLASS,
+    TOO_LARGE,
+    WRONG_CLASS,
+)
 from . import learning, prediction, rebuilding
 from .records import (
     DEEPEST,
@@ -37,16 +46,6 @@ from .records import (
     Step,
 )
 from .statistics import BLOCK, N_POSTERIORS, counts_in, statistics_words
-from .status import (
-    BUILDING_DUE,
-    BUILT,
-    NEEDS_OWNER,
-    NEEDS_PATH_ROOM,
-    NEEDS_POINT_ROOM,
-    NEEDS_ROOM,
-    TOO_LARGE,
-    WRONG_CLASS,
-)
 
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000
@@ -254,7 +253,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         whose value is too large; then nothing has changed.
         """
         status = self._learn_one(self.forest, label, is_new)
-        if status >= 0 or status <= NEEDS_OWNER:
+        if not WRONG_CLASS + BUILDING_DUE <= status <= RIGHT_CLASS:
             status = self._learn_prepared(label, is_new)
             if status >= 0:
                 return status
@@ -272,12 +271,12 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             # What comes before the kernel changes something: not for a sample that is refused.
             best = self.predict()
             if best < 0:
-                return extension.TOO_LARGE - best
+                return TOO_LARGE - best
             rebuilds = self.warm_up is not None and self._make_room()
             if n >= self.capacity:
                 self._let_go(n - self.capacity)
         status = learning.learn_prepared(forest, label, is_new, not rebuilds)
-        while status >= 0 or status == NEEDS_POINT_ROOM:
+        while status >= 0 or status == NO_POINT_ROOM:
             if status >= 0:
                 self._reserve_rows(status, GROWTH, GROWTH)
                 self._forget_predicted()
@@ -412,11 +411,11 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         """Spend a budget on building a tree; tells whether it is done, which may leave some."""
         forest = self.forest
         status = self._go_on_kernel(forest, t, budget, GROWTH)
-        while status in (NEEDS_ROOM, NEEDS_PATH_ROOM):
-            room = DEEPEST if status == NEEDS_PATH_ROOM else GROWTH
+        while status in (NO_ROOM, NO_PATH_ROOM):
+            room = DEEPEST if status == NO_PATH_ROOM else GROWTH
             self._reserve_rows(t, room, room)
             status = self._go_on_kernel(forest, t, forest.budget, GROWTH)
-        return status == BUILT
+        return status == DONE
 
     @cached_property
     def _go_on_kernel(self) -> Callable[[AdaptiveForest, int, int, int], int]:

@@ -60,7 +60,7 @@ class MondrianMap(CompiledMap):
         self._bind()
 
     def learn(self, sample: Sample) -> int:
-        """Extend the partitions by a sample; returns -1 or a bad input's place."""
+        """Extend the partitions by a sample; returns DONE or a bad input's place."""
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before

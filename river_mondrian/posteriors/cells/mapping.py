@@ -9,6 +9,7 @@ from ...maps.record import MapRecord, Outputs, Sample
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.scaling import scale
 from ...records import Array, Int32s, Int64, Record, derived, prefetch
+from ...status import DONE
 from .records import CellForest, CellTree, cell_of
 
 
@@ -98,4 +99,4 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
             descents[still].active = t
             still += 1
         n_active = still
-    return -1
+    return DONE

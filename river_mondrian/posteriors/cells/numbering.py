@@ -5,16 +5,13 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, kernel
 from ...partitions.mondrian.extension import learn_point
 from ...records import Float64s, Int32s
-from ...status import DONE
+from ...status import DONE, NEW_CELLS
 from .records import C, CellForest, cell_of
-
-# What `learn_one` and `number_cells` return where there are new cells.
-GREW = 1 << 40
 
 
 @inlined
 def _number(forest: CellForest, p: int, out: Int32s) -> int:
-    """Give columns to the cells that a point has opened; returns DONE, or GREW if there are any.
+    """Give columns to the cells that a point has opened; returns NEW_CELLS, or DONE if none is new.
 
     The columns of the point's cells are written, with several lifetimes those that are new.
     """
@@ -28,7 +25,7 @@ def _number(forest: CellForest, p: int, out: Int32s) -> int:
             if n_lifetimes == 1:
                 out[t] = cell_of(forest, tree, t, tree.walk_ref)
             continue
-        status = GREW
+        status = NEW_CELLS
         tree.n_cells = leaf + 1
         first = 0
         if leaf > 0:

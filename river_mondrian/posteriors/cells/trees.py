@@ -15,6 +15,7 @@ from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Array, Float64s, Int32s
 from ...records.chunked_rows import grown
+from ...status import DONE, NEW_CELLS, TOO_LARGE
 from . import numbering
 from .records import CellForest, CellNode, CellPoint, CellTree, Owner
 
@@ -92,23 +93,23 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     def learn(self, inputs: Float64s, out: Int32s) -> int:
         """Extend the trees by a sample; `out` is as for `numbering.learn_one`.
 
-        Returns -1, or the input whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large; then nothing has changed.
         """
         point = self.n_points
         if point >= self.forest.points.capacity:
             self._make_room()
         status = numbering.learn_one(self.forest, inputs, point, out)
-        if 0 <= status < numbering.GREW:
+        if status >= 0:
             self._reserve_rows(status, self.trees[status].rows_needed)
             self._extend(0, len(self.trees), extension.LANES)
             status = numbering.number_cells(self.forest, point, out)
-        if status <= extension.TOO_LARGE:
-            return extension.TOO_LARGE - status
+        if status <= TOO_LARGE:
+            return TOO_LARGE - status
         self.n_samples += 1
-        if status == numbering.GREW:
+        if status == NEW_CELLS:
             self.n_points = point + 1
             self._reserve_columns()
-        return -1
+        return DONE
 
     # Inspection.
 

@@ -23,12 +23,12 @@ import math
 import numpy as np
 
 from ...compiling.kernels import inlined, kernel, separate
-from ...partitions.mondrian.extension import TOO_LARGE, count_sample, learn_point, must_wait
+from ...partitions.mondrian.extension import count_sample, learn_point, must_wait
 from ...partitions.mondrian.records import NONE, Forest
 from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, lowest_bit
-from ...status import DONE, WAITS
+from ...status import DONE, TOO_LARGE, WAITS
 from .class_sets import WORD_CLASSES, n_classes_in, word_at
 from .records import L, LabelForest, LabelNode, LabelTree
 

@@ -144,7 +144,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     def learn(self, label: int) -> int:
         """Learn the sample in `inputs` with a class.
 
-        Returns -1, or the input whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large; then nothing has changed.
         """
         status = self._learn_one(self.forest, label)
         if status == WAITS:
@@ -154,7 +154,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
             status = self._learn_one(self.forest, label)
         if status != DONE or self.bounded:
             return self._complete(status)
-        return -1
+        return DONE
 
     def learn_rows(
         self, inputs: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int

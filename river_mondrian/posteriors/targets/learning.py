@@ -5,14 +5,7 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import exact_kernel, exact_separate, inlined, kernel
-from ...partitions.mondrian.extension import (
-    LANES,
-    TOO_LARGE,
-    count_sample,
-    extend_trees,
-    must_wait,
-    set_walks,
-)
+from ...partitions.mondrian.extension import LANES, count_sample, extend_trees, must_wait, set_walks
 from ...partitions.mondrian.records import START
 from ...partitions.mondrian.scaling import store_values
 from ...partitions.mondrian.walks import predict_rows
@@ -24,7 +17,7 @@ from ...records import (
     copy_record,
     room_of_array,
 )
-from ...status import DONE, WAITS
+from ...status import DONE, TOO_LARGE, WAITS
 from .messages import update_messages
 from .prediction import DensityPrediction, scale_of, variance_of_targets
 from .records import T, TargetForest

@@ -312,7 +312,7 @@ def predict_many(forest: T, rows: Float32s, n: int, prediction: MomentsPredictio
 def predict_one(forest: T, prediction: MomentsPrediction) -> int:
     """Predict mean and variance of the sample in the forest's `inputs`.
 
-    Returns -1, or the input whose value is too large.
+    Returns DONE, or the input whose value is too large.
     """
     bad = scale(forest, forest.row, forest.inputs)
     if bad < 0:

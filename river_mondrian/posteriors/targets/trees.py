@@ -173,7 +173,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
 
-        Returns -1, or the input whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large; then nothing has changed.
         """
         status = self._learn_one(self.forest, y, weight, self._densities)
         if status == WAITS:
@@ -192,7 +192,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         n = self.n_samples
         if n & (n - 1) == 0:
             self._choose()
-        return -1
+        return DONE
 
     def _complete(self, status: int) -> int:
         bad = super()._complete(status)
