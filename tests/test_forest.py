@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from river import (
     bandit,
@@ -300,6 +300,7 @@ samples = st.tuples(
     st.sampled_from([None, 1, 9]),
     st.booleans(),
 )
+@example([({"b": 0.03125}, "x"), ({"b": 1}, "x"), ({}, "x")], 1.0, True, None, False)
 def test_whatever_comes_the_counts_add_up(stream, lifetime, split_pure, max_nodes, scale):
     model = MondrianForestClassifier(
         n_estimators=2,

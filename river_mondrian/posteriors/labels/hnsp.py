@@ -163,7 +163,8 @@ def _average(forest: LabelForest, rows: Float32s, n: int, prediction: LabelPredi
         out[k] = 0.0
     predict_rows(forest, rows, n, prediction)
     for k in range(size):
-        out[k] = out[k] / forest.n_trees
+        # Sums of rounded weights may be larger than 1 by some units in the last place.
+        out[k] = min(out[k] / forest.n_trees, 1.0)
 
 
 @kernel
