@@ -360,7 +360,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
             "adaptive": AdaptiveMondrianForestClassifier(seed=1),
             "exact": MondrianForestClassifier(seed=1),
         }
-        said: list[tuple[float, bool]] = []
+        outputs: list[tuple[float, bool]] = []
         kept: list[list[float]] = []
         for label, model in models.items():
             progress(f"{name}, {label}")
@@ -370,7 +370,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
                 best = max(p, key=p.__getitem__) if p else None
                 right[i] = best == y
                 if label == "adaptive":
-                    said += [(q, k == y) for k, q in p.items()]
+                    outputs += [(q, k == y) for k, q in p.items()]
                     if i % 50 == 0 and model.weights:
                         kept.append([i, *model.weights.values()])
                 model.learn_one(x, y)
@@ -389,7 +389,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         pool = weights[list(models["adaptive"].weights).index("log-linear pool")]
         column[1].plot(rows[:, 0], pool, "k", lw=0.9, label="log-linear pool against it")
         column[1].set(xlabel="samples", ylabel="weight", ylim=(0, 1))
-        p, hit = np.array(said).T
+        p, hit = np.array(outputs).T
         bins = np.minimum((p * 10).astype(int), 9)
         means = [
             (p[bins == b].mean(), hit[bins == b].mean()) for b in range(10) if (bins == b).any()

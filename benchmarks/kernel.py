@@ -97,12 +97,12 @@ def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) ->
     """Predict and learn blocks of samples; adds squared errors, or mistakes over classes."""
     for start in range(0, len(samples), block):
         part = samples[start : start + block]
-        said = [model.predict_one(x) for x, _ in part]
+        outputs = [model.predict_one(x) for x, _ in part]
         yield "predict"
         for x, y in part:
             model.learn_one(x, y)
         yield "learn"
-        for p, (_, y) in zip(said, part, strict=True):
+        for p, (_, y) in zip(outputs, part, strict=True):
             wrong.append((p - y) ** 2 if isinstance(y, float) else float(p != y))
 
 

@@ -275,8 +275,8 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
 def _error(model: Any, samples: Any, real: bool) -> float:
     total = 0.0
     for x, y in samples:
-        said = model.predict_one(x)
-        total += abs(said - y) if real else float(said == y)
+        outputs = model.predict_one(x)
+        total += abs(outputs - y) if real else float(outputs == y)
         model.learn_one(x, y)
     return total / len(samples)
 

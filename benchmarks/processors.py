@@ -65,20 +65,20 @@ def scaled(stream: Iterable[tuple[dict[str, float], Any]], n: int) -> tuple[pd.D
 
 
 def proceed(model: Any, frame: pd.DataFrame, targets: list) -> Array:
-    """Predict each sample and then learn it; returns all that was said."""
-    said: list[float] = []
+    """Predict each sample and then learn it; returns all outputs."""
+    outputs: list[float] = []
     for x, y in zip(frame.to_dict("records"), targets, strict=True):
         if isinstance(model, DualOGDClassifier):
-            said.append(float(model.predict_one(x) or 0))
+            outputs.append(float(model.predict_one(x) or 0))
         elif hasattr(model, "predict_proba_one"):
-            said.extend(p for _, p in sorted(model.predict_proba_one(x).items()))
+            outputs.extend(p for _, p in sorted(model.predict_proba_one(x).items()))
         elif isinstance(model, RidgeRegressor) or getattr(model, "posterior", "mean") != "mean":
-            told = model.predict_one(x, with_dist=True)
-            said.extend((told.mu, told.sigma))
+            distribution = model.predict_one(x, with_dist=True)
+            outputs.extend((distribution.mu, distribution.sigma))
         else:
-            said.append(model.predict_one(x))
+            outputs.append(model.predict_one(x))
         model.learn_one(x, y)
-    return np.array(said)
+    return np.array(outputs)
 
 
 def results(n: int) -> Iterable[tuple[str, Array]]:

@@ -179,10 +179,10 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"figure6: {kind}, M = {M}")
             for seed in range(seeds if M < 1000 else 1):
                 Phi = _mapped(kind, rows, n, M, LIFETIME, seed)
-                for label, said in zip(
+                for label, predicted in zip(
                     ridges, _ridge(Phi, y - mean, *ridges.values()), strict=True
                 ):
-                    errors[label][i].append(_percent(said[n:] + mean, y_test))
+                    errors[label][i].append(_percent(predicted[n:] + mean, y_test))
             if kind == MONDRIAN:
                 columns.append(Phi.shape[1])
     report.note(

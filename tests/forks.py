@@ -47,8 +47,8 @@ def run(place, environ, steps):
                 kernel = getattr(importlib.import_module("fake.kernels"), name)
                 values.append(kernel(*arguments))
                 hits[name] = sum(kernel.stats.cache_hits.values())
-    said = [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)]
-    return values, sum(hits.values()), said
+    warned = [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)]
+    return values, sum(hits.values()), warned
 
 
 def fail_to_write(number):

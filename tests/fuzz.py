@@ -1,4 +1,4 @@
-"""Throw random events of all kinds at forests; only documented errors may come back.
+"""Throw random events of all kinds at every public class; only documented errors may come back.
 
 Run it with `RIVER_MONDRIAN_CHECKS=1`, so that a wrong reference inside a kernel raises.
 """
@@ -9,27 +9,33 @@ import argparse
 import math
 import pickle
 import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pandas as pd
-from river import drift
+from river import base, drift
 from scipy import stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
 STRANGE = [math.nan, math.inf, -math.inf, 1e38, -1e38, 1e39, 1e-45, "text", None, 10**400, [], 1j]
 NAMES = ["a", "b", "c", "d", 1, (2, 3), "late", "later"]
+FOREST_CLASSIFIERS = (rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier)
+FORESTS = (*FOREST_CLASSIFIERS, rm.MondrianForestRegressor)
+CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
+MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
+
+Random = random.Random
+Row = dict[Any, Any]
 
 
-Classifier = AdaptiveMondrianForestClassifier | MondrianForestClassifier
-Forest = Classifier | MondrianForestRegressor
+# What to draw of each public class, and how many samples it may take within reasonable time.
 
 
-def draw_model(rng: random.Random) -> Forest:
-    shared = {
+def forest_arguments(rng: Random) -> dict[str, Any]:
+    return {
         "n_estimators": rng.choice([1, 2, 5]),
         "lifetime": rng.choice([math.inf, math.inf, 0.0, 1.0, 20.0, stats.gamma(2.0)]),
         "max_nodes": rng.choice([None, None, 1, 7, 101]),
@@ -40,25 +46,35 @@ def draw_model(rng: random.Random) -> Forest:
         "n_jobs": rng.choice([1, 2]),
         "seed": rng.randrange(1000),
     }
-    if rng.random() < 0.3:
-        return AdaptiveMondrianForestClassifier(
-            shared["n_estimators"],
-            n_candidates=rng.choice([1, 5, 20]),
-            max_samples=1000,
-            max_bytes=rng.choice([None, 1, 400_000]),
-            drift_detector=rng.choice(["adwin", None, drift.PageHinkley(threshold=3)]),
-            no_change=rng.random() < 0.5,
-            scale=shared["scale"],
-            seed=shared["seed"],
-        )
-    if rng.random() < 0.6:
-        return MondrianForestClassifier(
-            gamma=rng.choice([None, 1e-3, 10.0]), split_pure=rng.random() < 0.3, **shared
-        )
+
+
+def adaptive(rng: Random) -> Any:
+    return rm.AdaptiveMondrianForestClassifier(
+        rng.choice([1, 2, 5]),
+        n_candidates=rng.choice([1, 5, 20]),
+        max_samples=1000,
+        max_bytes=rng.choice([None, 1, 400_000]),
+        drift_detector=rng.choice(["adwin", None, drift.PageHinkley(threshold=3)]),
+        no_change=rng.random() < 0.5,
+        scale=rng.random() < 0.7,
+        seed=rng.randrange(1000),
+    )
+
+
+def classifier(rng: Random) -> Any:
+    return rm.MondrianForestClassifier(
+        gamma=rng.choice([None, 1e-3, 10.0]),
+        split_pure=rng.random() < 0.3,
+        **forest_arguments(rng),
+    )
+
+
+def regressor(rng: Random) -> Any:
+    shared = forest_arguments(rng)
     if rng.random() < 0.3:
         shared["lifetime"] = rng.choice([math.inf, 1.0, math.sqrt])
-        return MondrianForestRegressor(posterior="mean", **shared)
-    return MondrianForestRegressor(
+        return rm.MondrianForestRegressor(posterior="mean", **shared)
+    return rm.MondrianForestRegressor(
         min_samples_split=rng.choice([2, 2, 3, 10]),
         gamma1=rng.choice([None, 1e-3]),
         gamma2=rng.choice([None, 1e-6, 1e6]),
@@ -67,8 +83,123 @@ def draw_model(rng: random.Random) -> Forest:
     )
 
 
-def draw_sample(rng: random.Random, n_names: int, n_labels: int) -> tuple[dict, object]:
-    x = {}
+def density(rng: Random) -> Any:
+    directions = rng.choice([None, None, 2, [{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": -1.0}]])
+    estimators = ["forest", "laplace"] if directions is not None else ["forest", "kernel"]
+    return rm.DensityForest(
+        rng.choice([1, 5]),
+        lifetime=rng.choice([None, 0.5, 5.0, stats.gamma(2.0), lambda n: 1.0 + math.log1p(n)]),
+        directions=directions,
+        estimator=rng.choice(estimators),
+        seed=rng.randrange(1000),
+    )
+
+
+def isolation(rng: Random) -> Any:
+    pool_size = rng.choice([4, 64, 200])
+    return rm.IsolationFeatures(
+        rng.choice([1, 5, 20]),
+        n_cells=rng.choice([2, 4]),
+        method=rng.choice(["anne", "iforest"]),
+        pool_size=pool_size,
+        scale=rng.random() < 0.5,
+        seed=rng.randrange(1000),
+    )
+
+
+def mondrian(rng: Random, lifetimes: tuple[Any, ...] = (0.5, 5.0, stats.gamma(2.0))) -> Any:
+    return rm.MondrianFeatures(
+        rng.choice([1, 5, 20]),
+        lifetime=rng.choice(lifetimes),
+        directions=rng.choice([None, None, 2, [{"a": 1.0, "b": -2.0}]]),
+        seed=rng.randrange(1000),
+    )
+
+
+def nystrom(rng: Random) -> Any:
+    return rm.NystromFeatures(
+        rng.choice([1, 5, 20]),
+        n_components=rng.choice([None, 1]),
+        kernel=rng.choice(["laplace", "gaussian"]),
+    )
+
+
+def binning(rng: Random) -> Any:
+    return rm.RandomBinningFeatures(
+        rng.choice([1, 5, 20]), lifetime=rng.choice([0.5, 5.0]), seed=rng.randrange(1000)
+    )
+
+
+def fourier(rng: Random) -> Any:
+    return rm.RandomFourierFeatures(
+        rng.choice([2, 20]), kernel=rng.choice(["laplace", "gaussian"]), seed=rng.randrange(1000)
+    )
+
+
+def feature_map(rng: Random) -> Any:
+    return rng.choice([isolation, mondrian, nystrom, binning, fourier])(rng)
+
+
+def learned_map(rng: Random) -> Any:
+    """Draw a feature map of a learner by gradient descent, which may choose its lifetime."""
+    return mondrian(rng, ("auto",)) if rng.random() < 0.2 else feature_map(rng)
+
+
+def ogd_classifier(rng: Random) -> Any:
+    return rm.OGDClassifier(
+        learned_map(rng),
+        loss=rng.choice(["hinge", "log"]),
+        multiclass=rng.choice(["softmax", "ovr"]),
+        seed=rng.randrange(1000),
+    )
+
+
+def ogd_regressor(rng: Random) -> Any:
+    return rm.OGDRegressor(
+        learned_map(rng),
+        loss=rng.choice(["squared", "epsilon_insensitive", "quantile"]),
+        seed=rng.randrange(1000),
+    )
+
+
+def ridge(rng: Random) -> Any:
+    return rm.RidgeRegressor(
+        feature_map(rng),
+        delta2=rng.choice([1e-6, 0.01, 1.0]),
+        noise_variance=rng.choice([None, 0.1]),
+        fit_intercept=rng.random() < 0.5,
+        max_columns=rng.choice([50, 2000]),
+        seed=rng.randrange(1000),
+    )
+
+
+def dual(rng: Random) -> Any:
+    kernel = rng.choice(["laplace", "gaussian", isolation(rng)])
+    return rm.DualOGDClassifier(kernel, learning_rate=rng.choice([0.1, 1.0]))
+
+
+DRAWN: dict[str, tuple[Callable[[Random], Any], int]] = {
+    "AdaptiveMondrianForestClassifier": (adaptive, 3000),
+    "MondrianForestClassifier": (classifier, 3000),
+    "MondrianForestRegressor": (regressor, 3000),
+    "DensityForest": (density, 100),
+    "IsolationFeatures": (isolation, 400),
+    "MondrianFeatures": (mondrian, 400),
+    "NystromFeatures": (nystrom, 400),
+    "RandomBinningFeatures": (binning, 400),
+    "RandomFourierFeatures": (fourier, 400),
+    "OGDClassifier": (ogd_classifier, 400),
+    "OGDRegressor": (ogd_regressor, 400),
+    "RidgeRegressor": (ridge, 400),
+    "DualOGDClassifier": (dual, 100),
+}
+
+
+# Events.
+
+
+def draw_sample(rng: Random, n_names: int, n_labels: int) -> tuple[Row, Any]:
+    x: Row = {}
     for name in NAMES[:n_names]:
         chance = rng.random()
         if chance < 0.85:
@@ -83,46 +214,120 @@ def draw_sample(rng: random.Random, n_names: int, n_labels: int) -> tuple[dict, 
     return x, y
 
 
-def check(model: Forest, x: dict, rng: random.Random) -> None:
-    if isinstance(model, Classifier):
-        p = model.predict_proba_one(x)
-        assert not p or math.isclose(sum(p.values()), 1.0, abs_tol=1e-9), p
-        return
-    mean = model.predict_one(x)
-    assert math.isfinite(mean), mean
-    if model.posterior == "gaussian" and model.n_samples and rng.random() < 0.2:
+def learn(model: Any, x: Row, y: Any) -> None:
+    if isinstance(model, (*MAPS, rm.DensityForest)):
+        model.learn_one(x)
+    elif isinstance(model, rm.DualOGDClassifier):
+        model.learn_one(x, y if y is None else bool(y))
+    else:
+        model.learn_one(x, y)
+
+
+def learn_block(model: Any, samples: list[tuple[Row, Any]]) -> None:
+    frame = pd.DataFrame([x for x, _ in samples])
+    if isinstance(model, (*MAPS, rm.DensityForest)):
+        model.learn_many(frame)
+    elif not isinstance(model, rm.DualOGDClassifier):
+        model.learn_many(frame, [y for _, y in samples])
+
+
+def assert_probabilities(p: dict[Any, float]) -> None:
+    assert not p or math.isclose(sum(p.values()), 1.0, abs_tol=1e-9), p
+    assert all(0.0 <= value <= 1.0 for value in p.values()), p
+
+
+def check(model: Any, x: Row, rng: Random) -> None:
+    """Check what the model gives for a sample that it has just learned."""
+    if isinstance(model, CELL_MAPS):
+        assert all(math.isfinite(v) and v > 0.0 for v in model.transform_one(x).values())
+        kernel = model.kernel(x, x)
+        assert 0.0 <= kernel <= 1.0 + 1e-9, kernel
+    elif isinstance(model, MAPS):
+        assert all(math.isfinite(v) for v in model.transform_one(x).values())
+    elif isinstance(model, rm.DensityForest):
+        assert model.density_one(x) >= 0.0
+        assert not math.isnan(model.score_one(x))
+    elif isinstance(model, rm.OGDClassifier) and model.loss == "hinge":
+        assert model.predict_one(x) is not None
+    elif isinstance(model, base.Classifier):
+        assert_probabilities(model.predict_proba_one(x))
+    else:
+        mean = model.predict_one(x)
+        assert math.isfinite(mean), mean
+    if (
+        isinstance(model, rm.MondrianForestRegressor)
+        and model.posterior == "gaussian"
+        and rng.random() < 0.2
+    ):
         mixture = model.predict_mixture_one(x)
         assert math.isclose(mixture.weights.sum(), 1.0, abs_tol=1e-9)
         assert (mixture.variances >= 0.0).all()
 
 
-def run(events: int, seed: int) -> dict[str, int]:
+def drive(model: Any, n: int, rng: Random) -> Counter[str]:
+    """Drive a model by `n` events."""
+    seen: Counter[str] = Counter()
+    n_labels = rng.choice([1, 2, 2, 5, 100])
+    for i in range(n):
+        x, y = draw_sample(rng, 4 if i < 150 or rng.random() < 0.9 else 8, n_labels)
+        if rng.random() < 0.05:
+            y = 0
+        try:
+            if rng.random() < 0.01:
+                block = [draw_sample(rng, 4, n_labels) for _ in range(rng.randrange(40))]
+                learn_block(model, block)
+            else:
+                learn(model, x, y)
+                check(model, x, rng)
+            seen["learned"] += 1
+        except (TypeError, ValueError):
+            seen["refused"] += 1
+        if rng.random() < 0.002 and not isinstance(model, rm.DensityForest):
+            model = pickle.loads(pickle.dumps(model))
+        if rng.random() < 0.001 and isinstance(model, FORESTS) and model.max_nodes is None:
+            model.resample()
+    return seen
+
+
+def call_functions(rng: Random) -> Counter[str]:
+    """Call the functions that are no classes with small random frames."""
+    numbers = np.random.default_rng(rng.randrange(1000))
+    n, d = rng.choice([1, 2, 30]), rng.choice([1, 3])
+    X = numbers.normal(size=(n, d))
+    if rng.random() < 0.1:
+        X[0, 0] = rng.choice([math.nan, math.inf])
+    try:
+        found = rm.exact_density(X, X[:1], rng.choice([0.5, 5.0, -1.0]))
+        assert np.all(np.asarray(found) >= 0.0)
+        path = rm.lifetime_path(
+            X,
+            X.sum(axis=1),
+            rng.choice([0.1, 1.0]),
+            X_test=X,
+            y_test=X.sum(axis=1),
+            n_partitions=rng.choice([1, 3]),
+            progress=False,
+            seed=rng.randrange(1000),
+        )
+        assert all(
+            np.isfinite(values).all() for kinds in path.errors.values() for values in kinds.values()
+        )
+    except (TypeError, ValueError):
+        return Counter(refused=1)
+    return Counter(learned=1)
+
+
+def run(events: int, seed: int) -> dict[str, Counter[str]]:
+    """Drive models of all classes in turn; returns what has been seen of each class."""
     rng = random.Random(seed)
-    seen = {"learned": 0, "refused": 0, "models": 0}
+    seen: dict[str, Counter[str]] = {name: Counter() for name in (*DRAWN, "functions")}
     n = 0
     while n < events:
-        model = draw_model(rng)
-        seen["models"] += 1
-        n_labels = rng.choice([1, 2, 2, 5, 100])
-        for i in range(rng.choice([5, 100, 400, 3000])):
-            n += 1
-            x, y = draw_sample(rng, 4 if i < 150 or rng.random() < 0.9 else 8, n_labels)
-            if rng.random() < 0.05:
-                y = 0
-            try:
-                if rng.random() < 0.01:
-                    samples = [draw_sample(rng, 4, n_labels) for _ in range(rng.randrange(40))]
-                    model.learn_many(pd.DataFrame([s for s, _ in samples]), [t for _, t in samples])
-                else:
-                    model.learn_one(x, y)
-                seen["learned"] += 1
-                check(model, x, rng)
-            except (TypeError, ValueError):
-                seen["refused"] += 1
-            if rng.random() < 0.002:
-                model = pickle.loads(pickle.dumps(model))
-            if rng.random() < 0.001 and model.max_nodes is None:
-                model.resample()
+        for name, (draw, most) in DRAWN.items():
+            n_events = rng.choice([5, most // 10, most // 3, most])
+            seen[name] += drive(draw(rng), n_events, rng) + Counter(models=1)
+            n += n_events
+        seen["functions"] += call_functions(rng)
     return seen
 
 
@@ -131,4 +336,7 @@ if __name__ == "__main__":
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    print(run(arguments.events, arguments.seed))
+    undriven = {name for name in rm.__all__ if isinstance(getattr(rm, name), type)} - DRAWN.keys()
+    assert not undriven, undriven
+    for name, counts in run(arguments.events, arguments.seed).items():
+        print(f"{name:35}", *(f"{kind} {count}" for kind, count in sorted(counts.items())))

@@ -405,8 +405,8 @@ def test_discriminants_are_the_twins():
         labels[y] = None
         features |= x.keys()
         expected = []
-        for said in twin.predict(x, labels):
-            floored = {k: max(p, experts.FLOOR / len(labels)) for k, p in said.items()}
+        for predicted in twin.predict(x, labels):
+            floored = {k: max(p, experts.FLOOR / len(labels)) for k, p in predicted.items()}
             expected.append({k: p / sum(floored.values()) for k, p in floored.items()})
         if y in model.classes:
             model.predict_proba_one(x)

@@ -292,8 +292,8 @@ def test_two_installations_do_not_disturb_each_other(installed, processes, tmp_p
 def test_processes_that_start_at_once(installed, processes):
     started = [installed.start(("first", 3), ("second", 3), ("first", 2.5)) for _ in range(4)]
     for process in started:
-        values, _, said = processes.answer(process)
-        assert values == [6, 5, 5.0] and not said
+        values, _, warned = processes.answer(process)
+        assert values == [6, 5, 5.0] and not warned
     assert installed.run(("first", 2.5), ("first", 3), ("second", 3)) == ([5.0, 6, 5], 3, [])
     # No partial file is left behind.
     (folder,) = installed.folders()
@@ -319,8 +319,8 @@ def test_versions_that_start_at_once(installed, processes):
         while not ready.exists():
             time.sleep(0.001)
     for number, process in enumerate(started):
-        values, _, said = processes.answer(process)
-        assert values == ([9, 8] if number % 2 else [6, 5]) and not said
+        values, _, warned = processes.answer(process)
+        assert values == ([9, 8] if number % 2 else [6, 5]) and not warned
     assert installed.run(("first", 3), ("second", 3))[0] == [9, 8]
 
 
@@ -384,17 +384,17 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, va
             (home / ".cache").write_text("")
     else:
         environ[variable] = str(bad)
-    values, _, said = installed.run(("first", 3), ("second", 3), **environ)
+    values, _, warned = installed.run(("first", 3), ("second", 3), **environ)
     assert values == [6, 5]
     if kind == "missing" and variable != "HOME":
         # It can be made.
-        assert not said
+        assert not warned
         return
-    assert len(said) == 1 and "Set NUMBA_CACHE_DIR to a folder that can be written" in said[0]
-    assert (variable if variable != "HOME" else "~/.cache") in said[0]
+    assert len(warned) == 1 and "Set NUMBA_CACHE_DIR to a folder that can be written" in warned[0]
+    assert (variable if variable != "HOME" else "~/.cache") in warned[0]
     assert not bad.exists()
     falls_back = variable in {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}
-    assert ("is kept in" in said[0]) == falls_back
+    assert ("is kept in" in warned[0]) == falls_back
     assert installed.run(**environ)[1] == falls_back
 
 
@@ -403,21 +403,21 @@ def test_the_package_can_be_imported_where_nothing_can_be_written(tmp_path):
     blocked.write_text("")
     nowhere = dict.fromkeys(["HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"], str(blocked / "below"))
     python("import river_mondrian.estimators.classifier", "-W", "error", **nowhere)
-    found, said = python(TOO_LARGE, **nowhere)
+    found, warned = python(TOO_LARGE, **nowhere)
     assert found == ["-1", "0"]
-    assert said.count("RuntimeWarning") == 1
-    assert all(name in said for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache"))
+    assert warned.count("RuntimeWarning") == 1
+    assert all(name in warned for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache"))
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_code_is_read_where_it_cannot_be_written(installed, number):
     assert installed.run() == ([6], 0, [])
     assert installed.run(("fail", number), ("first", 3)) == ([6], 1, [])
-    values, hits, said = installed.run(
+    values, hits, warned = installed.run(
         ("fail", number), ("second", 3), ("first", 3), ("second", 2.5)
     )
     assert (values, hits) == ([5, 6, 4.0], 1)
-    assert len(said) == 1 and os.strerror(number) in said[0]
+    assert len(warned) == 1 and os.strerror(number) in warned[0]
 
 
 def damage(path, how):
@@ -515,8 +515,8 @@ seventh = of_a_helper(helper)
 def test_functions_that_look_alike(installed):
     installed.install(changed(kernels=TWO_OF_ONE))
     steps = [(name, 1.0) for name in ("first", "second", "third", "fourth", "fifth", "sixth")]
-    values, hits, said = installed.run(*steps)
-    assert values[2:] == [4.0, 5.0, 6.0, 7.0] and not hits and not said
+    values, hits, warned = installed.run(*steps)
+    assert values[2:] == [4.0, 5.0, 6.0, 7.0] and not hits and not warned
     assert len(installed.entries()) == 6
     assert installed.run(*steps[::-1]) == (values[::-1], 6, [])
     # What a helper is, is not known: it may be another one in the next process.

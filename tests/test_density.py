@@ -382,13 +382,13 @@ def test_volumes_of_oblique_cells(dims):
         # The ball around 0 in which y = U^+ (U y) has to be.
         box = np.linalg.norm(np.linalg.pinv(directions), 2) * np.linalg.norm(upper - lower)
         points = rng.uniform(-box, box, size=(200_000, dims))
-        lifted = points @ directions.T
-        share = ((lifted > lower) & (lifted <= upper)).all(axis=1).mean()
+        projected = points @ directions.T
+        share = ((projected > lower) & (projected <= upper)).all(axis=1).mean()
         full = (2.0 * box) ** dims
         error = 4.0 * full * math.sqrt(share / 200_000)
         for inside in (
             np.zeros(dims + 3),
-            lifted[((lifted > lower) & (lifted < upper)).all(axis=1)][0],
+            projected[((projected > lower) & (projected < upper)).all(axis=1)][0],
         ):
             found = polytope_volume(directions, lower, upper, inside)
             assert found == pytest.approx(share * full, abs=error)
@@ -709,7 +709,7 @@ def test_scores_where_the_density_is_zero(lifetime, directions, estimator):
         X, n_estimators=6, lifetime=lifetime, directions=directions, estimator=estimator, seed=2
     )
     matrix = np.eye(2) if directions is None else np.array([[1, 0], [0, 1], [0.7, -0.7]])
-    lifted = X @ matrix.T
+    projected = X @ matrix.T
     began, ended = (1.5, 1.5) if lifetime == 1.5 else (growing(1), growing(20))
     scores, far = [], 0
     for x in [np.array([a, b]) for a in (-40.0, -3.0, 3.0) for b in (-3.0, 0.1, 1e4)]:
@@ -720,8 +720,8 @@ def test_scores_where_the_density_is_zero(lifetime, directions, estimator):
         volumes = []
         for key in keys(2, 6):
             z = matrix @ x
-            path = naive.path_of(key, lifted[0], began, ended, z)
-            held = [cell for cell in path if any(naive.inside(cell, row) for row in lifted)]
+            path = naive.path_of(key, projected[0], began, ended, z)
+            held = [cell for cell in path if any(naive.inside(cell, row) for row in projected)]
             volumes.append(polytope_volume(matrix, *np.array(held[-1]).T, z))
         mean = (
             np.mean(volumes) if estimator == "laplace" else 1.0 / np.mean(1.0 / np.array(volumes))

@@ -318,9 +318,9 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
     for x, p in zip(queries, got, strict=True):
         expected = np.zeros(2)
         for t, root in enumerate(roots):
-            lifted = trees.directions.of_tree(t) @ (x - X[0])
-            lifted = lifted.astype(np.float32).astype(float)
-            expected += naive_mondrian.predict(root, lifted, 7.0, [0.5, 0.5])
+            projected = trees.directions.of_tree(t) @ (x - X[0])
+            projected = projected.astype(np.float32).astype(float)
+            expected += naive_mondrian.predict(root, projected, 7.0, [0.5, 0.5])
         np.testing.assert_allclose(p, expected / 4.0, atol=1e-5, rtol=0)
         trees.vector[:] = x
         trees.predict()
@@ -367,7 +367,7 @@ def stream(n, seed=0):
     return found
 
 
-def told(model, x, y):
+def outputs_of(model, x, y):
     if isinstance(model, MondrianFeatures):
         return model.transform_one(x)
     if isinstance(model, MondrianForestClassifier):
@@ -402,10 +402,10 @@ def test_batches_copies_and_the_order_of_keys_change_nothing(name, directions):
         else:
             many.learn_many(X, pd.Series([y for _, y in data[start:stop]]))
     for x, y in stream(40, seed=1):
-        expected = told(one, x, y)
-        assert told(copied, x, y) == expected
-        assert told(turned, x, y) == expected
-        assert told(many, x, y) == pytest.approx(expected, abs=1e-12)
+        expected = outputs_of(one, x, y)
+        assert outputs_of(copied, x, y) == expected
+        assert outputs_of(turned, x, y) == expected
+        assert outputs_of(many, x, y) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.blas

@@ -95,7 +95,7 @@ def test_support_vectors_under_the_isolation_kernel_as_it_stands(method, built):
         seen.add(model._supports.features._map and model._supports.features._map.number)
     assert model.n_supports == twin.n_supports
     assert len(seen) >= (5 if built == 0 else 2 if built == 20 else 1)
-    assert model._supports.features._settled
+    assert model._supports.features._is_final
     assert pickle.dumps(features) == before
     assert pickle.dumps(model.kernel) == before
     with pytest.raises(ValueError, match="feature 'x0' must be finite in single precision"):

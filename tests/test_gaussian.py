@@ -142,8 +142,8 @@ def test_the_mixture_is_the_twins(params, places, seed):
         ]
         weights, means, variances = np.array([part for part in parts if part[0] > 1e-15]).T
         trees.vector[:3] = x
-        said, got = trees.predict_mixture()
-        assert said == -1
+        status, got = trees.predict_mixture()
+        assert status == -1
         kept = got.weights > 1e-15
         np.testing.assert_allclose(got.weights[kept], weights / 2.0, rtol=1e-9, atol=1e-15)
         np.testing.assert_allclose(got.means[kept], means, rtol=0, atol=1e-8)

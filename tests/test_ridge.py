@@ -75,11 +75,11 @@ def test_the_posterior_is_that_of_dense_matrices(features, setting):
             mapped = own.transform_one(x)
             expected = twin.mean(mapped)
             assert model.predict_one(x) == pytest.approx(expected, rel=1e-8, abs=1e-8)
-            said = model.predict_one(x, with_dist=True)
-            assert isinstance(said, proba.Gaussian)
-            assert said.mu == model.predict_one(x)
+            predicted = model.predict_one(x, with_dist=True)
+            assert isinstance(predicted, proba.Gaussian)
+            assert predicted.mu == model.predict_one(x)
             if noise is None and freedom <= 2:
-                assert said.sigma == math.inf
+                assert predicted.sigma == math.inf
                 continue
             scale = noise
             if noise is None:
@@ -87,7 +87,7 @@ def test_the_posterior_is_that_of_dense_matrices(features, setting):
                 # The predictive t by the moments of the normal-inverse-gamma.
                 scale = posterior.mean()
                 assert posterior.args[0] == freedom / 2
-            assert said.sigma**2 == pytest.approx(scale * twin.variance(mapped), rel=1e-7)
+            assert predicted.sigma**2 == pytest.approx(scale * twin.variance(mapped), rel=1e-7)
         if noise is not None:
             density = twin.log_density(noise) if freedom else 0.0
             assert model.log_marginal_likelihood == pytest.approx(density, rel=1e-8, abs=1e-8)
@@ -112,9 +112,9 @@ def test_densities_of_prediction_add_up_to_the_marginal_likelihood():
     model, total = RidgeRegressor(frozen(), noise_variance=0.2), 0.0
     for x, y, w in zip(data, targets, weights, strict=True):
         if model._current is not None and model._current.n_samples and w > 0.0:
-            said = model.predict_one(x, with_dist=True)
-            variance = said.sigma**2 + 0.2 / w - 0.2
-            total += stats.norm(said.mu, math.sqrt(variance)).logpdf(y)
+            predicted = model.predict_one(x, with_dist=True)
+            variance = predicted.sigma**2 + 0.2 / w - 0.2
+            total += stats.norm(predicted.mu, math.sqrt(variance)).logpdf(y)
         model.learn_one(x, y, w=w)
     assert model.log_marginal_likelihood == pytest.approx(total, rel=1e-9)
 
@@ -175,8 +175,8 @@ def test_intervals_cover():
         mean = sum(v * weights.setdefault(c, 4.0 * rng.normal()) for c, v in mapped.items())
         y = mean + 2.0 * rng.normal()
         if i >= 200:
-            said = model.predict_one(x, with_dist=True)
-            inside += abs(y - said.mu) < stats.norm.ppf(0.95) * said.sigma
+            predicted = model.predict_one(x, with_dist=True)
+            inside += abs(y - predicted.mu) < stats.norm.ppf(0.95) * predicted.sigma
         model.learn_one(x, y)
     low, high = stats.binom(n, 0.9).ppf([0.005, 0.995])
     assert low <= inside <= high
@@ -217,9 +217,9 @@ def test_batches_equal_single_samples_bit_for_bit(kind, cut):
     assert state(one) == state(many)
     got = many.predict_many(frame(data), with_dist=True)
     for x, (mean, variance) in zip(data, got.to_numpy().tolist(), strict=True):
-        said = one.predict_one(x, with_dist=True)
-        assert one.predict_one(x) == said.mu == mean
-        assert said.sigma**2 == pytest.approx(variance, rel=1e-14)
+        predicted = one.predict_one(x, with_dist=True)
+        assert one.predict_one(x) == predicted.mu == mean
+        assert predicted.sigma**2 == pytest.approx(variance, rel=1e-14)
     assert many.predict_many(frame(data)).tolist() == got["mean"].tolist()
 
 
@@ -341,5 +341,5 @@ def test_before_there_is_enough():
         _ = RidgeRegressor(noise_variance=1.0).noise_posterior
     for _ in range(5):
         model.learn_one({"a": 1.0}, 5.0)
-    said = model.predict_one({"a": 1.0}, with_dist=True)
-    assert said.mu == pytest.approx(5.0) and said.sigma == pytest.approx(0.0, abs=1e-9)
+    predicted = model.predict_one({"a": 1.0}, with_dist=True)
+    assert predicted.mu == pytest.approx(5.0) and predicted.sigma == pytest.approx(0.0, abs=1e-9)

@@ -75,10 +75,10 @@ def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats
                 for how in ("cached",) if quick else ("compiled", "cached", "cached"):
                     progress(f"first_call: {model}, {how}, {repeat + 1} of {repeats}")
                     caches = (None, None) if quick else (Path(one), Path(other))
-                    said = [[0.0], [0.0]]
+                    outputs = [[0.0], [0.0]]
                     for i in (0, 1) if repeat % 2 == 0 else (1, 0):
-                        said[i] = _probe(model, folders[i], caches[i])
-                    for time, old, new in zip(TIMES, *said, strict=True):
+                        outputs[i] = _probe(model, folders[i], caches[i])
+                    for time, old, new in zip(TIMES, *outputs, strict=True):
                         pairs.setdefault((how, time), []).append((old, new))
         for (how, time), found in pairs.items():
             limit = math.inf if time == WALL else LIMIT

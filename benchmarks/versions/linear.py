@@ -49,8 +49,8 @@ def _map(model: Any, samples: Stream, say: r.Say = r.cells, **steps: Any) -> Arr
     points = [x for x, _ in samples[: len(samples) // 8]]
 
     def kernels(model: Any) -> Iterable[float]:
-        said = [model.kernel(x, y) for x, y in zip(points, points[::-1], strict=True)]
-        return said if hasattr(model, "kernel") else []
+        outputs = [model.kernel(x, y) for x, y in zip(points, points[::-1], strict=True)]
+        return outputs if hasattr(model, "kernel") else []
 
     end = kernels if hasattr(model, "cells_one") else (lambda model: [])
     return r.run(model, samples, say, steps.get("steps"), end, supervised=False)

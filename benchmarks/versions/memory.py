@@ -45,10 +45,12 @@ def _names(base: str, data: DataFolder) -> list[str]:
 
 def _rows(name: str, found: list[tuple[Any, Any]]) -> list[tuple[Any, ...]]:
     for pair in found:
-        for which, said in zip(("old", "new"), pair, strict=True):
-            if isinstance(said, Failed):
-                return [(name, "", "", f"the {which} version raises {said.last_line}", *[""] * 4)]
-            if said is None:
+        for which, outputs in zip(("old", "new"), pair, strict=True):
+            if isinstance(outputs, Failed):
+                return [
+                    (name, "", "", f"the {which} version raises {outputs.last_line}", *[""] * 4)
+                ]
+            if outputs is None:
                 return []
     stream, n = found[0][0][:2]
     rows = []

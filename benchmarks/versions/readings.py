@@ -28,7 +28,7 @@ def number(value: Any) -> float:
     return float(zlib.crc32(repr(value).encode()))
 
 
-# What a model says of a sample.
+# The outputs of a model for a sample.
 
 
 def proba(model: Any, x: Mapping[Any, float]) -> Iterable[Any]:
@@ -117,7 +117,7 @@ def run(
     weights: Sequence[float] | None = None,
     supervised: bool = True,
 ) -> Array:
-    """Predict each sample, then learn it; returns all that was said.
+    """Predict each sample, then learn it; returns all outputs.
 
     `steps` are taken after a share of the samples, and the model that they return goes on. At the
     end every fifth sample is asked for once more, one far away and one without any feature.
@@ -168,7 +168,7 @@ def run_frames(
     weights: Sequence[float] | None = None,
     supervised: bool = True,
 ) -> Array:
-    """Predict and learn blocks of rows, of which some lie in the warm-up; returns all said."""
+    """Predict and learn blocks of rows, of which some lie in the warm-up; returns all outputs."""
     X, y = frame(samples)
     found: list[float] = []
     n = len(samples)
@@ -176,14 +176,14 @@ def run_frames(
     for start, stop in itertools.pairwise(starts):
         block, kept = make(X[start:stop]), y[start:stop]
         if start:
-            for said in say(model, block):
-                found += as_array(said)
+            for outputs in say(model, block):
+                found += as_array(outputs)
         if not supervised:
             model.learn_many(block)
         elif weights is None:
             model.learn_many(block, kept)
         else:
             model.learn_many(block, kept, w=pd.Series(weights[start:stop], index=kept.index))
-    for said in say(model, make(X)):
-        found += as_array(said)
+    for outputs in say(model, make(X)):
+        found += as_array(outputs)
     return np.array(found)

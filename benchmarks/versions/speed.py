@@ -99,15 +99,15 @@ def _repeat(
 ) -> dict[tuple[str, str, str], tuple[Any, Any, int]]:
     """Time a row; returns by call the seconds of blocks, old and new, and how many samples."""
     fastest: list[dict[str, Any]] = [{}, {}]
-    said: tuple[Any, Any] = (None, None)
+    outputs: tuple[Any, Any] = (None, None)
     for _ in range(passes):
-        said = peers.both("timed", data.folder, name, n)
-        for which, one, best in zip(("old", "new"), said, fastest, strict=True):
+        outputs = peers.both("timed", data.folder, name, n)
+        for which, one, best in zip(("old", "new"), outputs, fastest, strict=True):
             if isinstance(one, Failed):
                 raise RuntimeError(f"the {which} version raises {one.last_line}")
             for call, times in one[2].items():
                 best[call] = np.minimum(best.get(call, np.inf), times)
-    stream, n_samples, _ = said[0]
+    stream, n_samples, _ = outputs[0]
     return {
         (name, stream, call): (fastest[0][call], fastest[1][call], n_samples) for call in fastest[0]
     }

@@ -25,7 +25,7 @@ DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 AFTER_DRIFT = 200
 LEAST_KEPT = 50
 
-# Weight of the latest error in the running mean by which an increase is told.
+# Weight of the latest error in the running mean by which an increase is detected.
 FAST = 0.02
 
 

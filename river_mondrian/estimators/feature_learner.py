@@ -140,7 +140,7 @@ class FeatureLearner(base.Estimator, Generic[W]):
     def _steady(self) -> bool:
         """Whether rows may be mapped ahead of learning them."""
         return (
-            self._features._settled
+            self._features._is_final
             and self._next is None
             and self._current is not None
             and self._current.compiled is self._features._map

@@ -79,7 +79,7 @@ class InspectableForest(abc.ABC, Generic[Trees]):
 
     @abc.abstractmethod
     def _legend(self) -> dict[str, Any]:
-        """Return what is to be said of the colours."""
+        """Return the labels of the colours."""
 
     def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
         """Describe how one tree predicts a sample.

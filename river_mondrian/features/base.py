@@ -104,7 +104,7 @@ class FeatureMap(base.MiniBatchTransformer):
     # What learners use, too.
 
     @property
-    def _settled(self) -> bool:
+    def _is_final(self) -> bool:
         """Whether `_map` is there and will not be replaced by another."""
         return self._map is not None and self._pool is None
 
@@ -115,7 +115,7 @@ class FeatureMap(base.MiniBatchTransformer):
     def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Let the map learn from the rows of a frame that a learner is about to learn.
 
-        It is called where `_settled` only: before, a learner feeds the rows one by one.
+        It is called where `_is_final` only: before, a learner feeds the rows one by one.
         """
 
     def _learn_outputs(

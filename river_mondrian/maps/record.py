@@ -29,7 +29,7 @@ class Sample(Record):
 
 
 class Outputs(Record):
-    """What a map says of a sample: cells, or the values of all columns."""
+    """The outputs of a map for a sample: cells, or the values of all columns."""
 
     # Of a cell map: the column of the sample's cell in each of `n_out` partitions.
     cells: Int32s

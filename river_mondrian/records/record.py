@@ -146,12 +146,12 @@ class Field:
 
 R = TypeVar("R", bound="Record")
 
-# What is told of each new class of records.
+# Functions that are called with each new class of records.
 _OBSERVERS: list[Callable[[Any], None]] = []
 
 
 def observe(observer: Callable[[Any], None]) -> None:
-    """Tell a function of each new class of records."""
+    """Call a function with each new class of records."""
     _OBSERVERS.append(observer)
 
 

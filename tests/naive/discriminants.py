@@ -71,11 +71,11 @@ class Discriminants:
                 found -= 0.5 * min((x[name] - own.mean) ** 2 / within, FARTHEST)
         return found
 
-    def learn(self, x, label, labels, n_features, said):
-        """Learn a class of a sample of which `said` has been predicted."""
+    def learn(self, x, label, labels, n_features, predicted):
+        """Learn a class of a sample whose predictions were `predicted`."""
         z = self.standardized(x)
         for r, weights in enumerate(self.weights):
-            errors = {k: said[r][k] - (k == label) for k in labels}
+            errors = {k: predicted[r][k] - (k == label) for k in labels}
             squares = sum(e**2 for e in errors.values()) * sum(v**2 for v in z.values())
             self.gradients[r] += squares / (n_features + 1)
             step = RATES[r] / math.sqrt(1.0 + self.gradients[r])

@@ -144,7 +144,7 @@ def mixture(
     """Return weight, mean and variance of each place where a sample may branch off or stay.
 
     `moments(eta, span, gamma2, start)` gives the mean and the mean square of the share of a
-    branch's rise at which a sample leaves it.
+    branch's increase at which a sample leaves it.
     """
     nodes, gamma2 = posterior.nodes, posterior.gamma2
     found = []
@@ -158,11 +158,11 @@ def mixture(
         if eta > 0.0:
             leaves = 1.0 - math.exp(-eta * node.delta)
             r, r2 = moments(eta, node.time - start, gamma2, start)
-            rise = sigmoid(gamma2 * node.time) - sigmoid(gamma2 * start)
+            increase = sigmoid(gamma2 * node.time) - sigmoid(gamma2 * start)
             # (1 - r) mu_parent + r mu, the bridge between, and the way from there to the leaf.
             variance = (1 - 2 * r + r2) * v_p + r2 * v + 2 * (r - r2) * common
-            variance += (r - r2) * rise
-            variance += end - sigmoid(gamma2 * start) - r * rise + posterior.noise
+            variance += (r - r2) * increase
+            variance += end - sigmoid(gamma2 * start) - r * increase + posterior.noise
             variance = scale * variance + (r2 - r * r) * (m - m_p) ** 2
             found.append((stays * leaves, m_p + r * (m - m_p), variance))
             stays *= 1.0 - leaves

@@ -7,15 +7,15 @@ import math
 
 def lift(directions, values, means):
     """Return U x; a direction whose inputs are all missing is missing, else means stand in."""
-    lifted = []
+    projected = []
     for direction in directions:
         total, known = 0.0, False
         for coefficient, value, mean in zip(direction, values, means, strict=True):
             missing = math.isnan(value)
             known = known or (coefficient != 0.0 and not missing)
             total += coefficient * (mean if missing else value)
-        lifted.append(total if known else math.nan)
-    return lifted
+        projected.append(total if known else math.nan)
+    return projected
 
 
 def dot(u, p):

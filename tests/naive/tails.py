@@ -1,4 +1,4 @@
-"""Plain-Python twin of the learned law of targets: all that has been told, weighed at once."""
+"""Plain-Python twin of the learned law of targets: all densities, weighed at once."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def densities(
     return found
 
 
-def weights(told: Sequence[Sequence[float]]) -> list[float]:
-    """Return the weights of the scales, given the densities of the targets that have told."""
+def weights(densities: Sequence[Sequence[float]]) -> list[float]:
+    """Return the weights of the scales, given the densities of the targets so far."""
     posterior = []
     for median, spread in LAWS:
         log = -2.0 * (abs(median) + spread)
-        for age, found in enumerate(reversed(told)):
+        for age, found in enumerate(reversed(densities)):
             mixed = math.fsum(w * d for w, d in zip(law(median, spread), found, strict=True))
             log += KEPT**age * math.log(max(mixed, 1e-300 * max(found)))
         posterior.append(log)

@@ -41,7 +41,7 @@ class CellSupports(SupportVectors[CellSample]):
         self.features = features._own_copy()
         self.cells = np.zeros((0, features.n_partitions), dtype=np.int32)
         self._map: CompiledMap | None = None
-        self._samples: Pool | None = None if features._settled else Pool()
+        self._samples: Pool | None = None if features._is_final else Pool()
 
     def observe(self, x: Mapping[Any, Any]) -> None:
         """Let the map learn from a sample."""
@@ -50,7 +50,7 @@ class CellSupports(SupportVectors[CellSample]):
             self._map = self.features._map
             if self._samples is not None and self._map is not None:
                 self.cells = self._map.transform_stored(self._samples, 0, self.n)
-            if self.features._settled:
+            if self.features._is_final:
                 self._samples = None
 
     def read(self, x: Mapping[Any, Any]) -> CellSample:

@@ -79,7 +79,7 @@ class CutDirections:
         self.memory.own("offsets", offsets)
         self.memory.own("factors", factors)
         self.memory.own("inputs", np.empty(self.coefficients.shape[1]))
-        self.memory.own("lifted", np.empty(self.n_dims))
+        self.memory.own("projected", np.empty(self.n_dims))
         record.apply = address_of(apply_directions)
         record.learn = address_of(learn_moments)
         return record

@@ -19,19 +19,19 @@ from .leaves import (
     count_below,
     distance_to,
     grow_leaf,
-    hang,
+    link_to_parent,
     new_leaf,
     new_row,
     put_point,
     side_of,
 )
 from .records import (
+    COMPLETE,
     EMPTY,
     LEFT,
     NONE,
     PAUSED,
     RIGHT,
-    SETTLED,
     START,
     UNLIMITED,
     F,
@@ -120,7 +120,7 @@ def insert_parent(
             cut_time = old.latest_above(cut_time)
     node.set_time(cut_time)
     node.take_over(forest, tree, t, ref)
-    hang(tree, j)
+    link_to_parent(tree, j)
     tree.n_splits = tree.n_splits + 1
 
 
@@ -161,13 +161,13 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     else:
         grow_leaf(forest, tree, node, q)
     if not paused:
-        node.dim = SETTLED
+        node.dim = COMPLETE
     if forest.keeps_points(tree):
         put_point(forest, tree, t, node, p)
     else:
         node.count_point(forest, tree, t, forest.points.row(p))
         grow_leaf(forest, tree, node, p)
-    hang(tree, j)
+    link_to_parent(tree, j)
 
 
 @merged
@@ -202,7 +202,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
             if time < tree.lifetime - tree.walk_time:
                 insert_parent(forest, tree, t, ref, p, time, rate)
                 return True
-    node.dim = SETTLED
+    node.dim = COMPLETE
     node.count_point(forest, tree, t, point)
     if forest.keeps_points(tree):
         put_point(forest, tree, t, node, p)

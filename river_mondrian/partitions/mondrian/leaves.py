@@ -123,7 +123,7 @@ def fill_leaf(forest: Forest, tree: Tree, t: int, first: int) -> int:
 
 
 @inlined
-def hang(tree: Tree, ref: int) -> None:
+def link_to_parent(tree: Tree, ref: int) -> None:
     """Put a reference where the walk is."""
     if tree.walk_parent == NONE:
         tree.root = ref

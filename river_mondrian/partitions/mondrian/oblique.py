@@ -42,7 +42,7 @@ class ObliqueTransform(Record):
     factors: Float64s
     # Room for a sample's scaled inputs, and for a set's values.
     inputs: Float64s
-    lifted: Float64s
+    projected: Float64s
     apply: Callable[[ObliqueTransform, Float32s, Float64s], int] = entry()
     learn: Callable[[ObliqueTransform, Float64s], int] = entry()
 
@@ -71,7 +71,7 @@ def apply_directions(oblique: ObliqueTransform, target: Float32s, inputs: Float6
 
     Returns DONE, or the first input that is too large.
     """
-    scaled, lifted = oblique.inputs, oblique.lifted
+    scaled, projected = oblique.inputs, oblique.projected
     n_inputs, n = oblique.n_inputs, oblique.n_directions
     bad = -1
     lacks = oblique.is_whole == 0
@@ -88,14 +88,14 @@ def apply_directions(oblique: ObliqueTransform, target: Float32s, inputs: Float6
     for s in range(oblique.n_sets):
         coefficients = oblique.coefficients.part(set_size * s, set_size)
         for r in range(n):
-            lifted[r] = 0.0
+            projected[r] = 0.0
         for d in range(n_inputs):
             v = scaled[d]
             own = coefficients.part(n * d, n)
             for r in range(n):
-                lifted[r] = lifted[r] + own[r] * v
+                projected[r] = projected[r] + own[r] * v
         for r in range(n):
-            v = lifted[r]
+            v = projected[r]
             if lacks and not _has_input(coefficients, inputs, n_inputs, n, r):
                 v = math.nan
             target[s * n + r] = clipped(v)

@@ -1,6 +1,6 @@
 """The memory of a Mondrian forest: nodes, points, trees, the forest.
 
-A *reference* names what hangs at a place of a tree: a row of the tree's nodes (>= 0), a single
+A *reference* names what is at a place of a tree: a row of the tree's nodes (>= 0), a single
 stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one point needs no row.
 
 A node's row is its record, which ends with what its kind keeps, and then its box: the lower corner
@@ -45,10 +45,10 @@ NONE = -1
 LEFT = 0
 RIGHT = 1
 
-# `dim` of a leaf. A paused one has not been sampled (or its samples are hidden). A settled one is
+# `dim` of a leaf. A paused one has not been sampled (or its samples are hidden). A complete one is
 # known to have no cut inside its box within the lifetime. A mixed one is about to be sampled.
 PAUSED = -1
-SETTLED = -2
+COMPLETE = -2
 MIXED = -3
 
 # `walk_ref` of a walk that has not begun.
@@ -74,7 +74,7 @@ class Node(Record):
     right: Int32
     # Of a leaf: the first point of the list of its points.
     first_point: Int32 = instead_of("left")
-    # The dimension that the cut is in; of a leaf PAUSED, SETTLED or MIXED.
+    # The dimension that the cut is in; of a leaf PAUSED, COMPLETE or MIXED.
     dim: Int32
     # Where the cut is: smaller values, and equal ones, go left.
     cut: Float32
@@ -133,7 +133,7 @@ class Node(Record):
         return False
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
-        """Count a point that a settled leaf is about to get, where that needs more than its set."""
+        """Count a point that a complete leaf will get, where that needs more than its set."""
 
     def end_time(self, start: float) -> float:
         """Return the time of an internal node's cut, whose parent's is `start`."""

@@ -15,7 +15,7 @@ from ...records import Array, Float32s, Float64, Int32s, Int64, Record, new_arra
 from .boxes import BATCH, PointAt, linear_dimension, room_of_batch
 from .draws import exponential, uniform, uniform_cut
 from .leaves import add_batch, fill_leaf, nearer_side, new_leaf, put_point
-from .records import EMPTY, LEFT, MIXED, NONE, SETTLED, F, Forest, Node, Tree
+from .records import COMPLETE, EMPTY, LEFT, MIXED, NONE, F, Forest, Node, Tree
 
 # More cuts than any block has.
 ALL = 2**62
@@ -154,7 +154,7 @@ def split_leaf(forest: Forest, tree: Tree, t: int, j: int, start: float) -> floa
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
     Returns the time since the parent, or infinity where there is no cut within the lifetime: then
-    the leaf is settled.
+    the leaf is complete.
     """
     node = tree.nodes.row(j)
     lower = node.lower(forest)
@@ -163,12 +163,12 @@ def split_leaf(forest: Forest, tree: Tree, t: int, j: int, start: float) -> floa
 
     rate = linear_dimension(lower, upper, n_dims)
     if not rate > 0.0 or tree.n_splits >= forest.max_splits:
-        node.dim = SETTLED
+        node.dim = COMPLETE
         return math.inf
     # Algorithm 2, lines 2 and 3.
     time = exponential(tree, rate)
     if time >= tree.lifetime - start:
-        node.dim = SETTLED
+        node.dim = COMPLETE
         return math.inf
     # Lines 5 and 6.
     dim = draw_dim(tree, lower, upper, n_dims, rate)

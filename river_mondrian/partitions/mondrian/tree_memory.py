@@ -27,7 +27,7 @@ WARM_UP = 256
 
 @dataclass(frozen=True)
 class Partitions:
-    """What Mondrian trees of all kinds are told.
+    """Arguments of Mondrian trees of all kinds.
 
     Parameters
     ----------

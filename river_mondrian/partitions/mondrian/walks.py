@@ -2,7 +2,7 @@
 
 A walk notes at each node how far the sample lies outside its box and with what probability it has
 branched off by then: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end the record of
-the prediction, by its method `add_walk`, makes of that what its posterior says. So there are as
+the prediction, by its method `add_walk`, applies its posterior to that. So there are as
 many kinds of predictions as there are subclasses of `Prediction`, and one kind of walk.
 """
 
@@ -97,7 +97,7 @@ class Prediction(Record):
     """Where walks add what the trees say of a sample; a kind of posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add what tree `t` says of the `row`-th sample, whose walk has come to its end."""
+        """Add the prediction of tree `t` for the `row`-th sample, whose walk has ended."""
 
 
 P = TypeVar("P", bound=Prediction)

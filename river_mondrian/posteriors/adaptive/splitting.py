@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, separate
 from ...partitions.mondrian.boxes import linear_dimension
 from ...partitions.mondrian.draws import exponential
-from ...partitions.mondrian.records import NONE, PAUSED, SETTLED
+from ...partitions.mondrian.records import COMPLETE, NONE, PAUSED
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Int64s, new_int64s, release
 from .guided_cuts import draw_guided
@@ -117,7 +117,7 @@ def _split(forest: AdaptiveForest, tree: AdaptiveTree, t: int, j: int) -> bool:
     node = tree.nodes.row(j)
     rate = linear_dimension(node.lower(forest), node.upper(forest), forest.n_dims)
     if not rate > 0.0:
-        node.dim = SETTLED
+        node.dim = COMPLETE
         return False
     time = exponential(tree, rate)
     chosen = draw_guided(forest, t, j)
@@ -129,7 +129,7 @@ def _split(forest: AdaptiveForest, tree: AdaptiveTree, t: int, j: int) -> bool:
 
 @inlined
 def _has_seen(forest: AdaptiveForest, tree: AdaptiveTree, ref: int, label: int) -> bool:
-    """Tell whether a class has passed what hangs at a reference with statistics, or a point."""
+    """Tell whether a class has passed what is at a reference with statistics, or a point."""
     if ref < 0:
         return forest.label_of(~ref) == label
     statistics = tree.nodes.row(ref).statistics(tree)

@@ -99,7 +99,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     Parameters
     ----------
     partitions
-        What all kinds of trees are told; the last tree is the spare one.
+        Arguments of trees of all kinds; the last tree is the spare one.
     n_long
         Number of trees of all samples.
     n_candidates

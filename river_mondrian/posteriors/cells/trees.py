@@ -37,7 +37,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     Parameters
     ----------
     partitions
-        What all kinds of trees are told.
+        Arguments of trees of all kinds.
     lifetimes
         Lifetimes whose cells are numbered, in ascending order, at which cuts end at the last. None
         stands for that of each tree.

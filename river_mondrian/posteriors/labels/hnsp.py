@@ -42,7 +42,7 @@ class LabelPrediction(Prediction):
     probabilities: Float64s
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add what tree `t` says of the `row`-th sample."""
+        """Add the prediction of tree `t` for the `row`-th sample."""
         add_posterior(LabelForest(forest), t, walk, self, row)
 
 

@@ -35,7 +35,7 @@ class CountRow(Record):
 class LabelNode(Node):
     """A node with the classes below each child; a leaf has its own as those on the left."""
 
-    # Of a leaf of several classes that is settled: its row of counts, or NONE.
+    # Of a leaf of several classes that is complete: its row of counts, or NONE.
     count_row: Int32 = instead_of("right")
 
     def classes(self, forest: LabelForest, side: int) -> Int32s:
@@ -80,13 +80,13 @@ class LabelNode(Node):
         return LabelPoint(point).label != own
 
     def hides(self, forest: Forest) -> bool:
-        """Tell whether there is one class below, so that what hangs there is hidden."""
+        """Tell whether there is one class below, so that what is there is hidden."""
         labels = LabelForest(forest)
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and n_classes_in(left, right, labels.n_set_words) == 1
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
-        """Count a point's class at a settled leaf that it is about to join.
+        """Count a point's class at a complete leaf that it is about to join.
 
         A leaf of several classes gets a row of counts, made from its class or its points.
         """

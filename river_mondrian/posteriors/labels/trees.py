@@ -39,7 +39,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     Parameters
     ----------
     partitions
-        What all kinds of trees are told.
+        Arguments of trees of all kinds.
     gamma
         Rate of the discount; None means ten times the number of features known when the
         warm-up ended.

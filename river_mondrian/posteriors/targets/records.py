@@ -1,7 +1,7 @@
 """What a forest over targets keeps: messages about the means of nodes, and running moments.
 
-The mean of a node given its parent's is normal. Its variance, the *prior variance*, is the rise of
-a logistic function over the time between the two, phi = sigma(gamma2 tau) - sigma(gamma2
+The mean of a node given its parent's is normal. Its variance, the *prior variance*, is the increase
+of a logistic function over the time between the two, phi = sigma(gamma2 tau) - sigma(gamma2
 tau_parent), and a target given its leaf's mean has the variance `noise`: both in units of gamma1,
 so that messages do not depend on the targets' scale, which changes with each sample.
 
@@ -117,7 +117,7 @@ class TargetForest(Forest):
     # gamma1 and the noise variance in the targets' units where these are given, else 0.
     gamma1: Float64
     noise_variance: Float64
-    # The law of targets around what the forest says; none where that is normal.
+    # The law of targets around the forest's prediction; none where that is normal.
     scale_mixture: ScaleMixture
 
 

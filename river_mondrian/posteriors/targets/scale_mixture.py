@@ -1,4 +1,4 @@
-"""The law of a target around what a forest says: a scale mixture of normals, learned on the way.
+"""The law of a target around a forest's prediction: a scale mixture of normals, learned on the way.
 
 A component of a forest's prediction is normal. With a learned law it has that variance at scale 1
 only: its law is a mixture over `SCALES`, whose weights the components share. A scale s > 1

@@ -77,7 +77,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     Parameters
     ----------
     partitions
-        What all kinds of trees are told.
+        Arguments of trees of all kinds.
     plain_means
         Whether nodes have plain means instead of the Gaussian posterior.
     min_samples_split
@@ -269,8 +269,8 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
             weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
             rest = squares / weight - self.noise_variance if weight > 0.0 else 0.0
             lifetimes = self.trees.words["lifetime"]
-            rise = float(np.mean(0.5 * np.tanh(0.5 * gamma2 * lifetimes)))
-            gamma1 = max(rest / max(rise, 1e-9), 1e-3 * self.noise_variance)
+            increase = float(np.mean(0.5 * np.tanh(0.5 * gamma2 * lifetimes)))
+            gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
     def _put_hyperparameters(self, gamma2: float, noise: float) -> None:
