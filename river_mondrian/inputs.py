@@ -177,10 +177,6 @@ class FeatureIndex:
         )
 
 
-# Place of the second sample's number of entries among integers of 8 bytes.
-_N_ENTRIES = (Sample.SIZE + Sample.FIELDS["n_entries"].offset) // 8
-
-
 class SampleReader:
     """Reads mappings and frames for the kernels of a feature map (see `maps.record`)."""
 
@@ -193,8 +189,6 @@ class SampleReader:
         self._memory = Memory(Sample, 2)
         # A sample as a vector, and by its entries.
         self.whole, self._sparse = self._memory
-        # The records as integers of 8 bytes, to which Python writes faster than to a field.
-        self._words = self._memory.bytes.data.cast("q")
         self.whole.values = Float64s.of(self.vector)
         self._widen(16)
 
@@ -243,7 +237,7 @@ class SampleReader:
         except (struct.error, OverflowError):
             self._values[:n] = [check_value(name, value) for name, value in x.items()]
         self._places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
-        self._words[_N_ENTRIES] = n
+        self._sparse.n_entries = n
         return self._sparse
 
     def read_ordered(self, x: Mapping[Any, Any]) -> Sample:

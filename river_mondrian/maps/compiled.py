@@ -21,7 +21,6 @@ Array = NDArray[Any]
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 
 # Places of the record's words among its 8-byte ones.
-_PLACES = {name: field.offset // 8 for name, field in MapRecord.FIELDS.items()}
 
 
 class CompiledMap(abc.ABC):
@@ -51,7 +50,7 @@ class CompiledMap(abc.ABC):
     KIND: ClassVar[type[MapRecord]] = MapRecord
     # What `_finish` and `_place` derive from the rest.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
-        {"record", "out", "outputs", "_words", "_results", "_map_one"}
+        {"record", "out", "outputs", "_results", "_map_one"}
     )
     # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
     n_lifetimes = 1
@@ -79,15 +78,6 @@ class CompiledMap(abc.ABC):
 
     def _place(self) -> None:
         self.record = self.memory[0]
-        self._words = self.memory.bytes.data[: MapRecord.SIZE].cast("q")
-
-    def _word(self, name: str) -> int:
-        """Return an integer of the record, in a quarter of the time that its field takes."""
-        return self._words[_PLACES[name]]
-
-    def _set_word(self, name: str, value: int) -> None:
-        """Write an integer of the record, as fast."""
-        self._words[_PLACES[name]] = value
 
     @abc.abstractmethod
     def _transform(self) -> Transform:
@@ -111,7 +101,6 @@ class CompiledMap(abc.ABC):
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
-        # Address of `out`, for kernels that work on addresses.
         # Found once: that takes as long as a call.
         self._map_one = map_one.of()
         self._bind()
@@ -138,27 +127,27 @@ class CompiledMap(abc.ABC):
     @property
     def n_out(self) -> int:
         """Outputs per sample."""
-        return self._word("n_out")
+        return self.record.n_out
 
     @property
     def n_columns(self) -> int:
         """Columns so far."""
-        return self._word("n_columns")
+        return self.record.n_columns
 
     @property
     def n_inputs(self) -> int:
         """Features that are read."""
-        return self._word("n_inputs")
+        return self.record.n_inputs
 
     @property
     def dense(self) -> bool:
         """Whether the outputs are values rather than cells."""
-        return bool(self._word("is_dense"))
+        return bool(self.record.is_dense)
 
     @property
     def sparse(self) -> bool:
         """Whether samples are read by their entries."""
-        return bool(self._word("is_sparse"))
+        return bool(self.record.is_sparse)
 
     @property
     def value(self) -> float:

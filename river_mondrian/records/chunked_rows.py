@@ -69,6 +69,13 @@ class ChunkedRows:
         record.row_bytes = 4 * self.width
         record.capacity = self.capacities[table]
 
+    def grow(self, table: int, record: Table[Any], n_rows: int) -> None:
+        """Make room for `n_rows` rows in a table, and let its record refer to it."""
+        if n_rows > self.capacities[table]:
+            self.reserve(table, n_rows)
+            record.chunks = self.addresses[table]
+            record.capacity = self.capacities[table]
+
     def reserve(self, table: int, n_rows: int) -> None:
         """Make room for `n_rows` rows in a table."""
         if n_rows <= self.capacities[table]:

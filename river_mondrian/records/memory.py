@@ -20,6 +20,19 @@ def address_of(array: NDArray[Any]) -> int:
     return addressof(c_char.from_buffer(array.data)) if array.size else 0
 
 
+def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
+    """Let a record, and those that lie within it, keep their memory and read it directly."""
+    kept = record.__dict__
+    kept["bytes"] = memory
+    if len(memory) % 8 == 0:
+        kept["int64s"] = memory.data.cast("q")
+    for field in record.FIELDS.values():
+        inner = getattr(record, field.name) if field.embedded else None
+        if isinstance(inner, Record):
+            _keep(inner, memory[field.offset : field.offset + field.size])
+            kept[field.name] = inner
+
+
 class Memory(Generic[R]):
     """Records of one kind side by side, which this object owns, with arrays for their fields.
 
@@ -42,9 +55,8 @@ class Memory(Generic[R]):
         start = address_of(self.bytes)
         n = len(self.bytes) // self.kind.SIZE
         self.records = [self.kind(start + self.kind.SIZE * i) for i in range(n)]
-        for record in self.records:
-            # A record that is left lives in memory that is.
-            record.__dict__["bytes"] = self.bytes
+        for i, record in enumerate(self.records):
+            _keep(record, self.bytes[self.kind.SIZE * i : self.kind.SIZE * (i + 1)])
         # The words of all records by name, as NumPy arrays over the same memory.
         self.words = self.bytes.view(self.kind.dtype())
 

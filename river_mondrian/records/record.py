@@ -168,6 +168,9 @@ class Record(int):
     SIZE: ClassVar[int] = 0
     # Whether values of this type lie within a record that has a field of it.
     EMBEDDED: ClassVar[bool] = False
+    # The record's memory as int64, where its owner has set it: reading that takes half as long as
+    # reading at an address, and owners read integers for each sample.
+    int64s: ClassVar[Any] = None
 
     def __new__(cls, base: SupportsInt, word: int = 0) -> Self:
         """Return the record at an address, or so many 4-byte words behind another's start."""
@@ -263,24 +266,22 @@ def check_record(address: int, name: str) -> None:
 def _getter(field: Field) -> Callable[[Record], Any]:
     kind, offset = field.kind, field.offset
     if isinstance(kind, Word):
+        if kind is INT64 and offset % kind.size == 0:
+            return _int64_getter(field)
         from_address, read = kind.c_type.from_address, kind.read
 
-        # Owners read words for each sample.
-        def get_integer(self: Record) -> Any:
+        def get_word(self: Record) -> Any:
             if not self:
                 check_record(0, field.name)
-            return from_address(self + offset).value
+            return read(from_address(self + offset).value)
 
-        def get_word(self: Record) -> Any:
-            return read(get_integer(self))
-
-        return get_integer if read is int else get_word
+        return get_word
     if field.is_entry:
         return lambda self: _ENTRIES[read_address(int(self) + offset)]
     base = get_origin(kind) or kind
     if issubclass(base, Record):
         if field.embedded:
-            return _embedded_getter(base, kind, offset)
+            return _embedded_getter(base, field)
         return lambda self: base(read_address(int(self) + offset))
 
     def get_array(self: Record) -> Any:
@@ -293,14 +294,46 @@ def _getter(field: Field) -> Callable[[Record], Any]:
     return get_array
 
 
-def _embedded_getter(base: Any, kind: Any, offset: int) -> Callable[[Record], Any]:
+def _int64_getter(field: Field) -> Callable[[Record], Any]:
+    place, from_address = field.offset // ADDRESS_BYTES, ctypes.c_int64.from_address
+
+    def get_int64(self: Record) -> Any:
+        words = self.int64s
+        if words is not None:
+            return words[place]
+        if not self:
+            check_record(0, field.name)
+        return from_address(self + field.offset).value
+
+    return get_int64
+
+
+def _int64_setter(field: Field) -> Callable[[Record, Any], None]:
+    place, from_address = field.offset // ADDRESS_BYTES, ctypes.c_int64.from_address
+
+    def set_int64(self: Record, value: Any) -> None:
+        words = self.int64s
+        if words is not None:
+            words[place] = value
+            return
+        if not self:
+            check_record(0, field.name)
+        from_address(self + field.offset).value = value
+
+    return set_int64
+
+
+def _embedded_getter(base: Any, field: Field) -> Callable[[Record], Any]:
     # Found when it is needed first: a record may be annotated by a class that comes later.
     found: list[Any] = []
 
     def get_embedded(self: Record) -> Any:
+        kept = self.__dict__.get(field.name)
+        if kept is not None:
+            return kept
         if not found:
-            found.append(base.class_of(kind))
-        return found[0](self + offset)
+            found.append(base.class_of(field.kind))
+        return found[0](self + field.offset)
 
     return get_embedded
 
@@ -308,6 +341,8 @@ def _embedded_getter(base: Any, kind: Any, offset: int) -> Callable[[Record], An
 def _setter(field: Field) -> Callable[[Record, Any], None]:
     kind, offset = field.kind, field.offset
     if isinstance(kind, Word):
+        if kind is INT64 and offset % kind.size == 0:
+            return _int64_setter(field)
         from_address = kind.c_type.from_address
 
         def set_word(self: Record, value: Any) -> None:

@@ -173,10 +173,9 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
         """Make room in a tree for `n` more rows, and for `n_side` of those beside them."""
         tree = self.trees[t]
-        self.nodes.reserve(t, tree.nodes.n_rows + n)
-        self.side_rows.reserve(t, tree.side_rows.n_rows + n_side)
-        self.nodes.show(t, tree.nodes)
-        self.side_rows.show(t, tree.side_rows)
+        nodes, side_rows = tree.nodes, tree.side_rows
+        self.nodes.grow(t, nodes, nodes.n_rows + n)
+        self.side_rows.grow(t, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
         """Make room for `n` rows in all, and for one more of those beside, in every tree."""

@@ -74,12 +74,13 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
 
         While the ranges may change, the samples are needed for the next rebuild.
         """
-        self.n_samples += n
+        forest = self.forest
+        forest.n_samples += n
         if not self.full:
-            self.n_points += n
+            forest.n_points += n
             if self.bounded and self.warm_up is None:
                 splits = self.trees.words["n_splits"]
-                self.full = bool((splits >= self.forest.max_splits).all())
+                self.full = bool((splits >= forest.max_splits).all())
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
         while (needy := self._extend_kernel(self.forest, first, last, lanes)) >= 0:

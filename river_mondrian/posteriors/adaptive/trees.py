@@ -428,9 +428,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         roles[self.slot] = self.role
         self.ages[self.slot] = self.n_samples
         # A larger tree may have been there before.
-        words = self.trees.words
-        self.nodes.trim(self.slot, int(words["nodes.n_rows"][self.slot]) + GROWTH)
-        self.side_rows.trim(self.slot, int(words["side_rows.n_rows"][self.slot]) + GROWTH)
+        tree = self.trees[self.slot]
+        for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
+            rows.trim(self.slot, table.n_rows + GROWTH)
+            rows.show(self.slot, table)
         self._reserve_rows(self.slot, GROWTH, GROWTH)
         if len(same) < (self.n_long if self.role == LONG else self.n_recent):
             self.slot = int(self._of_role(IDLE)[0])

@@ -66,8 +66,8 @@ class MondrianMap(CompiledMap):
             self.record.before = self._cells_before
             # Where the sample opens no cell, it has those that the walk has found.
             self.out[:] = self.before
-        bad = self.trees.learn(sample.values, self.outputs.cells)
-        self._set_word("n_columns", self.trees.n_columns)
+        bad = self.trees.learn(sample, self.outputs)
+        self.record.n_columns = self.trees.n_columns
         return bad
 
     def forget_before(self) -> None:
@@ -77,7 +77,7 @@ class MondrianMap(CompiledMap):
     @property
     def maps_learned(self) -> bool:
         """Whether `out` holds the cells of the sample that has just been learned."""
-        return self.n_lifetimes == 1 or self._word("before") != 0
+        return self.n_lifetimes == 1 or bool(self.record.before)
 
     @property
     def lifetimes(self) -> list[float]:

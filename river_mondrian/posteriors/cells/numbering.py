@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel
+from ...maps.record import Outputs, Sample
 from ...partitions.mondrian.extension import learn_point
-from ...records import Float64s, Int32s
-from ...status import DONE, NEW_CELLS
+from ...status import DONE, NEW_CELLS, NO_POINT_ROOM
 from .records import C, CellForest, cell_of
 
 
 @inlined
-def _number(forest: CellForest, p: int, out: Int32s) -> int:
-    """Give columns to the cells that a point has opened; returns NEW_CELLS, or DONE if none is new.
+def _number(forest: CellForest, outputs: Outputs) -> int:
+    """Give columns to the cells that a point has opened, and count the sample.
 
-    The columns of the point's cells are written, with several lifetimes those that are new.
+    The columns of the point's cells are written, with several lifetimes those that are new. A
+    point that has opened none is not kept. Returns NEW_CELLS, or DONE where there are none.
     """
-    status = DONE
+    status, p, out = DONE, forest.n_points, outputs.cells
     n_lifetimes = forest.n_lifetimes
     for t in range(forest.n_trees):
         tree = forest.trees[t]
@@ -42,21 +43,27 @@ def _number(forest: CellForest, p: int, out: Int32s) -> int:
             owner.cell = leaf
             column += 1
         forest.n_columns = column
+    forest.n_samples = forest.n_samples + 1
+    if status == NEW_CELLS:
+        forest.n_points = p + 1
     return status
 
 
 @kernel
-def number_cells(forest: C, p: int, out: Int32s) -> int:
+def number_cells(forest: C, outputs: Outputs) -> int:
     """Give columns to the cells that a point has opened, as `learn_one` does."""
-    return _number(forest, p, out)
+    return _number(forest, outputs)
 
 
 @kernel
-def learn_one(forest: C, inputs: Float64s, p: int, out: Int32s) -> int:
-    """Extend all trees by the inputs of a sample, stored as point `p`, and number its new cells.
+def learn_one(forest: C, sample: Sample, outputs: Outputs) -> int:
+    """Extend all trees by a sample, stored as the next point, and number its new cells.
 
-    Returns like `extension.learn_point` while there is something left to do, else like
-    `number_cells`.
+    Returns NO_POINT_ROOM, or like `extension.learn_point` while there is something left to do,
+    else like `number_cells`.
     """
-    status = learn_point(forest, inputs, p)
-    return status if status != DONE else _number(forest, p, out)
+    p = forest.n_points
+    if p >= forest.points.capacity:
+        return NO_POINT_ROOM
+    status = learn_point(forest, sample.values, p)
+    return status if status != DONE else _number(forest, outputs)

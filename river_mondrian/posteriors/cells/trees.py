@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...maps.record import Outputs, Sample
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
-from ...records import Array, Float64s, Int32s
+from ...records import Array, Float64s
 from ...records.chunked_rows import grown
-from ...status import DONE, NEW_CELLS, TOO_LARGE
+from ...status import DONE, NEW_CELLS, NO_POINT_ROOM, TOO_LARGE
 from . import numbering
 from .records import CellForest, CellNode, CellPoint, CellTree, Owner
 
@@ -90,24 +92,26 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     # Learning.
 
-    def learn(self, inputs: Float64s, out: Int32s) -> int:
-        """Extend the trees by a sample; `out` is as for `numbering.learn_one`.
+    @cached_property
+    def _learn_one(self) -> Callable[[CellForest, Sample, Outputs], int]:
+        return numbering.learn_one.of(CellForest)
+
+    def learn(self, sample: Sample, outputs: Outputs) -> int:
+        """Extend the trees by a sample; the outputs are as for `numbering.learn_one`.
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        point = self.n_points
-        if point >= self.forest.points.capacity:
-            self._make_room()
-        status = numbering.learn_one(self.forest, inputs, point, out)
+        status = self._learn_one(self.forest, sample, outputs)
+        if status == NO_POINT_ROOM:
+            self._reserve_points(self.n_points + 1)
+            status = self._learn_one(self.forest, sample, outputs)
         if status >= 0:
             self._reserve_rows(status, self.trees[status].rows_needed)
             self._extend(0, len(self.trees), extension.LANES)
-            status = numbering.number_cells(self.forest, point, out)
+            status = numbering.number_cells(self.forest, outputs)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
-        self.n_samples += 1
-        if status == NEW_CELLS:
-            self.n_points = point + 1
+        if status == NEW_CELLS and self.n_columns + self.lifetimes.size > len(self.owners):
             self._reserve_columns()
         return DONE
 
