@@ -52,7 +52,8 @@ LANES = 16
 class Lane(Record):
     """One of the trees that are walked in lock-step: what is needed of it at each node."""
 
-    tree: Int64
+    number: Int64
+    tree: Tree
     # The node's row, or none at a point, and the point that walks.
     node: Node
     point: Point
@@ -61,7 +62,7 @@ class Lane(Record):
 class LaneAt(Record):
     """Which lane is still on its way."""
 
-    lane: Int64
+    lane: Lane
 
 
 _room_of_lanes = room_of_array(Lane, LANES)
@@ -264,7 +265,7 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
     tree.walk_ref = child
     if child >= 0:
         below = tree.nodes.row(child)
-        prefetch(below, tree.nodes.row_bytes)
+        prefetch(below, layout.node_bytes)
         lane.node = below
     else:
         lane.node = tree.nodes.none()
@@ -272,13 +273,12 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
 
 
 @inlined
-def _step(forest: Forest, layout: Layout, lane: Lane) -> bool:
+def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Take the walk of a lane to a child; False where it has ended by a cut above the node.
 
     Algorithm 4: line 1, the distance of the point from the box; 2 and 3, the time at which a cut
     would part them; 10 to 14, on to the child.
     """
-    tree = forest.trees[lane.tree]
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
@@ -286,22 +286,21 @@ def _step(forest: Forest, layout: Layout, lane: Lane) -> bool:
     upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
     rate = distance_outside(x, lower, upper, layout.n_dims)
     time = math.inf
-    if rate > 0.0 and tree.n_splits < forest.max_splits:
+    if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
     if time < node.delta:
-        insert_parent(forest, tree, lane.tree, tree.walk_ref, tree.walk_point, time, rate)
+        insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
     # A value where the node had none is no distance but opens the box.
-    if rate > 0.0 or forest.has_missing == 1:
+    if rate > 0.0 or layout.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     _pass(forest, layout, tree, lane, node, x)
     return True
 
 
 @inlined
-def _next_point(forest: Forest, lane: Lane) -> int:
+def _next_point(forest: Forest, tree: Tree, lane: Lane) -> int:
     """Begin the walk of a lane's next point; returns 1, 0 where there is none, -1 without room."""
-    tree = forest.trees[lane.tree]
     following = tree.walk_point + 1
     tree.walk_point = following
     if following == tree.walk_end:
@@ -316,12 +315,13 @@ def _next_point(forest: Forest, lane: Lane) -> int:
 @inlined
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
     """Take a lane one node on; returns 1, 0 where it has no more points, -1 without room."""
+    tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
-        if _step(forest, layout, lane):
+        if _step(forest, layout, tree, lane):
             return 1
-    elif not extend_end(forest, lane.tree):
+    elif not extend_end(forest, lane.number):
         return -1
-    return _next_point(forest, lane)
+    return _next_point(forest, tree, lane)
 
 
 @inlined
@@ -337,8 +337,9 @@ def _begin_lanes(
             if tree.walk_ref == START and not _start_walk(tree):
                 tree.walk_ref = START
                 return ~t
-            lanes[n].tree = t
-            active[n].lane = n
+            lanes[n].number = t
+            lanes[n].tree = tree
+            active[n].lane = lanes[n]
             _place_lane(forest, tree, lanes[n])
             n += 1
     return n
@@ -361,12 +362,12 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
         while n_active > 0:
             still = 0
             for i in range(n_active):
-                lane = lanes[active[i].lane]
+                lane = lanes.known(active[i].lane)
                 goes_on = _advance(forest, layout, lane)
                 if goes_on < 0:
-                    return lane.tree
+                    return lane.number
                 if goes_on == 1:
-                    active[still].lane = active[i].lane
+                    active[still].lane = lane
                     still += 1
             n_active = still
     return DONE

@@ -254,9 +254,21 @@ class Layout(NamedTuple):
     capacity: int
     box_word: int
     values_word: int
+    node_bytes: int
+    max_splits: int
+    has_missing: int
 
 
 @inlined
 def layout_of(forest: Forest) -> Layout:
     """Return where the rows of a forest have what."""
-    return Layout(forest.n_dims, forest.dim_capacity, forest.box_word, forest.values_word)
+    capacity, box_word = forest.dim_capacity, forest.box_word
+    return Layout(
+        forest.n_dims,
+        capacity,
+        box_word,
+        forest.values_word,
+        4 * (box_word + 2 * capacity),
+        forest.max_splits,
+        forest.has_missing,
+    )

@@ -65,7 +65,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
 
     # What `_finish` makes from the rest, and what is found at first use.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
-        {"inputs", "vector", "row", "forest", "_learn_one", "_predict_one", "_extend_kernel"}
+        {"inputs", "vector", "row", "forest", "_learn_one", "_predict_one"}
     )
     # The records of the kind: its forest's, its trees', its nodes' and its points'.
     _FOREST: type[AnyForest]

@@ -10,7 +10,6 @@ import abc
 import itertools
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -42,12 +41,16 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
 
     # The kind of node that `read` gives.
     _VIEW: Any = NodeView
+    # Kernels that are called for each sample, from their first use on. A cached property would make
+    # Python's access to all attributes of the object slower, since it looks into its `__dict__`.
+    _learn_one: Any
+    _predict_one: Any
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._learn_one = self._predict_one = None
 
     # Learning.
-
-    @cached_property
-    def _extend_kernel(self) -> Callable[[Any, int, int, int], int]:
-        return extension.extend.of(self._FOREST)
 
     def _make_room(self) -> bool:
         """Make room for a point; tell whether the trees are to be built anew with it."""
@@ -83,7 +86,8 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
                 self.full = bool((splits >= forest.max_splits).all())
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
-        while (needy := self._extend_kernel(self.forest, first, last, lanes)) >= 0:
+        extend = extension.extend.of(self._FOREST)
+        while (needy := extend(self.forest, first, last, lanes)) >= 0:
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     def _doubles(self) -> bool:
@@ -150,7 +154,7 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
             put(start, n, first)
             extension.begin_walks(self.forest, first, first + n)
             # Compiled before threads ask for it.
-            _ = self._extend_kernel
+            extension.extend.of(self._FOREST)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), len(self.trees), n_jobs)
             self._count(n)
             self._learned_rows(n_jobs)

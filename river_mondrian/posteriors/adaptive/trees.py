@@ -6,7 +6,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -118,8 +117,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     _NODE: ClassVar[type[Node]] = AdaptiveNode
     _POINT: ClassVar[type[Point]] = AdaptivePoint
     _VIEW = AdaptiveView
+    _learn_one: Callable[[AdaptiveForest, int, bool], int] | None
+    _predict_one: Callable[[AdaptiveForest], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "_go_on_kernel"}
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out"}
 
     def __init__(
         self,
@@ -242,17 +243,16 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     # Learning.
 
-    @cached_property
-    def _learn_one(self) -> Callable[[AdaptiveForest, int, bool], int]:
-        return learning.learn.of()
-
     def learn(self, label: int, is_new: bool = False) -> int:
         """Learn the sample in `inputs` with a class, which has or has not been seen before.
 
         Returns `status.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the input
         whose value is too large; then nothing has changed.
         """
-        status = self._learn_one(self.forest, label, is_new)
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = learning.learn.of()
+        status = learn_one(self.forest, label, is_new)
         if not WRONG_CLASS + BUILDING_DUE <= status <= RIGHT_CLASS:
             status = self._learn_prepared(label, is_new)
             if status >= 0:
@@ -410,16 +410,12 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     def _go_on(self, t: int, budget: int) -> bool:
         """Spend a budget on building a tree; tells whether it is done, which may leave some."""
         forest = self.forest
-        status = self._go_on_kernel(forest, t, budget, GROWTH)
+        status = rebuilding.go_on(forest, t, budget, GROWTH)
         while status in (NO_ROOM, NO_PATH_ROOM):
             room = DEEPEST if status == NO_PATH_ROOM else GROWTH
             self._reserve_rows(t, room, room)
-            status = self._go_on_kernel(forest, t, forest.budget, GROWTH)
+            status = rebuilding.go_on(forest, t, forest.budget, GROWTH)
         return status == DONE
-
-    @cached_property
-    def _go_on_kernel(self) -> Callable[[AdaptiveForest, int, int, int], int]:
-        return rebuilding.go_on.of()
 
     def _put_in_place(self) -> None:
         """Let the tree that has been built take the place of the oldest of its role."""
@@ -441,13 +437,12 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     # Prediction.
 
-    @cached_property
-    def _predict_one(self) -> Callable[[AdaptiveForest], int]:
-        return prediction.predict.of()
-
     def predict(self) -> int:
         """Predict the sample in `inputs` into `out`, as `ClassTrees` tells."""
-        return self._predict_one(self.forest)
+        predict_one = self._predict_one
+        if predict_one is None:
+            predict_one = self._predict_one = prediction.predict.of()
+        return predict_one(self.forest)
 
     # Inspection.
 

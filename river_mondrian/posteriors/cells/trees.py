@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,6 +50,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     _NODE: ClassVar[type[Node]] = CellNode
     _POINT: ClassVar[type[Point]] = CellPoint
     _VIEW = CellView
+    _learn_one: Callable[[CellForest, Sample, Outputs], int] | None
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
         # A row for each tree.
@@ -92,19 +92,18 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     # Learning.
 
-    @cached_property
-    def _learn_one(self) -> Callable[[CellForest, Sample, Outputs], int]:
-        return numbering.learn_one.of(CellForest)
-
     def learn(self, sample: Sample, outputs: Outputs) -> int:
         """Extend the trees by a sample; the outputs are as for `numbering.learn_one`.
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        status = self._learn_one(self.forest, sample, outputs)
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = numbering.learn_one.of(CellForest)
+        status = learn_one(self.forest, sample, outputs)
         if status == NO_POINT_ROOM:
             self._reserve_points(self.n_points + 1)
-            status = self._learn_one(self.forest, sample, outputs)
+            status = learn_one(self.forest, sample, outputs)
         if status >= 0:
             self._reserve_rows(status, self.trees[status].rows_needed)
             self._extend(0, len(self.trees), extension.LANES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -53,6 +52,8 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     _NODE: ClassVar[type[Node]] = LabelNode
     _POINT: ClassVar[type[Point]] = LabelPoint
     _VIEW = LabelView
+    _learn_one: Callable[[LabelForest, int], int] | None
+    _predict_one: Callable[[LabelForest, hnsp.LabelPrediction], int] | None
     _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "prediction", "_prediction"}
 
     def __init__(
@@ -133,25 +134,20 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         )
         self._reserve_all(0)
 
-    @cached_property
-    def _learn_one(self) -> Callable[[LabelForest, int], int]:
-        return hnsp.learn_one.of(LabelForest)
-
-    @cached_property
-    def _predict_one(self) -> Callable[[LabelForest, hnsp.LabelPrediction], int]:
-        return hnsp.predict_one.of(LabelForest)
-
     def learn(self, label: int) -> int:
         """Learn the sample in `inputs` with a class.
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        status = self._learn_one(self.forest, label)
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = hnsp.learn_one.of(LabelForest)
+        status = learn_one(self.forest, label)
         if status == WAITS:
             if self._make_room():
                 hnsp.put_label(self.forest, label, self.n_points)
                 return self._learn_by_rebuilding()
-            status = self._learn_one(self.forest, label)
+            status = learn_one(self.forest, label)
         if status != DONE or self.bounded:
             return self._complete(status)
         return DONE
@@ -170,7 +166,10 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     def predict(self) -> int:
         """Predict the sample in `inputs` into `out`, as `ClassTrees` tells."""
-        return self._predict_one(self.forest, self._prediction)
+        predict_one = self._predict_one
+        if predict_one is None:
+            predict_one = self._predict_one = hnsp.predict_one.of(LabelForest)
+        return predict_one(self.forest, self._prediction)
 
     def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""

@@ -91,12 +91,11 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
 
 
 @kernel
-def learn_one(forest: T, y: float, weight: float, densities: Array[TargetDensity]) -> int:
+def learn_one(forest: T, y: float, weight: float) -> int:
     """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
 
     Returns WAITS, or as `extension.learn_point` does. Messages are up to date if that is DONE; if
-    the trees have no limit, the sample has been counted, too. `densities` is room for one each
-    tree.
+    the trees have no limit, the sample has been counted, too.
     """
     if must_wait(forest):
         return WAITS
@@ -108,8 +107,8 @@ def learn_one(forest: T, y: float, weight: float, densities: Array[TargetDensity
     point.target = y
     point.weight = weight
     if bool(forest.scale_mixture) and is_used(forest.n_samples):
-        find_densities(forest, p, densities)
-        learn_scales(forest.scale_mixture, densities, forest.n_trees)
+        find_densities(forest, p, forest.densities)
+        learn_scales(forest.scale_mixture, forest.densities, forest.n_trees)
     set_walks(forest, p, p + 1)
     status = extend_trees(forest, 0, forest.n_trees, LANES)
     if status == DONE:

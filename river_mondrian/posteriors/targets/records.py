@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ...partitions.mondrian.records import Forest, Node, Point, Tree
-from ...records import Array, Float64, Int64, Record, Table, inline
-from .scale_mixture import ScaleMixture
+from ...records import Array, Float64, Int64, Record, Table, derived, inline
+from .scale_mixture import ScaleMixture, TargetDensity
 
 # Precision of a message, or prior variance, that is not up to date.
 UNKNOWN = -1.0
@@ -119,6 +119,8 @@ class TargetForest(Forest):
     noise_variance: Float64
     # The law of targets around the forest's prediction; none where that is normal.
     scale_mixture: ScaleMixture
+    # Room for the densities of a target under all trees.
+    densities: Array[TargetDensity] = derived()
 
 
 T = TypeVar("T", bound=TargetForest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -94,12 +93,13 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     _NODE: ClassVar[type[Node]] = TargetNode
     _POINT: ClassVar[type[Point]] = TargetPoint
     _VIEW = TargetView
+    _learn_one: Callable[[TargetForest, float, float], int] | None
+    _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
         "out",
         "moments",
         "_moments",
         "densities",
-        "_densities",
         "block",
         "law",
     }
@@ -142,7 +142,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         self._moments = self.moments[0]
         self.block: Block | None = None
         self.densities = Memory(scale_mixture.TargetDensity, len(self.trees))
-        self._densities = self.densities.array
+        self.forest.densities = self.densities.array
         self.law: Any = None
         if self.law_numbers is not None:
             self.law = Array.over(scale_mixture.ScaleMixture, self.law_numbers)
@@ -162,20 +162,15 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
 
     # Learning.
 
-    @cached_property
-    def _learn_one(self) -> Callable[[TargetForest, float, float, Any], int]:
-        return learning.learn_one.of(TargetForest)
-
-    @cached_property
-    def _predict_one(self) -> Callable[[TargetForest, MomentsPrediction], int]:
-        return prediction.predict_one.of(TargetForest)
-
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        status = self._learn_one(self.forest, y, weight, self._densities)
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = learning.learn_one.of(TargetForest)
+        status = learn_one(self.forest, y, weight)
         if status == WAITS:
             if self._make_room():
                 learning.put_target(self.forest, y, weight, self.n_points)
@@ -184,7 +179,7 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
                     learning.add_to_moments(self.forest, y, weight)
                     self._choose()
                 return bad
-            status = self._learn_one(self.forest, y, weight, self._densities)
+            status = learn_one(self.forest, y, weight)
         if status != DONE or self.bounded:
             bad = self._complete(status)
             if bad >= 0:
@@ -347,7 +342,10 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
 
     def predict(self) -> int:
         """Predict the sample in `inputs` into `out`; returns as the kernel `predict_one` does."""
-        return self._predict_one(self.forest, self._moments)
+        predict_one = self._predict_one
+        if predict_one is None:
+            predict_one = self._predict_one = prediction.predict_one.of(TargetForest)
+        return predict_one(self.forest, self._moments)
 
     def predict_mixture(self) -> tuple[int, GaussianMixture | None]:
         """Predict the mixture for the sample in `inputs`; returns what `predict` does, too."""
