@@ -235,7 +235,8 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if option.is_entry:
         return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
     base = get_origin(hint) or hint
-    if not isinstance(base, type):
+    # Arrays are made of what lies at an address by `of_kind`.
+    if not isinstance(base, type) or not (issubclass(base, Record) or hasattr(base, "of_kind")):
         raise TypeError(f"{name} has no type that a record can hold: {hint!r}")
     if option.length:
         size = option.length * base.element_size(hint)  # type: ignore[attr-defined]

@@ -1,0 +1,295 @@
+"""Named memory: fields in Python and in kernels, owners, pickles, growing tables."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.records import (
+    Array,
+    Float32,
+    Float64,
+    Float64s,
+    Int32,
+    Int32s,
+    Int64,
+    Memory,
+    Record,
+    Table,
+    UInt64,
+    derived,
+    inline,
+    instead_of,
+    transient,
+)
+from river_mondrian.records.chunked_rows import ChunkedRows
+
+
+class Part(Record):
+    """A record that lies within another one."""
+
+    count: Int64
+    share: Float64
+
+
+class Whole(Record):
+    """A record with a field of each kind."""
+
+    small: Int32
+    other: Int32
+    large: Int64
+    bits: UInt64
+    single: Float32
+    # So that the next field does not begin at a multiple of 8 bytes.
+    odd: Int32
+    real: Float64
+    misplaced: Int32
+    after: Int64
+    unlike: Int64 = derived()
+    passing: Int64 = transient()
+    alias: Int32 = instead_of("small")
+    parts: Array[Part] = inline(2)
+    numbers: Float64s
+    next: Whole
+
+
+class Larger(Whole):
+    """A kind of it."""
+
+    extra: Int64
+
+    def twice(self) -> int:
+        """Return a number of this kind."""
+        return 2 * self.extra
+
+
+class Holder(Record):
+    """The owner of a table."""
+
+    n: Int64
+    rows: Table[Part]
+
+
+@kernel
+def total_of(record: Whole) -> float:
+    """Read every number of a record."""
+    total = record.small + record.large + record.single + record.real + record.after
+    return total + record.parts[1].count + record.parts[0].share + record.numbers[1]
+
+
+@kernel
+def set_all(record: Whole, value: int) -> None:
+    """Write numbers of a record."""
+    record.small = value
+    record.large = value + 1
+    record.single = value + 0.5
+    record.after = value + 2
+    record.parts[1].count = value + 3
+
+
+def make_whole() -> tuple[Memory[Whole], Whole]:
+    memory = Memory(Whole, 3)
+    record = memory[1]
+    memory.own("numbers", np.array([1.5, 2.5]), 1)
+    return memory, record
+
+
+INT32S = st.integers(-(2**31), 2**31 - 1)
+INT64S = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(INT32S, INT64S, st.integers(0, 2**64 - 1), st.floats(width=32), st.floats())
+def test_fields_keep_what_is_written(small, large, bits, single, real):
+    memory, record = make_whole()
+    record.small, record.large, record.bits, record.single = small, large, bits, single
+    record.real, record.misplaced, record.after, record.parts[1].count = real, small, large, large
+    # The owner's record reads through a view, another one at the same place by its address.
+    for seen in (record, Whole(int(record))):
+        found = (seen.small, seen.alias, seen.large, seen.misplaced, seen.after)
+        assert found == (small, small, large, small, large)
+        assert seen.bits == bits and seen.parts[1].count == large
+        np.testing.assert_array_equal([seen.single, seen.real], [single, real])
+    for neighbour in (memory[0], memory[2]):
+        assert not any(Int32s(neighbour, 0, Whole.SIZE // 4).view())
+
+
+@given(INT64S)
+def test_a_view_and_an_address_are_the_same_memory(value):
+    _, record = make_whole()
+    at_address = Whole(int(record))
+    at_address.after = value
+    assert record.after == value
+    record.large = value
+    assert at_address.large == value
+
+
+def test_kernels_read_and_write_the_same():
+    memory, record = make_whole()
+    record.small, record.large, record.single, record.real, record.after = 1, 20, 0.5, 300.0, 4000
+    record.parts[1].count, record.parts[0].share = 50_000, 600_000.0
+    assert total_of(record) == 654_321.5 + 2.5
+    set_all(record, 7)
+    assert (record.small, record.large, record.single, record.after) == (7, 8, 7.5, 9)
+    assert record.parts[1].count == 10 and record.parts[0].count == 0
+    assert memory.words["large"].tolist() == [0, 8, 0]
+
+
+def test_divisions_are_those_of_kernels():
+    _, record = make_whole()
+    with np.errstate(all="ignore"):
+        assert record.real / record.single != record.real / record.single
+        assert 1.0 / record.real == np.inf
+
+
+def test_no_record():
+    assert not Whole(0)
+    for read in (lambda: Whole(0).large, lambda: Whole(0).small, lambda: Whole(0).numbers):
+        with pytest.raises(IndexError, match="of no record"):
+            read()
+    with pytest.raises(IndexError, match="large of no record"):
+        Whole(0).large = 1
+    _, record = make_whole()
+    assert not record.next
+    record.next = record
+    assert record.next == record and record.next.next.large == 0
+
+
+def test_a_kind_has_the_fields_of_its_base_first():
+    assert all(Larger.FIELDS[name].offset == field.offset for name, field in Whole.FIELDS.items())
+    assert Larger.FIELDS["extra"].offset == Whole.SIZE
+    memory = Memory(Larger)
+    memory[0].extra = 21
+    assert memory[0].twice() == 42
+
+
+def test_fields_that_no_record_can_have():
+    with pytest.raises(TypeError, match="another size"):
+
+        class Narrow(Whole):
+            large: Int32
+
+    with pytest.raises(TypeError, match="no type that a record can hold"):
+
+        class Strange(Record):
+            what: int | None
+
+
+def test_pickles_hold_state_alone():
+    memory, record = make_whole()
+    record.large, record.unlike, record.passing, record.real = 5, 6, 7, 0.1
+    found = pickle.loads(pickle.dumps(memory))
+    copied = found[1]
+    assert (copied.large, copied.real) == (5, 0.1)
+    assert (copied.unlike, copied.passing) == (0, 0)
+    # No address is state.
+    assert not copied.numbers and not copied.next
+    copied.large = 9
+    assert record.large == 5
+    other, _ = make_whole()
+    other.words["large"][1], other.words["real"][1] = 5, 0.1
+    assert pickle.dumps(other) == pickle.dumps(memory)
+
+
+def test_a_record_keeps_its_memory():
+    record = make_whole()[1]
+    gc.collect()
+    noise = [np.full(Whole.SIZE * 3, 255, np.uint8) for _ in range(100)]
+    assert record.large == 0 and record.parts[0].count == 0
+    assert len(noise) == 100
+
+
+def test_arrays_know_their_lengths():
+    _, record = make_whole()
+    for i in (-1, 2):
+        with pytest.raises(IndexError):
+            record.numbers[i]
+        with pytest.raises(IndexError):
+            record.parts[i]
+    with pytest.raises(IndexError):
+        record.numbers.part(1, 2)
+    with pytest.raises(TypeError, match="contiguous array of float64"):
+        Float64s.of(np.zeros(4, np.float32))
+
+
+def grow(rows: ChunkedRows, table: Table[Part], n: int) -> None:
+    """Make room for rows and number those that are new."""
+    first = table.n_rows
+    rows.grow(0, table, n)
+    table.n_rows = n
+    for j in range(first, n):
+        table.row(j).count = j
+
+
+@given(st.lists(st.integers(1, 300), max_size=6))
+def test_rows_never_lose_what_they_hold(steps):
+    memory = Memory(Holder)
+    table = memory[0].rows
+    rows = ChunkedRows(1, Part.SIZE // 4)
+    rows.show(0, table)
+    n = 0
+    for step in steps:
+        n += step
+        grow(rows, table, n)
+        assert table.capacity == rows.capacities[0] >= n
+        assert [table.row(j).count for j in range(n)] == list(range(n))
+    with pytest.raises(IndexError):
+        table.row(table.capacity)
+    again = ChunkedRows.unpack(rows.pack([n]))
+    again.show(0, table)
+    assert [table.row(j).count for j in range(n)] == list(range(n))
+    again.trim(0, n // 2)
+    again.show(0, table)
+    assert [table.row(j).count for j in range(n // 2)] == list(range(n // 2))
+
+
+def test_rows_get_wider():
+    memory = Memory(Holder)
+    table, words = memory[0].rows, Part.SIZE // 4
+    rows = ChunkedRows(1, words)
+    rows.show(0, table)
+    grow(rows, table, 200)
+    # Two words more before the share.
+    rows.relayout(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
+    rows.show(0, table)
+    for j in (0, 127, 128, 199):
+        found = Int32s(table.row(j), 0, words + 2).view().tolist()
+        assert found == [j, 0, -1, -1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "place", ["record.numbers[2]", "record.parts[2].count", "record.next.large"]
+)
+def test_the_checked_mode_refuses_wrong_places(place, tmp_path):
+    code = f"""
+import numpy as np
+import test_records
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.records import Memory
+from test_records import Whole
+
+def read(record: Whole) -> float:
+    return {place}
+
+memory, record = test_records.make_whole()
+try:
+    kernel(read)(record)
+except IndexError as error:
+    print("refused", error)
+"""
+    environ = os.environ | {
+        "RIVER_MONDRIAN_CHECKS": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+    }
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, env=environ, check=False)
+    assert done.stdout.startswith("refused"), done.stderr
