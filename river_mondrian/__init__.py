@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ._version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from .errors import ModelFormatError
     from .estimators.adaptive import AdaptiveMondrianForestClassifier
     from .estimators.classifier import MondrianForestClassifier
     from .estimators.density import DensityForest
@@ -29,6 +32,7 @@ __all__ = [
     "DensityForest",
     "DualOGDClassifier",
     "IsolationFeatures",
+    "ModelFormatError",
     "MondrianFeatures",
     "MondrianForestClassifier",
     "MondrianForestRegressor",
@@ -51,6 +55,7 @@ _HOMES = {
     "OGDClassifier": "estimators.ogd_classifier",
     "OGDRegressor": "estimators.ogd_regressor",
     "RidgeRegressor": "estimators.ridge",
+    "ModelFormatError": "errors",
     "exact_density": "estimators.exact_density",
     "lifetime_path": "learners.lifetimes.path",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, Self
 
@@ -23,6 +24,21 @@ def check_integer(name: str, value: Any, least: int) -> None:
     """Refuse an argument that is no integer, or one below `least`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse an argument that is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse what is neither None nor an integer from 0 on."""
+    if seed is not None:
+        try:
+            check_integer("seed", seed, 0)
+        except ValueError:
+            raise ValueError(f"seed must be None or an integer >= 0, got {seed!r}") from None
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -54,6 +70,16 @@ def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float6
         return np.full(n, float(lifetime))
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIFETIME_DRAWS,)))
     return np.asarray(lifetime.rvs(size=n, random_state=generator), dtype=np.float64)
+
+
+class CopiesDeeply:
+    """A model whose shallow copy is an independent model, as its deep copy is.
+
+    Kernels write to what a model owns, so that two models must never share it.
+    """
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
 
 
 class ClonesLifetime(base.Base):

@@ -17,12 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
-from .limits import LARGEST
+from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT
 from .maps.record import Sample
 from .records import Float64s, Int32s, Memory
-
-# Largest weight of a sample.
-LARGEST_WEIGHT = 1e30
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
@@ -35,7 +32,7 @@ def ordered(names: Iterable[Hashable]) -> list[Any]:
 
 
 def check_value(name: Hashable, value: Any) -> float:
-    """Return a feature's value as a float, NaN where it is missing.
+    """Return a feature's value as a float; None is missing, as NaN is.
 
     Raises
     ------
@@ -45,6 +42,17 @@ def check_value(name: Hashable, value: Any) -> float:
         If the value is infinite or larger than single precision holds.
 
     """
+    # What is usual takes no test against abstract classes.
+    number = value if type(value) is float else _number(name, value)
+    if abs(number) > LARGEST:
+        raise too_large(name, value)
+    return number
+
+
+def _number(name: Hashable, value: Any) -> float:
+    """Return what is no float as one."""
+    if value is None:
+        return math.nan
     if not isinstance(value, (numbers.Real, np.bool_)):
         try:
             value = struct.unpack("d", struct.pack("d", value))[0]
@@ -53,12 +61,17 @@ def check_value(name: Hashable, value: Any) -> float:
                 f"feature {name!r} must be a number, got {value!r} ({type(value).__name__})"
             ) from None
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:
-        number = math.inf
-    if abs(number) > LARGEST:
-        raise too_large(name, value)
-    return number
+        return math.inf
+
+
+def check_mapping(x: Any) -> None:
+    """Refuse a sample that is no mapping."""
+    if not hasattr(x, "keys"):
+        raise TypeError(
+            f"a sample must be a mapping from feature to number, got {x!r} ({type(x).__name__})"
+        )
 
 
 def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
@@ -113,7 +126,7 @@ class FeatureIndex:
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
         """Write a mapping to a vector the fast way; False where the keys or values forbid it."""
-        if len(x) != self._n_fast:
+        if (type(x) is not dict and not hasattr(x, "keys")) or len(x) != self._n_fast:
             return False
         if vector is not self._vector:
             self._bind(vector)
@@ -125,6 +138,7 @@ class FeatureIndex:
 
     def read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
         """Check a mapping's values; returns those that are not missing."""
+        check_mapping(x)
         values = {name: check_value(name, value) for name, value in x.items()}
         return {name: value for name, value in values.items() if value == value}
 
@@ -215,7 +229,10 @@ class SampleReader:
 
     def knows(self, x: Mapping[Any, Any]) -> bool:
         """Tell whether all keys of a mapping are known features."""
-        return x.keys() <= self.index.places.keys()
+        check_mapping(x)
+        # A row of a frame has keys that are no set.
+        keys = x.keys() if type(x) is dict else set(x.keys())
+        return keys <= self.index.places.keys()
 
     def read(self, x: Mapping[Any, Any]) -> Sample:
         """Write a mapping to a vector, NaN where it lacks a feature."""
@@ -229,6 +246,10 @@ class SampleReader:
 
     def read_sparse(self, x: Mapping[Any, Any]) -> Sample:
         """Write a mapping's entries."""
+        if not isinstance(x, dict):
+            check_mapping(x)
+            # A row of a frame has values that are no method.
+            x = dict(x)
         n = len(x)
         if n > len(self._places):
             self._widen(2 * n)
@@ -393,7 +414,7 @@ def read_labels(y: Any, n: int) -> list[Hashable]:
     return labels
 
 
-def read_targets(y: Any, n: int, most: float = math.inf) -> NDArray[np.float64]:
+def read_targets(y: Any, n: int) -> NDArray[np.float64]:
     """Read the targets of `n` rows from a series, an array or a sequence.
 
     Raises
@@ -401,12 +422,10 @@ def read_targets(y: Any, n: int, most: float = math.inf) -> NDArray[np.float64]:
     TypeError
         If a target is no number.
     ValueError
-        If there are not `n` targets, or one is not finite or larger than `most`.
+        If there are not `n` targets, or one is not finite or larger than 1e120 in size.
 
     """
-    return np.array(
-        [check_target(target, most) for target in _listed(y, n, "targets")], dtype=float
-    )
+    return np.array([check_target(target) for target in _listed(y, n, "targets")], dtype=float)
 
 
 def read_weights(w: Any, n: int) -> NDArray[np.float64]:
@@ -450,11 +469,11 @@ def check_label(label: Any) -> None:
         raise ValueError(f"the label must not be missing, got {label!r}")
 
 
-def check_target(target: Any, most: float = math.inf) -> float:
-    """Return a target as a float; refuse one that is no finite number or larger than `most`."""
+def check_target(target: Any) -> float:
+    """Return a target as a float; refuse one that is no number or larger than 1e120 in size."""
     number = _check_finite("target", target)
-    if abs(number) > most:
-        raise ValueError(f"the target must be at most {most:g} in size, got {target!r}")
+    if abs(number) > LARGEST_TARGET:
+        raise ValueError(f"the target must be at most {LARGEST_TARGET:g} in size, got {target!r}")
     return number
 
 

@@ -7,3 +7,7 @@ import numpy as np
 # Largest raw value that is taken, single precision's own, and largest scaled one.
 LARGEST = float(np.finfo(np.float32).max)
 FARTHEST = 1e30
+
+# Largest target and weight of a sample: sums of squared targets times weights stay finite.
+LARGEST_TARGET = 1e120
+LARGEST_WEIGHT = 1e30

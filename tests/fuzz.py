@@ -336,7 +336,9 @@ if __name__ == "__main__":
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    undriven = {name for name in rm.__all__ if isinstance(getattr(rm, name), type)} - DRAWN.keys()
+    found = {name: getattr(rm, name) for name in rm.__all__}
+    classes = {name for name, value in found.items() if isinstance(value, type)}
+    undriven = {name for name in classes if issubclass(found[name], base.Base)} - DRAWN.keys()
     assert not undriven, undriven
     for name, counts in run(arguments.events, arguments.seed).items():
         print(f"{name:35}", *(f"{kind} {count}" for kind, count in sorted(counts.items())))

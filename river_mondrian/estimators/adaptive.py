@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_integer
+from ..arguments import check_flag, check_integer
 from ..directions import Directions
 from ..inputs import check_label, mapping_of, read_frame, read_labels
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
@@ -130,6 +130,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         check_integer("max_samples", max_samples, 1000)
         if max_bytes is not None:
             check_integer("max_bytes", max_bytes, 1)
+        check_flag("no_change", no_change)
         if not (
             drift_detector is None
             or drift_detector == "adwin"

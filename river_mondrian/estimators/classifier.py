@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import is_real
+from ..arguments import check_flag, is_real
 from ..directions import Directions
 from ..inputs import check_label, read_frame, read_labels
 from ..partitions.mondrian.tree_memory import WARM_UP
@@ -127,6 +127,7 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
     ) -> None:
         if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
             raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")
+        check_flag("split_pure", split_pure)
         self.n_estimators = n_estimators
         self.lifetime = lifetime
         self.gamma = gamma

@@ -14,8 +14,10 @@ from river.utils.dataframe import to_native_series
 
 from ..arguments import (
     DIRECTION_DRAWS,
+    CopiesDeeply,
     check_integer,
     check_lifetime,
+    check_seed,
     draw_lifetimes,
     is_distribution,
     is_real,
@@ -33,7 +35,7 @@ from .exact_density import LEAST_LIFETIME, check_lifetime_size
 LARGEST_COEFFICIENT = 1e100
 
 
-class DensityForest(base.AnomalyDetector):
+class DensityForest(CopiesDeeply, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
     Each tree is a Mondrian process of the whole space: a random partition into cells, the boxes
@@ -140,6 +142,7 @@ class DensityForest(base.AnomalyDetector):
             if is_real(lifetime):
                 check_lifetime_size(lifetime)
         check_directions(directions)
+        check_seed(seed)
         if estimator not in ESTIMATORS:
             raise ValueError(f"estimator must be one of {[*ESTIMATORS]}, got {estimator!r}")
         if estimator == "kernel" and directions is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -10,16 +9,17 @@ from typing import Any
 import numpy as np
 from river import base
 
-from ..arguments import check_kernel, check_positive
+from ..arguments import CopiesDeeply, check_kernel, check_positive
 from ..features.isolation import IsolationFeatures
-from ..inputs import check_label
+from ..inputs import check_label, check_weight
 from ..learners.support_vectors.cells import CellSupports
 from ..learners.support_vectors.sparse import SparseSupports
 from ..learners.support_vectors.supports import SupportVectors
+from ..records import OwnsArrays
 from ..records.chunked_rows import grown
 
 
-class DualOGDClassifier(base.Classifier):
+class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
     A sample on which the hinge loss is not 0 becomes a support vector, and a prediction sums the
@@ -135,8 +135,7 @@ class DualOGDClassifier(base.Classifier):
 
         """
         check_label(y)
-        if not 0.0 <= w < math.inf:
-            raise ValueError(f"the weight must be a finite number >= 0, got {w!r}")
+        w = check_weight(w)
         self._supports.observe(x)
         sample = self._supports.read(x)
         label = self._labels.get(y)

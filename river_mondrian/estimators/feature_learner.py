@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
+from ..arguments import CopiesDeeply
 from ..features.base import FeatureMap
 from ..inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from ..learners.weights import Weights
@@ -27,7 +28,7 @@ BLOCK = 4096
 W = TypeVar("W", bound=Weights)
 
 
-class FeatureLearner(base.Estimator, Generic[W]):
+class FeatureLearner(CopiesDeeply, base.Estimator, Generic[W]):
     """A learner on a feature map that may be built anew.
 
     While the map collects the samples that it is built from, the learner keeps their targets. When
@@ -225,7 +226,7 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
         x
             A mapping from feature to number.
         y
-            A finite number.
+            The target, a number of at most 1e120 in size.
         w
             Weight of the sample's loss, from 0 to 1e30.
 
@@ -234,8 +235,8 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
         TypeError
             If a value or the target is no number.
         ValueError
-            If a value is infinite or too large for single precision, the target is not finite, or
-            the weight is out of range.
+            If a value is infinite or too large for single precision, or the target or the weight
+            is out of range.
 
         """
         self._learn(x, check_target(y), check_weight(w))
@@ -259,8 +260,8 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
         TypeError
             If a column or the targets hold something that is no number.
         ValueError
-            If a value is infinite, a target not finite, a weight out of range, a column doubled or
-            a length wrong; nothing has been learned then.
+            If a value is infinite, a target or a weight out of range, a column doubled or a length
+            wrong; nothing has been learned then.
 
         """
         _, names, columns = read_frame(X)

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
-from ..arguments import ClonesLifetime, check_integer, check_lifetime
+from ..arguments import (
+    ClonesLifetime,
+    CopiesDeeply,
+    check_flag,
+    check_integer,
+    check_lifetime,
+    check_seed,
+)
 from ..directions import Directions, check_directions
 from ..inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
@@ -43,7 +50,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
     return found
 
 
-class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
+class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, base.Estimator):
     """Base of the Mondrian forests.
 
     A subclass stores its arguments and calls `_begin`.
@@ -69,6 +76,8 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         if not (self._GROWS and callable(self.lifetime)):
             check_lifetime(self.lifetime)
         check_directions(self.directions)
+        check_flag("scale", self.scale)
+        check_seed(self.seed)
         self._features = FeatureIndex()
         self._trees: Trees | None = None
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import optim
 
+from ..arguments import check_seed
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
@@ -46,6 +47,7 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
                 f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a "
                 f"{self._KIND.__name__} of River's, got {loss!r}"
             )
+        check_seed(seed)
         super().__init__(features, lambda: IsolationFeatures(seed=seed), mixes=True)
         self.loss = loss
         self.learning_rate = learning_rate

@@ -19,9 +19,6 @@ from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets.trees import TargetTrees, TargetView
 from .forest import MondrianForest, warmup_samples
 
-# Squares of targets, times weights, are summed.
-LARGEST_TARGET = 1e120
-
 
 class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegressor):
     """Mondrian forest regressor.
@@ -250,7 +247,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         """
         # Calls cost: most targets are floats without a weight.
         if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
-            y, w = check_target(y, LARGEST_TARGET), check_weight(w)
+            y, w = check_target(y), check_weight(w)
         horizon = self._horizon(1) if callable(self.lifetime) else math.inf
         trees = self._trees
         if trees is None or not self._features.read_known(x, trees.vector):
@@ -359,7 +356,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
         """
         _, names, columns = read_frame(X)
-        targets = read_targets(y, len(columns), LARGEST_TARGET)
+        targets = read_targets(y, len(columns))
         weights = read_weights(w, len(columns))
         if not len(columns):
             return

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from river.utils.dataframe import to_native_frame, to_native_series
 
-from ..arguments import check_integer, check_positive
+from ..arguments import check_flag, check_integer, check_positive, check_seed
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
@@ -99,9 +99,9 @@ class RidgeRegressor(TargetLearner[Posterior]):
         check_positive("delta2", delta2)
         if noise_variance is not None:
             check_positive("noise_variance", noise_variance)
-        if not isinstance(fit_intercept, (bool, np.bool_)):
-            raise ValueError(f"fit_intercept must be True or False, got {fit_intercept!r}")
+        check_flag("fit_intercept", fit_intercept)
         check_integer("max_columns", max_columns, 1)
+        check_seed(seed)
         super().__init__(features, lambda: IsolationFeatures(50, 16, seed=seed))
         self.delta2 = delta2
         self.noise_variance = noise_variance

@@ -39,6 +39,7 @@ from river import base
 from river.utils.dataframe import sparse_to_native_frame, to_native_frame
 from scipy import sparse
 
+from ..arguments import CopiesDeeply
 from ..inputs import SampleReader, read_frame, too_large
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
@@ -61,7 +62,7 @@ def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
     return shared
 
 
-class FeatureMap(base.MiniBatchTransformer):
+class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
     """Base of the feature maps.
 
     A subclass calls `__init__` after it has stored its arguments, and sets `_map` when it can.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arguments import check_integer, check_positive
+from ..arguments import check_integer, check_positive, check_seed
 from ..inputs import read_frame
 from ..maps.binning import UNKNOWN
 from ..maps.compiled import Array
@@ -84,6 +84,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     ) -> None:
         check_integer("n_partitions", n_partitions, 1)
         check_positive("lifetime", lifetime)
+        check_seed(seed)
         self.n_partitions = n_partitions
         self.lifetime = lifetime
         self.seed = seed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..arguments import check_integer, check_kernel
+from ..arguments import check_integer, check_kernel, check_seed
 from ..maps.fourier import FourierMap
 from .by_feature import ByFeature
 
@@ -84,6 +84,7 @@ class RandomFourierFeatures(ByFeature):
         if n_components % 2:
             raise ValueError(f"n_components must be even, got {n_components!r}")
         check_kernel(kernel, lifetime, gamma)
+        check_seed(seed)
         self.n_components = n_components
         self.kernel = kernel
         self.lifetime = lifetime

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_integer
+from ..arguments import check_flag, check_integer, check_seed
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..partitions.isolation.map import IsolationTreesMap
@@ -115,6 +115,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         check_integer("n_partitions", n_partitions, 1)
         check_integer("n_cells", n_cells, 1)
         check_integer("pool_size", pool_size, 2)
+        check_flag("scale", scale)
+        check_seed(seed)
         if method not in ("anne", "iforest"):
             raise ValueError(f'method must be "anne" or "iforest", got {method!r}')
         device_namespace(device)

@@ -15,6 +15,7 @@ from ..arguments import (
     check_integer,
     check_lifetime,
     check_positive,
+    check_seed,
     is_distribution,
 )
 from ..directions import Directions, check_directions, distances, laplace_transform
@@ -195,6 +196,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         elif not self._auto:
             check_positive("lifetime", lifetime)
         check_directions(directions)
+        check_seed(seed)
         self.n_partitions = n_partitions
         self.lifetime = lifetime
         self.directions = directions

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs import check_mapping
 from ..maps.compiled import CompiledMap
 from ..maps.pool import Pool
 from .base import FeatureMap
@@ -62,6 +63,7 @@ class Pooled(FeatureMap):
 
         """
         if self._pool is None:
+            check_mapping(x)
             return
         self._pool.append(*self._reader.entries(x))
         self._begin_where_due()

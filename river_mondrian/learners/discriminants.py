@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..compiling.kernels import inlined, kernel
 from ..elementary import normalize_logs
-from ..records import Float64, Float64s, Int64, Memory, Record, transient
+from ..records import Float64, Float64s, Int64, Memory, OwnsArrays, Record, transient
 
 Array = NDArray[np.float64]
 
@@ -237,7 +237,7 @@ _OF_INPUTS = ("counts", "means", "squares", "within")
 _OF_CLASSES = ("small_weights", "large_weights", "class_counts", "class_means")
 
 
-class LinearDiscriminants:
+class LinearDiscriminants(OwnsArrays):
     """The memory of discriminants, which grows with classes and inputs."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..compiling.kernels import inlined, kernel
 from ..elementary import logarithms, normalize_logs, ordered_sum
-from ..records import Float64, Float64s, Int64, Memory, Record, transient
+from ..records import Float64, Float64s, Int64, Memory, Record, owned, transient
 
 Array = NDArray[np.float64]
 
@@ -236,8 +236,5 @@ class Mixture:
         return {name: self.__dict__[name] for name in learned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        for name in ("weights", "exponents", "squares", "last_weights"):
-            # What kernels write to is owned.
-            setattr(self, name, state[name].copy())
+        self.__dict__.update(owned(state))
         self.reserve(self.record.width)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiling.kernels import address_of
-from ..records import Float64s, Int32s, Int64s, Memory
+from ..records import Float64s, Int32s, Int64s, Memory, owned
 from .mapping import map_one, map_rows, map_sparse_rows
 from .pool import Pool
 from .record import MapRecord, Outputs, Sample
@@ -109,7 +109,7 @@ class CompiledMap(abc.ABC):
         return {k: v for k, v in self.__dict__.items() if k not in self._DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(owned(state))
         self._place()
         if self.ready:
             self._finish()

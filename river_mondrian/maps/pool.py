@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..records import OwnsArrays
 from ..records.chunked_rows import grown
 
 
-class Pool:
+class Pool(OwnsArrays):
     """Rows of (place, value) entries in single precision, as the parts of a CSR matrix."""
 
     def __init__(self) -> None:

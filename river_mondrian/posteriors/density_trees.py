@@ -15,7 +15,7 @@ from ..partitions.polytopes import log_polytope_volume
 from ..partitions.unbounded.cells import Cell
 from ..partitions.unbounded.dimensions import add_dimension
 from ..partitions.unbounded.records import NONE, Tree
-from ..records import Float64s, Memory
+from ..records import Float64s, Memory, owned
 from ..records.arrays import CHUNK_ROWS
 from ..records.chunked_rows import ChunkedRows
 from ..status import DONE, NO_ROOM
@@ -243,6 +243,7 @@ class DensityTrees:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        state = owned(state)
         self.memory, self.trees = state["memory"], state["trees"]
         self.directions, self.corners = state["directions"], state["corners"]
         self.means, self.n_values = state["means"], state["n_values"]

@@ -8,7 +8,7 @@ side that owns a record and its arrays in `memory`.
 """
 
 from .arrays import Array, Float32s, Float64s, Int32s, Int64s, Table
-from .memory import Memory
+from .memory import Memory, OwnsArrays, owned
 from .record import (
     Float32,
     Float64,
@@ -45,6 +45,7 @@ __all__ = [
     "Int64",
     "Int64s",
     "Memory",
+    "OwnsArrays",
     "Record",
     "Table",
     "UInt64",
@@ -56,6 +57,7 @@ __all__ = [
     "lowest_bit",
     "new_array",
     "new_int64s",
+    "owned",
     "popcount",
     "prefetch",
     "release",

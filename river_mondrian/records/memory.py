@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
+from .layout import check_stamp, stamp_of
 from .record import Record, Role
 
 R = TypeVar("R", bound=Record)
@@ -26,11 +27,28 @@ def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
     kept["bytes"] = memory
     if len(memory) % 8 == 0:
         kept["int64s"] = memory.data.cast("q")
-    for field in record.FIELDS.values():
-        inner = getattr(record, field.name) if field.embedded else None
-        if isinstance(inner, Record):
-            _keep(inner, memory[field.offset : field.offset + field.size])
-            kept[field.name] = inner
+    for field in record.WITHIN:
+        inner = getattr(record, field.name)
+        _keep(inner, memory[field.offset : field.offset + field.size])
+        kept[field.name] = inner
+
+
+def owned(state: dict[str, Any]) -> dict[str, Any]:
+    """Return what a pickle holds with arrays that may be written to.
+
+    An unpickled array may lie in memory that is shared with other processes, or read-only.
+    """
+    return {
+        name: value.copy() if isinstance(value, np.ndarray) and not value.flags.owndata else value
+        for name, value in state.items()
+    }
+
+
+class OwnsArrays:
+    """An object whose arrays are its own after unpickling (see `owned`)."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(owned(state))
 
 
 class Memory(Generic[R]):
@@ -93,11 +111,14 @@ class Memory(Generic[R]):
         old, new = self.words, state.view(self.kind.dtype())
         for field in state_words(self.kind):
             new[field] = old[field]
-        return {"kind": self.kind, "bytes": state}
+        return {"kind": self.kind, "bytes": state, "stamp": stamp_of(self.kind)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self.kind = state["kind"]
+        check_stamp(state.get("stamp"), self.kind)
         # What is written to is owned.
-        self.__dict__.update(state, bytes=state["bytes"].copy(), arrays={})
+        self.bytes = state["bytes"].copy()
+        self.arrays = {}
         self._place()
 
 

@@ -166,6 +166,8 @@ class Record(int):
 
     FIELDS: ClassVar[dict[str, Field]] = {}
     SIZE: ClassVar[int] = 0
+    # The fields that are records within this one.
+    WITHIN: ClassVar[list[Field]] = []
     # Whether values of this type lie within a record that has a field of it.
     EMBEDDED: ClassVar[bool] = False
     # The record's memory as int64, where its owner has set it: reading that takes half as long as
@@ -192,6 +194,7 @@ class Record(int):
                 raise TypeError(f"{cls.__name__}.{name} has another size than {before.name}")
             cls.FIELDS[name] = field
             setattr(cls, name, property(_getter(field), _setter(field)))
+        cls.WITHIN = [field for field in cls.FIELDS.values() if _is_record_within(field)]
         for observer in _OBSERVERS:
             observer(cls)
 
@@ -218,14 +221,19 @@ class Record(int):
         """Return the fields that are numbers, and those of embedded records as `outer.inner`."""
         found: list[Field] = []
         for field in cls.FIELDS.values():
-            base = get_origin(field.kind) or field.kind
             if isinstance(field.kind, Word):
                 found.append(field)
-            elif field.embedded and isinstance(base, type) and issubclass(base, Record):
+            elif _is_record_within(field):
+                base = get_origin(field.kind) or field.kind
                 for f in base.words():
                     name, offset = f"{field.name}.{f.name}", field.offset + f.offset
                     found.append(Field(name, offset, f.size, f.role, f.kind))
         return found
+
+
+def _is_record_within(field: Field) -> bool:
+    base = get_origin(field.kind) or field.kind
+    return field.embedded and isinstance(base, type) and issubclass(base, Record)
 
 
 def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:

@@ -13,7 +13,7 @@ from river import optim
 
 from ...maps.compiled import CompiledMap, outputs_of
 from ...maps.record import Outputs, Sample
-from ...records import Float64s, Int32s, Memory
+from ...records import Float64s, Int32s, Memory, owned
 from ...records.chunked_rows import ChunkedRows, grown
 from ...status import DONE, NO_ROOM
 from ..weights import Weights
@@ -96,6 +96,7 @@ class DescentWeights(Weights):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        state = owned(state)
         self.rule, self.compiled, self.memory = state["rule"], state["compiled"], state["memory"]
         self.n_steps = state["n_steps"]
         self.chunked_rows = ChunkedRows.unpack(state["weights"])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...maps.compiled import CompiledMap, outputs_of
 from ...maps.record import Sample
-from ...records import Float64s, Memory
+from ...records import Float64s, Memory, owned
 from ...status import NO_ROOM
 from ..weights import Weights
 from . import kernels
@@ -69,7 +69,7 @@ class Posterior(Weights):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.compiled, self.memory = state["compiled"], state["memory"]
         self.record = self.memory[0]
-        self._bind(**state["arrays"])
+        self._bind(**owned(state["arrays"]))
 
     def _make_room(self) -> None:
         """Make room for the map's new columns or, where there are none, for more rows."""

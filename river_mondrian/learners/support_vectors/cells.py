@@ -13,7 +13,7 @@ from ...features.isolation import IsolationFeatures
 from ...maps.compiled import CompiledMap
 from ...maps.pool import Pool
 from ...maps.similarity import weighted_shares
-from ...records import Float64s, Int32s
+from ...records import Float64s, Int32s, OwnsArrays
 from ...records.chunked_rows import grown
 from .supports import SupportVectors
 
@@ -25,7 +25,7 @@ class CellSample(NamedTuple):
     cells: NDArray[np.int32] | None
 
 
-class CellSupports(SupportVectors[CellSample]):
+class CellSupports(OwnsArrays, SupportVectors[CellSample]):
     """Support vectors under an isolation kernel.
 
     The samples themselves are kept until the map is final, and get other cells when it is rebuilt.

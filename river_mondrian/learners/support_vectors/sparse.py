@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...inputs import check_value, ordered
+from ...inputs import check_mapping, check_value, ordered
 from ...maps.similarity import KINDS, LAPLACE, StoredRows, weighted_sums
-from ...records import Float64s, Memory
+from ...records import Float64s, Memory, owned
 from ...records.chunked_rows import grown
 from .supports import SupportVectors
 
@@ -66,7 +66,7 @@ class SparseSupports(SupportVectors[Values]):
         return {k: v for k, v in self.__dict__.items() if k not in ("_memory", "_record")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(owned(state))
         self._make_record()
 
     def observe(self, x: Mapping[Any, Any]) -> None:
@@ -74,6 +74,7 @@ class SparseSupports(SupportVectors[Values]):
 
     def read(self, x: Mapping[Any, Any]) -> Values:
         """Check a mapping's values; returns those that are neither missing nor 0."""
+        check_mapping(x)
         values = ((name, check_value(name, value)) for name, value in x.items())
         return {name: value for name, value in values if value == value and value != 0.0}
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from ...arguments import DIRECTION_DRAWS
 from ...compiling.kernels import address_of
 from ...directions import coefficients, isotropic_scale, sphere_directions
-from ...records import Array, Memory
+from ...records import Array, Memory, OwnsArrays
 from .oblique import Moments, ObliqueTransform, apply_directions, learn_moments
 
 # Numbers that are kept of an input's values.
 MOMENTS_WIDTH = Moments.SIZE // 8
 
 
-class CutDirections:
+class CutDirections(OwnsArrays):
     """Cut directions of trees (see `oblique`).
 
     Given directions serve all trees, each tree draws its own random ones. Inputs are added as they

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...arguments import draw_lifetimes
 from ...directions import Directions
-from ...records import Float32s, Float64s, Memory
+from ...records import Float32s, Float64s, Memory, owned
 from ...records.chunked_rows import ChunkedRows
 from . import scaling
 from .cut_directions import CutDirections
@@ -201,7 +201,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(owned(state))
         for name in ("nodes", "side_rows", "points"):
             setattr(self, name, ChunkedRows.unpack(state[name]))
         self._finish()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import Float32s, Float64s, Int64s, Memory
+from ...records import Float32s, Float64s, Int64s, Memory, owned
 from ..points import records_of
 from .axes import Frame, axes_for, deviation, project_rows
 from .bounds import tree_slack
@@ -150,7 +150,7 @@ class PointTree:
         return {k: v for k, v in self.__dict__.items() if k not in ("memory", "record")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(owned(state))
         self._bind()
 
     @property

@@ -1,0 +1,234 @@
+"""What all public classes promise: arguments, samples that are none, copies, numbers."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import base
+
+import river_mondrian as rm
+from river_mondrian.records import Memory, memory
+
+MODELS = {
+    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
+    "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
+    "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
+    "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
+    "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
+    "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
+    "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
+    "nystrom": lambda: rm.NystromFeatures(6),
+    "binning": lambda: rm.RandomBinningFeatures(4, seed=1),
+    "fourier": lambda: rm.RandomFourierFeatures(4, seed=1),
+    "ogd": lambda: rm.OGDClassifier(rm.MondrianFeatures(4, seed=1), loss="log", seed=1),
+    "ogd regressor": lambda: rm.OGDRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
+    "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
+    "dual": lambda: rm.DualOGDClassifier(),
+}
+REGRESSORS = ["regressor", "means", "ogd regressor", "ridge"]
+SUPERVISED = base.Classifier | base.Regressor
+
+models = pytest.mark.parametrize("name", MODELS)
+
+
+def stream(n, first=0):
+    rows = np.random.default_rng(first).normal(size=(n, 2)).tolist()
+    return [({"a": a, "b": b}, int(a + b > 0.0)) for a, b in rows]
+
+
+def learn(model, samples):
+    for x, y in samples:
+        if isinstance(model, SUPERVISED):
+            model.learn_one(x, y)
+        else:
+            model.learn_one(x)
+
+
+def answer(model, x):
+    """Return what a model gives for a sample."""
+    if isinstance(model, base.Classifier):
+        return model.predict_proba_one(x) if hasattr(model, "loss") else model.predict_one(x)
+    if isinstance(model, base.Regressor):
+        return model.predict_one(x)
+    return model.score_one(x) if isinstance(model, rm.DensityForest) else model.transform_one(x)
+
+
+def answers(model, first=9):
+    return [answer(model, x) for x, _ in stream(10, first)]
+
+
+def learned(name, n=40):
+    model = MODELS[name]()
+    learn(model, stream(n))
+    return model
+
+
+def test_every_class_is_here():
+    found = {getattr(rm, name) for name in rm.__all__}
+    classes = {c for c in found if isinstance(c, type) and issubclass(c, base.Base)}
+    assert {type(make()) for make in MODELS.values()} == classes
+
+
+@models
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, True, [1]])
+def test_seeds_are_integers(name, seed):
+    model = MODELS[name]()
+    if "seed" not in model._get_params():
+        return
+    with pytest.raises(ValueError, match="seed must be None or an integer >= 0, got"):
+        model.clone({"seed": seed})
+
+
+@models
+def test_flags_are_true_or_false(name):
+    model = MODELS[name]()
+    flags = [key for key, value in model._get_params().items() if isinstance(value, bool)]
+    for flag in flags:
+        with pytest.raises(ValueError, match=f"{flag} must be True or False, got 'yes'"):
+            model.clone({flag: "yes"})
+        model.clone({flag: np.bool_(True)})
+
+
+@models
+@pytest.mark.parametrize("n", [0, 3, 40])
+@pytest.mark.parametrize("x", [[0.1, 0.2], 3.0, None, "ab", np.zeros(2)])
+def test_a_sample_that_is_no_mapping(name, n, x):
+    model = learned(name, n)
+    before = pickle.dumps(model)
+    with pytest.raises(TypeError, match="a sample must be a mapping from feature to number, got"):
+        learn(model, [(x, 1)])
+    assert pickle.dumps(model) == before
+    if n == 40:
+        with pytest.raises(TypeError, match="a sample must be a mapping from feature to number"):
+            answer(model, x)
+
+
+@models
+def test_a_row_of_a_frame_is_a_mapping(name):
+    one, other = MODELS[name](), MODELS[name]()
+    samples = stream(30)
+    learn(one, samples)
+    learn(other, [(pd.Series(x), y) for x, y in samples])
+    assert answers(one) == answers(other)
+
+
+@models
+def test_none_is_a_missing_value(name):
+    one, other = MODELS[name](), MODELS[name]()
+    samples = [({**x, "a": None} if i % 3 == 1 else x, y) for i, (x, y) in enumerate(stream(40))]
+    learn(one, samples)
+    nan = [({k: math.nan if v is None else v for k, v in x.items()}, y) for x, y in samples]
+    learn(other, nan)
+    assert answers(one) == answers(other)
+    assert answer(one, {"a": None, "b": 0.3}) == answer(one, {"a": math.nan, "b": 0.3})
+
+
+def stamps_in(state, monkeypatch):
+    """Return the stamps that a pickle carries."""
+    found = []
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "check_stamp", lambda stamp, kind: found.append(stamp))
+        pickle.loads(state)
+    return found
+
+
+# The one that keeps support vectors holds arrays alone.
+with_records = pytest.mark.parametrize("name", sorted(MODELS.keys() - {"dual"}))
+
+
+@with_records
+def test_pickles_of_another_layout_are_refused(name, monkeypatch):
+    state = pickle.dumps(learned(name))
+    stamps = stamps_in(state, monkeypatch)
+    assert {stamp[:2] for stamp in stamps} == {(rm.__version__, sys.byteorder)}
+    for stamp in stamps:
+        known = stamp.digest.encode()
+        with pytest.raises(rm.ModelFormatError, match=f"{rm.__version__}.*pickles are for one ver"):
+            pickle.loads(state.replace(known, known[::-1]))
+
+
+@with_records
+def test_pickles_of_another_byte_order_are_refused(name):
+    state = pickle.dumps(learned(name))
+    here = sys.byteorder.encode()
+    with pytest.raises(rm.ModelFormatError, match=f"{sys.byteorder[::-1]}-endian"):
+        pickle.loads(state.replace(here, here[::-1]))
+
+
+def test_pickles_without_a_stamp_are_refused(monkeypatch):
+    def state_of_old(self):
+        return {"kind": self.kind, "bytes": self.bytes.copy()}
+
+    model = learned("classifier")
+    monkeypatch.setattr(Memory, "__getstate__", state_of_old)
+    state = pickle.dumps(model)
+    with pytest.raises(rm.ModelFormatError, match="of an earlier version, without a stamp"):
+        pickle.loads(state)
+
+
+@models
+@pytest.mark.parametrize("n", [3, 40, 300])
+def test_pickles_work_from_memory_that_cannot_be_written(name, n):
+    model = learned(name, n)
+    buffers = []
+    state = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
+    raw = [bytes(buffer.raw()) for buffer in buffers]
+    one = pickle.loads(state, buffers=raw)
+    shared = [bytearray(part) for part in raw]
+    other = pickle.loads(state, buffers=shared)
+    for found in (one, other, model):
+        learn(found, stream(40, 7))
+    assert answers(one) == answers(other) == answers(model)
+    # What they came from is not written to.
+    assert [bytes(part) for part in shared] == raw
+
+
+@models
+@pytest.mark.parametrize("n", [0, 3, 40])
+def test_shallow_copies_are_models_of_their_own(name, n):
+    model = learned(name, n)
+    before = pickle.dumps(model)
+    copied = copy.copy(model)
+    learn(copied, stream(30, 5))
+    assert pickle.dumps(model) == before
+    learn(model, stream(30, 5))
+    assert answers(model) == answers(copied)
+
+
+extremes = st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e30, -1e60, 1e120, -1e120])
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(extremes, st.sampled_from([0.0, 1e-30, 1.0, 1e30])), max_size=40))
+def test_what_is_accepted_leaves_numbers(name, events):
+    model = MODELS[name]()
+    learn(model, stream(20))
+    for (x, _), (y, w) in zip(stream(len(events), 3), events, strict=True):
+        model.learn_one(x, y, w=w)
+        assert math.isfinite(model.predict_one(x))
+    learn(model, stream(5, 4))
+    assert all(map(math.isfinite, answers(model)))
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_targets_and_weights_out_of_range(name):
+    model = learned(name)
+    before = pickle.dumps(model)
+    for y, w in ((1e121, 1.0), (-1e308, 1.0), (math.inf, 1.0), (math.nan, 1.0)):
+        with pytest.raises(ValueError, match="the target must be"):
+            model.learn_one({"a": 0.1, "b": 0.2}, y, w=w)
+        with pytest.raises(ValueError, match="the target must be"):
+            model.learn_many(pd.DataFrame({"a": [0.1], "b": [0.2]}), [y])
+    for w in (-1.0, 1e31, 1e308, math.inf, math.nan):
+        with pytest.raises(ValueError, match="the weight must be"):
+            model.learn_one({"a": 0.1, "b": 0.2}, 1.0, w=w)
+    assert pickle.dumps(model) == before
