@@ -25,8 +25,6 @@ from .density import CellEstimate, DensityNode, DensityPartition
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-_WORD_BYTES = 4
-
 
 class DensityTrees:
     """The trees of a density forest.
@@ -85,7 +83,7 @@ class DensityTrees:
         self.trees.words["lifetime"] = lifetimes
         self.corners = np.zeros((n_trees, 2, forest.n_dims))
         self.means, self.n_values = np.zeros(n_inputs), np.zeros(n_inputs)
-        self.nodes = ChunkedRows(1, DensityNode.SIZE // _WORD_BYTES)
+        self.nodes = ChunkedRows(1, DensityNode.WORDS)
         self.samples = ChunkedRows(1, 2 * n_inputs + n_trees)
         self._finish()
 
@@ -110,8 +108,8 @@ class DensityTrees:
         # What is used for many samples; finding it takes a microsecond each.
         self._counts, self._lifetimes = self.memory.words["n_samples"], self.trees.words["lifetime"]
         self._node_table, self._sample_table = forest.nodes, forest.samples
-        self._node_table.row_bytes = _WORD_BYTES * self.nodes.width
-        self._sample_table.row_bytes = _WORD_BYTES * self.samples.width
+        self._node_table.row_bytes = self.nodes.row_bytes
+        self._sample_table.row_bytes = self.samples.row_bytes
         self._reserve(0)
 
     def _reserve(self, n_nodes: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import CHUNK_ROWS, Table
+from .record import WORD_BYTES
 
 _SMALLEST = 8
 
@@ -63,10 +64,15 @@ class ChunkedRows:
         self.addresses = [address_of(table) for table in self.tables]
         self.capacities = [0] * n_tables
 
+    @property
+    def row_bytes(self) -> int:
+        """Number of bytes of a row."""
+        return WORD_BYTES * self.width
+
     def show(self, table: int, record: Table[Any]) -> None:
         """Tell kernels where a table's rows are, and for how many there is room."""
         record.chunks = self.addresses[table]
-        record.row_bytes = 4 * self.width
+        record.row_bytes = self.row_bytes
         record.capacity = self.capacities[table]
 
     def grow(self, table: int, record: Table[Any], n_rows: int) -> None:

@@ -165,7 +165,9 @@ class Record(int):
     """A record at an address, which is what it is as an integer; 0 stands for none."""
 
     FIELDS: ClassVar[dict[str, Field]] = {}
+    # Bytes, and words of 4 bytes.
     SIZE: ClassVar[int] = 0
+    WORDS: ClassVar[int] = 0
     # The fields that are records within this one.
     WITHIN: ClassVar[list[Field]] = []
     # Whether values of this type lie within a record that has a field of it.
@@ -194,6 +196,7 @@ class Record(int):
                 raise TypeError(f"{cls.__name__}.{name} has another size than {before.name}")
             cls.FIELDS[name] = field
             setattr(cls, name, property(_getter(field), _setter(field)))
+        cls.WORDS = cls.SIZE // WORD_BYTES
         cls.WITHIN = [field for field in cls.FIELDS.values() if _is_record_within(field)]
         for observer in _OBSERVERS:
             observer(cls)

@@ -18,7 +18,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 
 from .arrays import Array, Int64s, Span, Words
 from .compiled import RecordType, SpanType, address_in, lowered, make_span
-from .record import Record
+from .record import WORD_BYTES, Record
 
 R = TypeVar("R", bound=Record)
 W = TypeVar("W", bound=Words)
@@ -160,8 +160,8 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def prefetch(place: Record | Span, n_bytes: int) -> None:
-    """Bring up to 512 bytes of a record or an array close; never faults."""
+def prefetch(place: Record | Span, n_words: int) -> None:
+    """Bring 4-byte words of a record or an array close, up to 128 of them; never faults."""
 
 
 @infer_global(prefetch)
@@ -174,12 +174,13 @@ class _Prefetch(AbstractTemplate):
 
 @lower_builtin(prefetch, types.Any, types.int64)
 def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    address, n_bytes = args
+    address, n_words = args
     if isinstance(sig.args[0], SpanType):
         address = address_in(builder, address)
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[_INT32] * 3])
     hint = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
     farthest = _INT64(_FARTHEST)
+    n_bytes = builder.mul(n_words, _INT64(WORD_BYTES))
     shorter = builder.icmp_signed("<", n_bytes, farthest)
     end = builder.select(shorter, n_bytes, farthest)
     with cgutils.for_range_slice(builder, _INT64(0), end, _INT64(_CACHE_LINE)) as (offset, _):

@@ -31,7 +31,8 @@ def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -
         scores[k] = 0.0
     for i in range(n):
         if n_scores >= MANY_SCORES and i + AHEAD < n:
-            prefetch(learner.slot(cells[i + AHEAD]), 8 * n_scores)
+            # A number takes two words.
+            prefetch(learner.slot(cells[i + AHEAD]), 2 * n_scores)
         if slots[cells[i]] == 0:
             continue
         weights = learner.slot(cells[i]).weights(learner)

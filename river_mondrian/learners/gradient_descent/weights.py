@@ -69,9 +69,7 @@ class DescentWeights(Weights):
 
     def _bind_rows(self) -> None:
         """Let the record refer to the rows of slots."""
-        table, rows = self._table, self.chunked_rows
-        table.chunks, table.capacity = rows.addresses[0], rows.capacities[0]
-        table.row_bytes = 4 * rows.width
+        self.chunked_rows.show(0, self._table)
 
     def _bind_scores(self, n_scores: int) -> None:
         """Let the record refer to so many scores, and write their loss."""

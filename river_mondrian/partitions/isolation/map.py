@@ -33,7 +33,7 @@ class IsolationTreesMap(PointPartitions):
 
     def _lay_out(self, points: sparse.csr_matrix) -> None:
         self.starts, self.places, self.values = parts_of(points)
-        shape = (self.n_out, max(1, self.psi - 1), Cut.SIZE // 4)
+        shape = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
         self.nodes = np.zeros(shape, dtype=np.int32)
 
     @property

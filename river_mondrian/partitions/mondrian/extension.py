@@ -265,11 +265,11 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
     tree.walk_ref = child
     if child >= 0:
         below = tree.nodes.row(child)
-        prefetch(below, layout.node_bytes)
+        prefetch(below, layout.node_words)
         lane.node = below
     else:
         lane.node = tree.nodes.none()
-        prefetch(forest.values_of(tree, ~child), 4 * layout.capacity + 4)
+        prefetch(forest.values_of(tree, ~child), layout.capacity + 1)
 
 
 @inlined

@@ -188,6 +188,8 @@ class Forest(Record):
     box_word: Int64
     values_word: Int64
     links_word: Int64
+    # Words of a node's row.
+    node_words: Int64
     # Dimensions that are cut, for how many there is room, and values of a point: those of all sets
     # of directions.
     n_dims: Int64
@@ -254,7 +256,7 @@ class Layout(NamedTuple):
     capacity: int
     box_word: int
     values_word: int
-    node_bytes: int
+    node_words: int
     max_splits: int
     has_missing: int
 
@@ -262,13 +264,12 @@ class Layout(NamedTuple):
 @inlined
 def layout_of(forest: Forest) -> Layout:
     """Return where the rows of a forest have what."""
-    capacity, box_word = forest.dim_capacity, forest.box_word
     return Layout(
         forest.n_dims,
-        capacity,
-        box_word,
+        forest.dim_capacity,
+        forest.box_word,
         forest.values_word,
-        4 * (box_word + 2 * capacity),
+        forest.node_words,
         forest.max_splits,
         forest.has_missing,
     )

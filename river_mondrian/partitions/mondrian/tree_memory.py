@@ -117,11 +117,12 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     def _set_words(self) -> None:
         """Write where the parts of nodes' and points' rows begin."""
         forest = self.forest
-        forest.box_word = self._NODE.SIZE // 4 + self._kept_words()
+        forest.box_word = self._NODE.WORDS + self._kept_words()
         n_sets = 1 if self.directions is None else self.directions.n_sets
         forest.n_values = n_sets * forest.dim_capacity
-        forest.values_word = self._POINT.SIZE // 4
+        forest.values_word = self._POINT.WORDS
         forest.links_word = forest.values_word + forest.n_values
+        forest.node_words = forest.box_word + 2 * forest.dim_capacity
 
     def _kept_words(self) -> int:
         """Return how many words a node's row has between its record and its box."""
@@ -132,7 +133,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         return 1
 
     def _node_words(self) -> int:
-        return int(self.forest.box_word + 2 * self.forest.dim_capacity)
+        return self.forest.node_words
 
     def _point_words(self) -> int:
         return int(self.forest.links_word) + len(self.trees)
@@ -186,7 +187,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         for name, rows in (("nodes", self.nodes), ("side_rows", self.side_rows)):
             words[f"{name}.chunks"] = rows.addresses
             words[f"{name}.capacity"] = rows.capacities
-            words[f"{name}.row_bytes"] = 4 * rows.width
+            words[f"{name}.row_bytes"] = rows.row_bytes
 
     # Pickling.
 

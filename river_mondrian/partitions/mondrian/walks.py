@@ -118,11 +118,11 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
     step.ref = ref
     if ref >= 0:
         node = tree.nodes.row(ref)
-        prefetch(node, tree.nodes.row_bytes)
+        prefetch(node, forest.node_words)
         step.place = node
     else:
         point = forest.points.row(~ref)
-        prefetch(forest.values_in(tree, point), 4 * forest.dim_capacity + 4)
+        prefetch(forest.values_in(tree, point), forest.dim_capacity + 1)
         step.place = point
 
 

@@ -104,14 +104,13 @@ def walk_all(forest: AdaptiveForest) -> None:
             _note_statistics(tree, entry)
             tree.path_length = depth + 1
             if entry.statistics:
-                prefetch(entry.statistics, 4 * n_words)
+                prefetch(entry.statistics, n_words)
             if _goes_on(tree, entry, depth + 1):
                 x = forest.row.part(tree.first_value, forest.dim_capacity)
                 child = _child(forest, tree, entry, x)
                 below = paths[PATH_LENGTH * t + depth + 1]
                 _enter(forest, tree, below, child)
-                n_bytes = tree.nodes.row_bytes if child >= 0 else 4 * forest.links_word
-                prefetch(below.place, n_bytes)
+                prefetch(below.place, forest.node_words if child >= 0 else forest.links_word)
                 walking[still] = t
                 still += 1
         n_walking = still

@@ -151,8 +151,8 @@ class Statistics(Record):
         return (seen + prior) / (self.totals[m] + prior * n_classes)
 
 
-HEAD_WORDS = Statistics.SIZE // 4
-BLOCK_WORDS = ClassBlock.SIZE // 4
+HEAD_WORDS = Statistics.WORDS
+BLOCK_WORDS = ClassBlock.WORDS
 STOP_WORDS = N_WEIGHTINGS
 
 

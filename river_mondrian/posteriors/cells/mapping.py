@@ -58,9 +58,9 @@ def _write_cells(
 def _bring_close(forest: CellForest, tree: CellTree, t: int, ref: int) -> None:
     if ref >= 0:
         node = tree.nodes.row(ref)
-        prefetch(node, 4 * forest.box_word)
+        prefetch(node, forest.box_word)
     else:
-        prefetch(forest.links_of(~ref).part(t, 1), 4)
+        prefetch(forest.links_of(~ref).part(t, 1), 1)
 
 
 @separate

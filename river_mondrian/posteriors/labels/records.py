@@ -116,7 +116,7 @@ class LabelNode(Node):
 
 
 # Word of a node's row at which its sets begin.
-SETS_WORD = LabelNode.SIZE // 4
+SETS_WORD = LabelNode.WORDS
 
 
 class LabelTree(Tree):

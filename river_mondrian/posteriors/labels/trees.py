@@ -121,7 +121,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     def _widen_sets(self, old: int, new: int) -> None:
         """Give sets of classes more words."""
         forest = self.forest
-        first, box = LabelNode.SIZE // 4, forest.box_word
+        first, box = LabelNode.WORDS, forest.box_word
         forest.n_set_words = new
         self._set_words()
         self.nodes.relayout(
