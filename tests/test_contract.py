@@ -78,13 +78,13 @@ def test_every_class_is_here():
 
 
 @models
-@pytest.mark.parametrize("seed", ["x", -1, 1.5, True, [1]])
-def test_seeds_are_integers(name, seed):
+def test_seeds_are_integers(name):
     model = MODELS[name]()
     if "seed" not in model._get_params():
         return
-    with pytest.raises(ValueError, match="seed must be None or an integer >= 0, got"):
-        model.clone({"seed": seed})
+    for seed in ("x", -1, 1.5, True, [1]):
+        with pytest.raises(ValueError, match="seed must be None or an integer >= 0, got"):
+            model.clone({"seed": seed})
 
 
 @models
@@ -98,17 +98,17 @@ def test_flags_are_true_or_false(name):
 
 
 @models
-@pytest.mark.parametrize("n", [0, 3, 40])
-@pytest.mark.parametrize("x", [[0.1, 0.2], 3.0, None, "ab", np.zeros(2)])
-def test_a_sample_that_is_no_mapping(name, n, x):
+@pytest.mark.parametrize("n", [0, 40])
+def test_a_sample_that_is_no_mapping(name, n):
     model = learned(name, n)
     before = pickle.dumps(model)
-    with pytest.raises(TypeError, match="a sample must be a mapping from feature to number, got"):
-        learn(model, [(x, 1)])
-    assert pickle.dumps(model) == before
-    if n == 40:
+    for x in ([0.1, 0.2], 3.0, None, "ab", np.zeros(2)):
         with pytest.raises(TypeError, match="a sample must be a mapping from feature to number"):
-            answer(model, x)
+            learn(model, [(x, 1)])
+        if n > 0:
+            with pytest.raises(TypeError, match="a sample must be a mapping from feature to num"):
+                answer(model, x)
+    assert pickle.dumps(model) == before
 
 
 @models
@@ -175,7 +175,7 @@ def test_pickles_without_a_stamp_are_refused(monkeypatch):
 
 
 @models
-@pytest.mark.parametrize("n", [3, 40, 300])
+@pytest.mark.parametrize("n", [3, 40])
 def test_pickles_work_from_memory_that_cannot_be_written(name, n):
     model = learned(name, n)
     buffers = []
@@ -192,7 +192,7 @@ def test_pickles_work_from_memory_that_cannot_be_written(name, n):
 
 
 @models
-@pytest.mark.parametrize("n", [0, 3, 40])
+@pytest.mark.parametrize("n", [0, 40])
 def test_shallow_copies_are_models_of_their_own(name, n):
     model = learned(name, n)
     before = pickle.dumps(model)

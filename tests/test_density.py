@@ -620,7 +620,7 @@ def test_bad_input_changes_nothing(make):
     for x in stream_of(30):
         forest.learn_one(x)
     before = pickle.dumps(forest)
-    bad = [("text", TypeError), (math.inf, ValueError), (1e39, ValueError), (None, TypeError)]
+    bad = [("text", TypeError), (math.inf, ValueError), (1e39, ValueError)]
     for value, error in bad:
         for x in ({"x00": 1.0, "x01": value, "x02": 0.0}, {"new": 1.0, "x01": value}):
             for method in (forest.learn_one, forest.density_one, forest.score_one):

@@ -163,7 +163,6 @@ def test_copies_go_on_alike_and_memory_is_exact(make):
     ("value", "message"),
     [
         ("text", "feature 'z' must be a number, got 'text'"),
-        (None, "feature 'z' must be a number, got None"),
         (math.inf, "feature 'z' must be finite in single precision, got inf"),
         (-1e39, "feature 'z' must be finite in single precision, got -1e\\+39"),
         (10**400, "feature 'z' must be finite in single precision, got 1000"),
@@ -181,9 +180,8 @@ def test_bad_input_changes_nothing(make, value, message):
             with pytest.raises((TypeError, ValueError), match=message):
                 features.transform_one({"z": value})
         frame = pd.DataFrame([{"new": 1.0, "z": 1.0}, {"new": 2.0, "z": value}], dtype=object)
-        if value is not None:
-            with pytest.raises((TypeError, ValueError), match=message):
-                features.learn_many(frame)
+        with pytest.raises((TypeError, ValueError), match=message):
+            features.learn_many(frame)
         assert pickle.dumps(features) == before
 
 
