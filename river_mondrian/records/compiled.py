@@ -27,6 +27,7 @@ from .compiled_types import (
     address_in,
     make_span,
     numba_type,
+    pointer_to,
 )
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "lowered",
     "make_span",
     "numba_type",
+    "pointer_to",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])

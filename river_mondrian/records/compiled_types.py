@@ -144,6 +144,12 @@ def address_in(builder: Any, value: Any) -> Any:
     return builder.extract_value(value, 0) if CHECKS else value
 
 
+def pointer_to(builder: Any, value: Any, kind: Any) -> Any:
+    """Return LLVM's pointer to what is at an array's start, or a record's, as one to a type."""
+    address = value if isinstance(value.type, ir.IntType) else address_in(builder, value)
+    return builder.inttoptr(address, kind.as_pointer())
+
+
 def length_in(builder: Any, value: Any) -> Any:
     """Return the length of an array's value, in the checked mode."""
     return builder.extract_value(value, 1)

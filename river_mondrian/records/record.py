@@ -143,6 +143,11 @@ class Field:
     length: int = 0
     is_entry: bool = False
 
+    @property
+    def word(self) -> int:
+        """Number of 4-byte words before the field."""
+        return self.offset // WORD_BYTES
+
 
 R = TypeVar("R", bound="Record")
 

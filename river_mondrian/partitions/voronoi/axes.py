@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import exact_inlined, exact_kernel, kernel
 from ...records import Float32s, Float64s
-from ...records.compiled import address_in, lowered
+from ...records.compiled import lowered, pointer_to
 from .vectors import DOUBLES, LANES, groups_of, load, loop, padded, splat
 
 # Features up to which axes are exactly the principal ones. Beyond, they are near them: any
@@ -30,9 +30,7 @@ Frame = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n: Any) -> None:
-    target, source = (
-        builder.inttoptr(address_in(builder, a), DOUBLES.as_pointer()) for a in (total, row)
-    )
+    target, source = (pointer_to(builder, a, DOUBLES) for a in (total, row))
     factors = splat(builder, factor, DOUBLES)
 
     def add(i: Any) -> list[Any]:

@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from ...records import Float32s
-from ...records.compiled import address_in, lowered
+from ...records.compiled import lowered, pointer_to
 from .vectors import DOUBLES, LANES, SINGLES, groups_of, load, loop, sum_as_tree, sum_lanes, zero
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
-    first, second = (
-        builder.inttoptr(address_in(builder, row), SINGLES.as_pointer()) for row in (a, b)
-    )
+    first, second = (pointer_to(builder, row, SINGLES) for row in (a, b))
 
     def add(i: Any, total: Any) -> list[Any]:
         difference = builder.fsub(load(builder, first, i), load(builder, second, i))

@@ -20,7 +20,7 @@ from ...compiling.kernels import exact_inlined, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...maps.samples import read_vector
 from ...records import Float32s, Float64s, Int32s
-from ...records.compiled import address_in, lowered
+from ...records.compiled import lowered, pointer_to
 from ...status import DONE
 from .axes import project
 from .bounds import FARTHEST_SQUARE
@@ -45,9 +45,7 @@ LEAF = 64
 
 
 def _box_distance(context: Any, builder: Any, query: Any, box: Any, width: Any) -> Any:
-    point, sides = (
-        builder.inttoptr(address_in(builder, a), SINGLES.as_pointer()) for a in (query, box)
-    )
+    point, sides = (pointer_to(builder, a, SINGLES) for a in (query, box))
     groups = groups_of(builder, width)
 
     def add(i: Any, total: Any) -> list[Any]:
@@ -75,10 +73,8 @@ def box_distance(query: Float32s, box: Float32s, width: int) -> float:
 
 def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any, out: Any) -> None:
     groups = LEAF // LANES
-    coordinates = builder.inttoptr(address_in(builder, query), ir.FloatType().as_pointer())
-    source, target = (
-        builder.inttoptr(address_in(builder, a), SINGLES.as_pointer()) for a in (points, out)
-    )
+    coordinates = pointer_to(builder, query, ir.FloatType())
+    source, target = (pointer_to(builder, a, SINGLES) for a in (points, out))
 
     def add(i: Any, *totals: Any) -> list[Any]:
         x = splat(builder, load(builder, coordinates, i), SINGLES)

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from ...records import Float32s, Float64, Record
-from ...records.compiled import address_in, lowered
+from ...records.compiled import lowered, pointer_to
 from .statistics import (
     BLOCK,
     BLOCK_WORDS,
@@ -47,25 +47,24 @@ class Factors(Record):
 
 _FLOAT, _DOUBLE, _WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
 _FLOATS, _WORDS = ir.VectorType(_FLOAT, BLOCK), ir.VectorType(_WORD, BLOCK)
-_ADDRESS = ir.IntType(64)
+_INDEX = ir.IntType(64)
 _ALIGNMENT = 4
 _CONTRACT = ("contract",)
 
 
-def _each(builder: Any, factors: Any, name: str) -> Any:
-    """Return a block of which each is a field of the factors, rounded to float32."""
-    address = builder.add(factors, _ADDRESS(Factors.FIELDS[name].offset))
-    number = builder.load(builder.inttoptr(address, _DOUBLE.as_pointer()), align=_ALIGNMENT)
+def _each(builder: Any, factors: Any, i: int) -> Any:
+    """Return a block of which each is the i-th of the factors, rounded to float32."""
+    number = builder.load(builder.gep(factors, [_INDEX(i)]), align=_ALIGNMENT)
     block = builder.insert_element(
         ir.Constant(_FLOATS, None), builder.fptrunc(number, _FLOAT), _WORD(0)
     )
     return builder.shuffle_vector(block, block, ir.Constant(_WORDS, None))
 
 
-def _load(builder: Any, address: Any, word: int, block: Any) -> Any:
-    """Load a block so many words behind an address."""
-    place = builder.add(address, _ADDRESS(4 * word))
-    return builder.load(builder.inttoptr(place, block.as_pointer()), align=_ALIGNMENT)
+def _load(builder: Any, words: Any, start: Any, block: Any) -> Any:
+    """Load a block that begins with a word."""
+    place = builder.bitcast(builder.gep(words, [start]), block.as_pointer())
+    return builder.load(place, align=_ALIGNMENT)
 
 
 def _sum(builder: Any, *parts: Any) -> Any:
@@ -82,26 +81,25 @@ def _add_by_blocks(
     context: Any, builder: Any, row: Any, n_classes: Any, factors: Any, out: Any, width: Any
 ) -> None:
     """Add a node's part to the posteriors, a block of classes at a time."""
-    out = address_in(builder, out)
-    each = {name: _each(builder, factors, name) for name in Factors.FIELDS}
-    blocks = builder.add(row, _ADDRESS(4 * HEAD_WORDS))
+    sums, words = pointer_to(builder, out, _FLOAT), pointer_to(builder, row, _WORD)
+    numbers = pointer_to(builder, factors, _DOUBLE)
+    each = {name: _each(builder, numbers, i) for i, name in enumerate(Factors.FIELDS)}
+    weights = HEAD_WORDS + ClassBlock.FIELDS["weights"].word
     bits = [ir.Constant(_WORDS, [bit] * BLOCK) for bit in range(4)]
     zeros = ir.Constant(_FLOATS, None)
-    weights_word = ClassBlock.FIELDS["weights"].offset // 4
 
     def add_to(posterior: int, first: Any, part: Any) -> None:
-        start = builder.add(out, builder.mul(width, _ADDRESS(4 * posterior)))
-        words = builder.inttoptr(start, _FLOAT.as_pointer())
-        place = builder.bitcast(builder.gep(words, [first]), _FLOATS.as_pointer())
+        start = builder.add(builder.mul(width, _INDEX(posterior)), first)
+        place = builder.bitcast(builder.gep(sums, [start]), _FLOATS.as_pointer())
         before = builder.load(place, align=_ALIGNMENT)
         builder.store(_sum(builder, before, part), place, align=_ALIGNMENT)
 
-    size = _ADDRESS(BLOCK)
-    n_blocks = builder.udiv(builder.add(n_classes, _ADDRESS(BLOCK - 1)), size)
+    size = _INDEX(BLOCK)
+    n_blocks = builder.udiv(builder.add(n_classes, _INDEX(BLOCK - 1)), size)
     with cgutils.for_range(builder, n_blocks) as loop:
-        block = builder.add(blocks, builder.mul(loop.index, _ADDRESS(4 * BLOCK_WORDS)))
+        block = builder.mul(loop.index, _INDEX(BLOCK_WORDS))
         first = builder.mul(loop.index, size)
-        counted = _load(builder, block, 0, _WORDS)
+        counted = _load(builder, words, builder.add(block, _INDEX(HEAD_WORDS)), _WORDS)
         count = builder.sitofp(builder.ashr(counted, bits[SIDE_BITS]), _FLOATS)
         sides = builder.and_(counted, bits[3])
         # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
@@ -109,7 +107,8 @@ def _add_by_blocks(
         present = builder.fcmp_ordered(">", count, zeros)
         presence = builder.select(present, each["hnsp_presence"], zeros)
         late, latest = (
-            _load(builder, block, weights_word + m * BLOCK, _FLOATS) for m in (LATE, LATEST)
+            _load(builder, words, builder.add(block, _INDEX(weights + m * BLOCK)), _FLOATS)
+            for m in (LATE, LATEST)
         )
         of_samples = {
             name: (each[name], count)
