@@ -80,7 +80,12 @@ np.savez(sys.argv[1], **found)
 
 def run(path, **environment):
     root = str(pathlib.Path(__file__).parents[1])
-    known = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "RIVER"))}
+    # Another processor would round otherwise.
+    known = {
+        k: v
+        for k, v in os.environ.items()
+        if k == "NUMBA_CPU_NAME" or not k.startswith(("NUMBA", "RIVER"))
+    }
     cache = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]} if _caches(environment) else {}
     given = {**known, "PYTHONPATH": root, **cache, **environment}
     subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=given)
