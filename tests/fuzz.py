@@ -249,7 +249,7 @@ def check(model: Any, x: Row, rng: Random) -> None:
     elif isinstance(model, rm.DensityForest):
         assert model.density_one(x) >= 0.0
         assert not math.isnan(model.score_one(x))
-    elif isinstance(model, rm.OGDClassifier) and model.loss == "hinge":
+    elif isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge":
         assert model.predict_one(x) is not None
     elif isinstance(model, base.Classifier):
         assert_probabilities(model.predict_proba_one(x))
