@@ -63,7 +63,8 @@ class Pooled(FeatureMap):
 
         """
         if self._pool is None:
-            check_mapping(x)
+            if not isinstance(x, dict):
+                check_mapping(x)
             return
         self._pool.append(*self._reader.entries(x))
         self._begin_where_due()
