@@ -20,8 +20,6 @@ from .record import MapRecord, Outputs, Sample
 Array = NDArray[Any]
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 
-# Places of the record's words among its 8-byte ones.
-
 
 class CompiledMap(abc.ABC):
     """A map as it stands, for kernels.
@@ -120,11 +118,6 @@ class CompiledMap(abc.ABC):
         return True
 
     @property
-    def address(self) -> int:
-        """Address of the record, for kernels that work on addresses."""
-        return int(self.record)
-
-    @property
     def n_out(self) -> int:
         """Outputs per sample."""
         return self.record.n_out
@@ -174,7 +167,7 @@ class CompiledMap(abc.ABC):
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
-        """Map rows of at least `n_inputs` values; returns the outputs, and -1 or a bad input.
+        """Map rows of at least `n_inputs` values; returns the outputs, and DONE or a bad input.
 
         A bad input is given as row * `n_inputs` + place.
         """

@@ -83,7 +83,7 @@ class BinningMap(RowPerFeature):
                 self._grow()
 
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
-        """Return what tells a sample's cells from others, met or not, and -1 or a bad input."""
+        """Return what tells a sample's cells from others, met or not, and DONE or a bad input."""
         found = np.empty(self.n_out, dtype=np.int64)
         return found, binning.codes_of_one(self.record, sample, Int64s.of(found))
 

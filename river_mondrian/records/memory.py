@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ctypes import addressof, c_char
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
+from .chunked_rows import address_of
 from .layout import check_stamp, stamp_of
 from .record import Record, Role
 
 R = TypeVar("R", bound=Record)
-
-
-def address_of(array: NDArray[Any]) -> int:
-    """Return the address of an owned array's items, several times as fast as `ctypes.data`."""
-    return addressof(c_char.from_buffer(array.data)) if array.size else 0
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
