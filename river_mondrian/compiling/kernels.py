@@ -1,7 +1,7 @@
 """What a function over records becomes when it is compiled.
 
-- `kernel`: Python calls it. It is compiled for the classes of the records that it is given, by its
-  annotations.
+- `kernel`: Python calls it, for one sample. It is compiled for the classes of the records that it
+  is given, by its annotations. `batch_kernel`: it is called for many; other threads run meanwhile.
 - `separate`: kernels call it, by name. It is compiled once for each set of types, and not again as
   part of each kernel that calls it.
 - `inlined`: a small helper, which becomes part of the kernels that call it; `merged` becomes lines
@@ -111,7 +111,7 @@ class Kernel(Generic[P, T]):
     def __init__(self, function: Callable[P, T], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        dispatcher = _njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
+        dispatcher = _njit(error_model="numpy", no_cfunc_wrapper=True, **options)
         self.dispatcher = _cached(dispatcher(function))
         self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
         # What is called where no parameter has a class to find out.
@@ -182,17 +182,32 @@ class Plain(Generic[P, T]):
 
 
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile a function that Python calls, lazily, cached on disk where possible, without the GIL.
+    """Compile a function that Python calls for one sample, lazily, cached on disk where possible.
 
-    Reassociation lets sums use vector units. NaN and infinity keep their meaning: a missing value
-    is a NaN.
+    Other threads of Python wait: to let them run would take as long as learning a sample in one
+    tree. Reassociation lets sums use vector units. NaN and infinity keep their meaning: a missing
+    value is a NaN.
     """
-    return Kernel(function, **_FAST) if COMPILES else Plain(function)  # type: ignore[return-value]
+    return _kernel(function, **_FAST)
+
+
+def batch_kernel(function: Callable[P, T]) -> Kernel[P, T]:
+    """Compile like `kernel`, but for calls on many samples: other threads run meanwhile."""
+    return _kernel(function, nogil=True, **_FAST)
 
 
 def exact_kernel(function: Callable[P, T]) -> Kernel[P, T]:
     """Compile like `kernel`, but with each sum in the order in which it is written."""
-    return Kernel(function) if COMPILES else Plain(function)  # type: ignore[return-value]
+    return _kernel(function)
+
+
+def exact_batch_kernel(function: Callable[P, T]) -> Kernel[P, T]:
+    """Compile like `batch_kernel`, but with each sum in the order in which it is written."""
+    return _kernel(function, nogil=True)
+
+
+def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
+    return Kernel(function, **options) if COMPILES else Plain(function)  # type: ignore[return-value]
 
 
 def _helper(function: F, **options: Any) -> F:

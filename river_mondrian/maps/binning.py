@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..records import (
     Array,
     Float64s,
@@ -146,7 +146,7 @@ def codes_of_one(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     return write_codes(record, sample, codes)
 
 
-@exact_kernel
+@exact_batch_kernel
 def codes_of_rows(
     record: BinningRecord,
     places: Int32s,
@@ -193,7 +193,7 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
     return add_cells(record, sample)
 
 
-@exact_kernel
+@exact_batch_kernel
 def learn_rows(
     record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
 ) -> int:
@@ -211,7 +211,7 @@ def learn_rows(
     return n
 
 
-@exact_kernel
+@exact_batch_kernel
 def move_cells(old: Array[Slot], n_old: int, record: BinningRecord) -> None:
     """Copy the cells of a table to a larger one, that of the record."""
     for place in range(n_old):

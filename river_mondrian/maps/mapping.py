@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compiling.kernels import exact_inlined, exact_kernel
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel
 from ..records import Float64s, Int32s, Int64s, room_of_array
 from ..status import DONE
 from .record import MapRecord, Outputs, Sample
@@ -39,7 +39,7 @@ def move_entries(
     sample.entries = entries.part(start, n)
 
 
-@exact_kernel
+@exact_batch_kernel
 def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: Outputs) -> int:
     """Map `n` rows of `width` values each.
 
@@ -56,7 +56,7 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
     return DONE
 
 
-@exact_kernel
+@exact_batch_kernel
 def map_sparse_rows(
     record: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:

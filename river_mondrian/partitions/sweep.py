@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiling.kernels import inlined, kernel
+from ..compiling.kernels import batch_kernel, inlined
 from ..records import Array, Float64s, Int32s, Int64, Memory, Record
 
 Floats = NDArray[np.float64]
@@ -88,7 +88,7 @@ def find_box(sweep: Sweep, cell: Cell) -> float:
     return total
 
 
-@kernel
+@batch_kernel
 def draw_cut(
     sweep: Sweep, cell: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
@@ -140,7 +140,7 @@ def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
         sweep.cells_of(order[k])[m] = new
 
 
-@kernel
+@batch_kernel
 def cut(sweep: Sweep, number: int, feature: int, place: float) -> int:
     """Cut a cell in two; the upper part gets the next number. Returns the partition."""
     new = sweep.n_cells

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..compiling.kernels import inlined, kernel
+from ..compiling.kernels import batch_kernel, inlined
 from ..records import Float64s
 
 # What the mean absolute value of a normal with mean z and variance 1 exceeds z by,
@@ -43,7 +43,7 @@ def mean_absolute(mean: float, variance: float) -> float:
     return size + spread * float(excess)
 
 
-@kernel
+@batch_kernel
 def crps(mixture: Float64s, n: int, y: float) -> float:
     """Return E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from a mixture.
 

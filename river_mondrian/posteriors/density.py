@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..limits import LARGEST
 from ..partitions.unbounded.cells import contains
 from ..partitions.unbounded.growth import add_sample, stored_leaf
@@ -133,7 +133,7 @@ def learn_one(forest: DensityPartition, lifetime: float) -> int:
     return learn_row(forest, forest.inputs, lifetime)
 
 
-@exact_kernel
+@exact_batch_kernel
 def learn_rows(forest: DensityPartition, rows: Float64s, n: int, lifetimes: Float64s) -> int:
     """Learn rows of `n_inputs` values each.
 
@@ -257,7 +257,7 @@ def log_density_one(forest: DensityPartition, is_floored: bool) -> float:
     return log_density(forest, forest.inputs, is_floored)
 
 
-@exact_kernel
+@exact_batch_kernel
 def log_densities(forest: DensityPartition, rows: Float64s, n: int, out: Float64s) -> None:
     """Write the logarithms of the density at `n` rows of `n_inputs` values each."""
     width = forest.n_inputs

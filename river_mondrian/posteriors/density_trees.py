@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -105,8 +105,10 @@ class DensityTrees:
         _refer(forest.cell, self.cell)
         for tree, corners in zip(self.trees, self.corners, strict=True):
             _refer(tree.cell, corners)
-        # What is used for many samples; finding it takes a microsecond each.
-        self._counts, self._lifetimes = self.memory.words["n_samples"], self.trees.words["lifetime"]
+        # What is used for each sample; finding it takes as long as learning in a tree.
+        self._learn_one: Callable[[kernels.DensityPartition, float], int] | None = None
+        self._log_density_one: Callable[[kernels.DensityPartition, bool], float] | None = None
+        self._first_tree = self.trees[0]
         self._node_table, self._sample_table = forest.nodes, forest.samples
         self._node_table.row_bytes = self.nodes.row_bytes
         self._sample_table.row_bytes = self.samples.row_bytes
@@ -125,12 +127,12 @@ class DensityTrees:
     @property
     def n_samples(self) -> int:
         """Number of samples learned."""
-        return int(self._counts[0])
+        return self.forest.n_samples
 
     @property
     def lifetime(self) -> float:
         """Lifetime of the first tree, and of all where it is not random."""
-        return float(self._lifetimes[0])
+        return float(self._first_tree.lifetime)
 
     # Learning.
 
@@ -139,7 +141,10 @@ class DensityTrees:
 
         Returns `DONE`, or the first input that is bad; nothing is learned then.
         """
-        while (found := kernels.learn_one.of()(self.forest, lifetime)) == NO_ROOM:
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = kernels.learn_one.of()
+        while (found := learn_one(self.forest, lifetime)) == NO_ROOM:
             self._reserve(CHUNK_ROWS)
         if found == DONE and self.directions is not None:
             for t in self._unknown_volumes():
@@ -189,7 +194,10 @@ class DensityTrees:
         held one. It is NaN where an input is bad.
         """
         if self.directions is None:
-            return kernels.log_density_one.of()(self.forest, is_floored)
+            log_density_one = self._log_density_one
+            if log_density_one is None:
+                log_density_one = self._log_density_one = kernels.log_density_one.of()
+            return log_density_one(self.forest, is_floored)
         if any(abs(value) > LARGEST for value in self.vector.tolist()):
             return math.nan
         estimates = self.estimates.words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
 from ...status import DONE, NO_ROOM
@@ -105,7 +105,7 @@ def score_one(
     return DONE, best_score(learner)
 
 
-@exact_kernel
+@exact_batch_kernel
 def learn_mapped(
     learner: GradientDescent,
     feature_map: MapRecord,
@@ -138,7 +138,7 @@ def learn_one(
     return learn_single(learner, feature_map, outputs, target, weight, rate)
 
 
-@exact_kernel
+@exact_batch_kernel
 def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> int:
     """Write the scores of the i-th mapped sample; returns DONE, or NO_ROOM to learn it."""
     if not has_room(learner, feature_map):
@@ -160,7 +160,7 @@ def descend(
         descend_cells(learner, feature_map.value, cells, n_out, rate)
 
 
-@exact_kernel
+@exact_batch_kernel
 def learn_rows(
     learner: GradientDescent,
     feature_map: MapRecord,
@@ -180,7 +180,7 @@ def learn_rows(
     return stop
 
 
-@exact_kernel
+@exact_batch_kernel
 def score_rows(
     learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, n: int, scores: Float64s
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import inlined, kernel
+from ...compiling.kernels import batch_kernel, inlined
 from ...partitions.sweep import Cell, Sweep
 from ...records import Float64s
 from .fit import Fit, sum_by_cell
@@ -26,7 +26,7 @@ class DualRidge(Fit):
     upper_sums: Float64s
 
 
-@kernel
+@batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
     """Write K: the share of partitions in which two points are in one cell (section 3.1)."""
     n, n_partitions = sweep.n_learned, sweep.n_partitions
@@ -42,7 +42,7 @@ def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
         K[n * i + i] = 1.0 + delta2
 
 
-@kernel
+@batch_kernel
 def find_weights(sweep: Sweep, ridge: DualRidge) -> None:
     """Write the weights Phi^T K^-1 y."""
     sum_by_cell(sweep, ridge.dual, ridge.weights)
@@ -65,7 +65,7 @@ def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> floa
     return total
 
 
-@kernel
+@batch_kernel
 def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     """Follow the latest cut, of the cell of this number; returns the change of ln det K.
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import kernel
+from ...compiling.kernels import batch_kernel
 from ...partitions.sweep import LifetimeSweep, Sweep
 from ...records import Float64, Float64s, Memory, Record
 
@@ -28,7 +28,7 @@ class Fit(Record):
     predicted: Float64s
 
 
-@kernel
+@batch_kernel
 def predict(sweep: Sweep, fit: Fit) -> None:
     """Predict all points from the weights."""
     n_partitions, weights, predicted = sweep.n_partitions, fit.weights, fit.predicted
@@ -42,7 +42,7 @@ def predict(sweep: Sweep, fit: Fit) -> None:
         predicted[i] = scale * total
 
 
-@kernel
+@batch_kernel
 def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
     """Write Phi^T values: by cell the sums of features times values of the learned points."""
     n_partitions = sweep.n_partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, kernel
+from ...compiling.kernels import batch_kernel, inlined
 from ...partitions.sweep import LifetimeSweep, Sweep
 from ...records import Int32s
 from .fit import Fit, SweepLearner
@@ -17,7 +17,7 @@ def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
         predicted[i] = predicted[i] + step
 
 
-@kernel
+@batch_kernel
 def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
     """Fit the weight of a cell, and move the predictions of its points.
 

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import kernel
+from ...compiling.kernels import batch_kernel
 from ...partitions.sweep import LifetimeSweep, Sweep
 from ...records import Int64s
 from .fit import Fit, SweepLearner, predict
 
 
-@kernel
+@batch_kernel
 def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decrease: float) -> None:
     """Learn `n` points in the order of their visits, by a rate that decreases with each.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import inlined, kernel, merged
+from ...compiling.kernels import batch_kernel, inlined, merged
 from ...partitions.sweep import Cell, Sweep
 from ...records import Float64s, Int64
 from .fit import Fit, predict
@@ -34,7 +34,7 @@ class PrimalRidge(Fit):
     removed: Float64s
 
 
-@kernel
+@batch_kernel
 def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
     """Write A = Phi^T Phi + delta2 I (rows of the number of cells)."""
     n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
@@ -50,7 +50,7 @@ def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
         A[n_cells * c + c] += delta2
 
 
-@kernel
+@batch_kernel
 def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
     """Predict all points and write what the normal equations lack; returns the largest of it."""
     n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
@@ -190,7 +190,7 @@ def update_inverse(
     of_large[small] = q_uv
 
 
-@kernel
+@batch_kernel
 def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     """Follow the latest cut, of the cell of this number; returns the change of ln det A."""
     # The upper part has the last number, which is the number of cells there were before.

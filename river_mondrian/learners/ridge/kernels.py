@@ -20,7 +20,13 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate, kernel, separate
+from ...compiling.kernels import (
+    batch_kernel,
+    exact_batch_kernel,
+    exact_inlined,
+    exact_separate,
+    separate,
+)
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, derived, transient
 from ...status import DONE, NO_ROOM
@@ -182,7 +188,7 @@ def learn_sample(
     return True
 
 
-@exact_kernel
+@exact_batch_kernel
 def learn_one(
     posterior: RidgePosterior,
     feature_map: MapRecord,
@@ -200,7 +206,7 @@ def learn_one(
     return DONE
 
 
-@exact_kernel
+@exact_batch_kernel
 def learn_mapped(
     posterior: RidgePosterior,
     feature_map: MapRecord,
@@ -214,7 +220,7 @@ def learn_mapped(
     return DONE
 
 
-@exact_kernel
+@exact_batch_kernel
 def learn_rows(
     posterior: RidgePosterior,
     feature_map: MapRecord,
@@ -306,7 +312,7 @@ def predict_sample(
     return mean, variance_of(posterior, last, known)
 
 
-@exact_kernel
+@exact_batch_kernel
 def predict_one(
     posterior: RidgePosterior,
     feature_map: MapRecord,
@@ -327,7 +333,7 @@ def predict_one(
     return DONE, mean, variance
 
 
-@exact_kernel
+@exact_batch_kernel
 def predict_rows(
     posterior: RidgePosterior,
     feature_map: MapRecord,
@@ -343,7 +349,7 @@ def predict_rows(
         found[2 * i + 1] = variance
 
 
-@kernel
+@batch_kernel
 def log_determinant(posterior: RidgePosterior) -> float:
     """Return the logarithm of the determinant of A: twice the sum of the diagonal's of T."""
     total = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiling.kernels import exact_inlined, exact_kernel
+from ...compiling.kernels import exact_batch_kernel, exact_inlined
 from .records import ABOVE, BELOW, Growth
 
 
@@ -169,7 +169,7 @@ def grow(growth: Growth) -> None:
         depth += 2
 
 
-@exact_kernel
+@exact_batch_kernel
 def grow_trees(growth: Growth, first: int, most: int) -> int:
     """Grow trees from one on, until `most` entries or points have been visited.
 

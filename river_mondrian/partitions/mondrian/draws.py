@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import inlined
+from ...compiling.kernels import inlined, merged
 from ..splitmix import mixed, state_after, uniform_of
 from .records import Tree
 
@@ -28,7 +28,7 @@ def exponential(tree: Tree, rate: float) -> float:
     return np.float64(np.float32(-math.log(uniform(tree)) / rate))
 
 
-@inlined
+@merged
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
     """Draw as `exponential` does; infinity where the time is not before `end`.
 

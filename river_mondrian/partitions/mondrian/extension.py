@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import helper, inlined, kernel, merged, separate
+from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
 from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
 from ...status import DONE, TOO_LARGE
 from .boxes import distance_outside, gap, hold
@@ -125,7 +125,7 @@ def insert_parent(
     tree.n_splits = tree.n_splits + 1
 
 
-@inlined
+@merged
 def _copy_box(forest: Forest, tree: Tree, node: Node, ref: int) -> None:
     """Give a row the box of what is at a reference."""
     capacity = forest.dim_capacity
@@ -251,7 +251,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     lane.point = forest.points.row(tree.walk_point)
 
 
-@inlined
+@merged
 def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x: Float32s) -> None:
     """Pass the walk's point on to a child of an internal node."""
     point = forest.points.known(lane.point)
@@ -272,7 +272,7 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
         prefetch(forest.values_of(tree, ~child), layout.capacity + 1)
 
 
-@inlined
+@merged
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Take the walk of a lane to a child; False where it has ended by a cut above the node.
 
@@ -298,7 +298,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     return True
 
 
-@inlined
+@merged
 def _next_point(forest: Forest, tree: Tree, lane: Lane) -> int:
     """Begin the walk of a lane's next point; returns 1, 0 where there is none, -1 without room."""
     following = tree.walk_point + 1
@@ -312,7 +312,7 @@ def _next_point(forest: Forest, tree: Tree, lane: Lane) -> int:
     return 1
 
 
-@inlined
+@merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
     """Take a lane one node on; returns 1, 0 where it has no more points, -1 without room."""
     tree = forest.trees.known(lane.tree)
@@ -324,7 +324,7 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
     return _next_point(forest, tree, lane)
 
 
-@inlined
+@merged
 def _begin_lanes(
     forest: Forest, first: int, last: int, lanes: Array[Lane], active: Array[LaneAt]
 ) -> int:
@@ -373,7 +373,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     return DONE
 
 
-@kernel
+@batch_kernel
 def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
     """Extend trees by their walks, as `extend_trees` does."""
     return extend_trees(forest, first, last, n_lanes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import inlined, merged, separate
 from ...limits import FARTHEST, LARGEST
 from ...records import Array, Float32s, Float64, Float64s, Int64, Record, entry
 from ...status import DONE
@@ -55,7 +55,7 @@ def clipped(v: float) -> float:
     return -FARTHEST if v < -FARTHEST else v
 
 
-@inlined
+@merged
 def _has_input(coefficients: Float64s, inputs: Float64s, n_inputs: int, n: int, r: int) -> bool:
     """Tell whether the r-th of `n` directions has an input that is there."""
     for d in range(n_inputs):

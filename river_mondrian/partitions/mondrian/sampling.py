@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import helper, inlined, kernel, merged, separate
+from ...compiling.kernels import batch_kernel, helper, merged, separate
 from ...records import Array, Float32s, Float64, Int32s, Int64, Record, new_array, release
 from .boxes import BATCH, PointAt, linear_dimension, room_of_batch
 from .draws import exponential, uniform, uniform_cut
@@ -29,7 +29,7 @@ class Waiting(Record):
     start: Float64
 
 
-@inlined
+@merged
 def draw_dim(tree: Tree, lower: Float32s, upper: Float32s, n_dims: int, rate: float) -> int:
     """Draw the dimension of a cut by the sides of its box, whose sum is the rate."""
     threshold = uniform(tree) * rate
@@ -45,7 +45,7 @@ def draw_dim(tree: Tree, lower: Float32s, upper: Float32s, n_dims: int, rate: fl
     return dim
 
 
-@inlined
+@merged
 def _side_of_cut(
     forest: Forest,
     tree: Tree,
@@ -72,7 +72,7 @@ def _side_of_cut(
     return EMPTY if n == 0 else ~first
 
 
-@inlined
+@merged
 def _place_missing(forest: Forest, tree: Tree, t: int, node: Node, first: int) -> None:
     """Put the points of a list, which have no value at a node's cut, into its children."""
     left, right = node.left, node.right
@@ -208,7 +208,7 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     release(waiting)
 
 
-@kernel
+@batch_kernel
 def build(forest: F, n_points: int) -> None:
     """Sample the trees afresh from the first `n_points` points (Algorithms 1, 2, 9).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import inlined, kernel
+from ...compiling.kernels import batch_kernel, inlined, kernel
 from ...limits import LARGEST
 from ...records import Float32s, Float64s
 from ...status import DONE
@@ -75,7 +75,7 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
     return DONE
 
 
-@kernel
+@batch_kernel
 def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
     """Scale the inputs from `first` on by their ranges over `n` rows of inputs.
 
@@ -99,7 +99,7 @@ def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
         forest.factors[d] = factor if math.isfinite(factor) else 1.0
 
 
-@kernel
+@batch_kernel
 def store_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
     """Write `n` rows of checked inputs as points `first`, `first + 1`, ..."""
     for i in range(n):
@@ -107,7 +107,7 @@ def store_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
         store_values(forest, rows.part(capacity * i, capacity), first + i)
 
 
-@kernel
+@batch_kernel
 def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
     """Write the values of `n` rows of checked inputs."""
     for i in range(n):

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import inlined, merged, separate
 from ...records import (
     Array,
     Float32s,
@@ -208,7 +208,7 @@ def walk_in_lockstep(
     return n_active
 
 
-@inlined
+@merged
 def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> float:
     """Return the share of the left child in a walk whose value in the cut dimension is missing."""
     to_left = distance_to(forest, tree, left, x)
@@ -219,7 +219,7 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
     return n_left / (n_left + count_below(tree, right))
 
 
-@inlined
+@merged
 def _lengthen(walk: Walk) -> None:
     """Move a walk's path to where there is twice the room."""
     longer = new_array(Step, 2 * walk.capacity)
@@ -231,7 +231,7 @@ def _lengthen(walk: Walk) -> None:
     walk.capacity = 2 * walk.capacity
 
 
-@inlined
+@merged
 def _copy(old: Step, new: Step) -> None:
     new.ref = old.ref
     new.place = old.place
@@ -242,8 +242,8 @@ def _copy(old: Step, new: Step) -> None:
     new.stays = old.stays
 
 
-@separate
-def follow(forest: F, walk: Walk, branches: Array[Branch], n_waiting: int) -> int:
+@merged
+def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int) -> int:
     """Walk on to the end from where a walk has come to; returns how many branches wait then.
 
     At a cut on a missing value both sides are followed, each with its share of the weight; a side
@@ -274,7 +274,7 @@ def follow(forest: F, walk: Walk, branches: Array[Branch], n_waiting: int) -> in
     return n_waiting
 
 
-@inlined
+@merged
 def _turn_to(forest: Forest, walk: Walk, branch: Branch) -> None:
     """Go on with a branch that waits."""
     # The part of the path that has been walked has had its branches counted.
@@ -289,17 +289,18 @@ def _turn_to(forest: Forest, walk: Walk, branch: Branch) -> None:
     _descend(forest, walk, branch.ref)
 
 
-@inlined
-def _finish(forest: Forest, t: int, walk: Walk, prediction: Prediction, row: int) -> None:
+@separate
+def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
     """Walk on, down all branches, and let the prediction take what is at the end of each."""
     branches = _room_of_branches()
-    n_waiting = follow(forest, walk, branches, 0)
-    prediction.add_walk(forest, t, walk, row)
-    while n_waiting > 0:
+    n_waiting = 0
+    while True:
+        n_waiting = _follow(forest, walk, branches, n_waiting)
+        prediction.add_walk(forest, t, walk, row)
+        if n_waiting == 0:
+            break
         n_waiting -= 1
         _turn_to(forest, walk, branches[n_waiting])
-        n_waiting = follow(forest, walk, branches, n_waiting)
-        prediction.add_walk(forest, t, walk, row)
     if walk.capacity > FIRST_DEPTH:
         release(walk.path)
 
@@ -311,7 +312,7 @@ def _give_room(walk: Walk, steps: Array[Step], i: int) -> None:
     walk.path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
 
 
-@inlined
+@merged
 def _predict_by_trees(
     forest: Forest, row: Float32s, prediction: Prediction, walks: Array[Walk], steps: Array[Step]
 ) -> None:
@@ -324,13 +325,13 @@ def _predict_by_trees(
         for i in range(n):
             if n_finished < n_alone and active[n_finished].walk == i:
                 n_finished += 1
-                _finish(forest, first + i, walks[i], prediction, 0)
+                finish(forest, first + i, walks[i], prediction, 0)
                 _give_room(walks[i], steps, i)
             else:
                 prediction.add_walk(forest, first + i, walks[i], 0)
 
 
-@inlined
+@merged
 def _predict_by_rows(
     forest: Forest,
     rows: Float32s,
@@ -365,7 +366,7 @@ def _predict_by_rows(
             for i in range(lanes):
                 if n_finished < n_alone and active[n_finished].walk == i:
                     n_finished += 1
-                    _finish(forest, t, walks[i], prediction, r + i)
+                    finish(forest, t, walks[i], prediction, r + i)
                     _give_room(walks[i], steps, i)
                 else:
                     prediction.add_walk(forest, t, walks[i], r + i)

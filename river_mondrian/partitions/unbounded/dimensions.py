@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ...records import Array, Float64, Float64s, Int64, Record, new_array, release
 from .cells import beyond, place_within, side_length
 from .growth import append_node
@@ -116,7 +116,7 @@ def put_children(partition: P, pending: Array[Pending], n: int) -> int:
     return n
 
 
-@exact_kernel
+@exact_batch_kernel
 def add_dimension(partition: P, t: int, value: float, ends: Float64s, writes: bool) -> int:
     """Extend a tree by a dimension.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import exact_inlined, exact_kernel, kernel
+from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
 from ...records import Float32s, Float64s
 from ...records.compiled import lowered, pointer_to
 from .vectors import DOUBLES, LANES, groups_of, load, loop, padded, splat
@@ -82,7 +82,7 @@ def project(
     return square
 
 
-@exact_kernel
+@exact_batch_kernel
 def project_rows(
     rows: Float32s,
     n: int,
@@ -102,7 +102,7 @@ def project_rows(
         project(row, n_features, mean, axes, n_axes, n_coordinates, projection, target)
 
 
-@exact_kernel
+@exact_batch_kernel
 def multiply(
     rows: Float64s,
     n: int,
@@ -126,7 +126,7 @@ def multiply(
             add_scaled(product.part(room * j, room), along, row[j], room)
 
 
-@kernel
+@batch_kernel
 def orthogonalize(directions: Float64s, n: int, d: int) -> None:
     """Make `n` rows orthogonal and of length 1, or 0 where they depend on those before."""
     for c in range(n):
@@ -150,7 +150,7 @@ def orthogonalize(directions: Float64s, n: int, d: int) -> None:
             own[j] = own[j] * factor
 
 
-@exact_kernel
+@exact_batch_kernel
 def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float64s) -> float:
     """Return how far axes are from orthonormal, or zero: the Frobenius norm of A'A - I.
 

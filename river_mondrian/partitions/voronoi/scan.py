@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...maps.samples import read_vector
 from ...records import Float32s, Float64s, Int32s, room_of_array
@@ -34,7 +34,7 @@ def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return bad
 
 
-@exact_kernel
+@exact_batch_kernel
 def read_rows(record: DenseVoronoi, values: Float64s, width: int, n: int, rows: Float32s) -> int:
     """Write `n` vectors of `width` values to padded rows, scaled.
 
@@ -50,7 +50,7 @@ def read_rows(record: DenseVoronoi, values: Float64s, width: int, n: int, rows: 
     return DONE
 
 
-@exact_kernel
+@exact_batch_kernel
 def filter_rows(
     record: DenseVoronoi,
     rows: Float32s,

@@ -8,7 +8,7 @@ weighted by how much cuts in their dimension have gained before.
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import merged, separate
 from ...partitions.mondrian.draws import uniform, uniform_cut
 from ...partitions.mondrian.records import NONE, Tree
 from ...records import Array, Float32s, Float64s, Int32s
@@ -21,7 +21,7 @@ GAIN_SAMPLE = 256
 MISSING = 2
 
 
-@inlined
+@merged
 def sum_sides(
     lower: Float32s, upper: Float32s, n_dims: int, weights: Float64s, sums: Float64s
 ) -> None:
@@ -34,7 +34,7 @@ def sum_sides(
         sums[d] = total
 
 
-@inlined
+@merged
 def draw_candidates(
     tree: Tree,
     lower: Float32s,
@@ -67,7 +67,7 @@ def draw_candidates(
         threshold += step
 
 
-@inlined
+@merged
 def gain_of(table: Array[ClassSides], n_classes: int) -> float:
     """Return the Gini gain of a cut, times the number of points, from the classes at its sides.
 
@@ -88,13 +88,13 @@ def gain_of(table: Array[ClassSides], n_classes: int) -> float:
     return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
 
-@inlined
+@merged
 def _side(v: float, cut: float) -> int:
     """Return the side of a cut that a value is on, without a branch: no one could foresee it."""
     return int(v > cut) + MISSING * int(v != v)
 
 
-@inlined
+@merged
 def _count_sides(
     forest: AdaptiveForest, tree: AdaptiveTree, t: int, node: AdaptiveNode, m: int, width: int
 ) -> int:

@@ -6,7 +6,7 @@ another takes over the other's.
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, kernel, separate
+from ...compiling.kernels import kernel, merged, separate
 from ...learners import discriminants, experts
 from ...partitions.mondrian.extension import LANES, extend_trees
 from ...partitions.mondrian.records import LEFT, NONE, RIGHT, START
@@ -121,7 +121,7 @@ def update_path(
 # Learning a sample.
 
 
-@inlined
+@merged
 def _score(forest: AdaptiveForest, label: int, is_new: bool) -> bool:
     """Let the mixture learn the class of the sample predicted last; tells whether it was right.
 
@@ -133,7 +133,7 @@ def _score(forest: AdaptiveForest, label: int, is_new: bool) -> bool:
     return not is_new and most_probable(forest.experts.mixed, forest.n_classes) == label
 
 
-@inlined
+@merged
 def _needs_room(forest: AdaptiveForest) -> int:
     """Return a tree that needs room before it learns, or NONE."""
     for t in range(forest.n_trees):
@@ -146,14 +146,14 @@ def _needs_room(forest: AdaptiveForest) -> int:
     return NONE
 
 
-@inlined
+@merged
 def _takes(tree: AdaptiveTree) -> bool:
     """Tell whether a tree is extended; one that gathers its points gets this one in its turn."""
     role = tree.role
     return role in (LONG, RECENT, SPLITTING, REPLAYING)
 
 
-@inlined
+@merged
 def _store(forest: AdaptiveForest, label: int, p: int) -> None:
     """Store the sample predicted last for all trees in use, and let its paths down them learn.
 
@@ -171,7 +171,7 @@ def _store(forest: AdaptiveForest, label: int, p: int) -> None:
             update_weights(forest, forest.path_of(t), tree.path_length, label, NONE)
 
 
-@inlined
+@merged
 def _update_all(forest: AdaptiveForest, p: int, backlog: int) -> None:
     """Update the statistics of the trees that have been extended by a point.
 

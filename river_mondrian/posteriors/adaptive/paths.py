@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import inlined, merged, separate
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
 from ...records import Array, Float32s, prefetch
@@ -117,7 +117,7 @@ def walk_all(forest: AdaptiveForest) -> None:
         depth += 1
 
 
-@inlined
+@merged
 def path_of_grown(
     forest: AdaptiveForest, tree: AdaptiveTree, x: Float32s, path: Array[PathEntry], n: int
 ) -> int:

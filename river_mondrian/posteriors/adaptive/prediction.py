@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import inlined, kernel, separate
+from ...compiling.kernels import inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.scaling import scale
@@ -45,7 +45,7 @@ def _stop(statistics: Statistics, v: int, rest: float, ends: bool) -> float:
     return rest if ends else rest * statistics.stops[v]
 
 
-@inlined
+@merged
 def _weight_memories(statistics: Statistics, step: Step, weight: float, n_classes: int) -> None:
     """Note what a sample weighs in each memory, of a node with this weight."""
     alpha = PRIORS[MIXED]
@@ -57,7 +57,7 @@ def _weight_memories(statistics: Statistics, step: Step, weight: float, n_classe
     step.of_latest = weight * statistics.shares[2] / total
 
 
-@inlined
+@merged
 def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, x: Float32s) -> float:
     """Return how far a sample lies outside the box of a path's node."""
     is_row = entry.ref >= 0
@@ -69,7 +69,7 @@ def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, x: Float3
     return distance_outside(x, lower, upper, forest.n_dims)
 
 
-@inlined
+@merged
 def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: Float32s) -> None:
     """Add what a weighting has left at the end of a path: to all classes, and to a last point's."""
     n_classes = forest.n_classes
@@ -81,7 +81,7 @@ def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: 
         _add(own, forest.label_of(~last), each)
 
 
-@inlined
+@merged
 def _walk_down(
     forest: AdaptiveForest,
     tree: AdaptiveTree,
@@ -125,7 +125,7 @@ def _walk_down(
     return reach
 
 
-@inlined
+@merged
 def _add_step(
     forest: AdaptiveForest,
     step: Step,
@@ -196,7 +196,7 @@ def predict_tree(
         _add(out, k, weight / n_classes)
 
 
-@inlined
+@merged
 def _add_trees(forest: AdaptiveForest) -> None:
     """Let the mixture's experts be the posteriors, averaged over the trees of each role.
 
@@ -243,7 +243,7 @@ def predict_anew(forest: AdaptiveForest) -> int:
     return DONE
 
 
-@inlined
+@merged
 def _is_predicted(forest: AdaptiveForest) -> bool:
     """Tell whether the last prediction is of the forest's `inputs`, by the trees as they are."""
     if forest.is_predicted == 0:

@@ -6,7 +6,7 @@ its statistics are those of a tree that has been there from the first of them on
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, kernel
+from ...compiling.kernels import kernel, merged
 from ...partitions.mondrian.leaves import new_leaf, put_point
 from ...partitions.mondrian.records import NONE
 from ...status import BUDGET_SPENT, DONE, NO_PATH_ROOM, NO_ROOM
@@ -36,7 +36,7 @@ def begin(forest: AdaptiveForest, t: int) -> None:
         gains[d] = 0.0
 
 
-@inlined
+@merged
 def _gather(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop: int) -> None:
     """Put the samples `start` to `stop` into the root of a tree that is being built."""
     node = tree.nodes.row(tree.root)
@@ -44,7 +44,7 @@ def _gather(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
         put_point(forest, tree, t, node, i % forest.window_capacity)
 
 
-@inlined
+@merged
 def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop: int) -> int:
     """Show a tree the samples `start` to `stop` in order; returns where it stopped.
 

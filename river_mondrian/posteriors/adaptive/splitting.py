@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import inlined, merged, separate
 from ...partitions.mondrian.boxes import linear_dimension
 from ...partitions.mondrian.draws import exponential
 from ...partitions.mondrian.records import COMPLETE, NONE, PAUSED
@@ -27,7 +27,7 @@ def new_statistics(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNod
     return found
 
 
-@inlined
+@merged
 def sort_descending(numbers: Int64s, n: int) -> None:
     """Sort in place (Shell's sort)."""
     gap = n
@@ -111,7 +111,7 @@ def enqueue_mixed(forest: AdaptiveForest, t: int, ref: int) -> None:
 # Splitting.
 
 
-@inlined
+@merged
 def _split(forest: AdaptiveForest, tree: AdaptiveTree, t: int, j: int) -> bool:
     """Cut a leaf's block by a guided cut; False where it has no extent."""
     node = tree.nodes.row(j)
@@ -127,7 +127,7 @@ def _split(forest: AdaptiveForest, tree: AdaptiveTree, t: int, j: int) -> bool:
     return True
 
 
-@inlined
+@merged
 def _has_seen(forest: AdaptiveForest, tree: AdaptiveTree, ref: int, label: int) -> bool:
     """Tell whether a class has passed what is at a reference with statistics, or a point."""
     if ref < 0:
@@ -136,7 +136,7 @@ def _has_seen(forest: AdaptiveForest, tree: AdaptiveTree, ref: int, label: int) 
     return bool(statistics) and statistics.count(label) > 0
 
 
-@inlined
+@merged
 def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) -> None:
     """Note which classes are on the sides of a cut that is new."""
     statistics = node.statistics(tree)
@@ -176,7 +176,7 @@ def split_queued(forest: AdaptiveForest, t: int, budget: int, last: int) -> int:
     return budget
 
 
-@inlined
+@merged
 def split_all(forest: AdaptiveForest, budget: int, last: int) -> None:
     """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
     for t in range(forest.n_trees):

@@ -32,7 +32,7 @@ with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. 
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import inlined, merged, separate
 from ...records import Array
 from .records import AdaptiveForest, PathEntry
 from .statistics import DEEP, LATE, LATEST, MIXED, N_MEMORIES, NOISY, PRIORS, Statistics
@@ -57,7 +57,7 @@ def _learn_stop(statistics: Statistics, v: int, own: float, below: float, ends: 
     return predicted
 
 
-@inlined
+@merged
 def _learn_shares(statistics: Statistics, label: int, of_all: float, n_classes: int) -> float:
     """Let the memories' shares learn a class, by fixed share (Herbster and Warmuth 1998).
 

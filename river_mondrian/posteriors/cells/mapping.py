@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import inlined, merged, separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.scaling import scale
 from ...records import Array, Int32s, Int64, Record, derived, prefetch
 from ...status import DONE
-from .records import CellForest, CellTree, cell_of
+from .records import CellForest, CellNode, CellTree
 
 
 class Descent(Record):
     """A sample's way down one of the trees, which walk in lock-step."""
 
     ref: Int64
+    # The row at `ref`, or none at a point.
+    node: CellNode
     # The first lifetime whose cell has not been found yet.
     lifetime: Int64
     # The tree of the i-th walk that has not arrived.
@@ -32,35 +34,33 @@ class MondrianRecord(MapRecord):
 
 
 @inlined
-def _next_time(tree: CellTree, ref: int) -> float:
-    """Return the time of the cut at a reference, infinity at a leaf."""
-    if ref >= 0 and tree.nodes.row(ref).dim >= 0:
-        return tree.nodes.row(ref).cut_time
-    return math.inf
-
-
-@inlined
-def _write_cells(
-    forest: CellForest, t: int, ref: int, first: int, time: float, cells: Int32s
-) -> int:
-    """Write the columns of a cell at the lifetimes up to a time; returns the next lifetime."""
-    lifetimes = forest.lifetimes_of(t)
-    if lifetimes[first] > time:
-        return first
-    cell = cell_of(forest, forest.trees[t], t, ref)
-    while first < forest.n_lifetimes and lifetimes[first] <= time:
-        cells[first * forest.n_trees + t] = cell + first
-        first += 1
-    return first
-
-
-@inlined
-def _bring_close(forest: CellForest, tree: CellTree, t: int, ref: int) -> None:
+def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descent) -> None:
+    """Note where a way has come to, and bring that close."""
+    descent.ref = ref
     if ref >= 0:
         node = tree.nodes.row(ref)
         prefetch(node, forest.box_word)
+        descent.node = node
     else:
         prefetch(forest.links_of(~ref).part(t, 1), 1)
+        descent.node = tree.nodes.none()
+
+
+@merged
+def _write_cells(
+    forest: CellForest, t: int, descent: Descent, node: CellNode, time: float, cells: Int32s
+) -> bool:
+    """Write the columns of a cell at the lifetimes up to a time; True where these were the last."""
+    k, n_lifetimes = descent.lifetime, forest.n_lifetimes
+    lifetimes = forest.lifetimes.part(n_lifetimes * t, n_lifetimes)
+    if lifetimes[k] > time:
+        return False
+    cell = node.cell if node else forest.links_of(~descent.ref)[t]
+    while k < n_lifetimes and lifetimes[k] <= time:
+        cells[k * forest.n_trees + t] = cell + k
+        k += 1
+    descent.lifetime = k
+    return k == n_lifetimes
 
 
 @separate
@@ -76,7 +76,8 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     if bad >= 0:
         return bad
     for t in range(forest.n_trees):
-        descents[t].ref = forest.trees[t].root
+        tree = forest.trees[t]
+        _go_to(forest, tree, t, tree.root, descents[t])
         descents[t].lifetime = 0
         descents[t].active = t
     n_active = forest.n_trees
@@ -85,17 +86,13 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
         for i in range(n_active):
             t = descents[i].active
             descent, tree = descents[t], forest.trees[t]
-            ref = descent.ref
-            time = _next_time(tree, ref)
-            k = _write_cells(forest, t, ref, descent.lifetime, time, cells)
-            if k == forest.n_lifetimes:
+            node = tree.nodes.known(descent.node)
+            # The last cell lasts for ever.
+            time = node.cut_time if node and node.dim >= 0 else math.inf
+            if _write_cells(forest, t, descent, node, time, cells):
                 continue
-            descent.lifetime = k
-            node = tree.nodes.row(ref)
             x = forest.row.part(tree.first_value, forest.dim_capacity)
-            ref = node.child(side_of(forest, tree, node, x))
-            descent.ref = ref
-            _bring_close(forest, tree, t, ref)
+            _go_to(forest, tree, t, node.child(side_of(forest, tree, node, x)), descent)
             descents[still].active = t
             still += 1
         n_active = still

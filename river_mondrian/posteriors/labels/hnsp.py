@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import inlined, kernel, separate
+from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...partitions.mondrian.extension import count_sample, learn_point, must_wait
 from ...partitions.mondrian.records import NONE, Forest
 from ...partitions.mondrian.scaling import scale
@@ -59,7 +59,7 @@ def _add_each(word: int, first: int, weight: float, out: Float64s) -> None:
         word &= word - 1
 
 
-@inlined
+@merged
 def _add_counts(
     forest: LabelForest, tree: LabelTree, t: int, node: LabelNode, factor: float, out: Float64s
 ) -> None:
@@ -76,7 +76,7 @@ def _add_counts(
         p = forest.links_in(point)[t]
 
 
-@inlined
+@merged
 def _add_sets(
     left: Int32s, right: Int32s, n_words: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
@@ -167,7 +167,7 @@ def _average(forest: LabelForest, rows: Float32s, n: int, prediction: LabelPredi
         out[k] = min(out[k] / forest.n_trees, 1.0)
 
 
-@kernel
+@batch_kernel
 def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
     """Predict `n` rows of values."""
     _average(forest, rows, n, prediction)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import inlined, kernel
+from ...compiling.kernels import batch_kernel, merged
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
 from ...records import Array, Float64, Int64, Record, new_array, release
@@ -60,7 +60,7 @@ class RefAt(Record):
     ref: Int64
 
 
-@inlined
+@merged
 def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
     """Return the leaf of a point, or EMPTY where a walk over missing values has not found it."""
     tree = forest.trees[t]
@@ -78,7 +78,7 @@ def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
     return ref if q == p else EMPTY
 
 
-@inlined
+@merged
 def _take_out(forest: TargetForest, p: int, n_trees: int, kept: Array[TakenOut]) -> None:
     """Take a point's target out of its leaves; `kept`, one for each tree and one more, notes it."""
     own = kept[n_trees]
@@ -109,7 +109,7 @@ def _take_out(forest: TargetForest, p: int, n_trees: int, kept: Array[TakenOut])
                 message.mean = mean + (mean - y) * weight / rest
 
 
-@inlined
+@merged
 def _put_back(forest: TargetForest, t: int, p: int, n_trees: int, kept: Array[TakenOut]) -> None:
     """Put a target back into a tree's leaf."""
     forest.points.row(p).weight = kept[n_trees].weight
@@ -120,7 +120,7 @@ def _put_back(forest: TargetForest, t: int, p: int, n_trees: int, kept: Array[Ta
         message.mean = kept[t].mean
 
 
-@inlined
+@merged
 def _density(
     forest: TargetForest,
     t: int,
@@ -159,7 +159,7 @@ def _density(
     return size / math.sqrt(2.0 * math.pi * variance), depth
 
 
-@inlined
+@merged
 def _renew(
     forest: TargetForest, tree: TargetTree, depth: int, path: Array[NodeAt], refs: Array[RefAt]
 ) -> None:
@@ -178,7 +178,7 @@ def _renew(
         message.mean = mean
 
 
-@inlined
+@merged
 def _take_from_moments(forest: TargetForest, y: float, weight: float) -> None:
     """Take a target out of the running mean and sum of squares."""
     rest = forest.y_weight - weight
@@ -191,7 +191,7 @@ def _take_from_moments(forest: TargetForest, y: float, weight: float) -> None:
         forest.y_weight = rest
 
 
-@inlined
+@merged
 def _take_all_out(
     forest: TargetForest, first: int, last: int, n_trees: int, kept: Array[TakenOut]
 ) -> None:
@@ -205,7 +205,7 @@ def _take_all_out(
             _take_from_moments(forest, forest.points.row(p).target, own.weight)
 
 
-@inlined
+@merged
 def _longest_path(forest: TargetForest, n_trees: int) -> int:
     most = 0
     for t in range(n_trees):
@@ -213,7 +213,7 @@ def _longest_path(forest: TargetForest, n_trees: int) -> int:
     return most
 
 
-@kernel
+@batch_kernel
 def progressive_likelihood(
     forest: T, first: int, last: int, n_trees: int, gamma2: float, noise: float
 ) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import exact_kernel, exact_separate, inlined, kernel
+from ...compiling.kernels import batch_kernel, exact_kernel, exact_separate, kernel, merged
 from ...partitions.mondrian.extension import LANES, count_sample, extend_trees, must_wait, set_walks
 from ...partitions.mondrian.records import START
 from ...partitions.mondrian.scaling import store_values
@@ -57,7 +57,7 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
         point.weight = weights[i]
 
 
-@kernel
+@batch_kernel
 def add_targets(forest: T, first: int, last: int) -> None:
     """Add the targets of points `first` to `last` to the running mean and sum of squares."""
     for p in range(first, last):
@@ -118,7 +118,7 @@ def learn_one(forest: T, y: float, weight: float) -> int:
     return status
 
 
-@inlined
+@merged
 def _densities_before(
     forest: TargetForest,
     before: TargetForest,
@@ -135,7 +135,7 @@ def _densities_before(
         forest.trees[t].walk_ref = START
 
 
-@kernel
+@batch_kernel
 def extend_with_densities(
     forest: T,
     first: int,
@@ -185,7 +185,7 @@ def extend_with_densities(
     return DONE
 
 
-@kernel
+@batch_kernel
 def learn_law(forest: T, start: int, end: int, n: int, out: Array[TargetDensity]) -> None:
     """Let the law of targets learn from what `extend_with_densities` has written."""
     place = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import inlined, kernel, separate
+from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...partitions.mondrian.boxes import linear_dimension
 from ...partitions.mondrian.records import EMPTY, LEFT, RIGHT
 from ...records import Array, Record, new_array, release
@@ -130,7 +130,7 @@ def _write(message: Message, precision: float, mean: float) -> None:
     message.mean = mean
 
 
-@inlined
+@merged
 def _first_unknown_below(forest: TargetForest, tree: TargetTree, node: TargetNode) -> int:
     """Update the messages of a node that come from leaves; returns another child to go to, or -1.
 
@@ -150,7 +150,7 @@ def _first_unknown_below(forest: TargetForest, tree: TargetTree, node: TargetNod
     return -1
 
 
-@inlined
+@merged
 def _send_up(forest: TargetForest, tree: TargetTree, parent: TargetNode, node: TargetNode) -> None:
     """Send a node's joint message to its parent, none above the root."""
     # Predictions need the prior variance of the root, too.
@@ -164,7 +164,7 @@ def _send_up(forest: TargetForest, tree: TargetTree, parent: TargetNode, node: T
         _write(parent.messages[LEFT if is_left else RIGHT], precision, joint_mean(node))
 
 
-@inlined
+@merged
 def _longer(path: Array[NodeAt], length: int) -> Array[NodeAt]:
     """Move a path to where there is twice the room."""
     found = new_array(NodeAt, 2 * length)
@@ -202,7 +202,7 @@ def update_messages(forest: T, first: int, last: int) -> None:
     release(path)
 
 
-@kernel
+@batch_kernel
 def update(forest: T, first: int, last: int) -> None:
     """Bring the messages of trees `first` to `last` up to date."""
     update_messages(forest, first, last)
@@ -219,7 +219,7 @@ def forget_messages(tree: TargetTree) -> None:
             node.prior_variance = UNKNOWN
 
 
-@kernel
+@batch_kernel
 def forget(forest: T, t: int) -> None:
     """Make all messages of a tree unknown."""
     forget_messages(forest.trees[t])

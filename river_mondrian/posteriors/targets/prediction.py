@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...compiling.kernels import inlined, kernel, separate
+from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
@@ -180,7 +180,7 @@ def scale_of_first(forest: T) -> float:
     return scale_of(forest, forest.trees[0])
 
 
-@inlined
+@merged
 def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
     """Return the first two moments of the prior variance of the node where a sample branches off.
 
@@ -217,7 +217,7 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     return first, second
 
 
-@inlined
+@merged
 def _branch_component(
     forest: TargetForest,
     tree: TargetTree,
@@ -302,7 +302,7 @@ def _predict(forest: TargetForest, rows: Float32s, n: int, prediction: MomentsPr
         out[2 * r + 1] = max(second - first * first, 0.0)
 
 
-@kernel
+@batch_kernel
 def predict_many(forest: T, rows: Float32s, n: int, prediction: MomentsPrediction) -> None:
     """Predict mean and variance of `n` rows of values."""
     _predict(forest, rows, n, prediction)

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import exact_separate, inlined, kernel
+from ...compiling.kernels import exact_separate, inlined, kernel, merged
 from ...records import Array, Float64, Float64s, Record, inline, room_of_words
 
 N_SCALES = 8
@@ -120,7 +120,7 @@ def precision_at(precision: float, scale: float) -> float:
     return precision + max(precision - 1.0, 0.0) * (factor - 1.0)
 
 
-@inlined
+@merged
 def variance_over_scales(mixture: ScaleMixture, variance: float, whole: float) -> float:
     """Return a component's variance over all scales; `whole` is that of the targets."""
     if not (variance > 0.0 and whole > 0.0):
@@ -132,7 +132,7 @@ def variance_over_scales(mixture: ScaleMixture, variance: float, whole: float) -
     return total
 
 
-@inlined
+@merged
 def add_density(
     density: TargetDensity, weight: float, mean: float, variance: float, whole: float
 ) -> None:
