@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RandomBinningFeatures,
         RandomFourierFeatures,
     )
+    from .files.store import load, save
     from .learners.lifetimes.path import lifetime_path
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "RidgeRegressor",
     "exact_density",
     "lifetime_path",
+    "load",
+    "save",
 ]
 
 _HOMES = {
@@ -58,6 +61,8 @@ _HOMES = {
     "ModelFormatError": "errors",
     "exact_density": "estimators.exact_density",
     "lifetime_path": "learners.lifetimes.path",
+    "load": "files.store",
+    "save": "files.store",
 }
 
 

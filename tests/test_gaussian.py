@@ -187,11 +187,11 @@ def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
     if missing:
         X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
     trees = grow(X, y, n_trees=3, plain_means=pools, min_samples_split=4)
-    before = trees.__getstate__()["nodes"]["rows"]
+    before = trees.__getstate__()["nodes"].rows
     for t in range(3):
         messages.forget(trees.forest, t)
     messages.update(trees.forest, 0, 3)
-    for rows, old in zip(trees.__getstate__()["nodes"]["rows"], before, strict=True):
+    for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
 
 
@@ -256,11 +256,11 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     assert changes[-1] <= CHOICES[-1]
     assert len(changes) > 8
     # What is read is never from before a change.
-    before = trees.__getstate__()["nodes"]["rows"]
+    before = trees.__getstate__()["nodes"].rows
     for t in range(2):
         messages.forget(trees.forest, t)
     messages.update(trees.forest, 0, 2)
-    for rows, old in zip(trees.__getstate__()["nodes"]["rows"], before, strict=True):
+    for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
 
 

@@ -31,7 +31,8 @@ from river_mondrian.records import (
     instead_of,
     transient,
 )
-from river_mondrian.records.chunked_rows import ChunkedRows
+from river_mondrian.records.chunked_rows import ChunkedRows, TableState
+from river_mondrian.records.row_layout import RowLayout
 
 
 class Part(Record):
@@ -243,7 +244,8 @@ def test_rows_never_lose_what_they_hold(steps):
         assert [table.row(j).count for j in range(n)] == list(range(n))
     with pytest.raises(IndexError):
         table.row(table.capacity)
-    again = ChunkedRows.unpack(rows.pack([n]))
+    state = TableState(rows, [n], RowLayout(Part))
+    again = pickle.loads(pickle.dumps(state)).restored(state.layout)
     again.show(0, table)
     assert [table.row(j).count for j in range(n)] == list(range(n))
     again.trim(0, n // 2)

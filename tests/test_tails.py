@@ -94,7 +94,7 @@ def test_at_scale_1_alone_it_is_the_normal_law():
     X, y = draw(300, 1)
     plain, learned = (grow(X, y, n_trees=3, learns_law=learns) for learns in (False, True))
     before, after = (trees.__getstate__() for trees in (plain, learned))
-    for a, b in zip(before["nodes"]["rows"], after["nodes"]["rows"], strict=True):
+    for a, b in zip(before["nodes"].rows, after["nodes"].rows, strict=True):
         np.testing.assert_array_equal(a, b)
     queries = np.vstack([X[:20], 3.0 * X[20:40] - 1.0])
     normal = plain.predict_rows(queries, 1)

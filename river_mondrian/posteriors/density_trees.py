@@ -14,13 +14,24 @@ from ..limits import LARGEST
 from ..partitions.polytopes import log_polytope_volume
 from ..partitions.unbounded.cells import Cell
 from ..partitions.unbounded.dimensions import add_dimension
-from ..partitions.unbounded.records import NONE, Tree
-from ..records import Float64s, Memory, owned
+from ..partitions.unbounded.records import NONE, Sample, Tree
+from ..records import (
+    FLOAT64,
+    INT32,
+    ChunkedRows,
+    Float64s,
+    Memory,
+    Part,
+    RowLayout,
+    TableState,
+    owned,
+)
 from ..records.arrays import CHUNK_ROWS
-from ..records.chunked_rows import ChunkedRows
 from ..status import DONE, NO_ROOM
 from . import density as kernels
 from .density import CellEstimate, DensityNode, DensityPartition
+
+_NODE_LAYOUT = RowLayout(DensityNode)
 
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
@@ -83,9 +94,15 @@ class DensityTrees:
         self.trees.words["lifetime"] = lifetimes
         self.corners = np.zeros((n_trees, 2, forest.n_dims))
         self.means, self.n_values = np.zeros(n_inputs), np.zeros(n_inputs)
-        self.nodes = ChunkedRows(1, DensityNode.WORDS)
-        self.samples = ChunkedRows(1, 2 * n_inputs + n_trees)
+        self.nodes = ChunkedRows(1, _NODE_LAYOUT.words)
+        self.samples = ChunkedRows(1, self._sample_layout().words)
         self._finish()
+
+    def _sample_layout(self) -> RowLayout:
+        """Return what a stored sample's row is."""
+        forest = self.memory[0]
+        values = Part("values", FLOAT64, forest.n_inputs)
+        return RowLayout(Sample, (values, Part("links", INT32, forest.n_trees)))
 
     def _finish(self) -> None:
         """Make the buffers, and let the record refer to all arrays."""
@@ -244,8 +261,10 @@ class DensityTrees:
             "corners": self.corners,
             "means": self.means,
             "n_values": self.n_values,
-            "nodes": self.nodes.pack([self.forest.nodes.n_rows]),
-            "samples": self.samples.pack([self.forest.samples.n_rows]),
+            "nodes": TableState(self.nodes, [self.forest.nodes.n_rows], _NODE_LAYOUT),
+            "samples": TableState(
+                self.samples, [self.forest.samples.n_rows], self._sample_layout()
+            ),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -253,13 +272,11 @@ class DensityTrees:
         self.memory, self.trees = state["memory"], state["trees"]
         self.directions, self.corners = state["directions"], state["corners"]
         self.means, self.n_values = state["means"], state["n_values"]
-        self.nodes, self.samples = (
-            ChunkedRows.unpack(state["nodes"]),
-            ChunkedRows.unpack(state["samples"]),
-        )
+        nodes, samples = state["nodes"], state["samples"]
+        self.nodes = nodes.restored(_NODE_LAYOUT)
+        self.samples = samples.restored(self._sample_layout())
         forest = self.memory[0]
-        forest.nodes.n_rows = len(state["nodes"]["rows"][0])
-        forest.samples.n_rows = len(state["samples"]["rows"][0])
+        (forest.nodes.n_rows,), (forest.samples.n_rows,) = nodes.counts, samples.counts
         self._finish()
 
     @property

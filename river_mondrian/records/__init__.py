@@ -8,8 +8,12 @@ side that owns a record and its arrays in `memory`.
 """
 
 from .arrays import Array, Float32s, Float64s, Int32s, Int64s, Table
+from .chunked_rows import ChunkedRows, TableState
 from .memory import Memory, OwnsArrays, owned
 from .record import (
+    FLOAT32,
+    FLOAT64,
+    INT32,
     Float32,
     Float64,
     Int32,
@@ -22,6 +26,7 @@ from .record import (
     instead_of,
     transient,
 )
+from .row_layout import Part, RowLayout, words_of
 from .rooms import (
     copy_record,
     lowest_bit,
@@ -35,6 +40,14 @@ from .rooms import (
 )
 
 __all__ = [
+    "FLOAT32",
+    "FLOAT64",
+    "INT32",
+    "ChunkedRows",
+    "Part",
+    "RowLayout",
+    "TableState",
+    "words_of",
     "Array",
     "Float32",
     "Float32s",

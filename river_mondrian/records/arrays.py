@@ -234,7 +234,7 @@ class Table(Record, Generic[R]):
     EMBEDDED = True
 
     chunks: Int64 = derived()
-    row_bytes: Int64
+    row_bytes: Int64 = derived()
     n_rows: Int64
     capacity: Int64 = derived()
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .arrays import CHUNK_ROWS, Table
 from .record import WORD_BYTES
+from .row_layout import RowLayout
 
 _SMALLEST = 8
 
@@ -125,6 +126,15 @@ class ChunkedRows:
             return np.zeros((0, self.width), dtype=np.int32)
         return np.concatenate(chunks)[:n_rows]
 
+    def extend(self, table: int, n_rows: int, rows: NDArray[np.int32]) -> None:
+        """Copy rows behind the first `n_rows` of a table, which fill whole chunks."""
+        self.reserve(table, n_rows + len(rows))
+        start = 0
+        for chunk in self.chunks[table][n_rows // CHUNK_ROWS :]:
+            part = rows[start : start + len(chunk)]
+            chunk[: len(part)] = part
+            start += len(chunk)
+
     def trim(self, table: int, n_rows: int) -> None:
         """Give back the chunks behind the first `n_rows` rows."""
         while len(self.chunks[table]) > 1 and self.capacities[table] - CHUNK_ROWS >= n_rows:
@@ -163,23 +173,53 @@ class ChunkedRows:
             size += sum(sys.getsizeof(chunk) for chunk in chunks)
         return size
 
-    def pack(self, n_rows: list[int]) -> dict[str, Any]:
-        """Return what a pickle needs: the rows in use and nothing else."""
-        return {
-            "width": self.width,
-            "zeroed": self.zeroed,
-            "rows": [self.rows(table, n) for table, n in enumerate(n_rows)],
-        }
 
-    @classmethod
-    def unpack(cls, packed: dict[str, Any]) -> ChunkedRows:
-        """Rebuild the tables from what `pack` returned."""
-        found = cls(len(packed["rows"]), packed["width"], packed["zeroed"])
-        for table, rows in enumerate(packed["rows"]):
-            found.reserve(table, len(rows))
-            start = 0
-            for chunk in found.chunks[table]:
-                part = rows[start : start + len(chunk)]
-                chunk[: len(part)] = part
-                start += len(chunk)
+class PackedRows:
+    """The rows of tables, an array for each, as pickles have them."""
+
+    def __init__(self, rows: list[NDArray[np.int32]]) -> None:
+        self.rows = rows
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of rows of each table."""
+        return [len(rows) for rows in self.rows]
+
+    def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
+        """Return tables that hold the rows; `zeroed` is as for `ChunkedRows`."""
+        found = ChunkedRows(len(self.rows), layout.words, zeroed)
+        for table, rows in enumerate(self.rows):
+            found.extend(table, 0, rows)
         return found
+
+
+class TableState:
+    """The rows of tables that are in use, to be pickled or saved.
+
+    Parameters
+    ----------
+    tables
+        The tables.
+    counts
+        Number of rows of each that are in use.
+    layout
+        What a row is.
+
+    """
+
+    def __init__(self, tables: ChunkedRows, counts: list[int], layout: RowLayout) -> None:
+        self.tables = tables
+        self.counts = counts
+        self.layout = layout
+
+    @property
+    def rows(self) -> list[NDArray[np.int32]]:
+        """Copies of the rows of each table."""
+        return [self.tables.rows(table, n) for table, n in enumerate(self.counts)]
+
+    def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
+        """Return other tables with the same rows; `zeroed` is as for `ChunkedRows`."""
+        return PackedRows(self.rows).restored(layout, zeroed)
+
+    def __reduce__(self) -> Any:
+        return PackedRows, (self.rows,)

@@ -12,6 +12,7 @@ from .arrays import Array
 from .chunked_rows import address_of
 from .layout import check_stamp, stamp_of
 from .record import Record, Role
+from .row_layout import columns_of
 
 R = TypeVar("R", bound=Record)
 
@@ -99,6 +100,11 @@ class Memory(Generic[R]):
     def nbytes(self) -> int:
         """Bytes held."""
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the numbers that are state, by name, over the same memory."""
+        n, size = len(self.records), self.kind.SIZE
+        return {c.name: c.over(self.bytes, n, size) for c in columns_of(self.kind)}
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses are no part of what the records are.

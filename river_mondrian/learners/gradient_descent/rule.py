@@ -42,8 +42,13 @@ class Rule:
     """
 
     def __init__(self, loss: Any, learning_rate: Any, softmax: bool) -> None:
-        self.loss = copy.deepcopy(loss)
+        self.loss, self.learning_rate = copy.deepcopy(loss), copy.deepcopy(learning_rate)
         self.softmax = softmax
+        self._read()
+
+    def _read(self) -> None:
+        """Make what follows from the arguments."""
+        loss, learning_rate = self.loss, self.learning_rate
         self.native = type(loss) in NATIVE
         self.adaptive, self.eps, rate = False, 0.0, learning_rate
         if isinstance(rate, optim.base.Optimizer):
@@ -59,13 +64,20 @@ class Rule:
             rate = rate.learning_rate
         self.schedule: optim.base.Scheduler | None = None
         if isinstance(rate, optim.base.Scheduler):
-            self.schedule, rate = copy.deepcopy(rate), 0.0
+            self.schedule, rate = rate, 0.0
         elif not (is_real(rate) and 0.0 < rate < math.inf):
             raise ValueError(
                 "learning_rate must be a finite number > 0, or a scheduler, SGD or AdaGrad of "
                 f"River's, got {learning_rate!r}"
             )
         self.rate = float(rate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("loss", "learning_rate", "softmax")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._read()
 
     def rate_at(self, step: int) -> float:
         """Return the learning rate after so many steps."""

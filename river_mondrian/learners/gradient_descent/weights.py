@@ -13,13 +13,23 @@ from river import optim
 
 from ...maps.compiled import CompiledMap, outputs_of
 from ...maps.record import Outputs, Sample
-from ...records import Float64s, Int32s, Memory, owned
-from ...records.chunked_rows import ChunkedRows, grown
+from ...records import (
+    FLOAT64,
+    ChunkedRows,
+    Float64s,
+    Int32s,
+    Memory,
+    Part,
+    RowLayout,
+    TableState,
+    owned,
+)
+from ...records.chunked_rows import grown
 from ...status import DONE, NO_ROOM
 from ..weights import Weights
 from . import learning
 from .losses import Loss
-from .record import GradientDescent
+from .record import GradientDescent, Slot
 from .rule import Rule
 
 
@@ -42,11 +52,17 @@ class DescentWeights(Weights):
         self.n_steps = 0
         self.memory = Memory(GradientDescent)
         self.memory[0].n_scores = n_scores
-        # Numbers have two words of 32 bits. Slot 0 is that of columns without weights.
-        self.chunked_rows = ChunkedRows(1, 2 * n_scores * (1 + rule.adaptive))
+        # Slot 0 is that of columns without weights.
+        self.chunked_rows = ChunkedRows(1, self._slot_layout().words)
         self.chunked_rows.reserve(0, 1)
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
         self._bind(np.zeros(1, dtype=np.int32), shares, 1)
+
+    def _slot_layout(self) -> RowLayout:
+        """Return what a slot's row is."""
+        n_scores = self.memory[0].n_scores
+        names = ("weights", "squares") if self.rule.adaptive else ("weights",)
+        return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
 
     def _bind(self, slots: NDArray[np.int32], shares: NDArray[np.float64], n_slots: int) -> None:
         """Keep arrays, and derive the rest from them."""
@@ -90,15 +106,15 @@ class DescentWeights(Weights):
             # Without the room for columns to come.
             "slots": self.slots.copy(),
             "shares": self.shares,
-            "weights": self.chunked_rows.pack([self._table.n_rows]),
+            "weights": TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout()),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = owned(state)
         self.rule, self.compiled, self.memory = state["rule"], state["compiled"], state["memory"]
         self.n_steps = state["n_steps"]
-        self.chunked_rows = ChunkedRows.unpack(state["weights"])
-        self._bind(state["slots"], state["shares"], len(state["weights"]["rows"][0]))
+        self.chunked_rows = state["weights"].restored(self._slot_layout())
+        self._bind(state["slots"], state["shares"], state["weights"].counts[0])
 
     @property
     def slots(self) -> NDArray[np.int32]:

@@ -32,6 +32,7 @@ from ...records import (
     Int64,
     Record,
     Table,
+    derived,
     instead_of,
     transient,
 )
@@ -185,16 +186,16 @@ class Forest(Record):
     n_trees: Int64
     points: Table[Point]
     # Word of a node's row at which its box begins, and of a point's row at which values and links.
-    box_word: Int64
-    values_word: Int64
-    links_word: Int64
+    box_word: Int64 = derived()
+    values_word: Int64 = derived()
+    links_word: Int64 = derived()
     # Words of a node's row.
-    node_words: Int64
+    node_words: Int64 = derived()
     # Dimensions that are cut, for how many there is room, and values of a point: those of all sets
     # of directions.
     n_dims: Int64
     dim_capacity: Int64
-    n_values: Int64
+    n_values: Int64 = derived()
     # Features, and for how many there is room.
     n_inputs: Int64
     input_capacity: Int64

@@ -13,8 +13,21 @@ from numpy.typing import NDArray
 
 from ...arguments import draw_lifetimes
 from ...directions import Directions
-from ...records import Float32s, Float64s, Memory, owned
-from ...records.chunked_rows import ChunkedRows
+from ...errors import ModelFormatError
+from ...records import (
+    FLOAT32,
+    INT32,
+    ChunkedRows,
+    Float32s,
+    Float64s,
+    Memory,
+    Part,
+    Record,
+    RowLayout,
+    TableState,
+    owned,
+    words_of,
+)
 from . import scaling
 from .cut_directions import CutDirections
 from .records import EMPTY, UNLIMITED, Forest, Node, Point, Tree
@@ -106,9 +119,10 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
         self._set_words()
-        self.nodes = ChunkedRows(n_trees, self._node_words(), zeroed=False)
-        self.points = ChunkedRows(1, self._point_words())
-        self.side_rows = ChunkedRows(n_trees, self._side_words(), zeroed=self._ZEROED_SIDE_ROWS)
+        self.nodes = ChunkedRows(n_trees, self._node_layout().words, zeroed=False)
+        self.points = ChunkedRows(1, self._point_layout().words)
+        side_words = self._side_layout().words
+        self.side_rows = ChunkedRows(n_trees, side_words, zeroed=self._ZEROED_SIDE_ROWS)
         self._finish()
 
     def _set_up(self) -> None:
@@ -117,26 +131,45 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     def _set_words(self) -> None:
         """Write where the parts of nodes' and points' rows begin."""
         forest = self.forest
-        forest.box_word = self._NODE.WORDS + self._kept_words()
+        forest.box_word = self._NODE.WORDS + words_of(self._kept_parts())
         n_sets = 1 if self.directions is None else self.directions.n_sets
         forest.n_values = n_sets * forest.dim_capacity
         forest.values_word = self._POINT.WORDS
         forest.links_word = forest.values_word + forest.n_values
         forest.node_words = forest.box_word + 2 * forest.dim_capacity
 
-    def _kept_words(self) -> int:
-        """Return how many words a node's row has between its record and its box."""
-        return 0
+    def _kept_parts(self) -> tuple[Part, ...]:
+        """Return what a node's row has between its record and its box."""
+        return ()
 
-    def _side_words(self) -> int:
-        """Return how many words a row beside the nodes has."""
-        return 1
+    def _node_layout(self) -> RowLayout:
+        """Return what a node's row is."""
+        n_dims = self.forest.dim_capacity
+        box = Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
+        return RowLayout(self._NODE, (*self._kept_parts(), *box))
 
-    def _node_words(self) -> int:
-        return self.forest.node_words
+    def _point_layout(self) -> RowLayout:
+        """Return what a stored point's row is."""
+        values = Part("values", FLOAT32, self.forest.n_values)
+        return RowLayout(self._POINT, (values, Part("links", INT32, len(self.trees))))
 
-    def _point_words(self) -> int:
-        return int(self.forest.links_word) + len(self.trees)
+    def _side_layout(self) -> RowLayout:
+        """Return what a row beside the nodes is; nothing where there is none."""
+        return RowLayout(Record)
+
+    def _layouts(self) -> dict[str, RowLayout]:
+        """Return what the rows of each table are."""
+        return {
+            "nodes": self._node_layout(),
+            "side_rows": self._side_layout(),
+            "points": self._point_layout(),
+        }
+
+    def _n_rows(self) -> dict[str, list[int]]:
+        """Return how many rows of each table are in use."""
+        words = self.trees.words
+        found = {name: words[f"{name}.n_rows"].tolist() for name in ("nodes", "side_rows")}
+        return found | {"points": [self.n_points]}
 
     def _finish(self) -> None:
         """Make what is derived from the rest and not pickled."""
@@ -195,16 +228,24 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         state = {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
         if self.warm_up is not None:
             state["warm_up"] = self.warm_up[: self.n_samples].copy()
-        words = self.trees.words
-        state["nodes"] = self.nodes.pack(words["nodes.n_rows"].tolist())
-        state["side_rows"] = self.side_rows.pack(words["side_rows.n_rows"].tolist())
-        state["points"] = self.points.pack([self.n_points])
+        layouts, counts = self._layouts(), self._n_rows()
+        for name, layout in layouts.items():
+            state[name] = TableState(self.__dict__[name], counts[name], layout)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
-        for name in ("nodes", "side_rows", "points"):
-            setattr(self, name, ChunkedRows.unpack(state[name]))
+        self.forest = self.shared[0]
+        self._set_words()
+        zeroed = {"nodes": False, "side_rows": self._ZEROED_SIDE_ROWS, "points": True}
+        layouts, counts = self._layouts(), self._n_rows()
+        for name, layout in layouts.items():
+            if state[name].counts != counts[name]:
+                raise ModelFormatError(
+                    f"{type(self).__name__} has {counts[name]} rows of {name}, but "
+                    f"{state[name].counts} are stored"
+                )
+            setattr(self, name, state[name].restored(layout, zeroed[name]))
         self._finish()
 
     @property
@@ -293,10 +334,10 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         forest.dim_capacity = new
         self._set_words()
         self.nodes.relayout(
-            self._node_words(), [(0, 0, box + old), (box + old, box + new, old)], NAN_BITS
+            self._node_layout().words, [(0, 0, box + old), (box + old, box + new, old)], NAN_BITS
         )
         self.points.relayout(
-            self._point_words(),
+            self._point_layout().words,
             [(0, 0, values + old), (values + old, values + new, len(self.trees))],
             NAN_BITS,
         )

@@ -20,6 +20,7 @@ from ...records import (
     Int64s,
     Record,
     Table,
+    derived,
     inline,
     instead_of,
     transient,
@@ -141,7 +142,7 @@ class AdaptiveForest(Forest):
     # Classes so far, for how many there is room, and words of a row of statistics.
     n_classes: Int64
     class_capacity: Int64
-    statistics_words: Int64
+    statistics_words: Int64 = derived()
     # Rate of the discount: d = exp(-gamma span).
     gamma: Float64
     # Cuts among which one is chosen.

@@ -156,11 +156,6 @@ BLOCK_WORDS = ClassBlock.WORDS
 STOP_WORDS = N_WEIGHTINGS
 
 
-def statistics_words(n_classes: int) -> int:
-    """Return the number of words of a row that has room for classes, a multiple of `BLOCK`."""
-    return HEAD_WORDS + n_classes // BLOCK * BLOCK_WORDS
-
-
 def counts_in(rows: NDArray[np.int32], n_classes: int) -> NDArray[np.int32]:
     """Return the classes' numbers of samples in copied rows, shape (..., n_classes)."""
     blocks = rows[..., HEAD_WORDS:].reshape(*rows.shape[:-1], -1, BLOCK_WORDS)

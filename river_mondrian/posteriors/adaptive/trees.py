@@ -17,7 +17,7 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import Record
+from ...records import Part, Record, RowLayout
 from ...status import (
     BUILDING_DUE,
     DONE,
@@ -44,7 +44,7 @@ from .records import (
     PathEntry,
     Step,
 )
-from .statistics import BLOCK, N_POSTERIORS, counts_in, statistics_words
+from .statistics import BLOCK, N_POSTERIORS, ClassBlock, Statistics, counts_in
 
 # Samples of the recent trees.
 RECENT_SAMPLES = 1000
@@ -162,17 +162,18 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         forest.gamma = 1.0
         forest.root_forgets = int(self.root_forgets)
         forest.window_capacity = self.capacity
-        self._set_classes(BLOCK)
+        forest.class_capacity = BLOCK
         words = self.trees.words
         words["queue"] = NONE
         words["role"][: self.n_long] = LONG
 
-    def _set_classes(self, capacity: int) -> None:
-        self.forest.class_capacity = capacity
-        self.forest.statistics_words = statistics_words(capacity)
+    def _set_words(self) -> None:
+        super()._set_words()
+        self.forest.statistics_words = self._side_layout().words
 
-    def _side_words(self) -> int:
-        return int(self.forest.statistics_words)
+    def _side_layout(self) -> RowLayout:
+        n_blocks = self.forest.class_capacity // BLOCK
+        return RowLayout(Statistics, (Part("blocks", ClassBlock, n_blocks),))
 
     def _finish(self) -> None:
         super()._finish()
@@ -234,9 +235,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         forest.n_classes = label + 1
         old = int(forest.class_capacity)
         if label >= old:
-            known = self._side_words()
-            self._set_classes(-(-5 * old // (4 * BLOCK)) * BLOCK)
-            self.side_rows.relayout(self._side_words(), [(0, 0, known)])
+            known = forest.statistics_words
+            forest.class_capacity = -(-5 * old // (4 * BLOCK)) * BLOCK
+            self._set_words()
+            self.side_rows.relayout(forest.statistics_words, [(0, 0, known)])
             self._finish()
         self._show_classes()
         return label
@@ -367,7 +369,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             return
         # Twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), self.capacity)
-        points = 4 * capacity * self._point_words()
+        points = capacity * self.points.row_bytes
         trees = self.nodes.nbytes + self.side_rows.nbytes
         rest = self.nbytes - trees - self.points.nbytes
         if points + GROWING * trees + rest > limit:

@@ -13,7 +13,7 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import Float32s, Float64s, Int64s, Memory
+from ...records import INT32, Float32s, Float64s, Int64s, Memory, Part, RowLayout
 from ...status import DONE, WAITS
 from . import hnsp
 from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
@@ -71,12 +71,13 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         forest.hide_limit = PAUSE_LIMIT
         forest.gamma = 1.0 if self.gamma is None else self.gamma
 
-    def _kept_words(self) -> int:
+    def _kept_parts(self) -> tuple[Part, ...]:
         # The classes below either child.
-        return 2 * self.forest.n_set_words
+        n_words = self.forest.n_set_words
+        return Part("classes_left", INT32, n_words), Part("classes_right", INT32, n_words)
 
-    def _side_words(self) -> int:
-        return self.forest.count_width
+    def _side_layout(self) -> RowLayout:
+        return RowLayout(CountRow, (Part("counts", INT32, self.forest.count_width),))
 
     def _finish(self) -> None:
         super()._finish()
@@ -125,7 +126,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         forest.n_set_words = new
         self._set_words()
         self.nodes.relayout(
-            self._node_words(),
+            self._node_layout().words,
             [
                 (0, 0, first + old),
                 (first + old, first + new, old),

@@ -1,0 +1,106 @@
+"""Which classes may be in a file, by the names that they have there.
+
+Nothing else of this package is ever made by loading, and what a class is called in files stays when
+it moves.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+# Estimators and feature maps, what they consist of, and records.
+HOMES = {
+    "AdaptiveMondrianForestClassifier": "estimators.adaptive",
+    "DensityForest": "estimators.density",
+    "DualOGDClassifier": "estimators.dual",
+    "MondrianForestClassifier": "estimators.classifier",
+    "MondrianForestRegressor": "estimators.regressor",
+    "OGDClassifier": "estimators.ogd_classifier",
+    "OGDRegressor": "estimators.ogd_regressor",
+    "RidgeRegressor": "estimators.ridge",
+    "IsolationFeatures": "features.isolation",
+    "MondrianFeatures": "features.mondrian",
+    "NystromFeatures": "features.nystrom",
+    "RandomBinningFeatures": "features.binning",
+    "RandomFourierFeatures": "features.fourier",
+    "_Start": "features.mondrian",
+    "FeatureIndex": "inputs",
+    "SampleReader": "inputs",
+    "LinearDiscriminants": "learners.discriminants",
+    "Discriminants": "learners.discriminants",
+    "Experts": "learners.experts",
+    "Mixture": "learners.experts",
+    "GradientDescent": "learners.gradient_descent.record",
+    "Rule": "learners.gradient_descent.rule",
+    "DescentWeights": "learners.gradient_descent.weights",
+    "Posterior": "learners.ridge.posterior",
+    "RidgePosterior": "learners.ridge.kernels",
+    "CellSupports": "learners.support_vectors.cells",
+    "SparseSupports": "learners.support_vectors.sparse",
+    "BinningMap": "maps.grids",
+    "BinningRecord": "maps.binning",
+    "FourierMap": "maps.fourier",
+    "FourierRecord": "maps.fourier",
+    "NystromMap": "maps.nystrom",
+    "NystromRecord": "maps.nystrom",
+    "StoredRows": "maps.similarity",
+    "Pool": "maps.pool",
+    "IsolationTreesMap": "partitions.isolation.map",
+    "IsolationTrees": "partitions.isolation.records",
+    "CutDirections": "partitions.mondrian.cut_directions",
+    "DensityTree": "partitions.unbounded.records:Tree",
+    "VoronoiMap": "partitions.voronoi.map",
+    "DenseVoronoi": "partitions.voronoi.records",
+    "IndexedVoronoi": "partitions.voronoi.records",
+    "PointTree": "partitions.voronoi.tree",
+    "AdaptiveForest": "posteriors.adaptive.records",
+    "AdaptiveTree": "posteriors.adaptive.records",
+    "AdaptiveTrees": "posteriors.adaptive.trees",
+    "MondrianMap": "posteriors.cells.map",
+    "MondrianRecord": "posteriors.cells.mapping",
+    "CellForest": "posteriors.cells.records",
+    "CellTree": "posteriors.cells.records",
+    "CellTrees": "posteriors.cells.trees",
+    "DensityPartition": "posteriors.density",
+    "DensityTrees": "posteriors.density_trees",
+    "LabelForest": "posteriors.labels.records",
+    "LabelTree": "posteriors.labels.records",
+    "LabelTrees": "posteriors.labels.trees",
+    "TargetForest": "posteriors.targets.records",
+    "TargetTree": "posteriors.targets.records",
+    "TargetTrees": "posteriors.targets.trees",
+}
+
+_PACKAGE = __name__.rpartition(".files.")[0]
+
+
+def _place(name: str) -> tuple[str, str]:
+    """Return the module and the name there of a class."""
+    home, _, own = HOMES[name].partition(":")
+    return f"{_PACKAGE}.{home}", own or name
+
+
+@functools.cache
+def _names() -> dict[tuple[str, str], str]:
+    return {_place(name): name for name in HOMES}
+
+
+def name_of(cls: type[Any]) -> str | None:
+    """Return what a class is called in files; None where it may be in none."""
+    return _names().get((cls.__module__, cls.__qualname__))
+
+
+def class_of(name: str) -> type[Any]:
+    """Return the class that a name in a file means.
+
+    Raises
+    ------
+    KeyError
+        If it means none.
+
+    """
+    module, own = _place(name)
+    found: type[Any] = getattr(importlib.import_module(module), own)
+    return found

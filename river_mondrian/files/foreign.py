@@ -1,0 +1,142 @@
+"""What others define: River's objects, distributions, generators. They are stored by what defines them.
+
+An object of River's is its class, the arguments of its making, and its state, as it tells these for
+copies. No other class of others is ever looked up by a name in a file.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import importlib
+import random
+from typing import Any
+
+import numpy as np
+
+# River's package, with the dot that ends its name.
+_RIVER = "river."
+_GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
+
+
+def is_river(value: Any) -> bool:
+    """Tell whether an object is of a class of River's."""
+    return type(value).__module__.startswith(_RIVER)
+
+
+def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
+    """Return the name of a River object's class, the arguments of its making, and its state.
+
+    Raises
+    ------
+    TypeError
+        If it does not tell them.
+
+    """
+    cls = type(value)
+    how = value.__reduce_ex__(4)
+    make = getattr(copyreg, "__newobj__")  # noqa: B009
+    if not isinstance(how, tuple) or how[0] is not make or any(how[3:]):
+        raise TypeError(f"{cls.__qualname__} does not tell its state")
+    made, *arguments = how[1]
+    if made is not cls or river_class(f"{cls.__module__}:{cls.__qualname__}") is not cls:
+        raise TypeError(f"{cls.__qualname__} is not found by its name")
+    return (
+        f"{cls.__module__}:{cls.__qualname__}",
+        tuple(arguments),
+        how[2] if len(how) > 2 else None,
+    )
+
+
+def river_class(name: str) -> type[Any]:
+    """Return a class of River's by its name.
+
+    Raises
+    ------
+    ValueError
+        If the name means none.
+
+    """
+    home, _, own = name.partition(":")
+    if not home.startswith(_RIVER) or not all(map(str.isidentifier, home.split("."))):
+        raise ValueError(f"{name!r} is no class of River's")
+    try:
+        found = functools.reduce(getattr, own.split("."), importlib.import_module(home))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"this version of River has no {name!r}") from error
+    if not isinstance(found, type) or not found.__module__.startswith(_RIVER):
+        raise ValueError(f"{name!r} is no class of River's")
+    return found
+
+
+def put_state(value: Any, state: Any) -> None:
+    """Give a River object its state."""
+    own = getattr(value, "__setstate__", None)
+    if own is not None:
+        own(state)
+    elif state is not None:
+        attributes, slots = state if isinstance(state, tuple) else (state, None)
+        value.__dict__.update(attributes or {})
+        for name, slot in (slots or {}).items():
+            setattr(value, name, slot)
+
+
+def parts_of_distribution(value: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Return the name and the parameters of a frozen distribution of `scipy.stats`.
+
+    Raises
+    ------
+    TypeError
+        If it is of somebody else's making.
+
+    """
+    from scipy import stats
+
+    distribution = getattr(value, "dist", None)
+    name = str(getattr(distribution, "name", ""))
+    if distribution is None or type(getattr(stats, name, None)) is not type(distribution):
+        raise TypeError(f"{value!r} is no distribution of scipy.stats")
+    return name, value.args, value.kwds
+
+
+def distribution(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Return a frozen distribution of `scipy.stats`.
+
+    Raises
+    ------
+    ValueError
+        If there is no distribution of that name.
+
+    """
+    from scipy import stats
+
+    found = getattr(stats, name, None)
+    if not isinstance(found, (stats.rv_continuous, stats.rv_discrete)):
+        raise ValueError(f"scipy.stats has no distribution {name!r}")
+    return found(*arguments, **named)
+
+
+def state_of_generator(value: Any) -> Any:
+    """Return what a generator of random numbers, NumPy's or Python's, goes on from."""
+    return value.getstate() if isinstance(value, random.Random) else value.bit_generator.state
+
+
+def generator(state: Any) -> Any:
+    """Return a generator of random numbers that goes on from a state.
+
+    Raises
+    ------
+    ValueError
+        If there is no such generator.
+
+    """
+    if isinstance(state, tuple):
+        python = random.Random()
+        python.setstate(state)
+        return python
+    name = state["bit_generator"]
+    if name not in _GENERATORS:
+        raise ValueError(f"NumPy has no generator {name!r}")
+    bits = getattr(np.random, name)()
+    bits.state = state
+    return np.random.Generator(bits)

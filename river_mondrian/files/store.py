@@ -1,0 +1,191 @@
+"""Saving and loading models."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from river import base
+
+from .._version import __version__
+from ..errors import ModelFormatError
+from .classes import name_of
+from .container import Arrays, read, write
+from .decoding import Decoder, code_in
+from .encoding import Encoder
+
+# Number of the format of files that are written.
+FORMAT = 1
+
+# By format, what turns a document and arrays of that format into those of the next.
+MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {}
+
+DOCUMENT = "document"
+
+Model = TypeVar("Model", bound=base.Base)
+
+
+def save(
+    model: base.Base, path: str | os.PathLike[str], *, extra: dict[Any, Any] | None = None
+) -> None:
+    """Save a model to a file that later versions read, too.
+
+    The file holds numbers by name and no code. At any time the file that was there before or the
+    new one is there, whatever happens to the process or the machine.
+
+    Parameters
+    ----------
+    model
+        An estimator or a feature map of this package.
+    path
+        Where to. A file that is there is replaced.
+    extra
+        What belongs to the state, such as the position in a stream: a mapping of numbers, strings,
+        lists, tuples, mappings and NumPy arrays.
+
+    Raises
+    ------
+    TypeError
+        If something of the model has no form in files: a label or the name of a feature that is not
+        a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of these; or a drift detector
+        of your own, whose state would be lost. The message names it.
+
+    Notes
+    -----
+    A parameter that is code (a function, a distribution or a loss of your own) is not stored; `load`
+    takes it by name.
+
+    Examples
+    --------
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from river import datasets
+    >>> from river_mondrian import MondrianForestClassifier, load, save
+
+    >>> model = MondrianForestClassifier(seed=42)
+    >>> for x, y in datasets.Bananas().take(100):
+    ...     model.learn_one(x, y)
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.safetensors"
+    ...     save(model, path, extra={"position": 100})
+    ...     same, extra = load(path, with_extra=True)
+    >>> extra
+    {'position': 100}
+    >>> same.predict_proba_one(x) == model.predict_proba_one(x)
+    True
+
+    """
+    if name_of(type(model)) is None or not isinstance(model, base.Base):
+        raise TypeError(
+            "save takes an estimator or a feature map of river_mondrian (of a pipeline, each step by "
+            f"itself), got {model!r}"
+        )
+    if extra is not None and not isinstance(extra, dict):
+        raise TypeError(f"extra must be a dict or None, got {extra!r}")
+    encoder = Encoder()
+    document = {"model": encoder.encode(model, "model"), "extra": encoder.encode(extra, "extra")}
+    content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+    arrays = encoder.arrays | {DOCUMENT: np.frombuffer(content, np.uint8)}
+    write(path, arrays, {"format": str(FORMAT), "river_mondrian": __version__})
+
+
+def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any) -> Any:
+    """Load a model that `save` has written.
+
+    It predicts, and goes on learning, bit for bit as the one that was saved. Loading executes
+    nothing of the file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    with_extra
+        Whether to return `extra`, too.
+    code
+        Parameters that are code, by name, as the model had them: `load(path, lifetime=f)`.
+
+    Returns
+    -------
+    The model, or with `with_extra` the model and what was saved as `extra`.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is damaged, cut off, no stored model, or of a format that is newer than this
+        version.
+    TypeError
+        If a parameter that is code is not given, or one is given that the file does not lack.
+
+    Examples
+    --------
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from river_mondrian import DensityForest, load, save
+
+    >>> def lifetime(n):
+    ...     return n ** 0.25
+    >>> model = DensityForest(3, lifetime=lifetime, seed=42)
+    >>> model.learn_one({"a": 0.5})
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.safetensors"
+    ...     save(model, path)
+    ...     same = load(path, lifetime=lifetime)
+    >>> same.score_one({"a": 0.6}) == model.score_one({"a": 0.6})
+    True
+
+    """
+    arrays, metadata = read(path)
+    name = os.fspath(path)
+    document, arrays = _migrated(name, arrays, metadata)
+    _check_code(name, document, code)
+    decoder = Decoder(arrays, code)
+    try:
+        model, extra = decoder.decode(document["model"]), decoder.decode(document["extra"])
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{name} is no stored model: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelFormatError(f"{name} is no stored model: {error!r}") from error
+    if name_of(type(model)) is None or not isinstance(model, base.Base):
+        raise ModelFormatError(f"{name} is no stored model, but a {type(model).__name__}")
+    return (model, extra) if with_extra else model
+
+
+def _migrated(name: str, arrays: Arrays, metadata: dict[str, str]) -> tuple[Any, Arrays]:
+    """Return a file's document and arrays in the format of this version."""
+    found = metadata.get("format", "")
+    if not found.isdecimal() or DOCUMENT not in arrays:
+        raise ModelFormatError(f"{name} is no stored model of river_mondrian")
+    number = int(found)
+    if number > FORMAT:
+        raise ModelFormatError(
+            f"{name} has the format {number}, of river_mondrian "
+            f"{metadata.get('river_mondrian')}, but this is {__version__}, which reads formats up "
+            f"to {FORMAT}"
+        )
+    try:
+        document: Any = json.loads(arrays.pop(DOCUMENT).tobytes())
+        while number < FORMAT:
+            document, arrays = MIGRATIONS[number](document, arrays)
+            number += 1
+    except (LookupError, TypeError, ValueError) as error:
+        raise ModelFormatError(f"{name} is no stored model of format {found}: {error!r}") from error
+    return document, arrays
+
+
+def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
+    """Refuse code that is missing, and such as the file does not lack."""
+    lacking = set(code_in(document["model"]))
+    for parameter in sorted(lacking - code.keys()):
+        raise TypeError(
+            f"the model in {name} has a {parameter} that is code, which files do not hold: give it, "
+            f"load(..., {parameter}=...)"
+        )
+    for parameter in sorted(code.keys() - lacking):
+        raise TypeError(f"the model in {name} does not lack {parameter}, which was given as code")
