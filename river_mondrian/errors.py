@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class ModelFormatError(ValueError):
-    """A stored model that this version cannot read, since its memory is laid out otherwise.
+    """A stored model that this version cannot read.
 
-    Pickles are for the version, and the byte order, that wrote them. The message names both
-    versions.
+    A file is damaged, cut off, or of the format of a later version; a pickle is of another version,
+    or byte order, whose memory is laid out otherwise. The message names both versions.
     """

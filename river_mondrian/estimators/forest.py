@@ -21,6 +21,7 @@ from ..arguments import (
     check_seed,
 )
 from ..directions import Directions, check_directions
+from ..errors import ModelFormatError
 from ..inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..partitions.mondrian.trees import ClassTrees
@@ -80,6 +81,14 @@ class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, bas
         check_seed(self.seed)
         self._features = FeatureIndex()
         self._trees: Trees | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._trees is not None and self._trees.n_inputs != len(self._features):
+            raise ModelFormatError(
+                f"the trees have {self._trees.n_inputs} features, "
+                f"but {len(self._features)} are named"
+            )
 
     def _partitions(self, lifetime: Any) -> Partitions:
         """Return what the trees are told."""
@@ -196,6 +205,14 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
         super()._begin()
         # The number of each label seen, in order of appearance.
         self._labels: dict[Hashable, int] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        n_classes = 0 if self._trees is None else self._trees.forest.n_classes
+        if n_classes != len(self._labels):
+            raise ModelFormatError(
+                f"the trees have {n_classes} classes, but {len(self._labels)} are named"
+            )
 
     @property
     def _multiclass(self) -> bool:

@@ -1,8 +1,8 @@
-"""A file of named arrays: safetensors' layout, with a checksum, and written as a whole or not at all.
+"""Files of named arrays, in safetensors' layout, that are written as a whole or not at all.
 
-Eight bytes with the length of the header, the header in JSON, then the arrays side by side. The last
-array is the checksum, the CRC-32 of all bytes before it, so that any reader of safetensors reads the
-file, and this one refuses what is not as it was written.
+Eight bytes with the length of the header, the header in JSON, then the arrays side by side. The
+last array is the checksum, the CRC-32 of all bytes before it, so that any reader of safetensors
+reads the file, and this one refuses what is not as it was written.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _flush_folder(folder: str) -> None:
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
     """Write a file, or leave the one that is there as it is.
 
-    At any time the old file or the new one is there. A process that is killed while it writes leaves
-    a hidden file beside it, whose name ends with `.part`.
+    At any time the old file or the new one is there. A process that is killed while it writes
+    leaves a hidden file beside it, whose name ends with `.part`.
 
     Parameters
     ----------

@@ -16,15 +16,15 @@ from ..records.row_layout import columns_of
 from . import foreign
 from .classes import class_of
 from .container import Arrays
-from .encoding import FACTORIES
+from .encoding import CODE, FACTORIES
 from .tables import TableColumns, check_columns
 
 
 def code_in(tree: Any) -> Iterator[str]:
     """Yield the names of the parameters that a tree lacks since they are code."""
     if isinstance(tree, dict):
-        if "code" in tree and isinstance(tree["code"], str):
-            yield tree["code"]
+        if CODE in tree:
+            yield tree[CODE]
         tree = list(tree.values())
     if isinstance(tree, list):
         for one in tree:
@@ -54,7 +54,7 @@ class Decoder:
         self._forms: dict[str, Callable[[dict[str, Any]], Any]] = {
             "array": self._array,
             "bytes": lambda tree: bytes.fromhex(tree["bytes"]),
-            "code": lambda tree: self._code[tree["code"]],
+            CODE: lambda tree: self._code[tree[CODE]],
             "csr": self._csr,
             "defaultdict": self._defaultdict,
             "deque": lambda tree: deque(map(self.decode, tree["deque"]), tree["maxlen"]),
@@ -76,7 +76,7 @@ class Decoder:
     def decode(self, tree: Any) -> Any:
         """Return the value that a tree stands for."""
         if isinstance(tree, dict):
-            return self._forms[next(iter(tree))](tree)
+            return self._forms[next(iter(tree), "")](tree)
         return [self.decode(one) for one in tree] if isinstance(tree, list) else tree
 
     def _pairs(self, pairs: list[Any]) -> dict[Any, Any]:
@@ -125,7 +125,7 @@ class Decoder:
         cls, stored = class_of(tree["object"]), tree["state"]
         if issubclass(cls, Record):
             raise ValueError(f"{tree['object']!r} is a record")
-        found = self._met[tree["number"]] = cls.__new__(cls)
+        found = self._met[tree["number"]] = object.__new__(cls)
         if isinstance(stored, dict) and "attributes" in stored:
             state: Any = {k: self.decode(one) for k, one in stored["attributes"].items()}
         else:

@@ -28,19 +28,25 @@ from .tables import columns_of_tables
 # Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
 _SCALARS = frozenset("biufcSUmM")
 
+# First key of what is not stored; no attribute and no field is called so.
+CODE = "parameter that is code"
+
 # What a defaultdict may make.
 FACTORIES: dict[str, type[Any]] = {"float": float, "int": int, "list": list}
+
+
+RULE = (
+    "labels and names of features may be str, int, float, bool, bytes, None, NumPy scalars and "
+    "tuples of these"
+)
 
 
 class CannotSaveError(TypeError):
     """Something of a model that files have no form for."""
 
     def __init__(self, value: Any, path: str, why: str = "") -> None:
-        super().__init__(
-            f"cannot save {value!r} ({type(value).__module__}.{type(value).__qualname__}), which is "
-            f"in {path}{': ' + why if why else ''}. Labels and names of features may be str, int, "
-            "float, bool, bytes, None, NumPy scalars and tuples of these"
-        )
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        super().__init__(f"cannot save {value!r} ({kind}), which is in {path}: {why or RULE}")
 
 
 class Encoder:
@@ -171,7 +177,7 @@ class Encoder:
                 raise
             self.arrays, self._met = arrays, met
             self.code.add(parameter)
-            return {"code": parameter}
+            return {CODE: parameter}
 
     def _encode_foreign(self, value: Any, number: int, path: str) -> Any:
         if isinstance(value, array.array):

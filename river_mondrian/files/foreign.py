@@ -1,7 +1,8 @@
-"""What others define: River's objects, distributions, generators. They are stored by what defines them.
+"""What others define: River's objects, distributions, generators of random numbers.
 
-An object of River's is its class, the arguments of its making, and its state, as it tells these for
-copies. No other class of others is ever looked up by a name in a file.
+They are stored by what defines them. An object of River's is its class, the arguments of its
+making, and its state, as it tells these for copies. No other class of others is ever looked up by a
+name in a file.
 """
 
 from __future__ import annotations

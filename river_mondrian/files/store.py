@@ -25,6 +25,16 @@ MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {}
 
 DOCUMENT = "document"
 
+# What comes of a tree that no model has.
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 Model = TypeVar("Model", bound=base.Base)
 
 
@@ -49,14 +59,14 @@ def save(
     Raises
     ------
     TypeError
-        If something of the model has no form in files: a label or the name of a feature that is not
-        a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of these; or a drift detector
-        of your own, whose state would be lost. The message names it.
+        If something of the model has no form in files: a label or the name of a feature that is
+        not a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of these; or a drift
+        detector of your own, whose state would be lost. The message names it.
 
     Notes
     -----
-    A parameter that is code (a function, a distribution or a loss of your own) is not stored; `load`
-    takes it by name.
+    A parameter that is code (a function, a distribution or a loss of your own) is not stored;
+    `load` takes it by name.
 
     Examples
     --------
@@ -82,8 +92,8 @@ def save(
     """
     if name_of(type(model)) is None or not isinstance(model, base.Base):
         raise TypeError(
-            "save takes an estimator or a feature map of river_mondrian (of a pipeline, each step by "
-            f"itself), got {model!r}"
+            "save takes an estimator or a feature map of river_mondrian (of a pipeline, each step "
+            f"by itself), got {model!r}"
         )
     if extra is not None and not isinstance(extra, dict):
         raise TypeError(f"extra must be a dict or None, got {extra!r}")
@@ -150,7 +160,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
         model, extra = decoder.decode(document["model"]), decoder.decode(document["extra"])
     except ModelFormatError as error:
         raise ModelFormatError(f"{name} is no stored model: {error}") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise ModelFormatError(f"{name} is no stored model: {error!r}") from error
     if name_of(type(model)) is None or not isinstance(model, base.Base):
         raise ModelFormatError(f"{name} is no stored model, but a {type(model).__name__}")
@@ -174,7 +184,7 @@ def _migrated(name: str, arrays: Arrays, metadata: dict[str, str]) -> tuple[Any,
         while number < FORMAT:
             document, arrays = MIGRATIONS[number](document, arrays)
             number += 1
-    except (LookupError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise ModelFormatError(f"{name} is no stored model of format {found}: {error!r}") from error
     return document, arrays
 
@@ -184,8 +194,8 @@ def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(
-            f"the model in {name} has a {parameter} that is code, which files do not hold: give it, "
-            f"load(..., {parameter}=...)"
+            f"the model in {name} has a {parameter} that is code, which files do not hold: "
+            f"give it, load(..., {parameter}=...)"
         )
     for parameter in sorted(code.keys() - lacking):
         raise TypeError(f"the model in {name} does not lack {parameter}, which was given as code")

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from ..compiling.kernels import inlined, kernel
 from ..elementary import logarithms, normalize_logs, ordered_sum
-from ..records import Float64, Float64s, Int64, Memory, Record, owned, transient
+from ..records import (
+    Float64,
+    Float64s,
+    Int64,
+    Memory,
+    Record,
+    check_shapes,
+    owned,
+    transient,
+)
 
 Array = NDArray[np.float64]
 
@@ -237,4 +246,7 @@ class Mixture:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
+        n = (self.record.n_experts,)
+        shapes = {"weights": n, "exponents": n, "squares": n, "last_weights": (N_FINALISTS,)}
+        check_shapes(self, shapes)
         self.reserve(self.record.width)

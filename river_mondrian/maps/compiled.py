@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiling.kernels import address_of
-from ..records import Float64s, Int32s, Int64s, Memory, owned
+from ..records import Float64s, Int32s, Int64s, Memory, check_shapes, owned
 from .mapping import map_one, map_rows, map_sparse_rows
 from .pool import Pool
 from .record import MapRecord, Outputs, Sample
@@ -109,8 +109,13 @@ class CompiledMap(abc.ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
         self._place()
+        check_shapes(self, self._shapes())
         if self.ready:
             self._finish()
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of what is stored."""
+        return {}
 
     @property
     def ready(self) -> bool:

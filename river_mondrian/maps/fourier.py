@@ -78,6 +78,9 @@ class FourierMap(RowPerFeature):
         self.rate = float(rate)
         self.record.factor = 1.0 / math.sqrt(n_frequencies)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"rows": (max(len(self.rows), self.n_inputs), self.n_out // 2)}
+
     def _transform(self) -> Transform:
         return project_and_turn
 

@@ -41,6 +41,10 @@ class BinningMap(RowPerFeature):
         self.lifetime = float(lifetime)
         self.table = np.zeros((SMALLEST_TABLE, Slot.SIZE // 8), dtype=np.int64)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        rows = (max(len(self.rows), self.n_inputs), 2 * (self.n_out + 1))
+        return {"rows": rows, "table": (len(self.table), Slot.SIZE // 8)}
+
     def _transform(self) -> Transform:
         return binning.bin_sample
 

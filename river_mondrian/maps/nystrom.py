@@ -96,6 +96,11 @@ class NystromMap(CompiledMap):
         self.record.n_out = self.record.n_columns = self.coefficients.shape[1]
         self._finish()
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        n, n_entries = self.landmarks[0].n_rows, (len(self.values),)
+        coefficients = (n, self.n_out)
+        return {"coefficients": coefficients, "starts": (n + 1,), "places": n_entries}
+
     def _transform(self) -> Transform:
         return project
 

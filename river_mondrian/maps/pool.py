@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..records import OwnsArrays
+from ..records import OwnsArrays, check_shapes
 from ..records.chunked_rows import grown
 
 
@@ -66,6 +66,11 @@ class Pool(OwnsArrays):
             "_values": self._values[:end].copy(),
             "n": self.n,
         }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        n_entries = (int(self._starts[-1]),)
+        check_shapes(self, {"_starts": (self.n + 1,), "_places": n_entries, "_values": n_entries})
 
     @property
     def nbytes(self) -> int:

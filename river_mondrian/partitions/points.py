@@ -83,6 +83,9 @@ class PointPartitions(CompiledMap):
         points.eliminate_zeros()
         self._lay_out(points)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"factors": (max(1, self.n_inputs),)}
+
     @abc.abstractmethod
     def _lay_out(self, points: sparse.csr_matrix) -> None:
         """Keep what is needed of the points that partitions use."""

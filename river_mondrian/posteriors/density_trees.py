@@ -24,6 +24,7 @@ from ..records import (
     Part,
     RowLayout,
     TableState,
+    check_shapes,
     owned,
 )
 from ..records.arrays import CHUNK_ROWS
@@ -272,10 +273,15 @@ class DensityTrees:
         self.memory, self.trees = state["memory"], state["trees"]
         self.directions, self.corners = state["directions"], state["corners"]
         self.means, self.n_values = state["means"], state["n_values"]
+        forest = self.memory[0]
+        n_inputs, n_dims = forest.n_inputs, forest.n_dims
+        shapes = {"corners": (forest.n_trees, 2, n_dims), "means": (n_inputs,)}
+        if self.directions is not None:
+            shapes["directions"] = (len(self.directions), n_dims, n_inputs)
+        check_shapes(self, shapes | {"n_values": (n_inputs,)})
         nodes, samples = state["nodes"], state["samples"]
         self.nodes = nodes.restored(_NODE_LAYOUT)
         self.samples = samples.restored(self._sample_layout())
-        forest = self.memory[0]
         (forest.nodes.n_rows,), (forest.samples.n_rows,) = nodes.counts, samples.counts
         self._finish()
 

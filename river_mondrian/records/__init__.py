@@ -9,7 +9,7 @@ side that owns a record and its arrays in `memory`.
 
 from .arrays import Array, Float32s, Float64s, Int32s, Int64s, Table
 from .chunked_rows import ChunkedRows, TableState
-from .memory import Memory, OwnsArrays, owned
+from .memory import Memory, OwnsArrays, check_shapes, owned
 from .record import (
     FLOAT32,
     FLOAT64,
@@ -26,7 +26,6 @@ from .record import (
     instead_of,
     transient,
 )
-from .row_layout import Part, RowLayout, words_of
 from .rooms import (
     copy_record,
     lowest_bit,
@@ -38,17 +37,14 @@ from .rooms import (
     room_of_array,
     room_of_words,
 )
+from .row_layout import Part, RowLayout, words_of
 
 __all__ = [
     "FLOAT32",
     "FLOAT64",
     "INT32",
-    "ChunkedRows",
-    "Part",
-    "RowLayout",
-    "TableState",
-    "words_of",
     "Array",
+    "ChunkedRows",
     "Float32",
     "Float32s",
     "Float64",
@@ -59,9 +55,13 @@ __all__ = [
     "Int64s",
     "Memory",
     "OwnsArrays",
+    "Part",
     "Record",
+    "RowLayout",
     "Table",
+    "TableState",
     "UInt64",
+    "check_shapes",
     "copy_record",
     "derived",
     "entry",
@@ -77,4 +77,5 @@ __all__ = [
     "room_of_array",
     "room_of_words",
     "transient",
+    "words_of",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ModelFormatError
 from .arrays import Array
 from .chunked_rows import address_of
 from .layout import check_stamp, stamp_of
@@ -38,6 +39,23 @@ def owned(state: dict[str, Any]) -> dict[str, Any]:
         name: value.copy() if isinstance(value, np.ndarray) and not value.flags.owndata else value
         for name, value in state.items()
     }
+
+
+def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse a stored object whose arrays do not fit the rest of it.
+
+    Raises
+    ------
+    ModelFormatError
+        If an attribute has not its shape.
+
+    """
+    for name, shape in shapes.items():
+        found = np.shape(owner.__dict__[name])
+        if found != shape:
+            raise ModelFormatError(
+                f"{name} of {type(owner).__name__} has the shape {found} instead of {shape}"
+            )
 
 
 class OwnsArrays:

@@ -22,6 +22,7 @@ from ...records import (
     Part,
     RowLayout,
     TableState,
+    check_shapes,
     owned,
 )
 from ...records.chunked_rows import grown
@@ -115,6 +116,7 @@ class DescentWeights(Weights):
         self.n_steps = state["n_steps"]
         self.chunked_rows = state["weights"].restored(self._slot_layout())
         self._bind(state["slots"], state["shares"], state["weights"].counts[0])
+        check_shapes(self, {"shares": (self.compiled.n_lifetimes,)})
 
     @property
     def slots(self) -> NDArray[np.int32]:

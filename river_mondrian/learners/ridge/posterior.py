@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ModelFormatError
 from ...maps.compiled import CompiledMap, outputs_of
 from ...maps.record import Sample
 from ...records import Float64s, Memory, owned
@@ -70,6 +71,9 @@ class Posterior(Weights):
         self.compiled, self.memory = state["compiled"], state["memory"]
         self.record = self.memory[0]
         self._bind(**owned(state["arrays"]))
+        n = self.record.capacity
+        if len(self.memory.arrays["factor"]) != n * (n + 1) // 2:
+            raise ModelFormatError(f"a factor of {n} columns has another number of entries")
 
     def _make_room(self) -> None:
         """Make room for the map's new columns or, where there are none, for more rows."""

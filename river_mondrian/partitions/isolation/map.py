@@ -71,6 +71,10 @@ class IsolationTreesMap(PointPartitions):
         """Return the nodes of all trees."""
         return records_of(Cut, self.nodes.reshape(-1, self.nodes.shape[2]))
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        nodes = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
+        return super()._shapes() | {"nodes": nodes}
+
     def _transform(self) -> Transform:
         return walk_entries if self.sparse else walk_vector
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...arguments import DIRECTION_DRAWS
 from ...compiling.kernels import address_of
 from ...directions import coefficients, isotropic_scale, sphere_directions
-from ...records import Array, Memory, OwnsArrays
+from ...records import Array, Memory, OwnsArrays, check_shapes
 from .oblique import Moments, ObliqueTransform, apply_directions, learn_moments
 
 # Numbers that are kept of an input's values.
@@ -86,6 +86,12 @@ class CutDirections(OwnsArrays):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        capacity = len(self.moments)
+        shape = (self.n_sets, max(capacity, self.n_inputs), self.n_dims)
+        check_shapes(self, {"coefficients": shape, "moments": (capacity, MOMENTS_WIDTH)})
 
     @property
     def nbytes(self) -> int:

@@ -25,6 +25,7 @@ from ...records import (
     Record,
     RowLayout,
     TableState,
+    check_shapes,
     owned,
     words_of,
 )
@@ -233,9 +234,22 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             state[name] = TableState(self.__dict__[name], counts[name], layout)
         return state
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of what is stored."""
+        forest = self.forest
+        found: dict[str, tuple[int, ...]] = {
+            "scaling": (2, forest.input_capacity),
+        }
+        if self.warm_up is not None:
+            found["warm_up"] = (self.n_samples, forest.input_capacity)
+        return found
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
         self.forest = self.shared[0]
+        check_shapes(self, self._shapes())
+        if len(self.trees) != self.forest.n_trees:
+            raise ModelFormatError(f"{len(self.trees)} trees of {self.forest.n_trees} are stored")
         self._set_words()
         zeroed = {"nodes": False, "side_rows": self._ZEROED_SIDE_ROWS, "points": True}
         layouts, counts = self._layouts(), self._n_rows()

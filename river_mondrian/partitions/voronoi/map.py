@@ -237,6 +237,14 @@ class VoronoiMap(PointPartitions):
         filter_rows(self.record, *known, n, *product_error(self.n_inputs), Int32s.of(out))
         return DONE
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        n_points, members = self.record.n_points, (self.psi, self.n_out)
+        found = super()._shapes() | {"members": members}
+        if self.indexed:
+            n_entries = (len(self.values),)
+            return found | {"starts": (n_points + 1,), "places": n_entries, "squared": (n_points,)}
+        return found | {"rows": (n_points, padded(self.n_inputs))}
+
     def _transform(self) -> Transform:
         if self.tree is not None:
             return search

@@ -204,6 +204,11 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         own("gains", self.gains.ravel())
         own("dim_weights", self.dim_weights)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        one_each = (len(self.trees),)
+        gains = (*one_each, len(self.dim_weights))
+        return super()._shapes() | {"ages": one_each, "starts": one_each, "gains": gains}
+
     def _show_classes(self) -> None:
         """Tell the mixture how many classes there are."""
         n_classes = int(self.forest.n_classes)

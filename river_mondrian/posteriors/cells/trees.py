@@ -80,6 +80,13 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         state["owners"] = self.owners[: self.n_columns].copy()
         return state
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        forest = self.forest
+        return super()._shapes() | {
+            "lifetimes": (forest.n_trees, forest.n_lifetimes),
+            "owners": (forest.n_columns, 2),
+        }
+
     @property
     def n_columns(self) -> int:
         """Number of cells in all, of all lifetimes."""

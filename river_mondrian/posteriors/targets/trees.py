@@ -154,6 +154,12 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
             state["law_numbers"] = self.law_numbers.copy()
         return state
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        found = super()._shapes()
+        if self.law_numbers is not None:
+            found["law_numbers"] = (scale_mixture.N_SCALES + scale_mixture.N_LAWS,)
+        return found
+
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""

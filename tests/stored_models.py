@@ -1,0 +1,145 @@
+"""Small models of all kinds for the tests of files, and golden files of them.
+
+`python tests/stored_models.py` writes the golden files anew: once for each format.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from river import base, drift, optim
+from scipy import stats
+
+import river_mondrian as rm
+
+GOLDEN = Path(__file__).parent / "golden"
+
+MODELS = {
+    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
+    "adaptive, ADWIN": lambda: rm.AdaptiveMondrianForestClassifier(
+        2, max_samples=600, drift_detector=drift.ADWIN(grace_period=5), seed=1
+    ),
+    "adaptive, Page-Hinkley": lambda: rm.AdaptiveMondrianForestClassifier(
+        2, drift_detector=drift.PageHinkley(threshold=5.0), seed=1
+    ),
+    "adaptive, KSWIN": lambda: rm.AdaptiveMondrianForestClassifier(
+        2, drift_detector=drift.KSWIN(seed=1), no_change=True, seed=1
+    ),
+    "adaptive, HDDM-W": lambda: rm.AdaptiveMondrianForestClassifier(
+        2, drift_detector=drift.binary.HDDMW(), max_bytes=1 << 20, seed=1
+    ),
+    "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
+    "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
+    "classifier, given directions": lambda: rm.MondrianForestClassifier(
+        2, directions=[{"a": 1.0, "b": np.float64(0.5)}, {"c": -1.0}], seed=1
+    ),
+    "classifier, bounded": lambda: rm.MondrianForestClassifier(
+        2, lifetime=stats.gamma(2.0, scale=0.5), max_nodes=9, scale=False, seed=1
+    ),
+    "classifier, split pure": lambda: rm.MondrianForestClassifier(2, split_pure=True, gamma=3.0),
+    "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
+    "regressor, normal": lambda: rm.MondrianForestRegressor(
+        2, tails="normal", lifetime=2, min_samples_split=4, seed=1
+    ),
+    "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", max_nodes=15, seed=1),
+    "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
+    "density, grows": lambda: rm.DensityForest(2, seed=1),
+    "density, directions": lambda: rm.DensityForest(2, lifetime=1.0, directions=3, seed=1),
+    "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
+    "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
+    "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
+    "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), 1, directions=2),
+    "nystrom": lambda: rm.NystromFeatures(6),
+    "binning": lambda: rm.RandomBinningFeatures(4, seed=1),
+    "fourier": lambda: rm.RandomFourierFeatures(4, seed=1),
+    "ogd": lambda: rm.OGDClassifier(rm.MondrianFeatures(4, seed=1), loss="log", seed=1),
+    "ogd, auto": lambda: rm.OGDClassifier(rm.MondrianFeatures(3, "auto", seed=1), loss="log"),
+    "ogd, ovr": lambda: rm.OGDClassifier(
+        rm.IsolationFeatures(4, 4, pool_size=64, seed=1),
+        loss=optim.losses.Log(weight_pos=2.0),
+        learning_rate=optim.schedulers.InverseScaling(0.3),
+        multiclass="ovr",
+    ),
+    "ogd regressor": lambda: rm.OGDRegressor(
+        rm.RandomFourierFeatures(6, seed=1), optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
+    ),
+    "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
+    "dual": lambda: rm.DualOGDClassifier(),
+    "dual, isolation": lambda: rm.DualOGDClassifier(
+        rm.IsolationFeatures(4, 4, pool_size=32, seed=1)
+    ),
+}
+
+# One for each class, which earlier versions have written.
+IN_GOLDEN = (
+    "adaptive",
+    "classifier",
+    "regressor",
+    "density",
+    "isolation",
+    "mondrian",
+    "nystrom",
+    "binning",
+    "fourier",
+    "ogd",
+    "ogd regressor",
+    "ridge",
+    "dual",
+)
+
+
+def stream(n, seed=0, names=("a", "b"), n_classes=2):
+    """Return samples with labels; some lack a value."""
+    rng = np.random.default_rng(seed)
+    samples = []
+    for row in rng.normal(size=(n, len(names))).tolist():
+        x = dict(zip(names, row, strict=True))
+        y = int(sum(row) > 0.0) + (n_classes > 2) * int(row[0] > 1.0)
+        if rng.random() < 0.1:
+            del x[names[-1]]
+        samples.append((x, y))
+    return samples
+
+
+def learn(model, samples):
+    for x, y in samples:
+        if isinstance(model, base.Classifier | base.Regressor):
+            model.learn_one(x, y)
+        else:
+            model.learn_one(x)
+
+
+def answer(model, x):
+    """Return all that a model gives for a sample, by names."""
+    if isinstance(model, rm.DensityForest):
+        return {"score": model.score_one(x)}
+    if isinstance(model, rm.DualOGDClassifier):
+        return {repr(label): value for label, value in model.decision_one(x).items()}
+    if isinstance(model, base.Classifier):
+        return {repr(label): value for label, value in model.predict_proba_one(x).items()}
+    if isinstance(model, base.Regressor):
+        return {"mean": model.predict_one(x)}
+    return model.transform_one(x)
+
+
+def answers(model, seed=9, **kind):
+    return [answer(model, x) for x, _ in stream(12, seed, **kind)]
+
+
+def write_golden():
+    GOLDEN.mkdir(exist_ok=True)
+    known = {}
+    for name in IN_GOLDEN:
+        model = MODELS[name]()
+        learn(model, stream(20))
+        rm.save(model, GOLDEN / f"{name}.safetensors", extra={"position": 20})
+        now = answers(model)
+        learn(model, stream(20, 3, ("a", "b", "c"), 3))
+        known[name] = {"now": now, "later": answers(model)}
+    (GOLDEN / "answers.json").write_text(json.dumps(known, indent=1))
+
+
+if __name__ == "__main__":
+    write_golden()
