@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parent / "golden"
 MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
     "adaptive, ADWIN": lambda: rm.AdaptiveMondrianForestClassifier(
-        2, max_samples=600, drift_detector=drift.ADWIN(grace_period=5), seed=1
+        2, max_samples=1000, drift_detector=drift.ADWIN(grace_period=5), seed=1
     ),
     "adaptive, Page-Hinkley": lambda: rm.AdaptiveMondrianForestClassifier(
         2, drift_detector=drift.PageHinkley(threshold=5.0), seed=1
@@ -38,7 +38,9 @@ MODELS = {
     "classifier, bounded": lambda: rm.MondrianForestClassifier(
         2, lifetime=stats.gamma(2.0, scale=0.5), max_nodes=9, scale=False, seed=1
     ),
-    "classifier, split pure": lambda: rm.MondrianForestClassifier(2, split_pure=True, gamma=3.0),
+    "classifier, split pure": lambda: rm.MondrianForestClassifier(
+        2, split_pure=True, gamma=3.0, seed=1
+    ),
     "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "regressor, normal": lambda: rm.MondrianForestRegressor(
         2, tails="normal", lifetime=2, min_samples_split=4, seed=1

@@ -106,7 +106,7 @@ def test_maps_that_are_being_built(path):
 def test_sparse_samples(path):
     rng = np.random.default_rng(0)
     words = [f"word {i}" for i in range(400)]
-    samples = [({w: 1.0 for w in rng.choice(words, 6)}, int(rng.integers(2))) for _ in range(90)]
+    samples = [(dict.fromkeys(rng.choice(words, 6), 1.0), int(rng.integers(2))) for _ in range(90)]
     model = rm.OGDClassifier(rm.IsolationFeatures(5, 8, pool_size=50, seed=1), loss="log")
     learn(model, samples[:60])
     rm.save(model, path)
@@ -185,7 +185,9 @@ def test_labels(label, path):
 
 
 def test_names_of_features(path):
-    names = [*NAMES, None]
+    # NumPy compares these with no integers as large as one of the names.
+    unlike = (np.datetime64, np.bool_)
+    names = [name for name in [*NAMES, None] if not isinstance(name, unlike)]
     x = {name: float(i) for i, name in enumerate(names)}
     for make in (
         lambda: rm.MondrianForestClassifier(2, seed=1),
@@ -194,7 +196,7 @@ def test_names_of_features(path):
         lambda: rm.DualOGDClassifier(),
     ):
         model = make()
-        learn(model, [(x, 1), ({name: 1.0 for name in x}, 2)])
+        learn(model, [(x, 1), (dict.fromkeys(x, 1.0), 2)])
         rm.save(model, path)
         found = rm.load(path)
         assert answers(found) == answers(model)
@@ -224,7 +226,9 @@ def test_other_labels_and_names_are_refused(label, path):
         (rm.OGDClassifier(rm.MondrianFeatures(2)), "model/_labels"),
     ):
         learn(model, [({"a": 0.1}, label)])
-        with pytest.raises(TypeError, match=rf"cannot save .*{kind}\), which is in {place}: label"):
+        with pytest.raises(
+            TypeError, match=rf"cannot save .*{kind}\), which is in {place}.*: files hold"
+        ):
             rm.save(model, path)
     model = rm.DensityForest(2, lifetime=1.0)
     model.learn_one({label: 0.1})
@@ -249,9 +253,11 @@ def test_extra(path):
         "nan": float("nan"),
         3.5: deque([1, 2], maxlen=5),
         "random": random.Random(3),
+        "same": None,
         "generator": np.random.Generator(np.random.Philox(3)),
         "scaler": preprocessing.StandardScaler(),
     }
+    extra["same"] = extra["random"]
     extra["scaler"].learn_one({"a": 1.0, "b": 3.0})
     extra["scaler"].learn_one({"a": 2.0, "b": 5.0})
     rm.save(model, path, extra=extra)
@@ -266,6 +272,7 @@ def test_extra(path):
     assert read["seen"] == extra["seen"]
     assert read[3.5] == extra[3.5] and read[3.5].maxlen == 5
     assert read["nan"] != read["nan"]
+    assert read["same"] is read["random"]
     assert read["random"].random() == extra["random"].random()
     assert read["generator"].random() == extra["generator"].random()
     x = {"a": 4.0, "b": 4.0}
@@ -391,8 +398,8 @@ def test_any_reader_of_safetensors_reads_them(path):
     # Numbers by what they are; no addresses, and nothing of the layout.
     parts = {name.rpartition("/")[2] for name in names}
     assert {"left", "right", "dim", "classes_left", "upper", "label", "values", "links"} <= parts
-    for word in ("chunks", "capacity", "row_bytes", "box_word", "links_word", "walk_ref", "trees"):
-        assert not any(part.endswith(word) for part in parts - {"dim_capacity", "input_capacity"})
+    ends = {part.rpartition(".")[2] for part in parts}
+    assert not ends & {"chunks", "capacity", "row_bytes", "box_word", "links_word", "walk_ref"}
 
 
 def refused(content, path, text=""):
@@ -424,14 +431,13 @@ def test_files_that_are_cut_off_are_refused(path):
         rm.load(path.parent / "none")
 
 
-def rewritten(path, change, document=None):
+def rewritten(path, change):
     """Change what a file holds, and give it the right checksum."""
     arrays, metadata = container.read(path)
     arrays = {name: array.copy() for name, array in arrays.items()}
     tree = json.loads(arrays[store.DOCUMENT].tobytes())
     found = change(arrays, metadata, tree)
-    if found is not None:
-        tree = found
+    tree = found if isinstance(found, dict) else tree
     arrays[store.DOCUMENT] = np.frombuffer(json.dumps(tree).encode(), np.uint8)
     container.write(path, arrays, metadata)
 
@@ -474,6 +480,13 @@ def attributes(tree, *names):
     return tree["state"]["attributes"]
 
 
+def one_more(name):
+    def change(arrays, metadata, tree):
+        arrays[name] += 1
+
+    return change
+
+
 WRONG = {
     "class": lambda a, m, t: t["model"].update(object="Path"),
     "record for a class": lambda a, m, t: t["model"].update(object="LabelTree"),
@@ -492,10 +505,10 @@ WRONG = {
         {"model/_trees/nodes/lower": a["model/_trees/nodes/lower"][:, :1].copy()}
     ),
     "count": lambda a, m, t: attributes(t["model"], "_trees")["nodes"].update(table=[-1, 2, 3]),
-    "rows": lambda a, m, t: a["model/_trees/trees/nodes.n_rows"].__iadd__(1),
-    "points": lambda a, m, t: a["model/_trees/shared/n_points"].__iadd__(1),
-    "n_inputs": lambda a, m, t: a["model/_trees/shared/n_inputs"].__iadd__(1),
-    "n_classes": lambda a, m, t: a["model/_trees/shared/n_classes"].__iadd__(1),
+    "rows": one_more("model/_trees/trees/nodes.n_rows"),
+    "points": one_more("model/_trees/shared/n_points"),
+    "n_inputs": one_more("model/_trees/shared/n_inputs"),
+    "n_classes": one_more("model/_trees/shared/n_classes"),
     "scaling": lambda a, m, t: a.update({"model/_trees/scaling": np.zeros((2, 1))}),
     "module": lambda a, m, t: attributes(t["model"]).update(
         seed={"river": "os:system", "number": 900, "arguments": ["true"], "state": None}
@@ -520,10 +533,6 @@ WRONG = {
 @pytest.mark.parametrize("change", WRONG)
 def test_files_that_are_no_models_are_refused(change, path):
     rm.save(learned("classifier", 30), path)
-    if change == "deep":
-        rewritten(path, WRONG[change])
-        assert rm.load(path) is not None
-        return
     rewritten(path, WRONG[change])
     with pytest.raises(rm.ModelFormatError, match="is no stored model"):
         rm.load(path)

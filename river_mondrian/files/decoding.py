@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import array
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -55,6 +55,7 @@ class Decoder:
             "array": self._array,
             "bytes": lambda tree: bytes.fromhex(tree["bytes"]),
             CODE: lambda tree: self._code[tree[CODE]],
+            "counter": lambda tree: Counter(self._pairs(tree["counter"])),
             "csr": self._csr,
             "defaultdict": self._defaultdict,
             "deque": lambda tree: deque(map(self.decode, tree["deque"]), tree["maxlen"]),
@@ -76,7 +77,10 @@ class Decoder:
     def decode(self, tree: Any) -> Any:
         """Return the value that a tree stands for."""
         if isinstance(tree, dict):
-            return self._forms[next(iter(tree), "")](tree)
+            found = self._forms[next(iter(tree), "")](tree)
+            if "number" in tree:
+                self._met[tree["number"]] = found
+            return found
         return [self.decode(one) for one in tree] if isinstance(tree, list) else tree
 
     def _pairs(self, pairs: list[Any]) -> dict[Any, Any]:
@@ -118,14 +122,13 @@ class Decoder:
         memory: Memory[Any] = Memory(kind, n)
         for name, column in memory.columns().items():
             column[:] = columns[name]
-        self._met[tree["number"]] = memory
         return memory
 
     def _object(self, tree: dict[str, Any]) -> Any:
         cls, stored = class_of(tree["object"]), tree["state"]
         if issubclass(cls, Record):
             raise ValueError(f"{tree['object']!r} is a record")
-        found = self._met[tree["number"]] = object.__new__(cls)
+        found = object.__new__(cls)
         if isinstance(stored, dict) and "attributes" in stored:
             state: Any = {k: self.decode(one) for k, one in stored["attributes"].items()}
         else:

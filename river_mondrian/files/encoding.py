@@ -11,7 +11,7 @@ import array
 import inspect
 import math
 import random
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from types import MethodType
 from typing import Any
 
@@ -31,13 +31,15 @@ _SCALARS = frozenset("biufcSUmM")
 # First key of what is not stored; no attribute and no field is called so.
 CODE = "parameter that is code"
 
+COLLECTIONS = (list, tuple, dict, Counter, defaultdict, deque)
+
 # What a defaultdict may make.
 FACTORIES: dict[str, type[Any]] = {"float": float, "int": int, "list": list}
 
 
 RULE = (
-    "labels and names of features may be str, int, float, bool, bytes, None, NumPy scalars and "
-    "tuples of these"
+    "files hold str, int, float, bool, bytes, None, NumPy scalars, tuples of these, lists, "
+    "mappings, arrays of numbers, and objects of River's own classes"
 )
 
 
@@ -46,7 +48,8 @@ class CannotSaveError(TypeError):
 
     def __init__(self, value: Any, path: str, why: str = "") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        super().__init__(f"cannot save {value!r} ({kind}), which is in {path}: {why or RULE}")
+        what = " ".join(repr(value).split())
+        super().__init__(f"cannot save {what} ({kind}), which is in {path}: {why or RULE}")
 
 
 class Encoder:
@@ -56,14 +59,11 @@ class Encoder:
     ----------
     arrays
         The arrays so far, by name.
-    code
-        Names of parameters that are code, which is not stored.
 
     """
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        self.code: set[str] = set()
         # What has been met, by identity: its number, and itself, so that no other gets its place.
         self._met: dict[int, tuple[int, Any]] = {}
 
@@ -81,7 +81,7 @@ class Encoder:
             return value
         if kind is float:
             return value if math.isfinite(value) else {"float": repr(value)}
-        if kind in (list, tuple, dict, defaultdict, deque):
+        if kind in COLLECTIONS:
             return self._encode_collection(value, path)
         if kind is bytes:
             return {"bytes": value.hex()}
@@ -100,7 +100,7 @@ class Encoder:
                 for i, (key, one) in enumerate(value.items())
             ]
             if not isinstance(value, defaultdict):
-                return {"dict": pairs}
+                return {"counter" if isinstance(value, Counter) else "dict": pairs}
             names = [name for name, make in FACTORIES.items() if make is value.default_factory]
             if not names:
                 raise CannotSaveError(value.default_factory, path)
@@ -137,18 +137,17 @@ class Encoder:
         if isinstance(value, TableState):
             columns = self._add_columns(columns_of_tables(value), path)
             return {"table": value.counts, "columns": columns}
-        number = len(self._met)
-        self._met[id(value)] = number, value
+        number = {"number": len(self._met)}
+        self._met[id(value)] = number["number"], value
         if isinstance(value, Memory):
-            columns = self._add_columns(value.columns(), path)
-            kind = name_of(value.kind)
+            kind, columns = name_of(value.kind), self._add_columns(value.columns(), path)
             assert kind is not None
-            return {"records": kind, "number": number, "n": len(value), "columns": columns}
+            return {"records": kind, "n": len(value), "columns": columns} | number
         name = name_of(type(value))
         if name is not None:
-            return {"object": name, "number": number, "state": self._encode_state(value, path)}
+            return {"object": name, "state": self._encode_state(value, path)} | number
         try:
-            return self._encode_foreign(value, number, path)
+            return self._encode_foreign(value, path) | number
         except CannotSaveError:
             raise
         except TypeError as error:
@@ -176,10 +175,9 @@ class Encoder:
             if not parameter or name_of(type(value)) is not None:
                 raise
             self.arrays, self._met = arrays, met
-            self.code.add(parameter)
             return {CODE: parameter}
 
-    def _encode_foreign(self, value: Any, number: int, path: str) -> Any:
+    def _encode_foreign(self, value: Any, path: str) -> dict[str, Any]:
         if isinstance(value, array.array):
             return {"numbers": self._add(np.array(value), path)}
         if isinstance(value, (np.random.Generator, random.Random)):
@@ -198,7 +196,6 @@ class Encoder:
         name, arguments, state = foreign.parts_of(value)
         return {
             "river": name,
-            "number": number,
             "arguments": self.encode(arguments, path),
             "state": self.encode(state, path),
         }
