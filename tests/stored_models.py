@@ -1,6 +1,6 @@
 """Small models of all kinds for the tests of files, and golden files of them.
 
-`python tests/stored_models.py` writes the golden files anew: once for each format.
+`python tests/stored_models.py` writes the golden files of the format: once for each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from river import base, drift, optim
 from scipy import stats
 
 import river_mondrian as rm
+from river_mondrian.files.store import FORMAT
 
+# A folder for each format.
 GOLDEN = Path(__file__).parent / "golden"
 
 MODELS = {
@@ -131,16 +133,17 @@ def answers(model, seed=9, **kind):
 
 
 def write_golden():
-    GOLDEN.mkdir(exist_ok=True)
+    folder = GOLDEN / str(FORMAT)
+    folder.mkdir(parents=True)
     known = {}
     for name in IN_GOLDEN:
         model = MODELS[name]()
         learn(model, stream(20))
-        rm.save(model, GOLDEN / f"{name}.safetensors", extra={"position": 20})
+        rm.save(model, folder / f"{name}.safetensors", extra={"position": 20})
         now = answers(model)
         learn(model, stream(20, 3, ("a", "b", "c"), 3))
         known[name] = {"now": now, "later": answers(model)}
-    (GOLDEN / "answers.json").write_text(json.dumps(known, indent=1))
+    (folder / "answers.json").write_text(json.dumps(known, indent=1))
 
 
 if __name__ == "__main__":

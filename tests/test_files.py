@@ -75,10 +75,12 @@ def test_every_class_has_golden_files():
     assert kinds == {cls.__name__ for cls in public if hasattr(cls, "_get_params")}
 
 
+@pytest.mark.parametrize("number", range(1, store.FORMAT + 1))
 @pytest.mark.parametrize("name", IN_GOLDEN)
-def test_golden_files(name, path):
-    known = json.loads((GOLDEN / "answers.json").read_text())[name]
-    model, extra = rm.load(GOLDEN / f"{name}.safetensors", with_extra=True)
+def test_golden_files(name, number):
+    folder = GOLDEN / str(number)
+    known = json.loads((folder / "answers.json").read_text())[name]
+    model, extra = rm.load(folder / f"{name}.safetensors", with_extra=True)
     assert extra == {"position": 20}
     # The last digits are the processor's.
     for expected, found in zip(known["now"], answers(model), strict=True):
