@@ -513,15 +513,6 @@ WRONG = {
     "n_inputs": one_more("model/_trees/shared/n_inputs"),
     "n_classes": one_more("model/_trees/shared/n_classes"),
     "scaling": lambda a, m, t: a.update({"model/_trees/scaling": np.zeros((2, 1))}),
-    "module": lambda a, m, t: attributes(t["model"]).update(
-        seed={"river": "os:system", "number": 900, "arguments": ["true"], "state": None}
-    ),
-    "what River imports": lambda a, m, t: attributes(t["model"]).update(
-        seed={"river": "river.utils:inspect", "number": 900, "arguments": [], "state": None}
-    ),
-    "function of River's": lambda a, m, t: attributes(t["model"]).update(
-        seed={"river": "river.datasets.base:get_data_home", "number": 9, "arguments": []}
-    ),
     "no distribution": lambda a, m, t: attributes(t["model"]).update(
         seed={"distribution": "ttest_ind", "arguments": {"tuple": []}, "named": {"dict": []}}
     ),
@@ -538,6 +529,28 @@ def test_files_that_are_no_models_are_refused(change, path):
     rm.save(learned("classifier", 30), path)
     rewritten(path, WRONG[change])
     with pytest.raises(rm.ModelFormatError, match="is no stored model"):
+        rm.load(path)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "types:SimpleNamespace",
+        "os:system",
+        "river.base.base:types.SimpleNamespace",
+        "river.datasets.base:get_data_home",
+        "river_mondrian.files.tables:TableColumns",
+        "river.none:None",
+        "river.drift:none",
+    ],
+)
+def test_no_class_but_those_of_river_is_found(forged, path):
+    rm.save(learned("classifier", 30), path)
+    seed = {"river": forged, "arguments": [], "state": None, "number": 900}
+    rewritten(path, lambda a, m, t: attributes(t["model"]).update(seed=seed))
+    with pytest.raises(
+        rm.ModelFormatError, match=r"is no class of River's|version of River has no"
+    ):
         rm.load(path)
 
 
@@ -596,18 +609,24 @@ def test_links_stay_and_files_may_be_read_by_others(path):
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
     small, large = learned("classifier", 3), learned("classifier", 260)
     expected = {1: answers(small), 2: answers(large)}
+    # To write it takes long enough to be killed in.
+    room = np.arange(1 << 20)
+    start = time.perf_counter()
+    rm.save(large, path, extra={"n": 2, "room": room})
     rm.save(small, path, extra={"n": 1})
-    rng, met = random.Random(1), set()
-    for _ in range(KILLS):
+    both = time.perf_counter() - start
+    rng, kills, met = random.Random(1), 0, set()
+    while kills < KILLS or (len(met) < 2 and kills < 20 * KILLS):
+        kills += 1
         child = os.fork()
         if child == 0:
             try:
                 while True:
-                    rm.save(large, path, extra={"n": 2})
+                    rm.save(large, path, extra={"n": 2, "room": room})
                     rm.save(small, path, extra={"n": 1})
             finally:
                 os._exit(1)
-        time.sleep(rng.random() * 0.05)
+        time.sleep(2.0 * both * rng.random())
         os.kill(child, signal.SIGKILL)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
         found, extra = rm.load(path, with_extra=True)
