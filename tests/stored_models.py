@@ -115,6 +115,12 @@ def learn(model, samples):
             model.learn_one(x)
 
 
+def learned(name, n=40):
+    model = MODELS[name]()
+    learn(model, stream(n))
+    return model
+
+
 def answer(model, x):
     """Return all that a model gives for a sample, by names."""
     if isinstance(model, rm.DensityForest):
