@@ -14,6 +14,7 @@ import os
 import secrets
 import zlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ CHECKSUM_BYTES = 4
 LENGTH_BYTES = 8
 # Arrays begin at multiples of this, which is safetensors' rule for headers.
 ALIGNMENT = 8
+# Bytes that are written at a time.
+PIECE_BYTES = 1 << 22
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -77,9 +80,11 @@ def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
     for array in ordered.values():
         if array.size:
             little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-            piece = little.reshape(-1).view(np.uint8).data
-            checksum = zlib.crc32(piece, checksum)
-            yield piece
+            whole = little.reshape(-1).view(np.uint8).data
+            for start in range(0, len(whole), PIECE_BYTES):
+                piece = whole[start : start + PIECE_BYTES]
+                checksum = zlib.crc32(piece, checksum)
+                yield piece
     yield checksum.to_bytes(CHECKSUM_BYTES, "little")
 
 
@@ -95,6 +100,23 @@ def _flush_folder(folder: str) -> None:
         pass
     finally:
         os.close(number)
+
+
+def _write_whole(path: str, pieces: Iterator[Any]) -> None:
+    """Write a new file, and flush it."""
+    with open(path, "xb", buffering=0) as file, ThreadPoolExecutor(1) as flusher:
+        number = file.fileno()
+        flushed = flusher.submit(os.fsync, number)
+        for piece in pieces:
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[file.write(rest) :]
+            # The disk takes what is there while the rest is made.
+            if flushed.done():
+                flushed.result()
+                flushed = flusher.submit(os.fsync, number)
+        flushed.result()
+        os.fsync(number)
 
 
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
@@ -118,11 +140,7 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     folder, name = os.path.split(target)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     try:
-        with open(part, "xb") as file:
-            for piece in _pieces(arrays, metadata):
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_whole(part, _pieces(arrays, metadata))
         os.replace(part, target)
     except BaseException:
         Path(part).unlink(missing_ok=True)

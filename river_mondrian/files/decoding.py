@@ -16,7 +16,7 @@ from ..records.row_layout import columns_of
 from . import foreign
 from .classes import class_of
 from .container import Arrays
-from .encoding import CODE, FACTORIES
+from .encoding import CODE, FACTORIES, SCALARS
 from .tables import TableColumns, check_columns
 
 
@@ -156,7 +156,7 @@ class Decoder:
 
 def _scalar(tree: dict[str, Any]) -> Any:
     dtype = np.dtype(tree["scalar"])
-    if dtype.kind not in "biufcSUmM":
+    if dtype.kind not in SCALARS:
         raise ValueError(f"no scalar is of {dtype}")
     found = np.zeros(1, dtype)
     content = bytes.fromhex(tree["bytes"])

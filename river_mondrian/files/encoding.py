@@ -26,7 +26,7 @@ from .container import TYPES, Arrays
 from .tables import columns_of_tables
 
 # Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
-_SCALARS = frozenset("biufcSUmM")
+SCALARS = frozenset("biufcSUmM")
 
 # First key of what is not stored; no attribute and no field is called so.
 CODE = "parameter that is code"
@@ -112,7 +112,7 @@ class Encoder:
 
     def _encode_scalar(self, value: np.generic, path: str) -> Any:
         dtype = value.dtype
-        if dtype.kind not in _SCALARS or type(value) in (np.longdouble, np.clongdouble):
+        if dtype.kind not in SCALARS or type(value) in (np.longdouble, np.clongdouble):
             raise CannotSaveError(value, path)
         return {"scalar": dtype.newbyteorder("<").str, "bytes": _little(np.asarray(value)).hex()}
 

@@ -217,9 +217,5 @@ class TableState:
         """Copies of the rows of each table."""
         return [self.tables.rows(table, n) for table, n in enumerate(self.counts)]
 
-    def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
-        """Return other tables with the same rows; `zeroed` is as for `ChunkedRows`."""
-        return PackedRows(self.rows).restored(layout, zeroed)
-
     def __reduce__(self) -> Any:
         return PackedRows, (self.rows,)

@@ -237,9 +237,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of what is stored."""
         forest = self.forest
-        found: dict[str, tuple[int, ...]] = {
-            "scaling": (2, forest.input_capacity),
-        }
+        found: dict[str, tuple[int, ...]] = {"scaling": (2, forest.input_capacity)}
         if self.warm_up is not None:
             found["warm_up"] = (self.n_samples, forest.input_capacity)
         return found
