@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from naive import hnsp
 from naive import mondrian as naive
 from scipy import integrate, stats
 
@@ -15,7 +16,7 @@ from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, draws, scaling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.labels.trees import PAUSE_LIMIT, LabelTrees
+from river_mondrian.posteriors.labels.trees import LabelTrees
 from river_mondrian.records import Array, Float32s, Float64s, Memory
 
 
@@ -203,7 +204,7 @@ def test_prediction_is_the_twins(params, places, seed):
     roots = [as_twin(trees, t) for t in range(3)]
     got = trees.predict_rows(queries, 1)
     for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
-        expected = np.mean([naive.predict(root, x, 7.0, base) for root in roots], axis=0)
+        expected = np.mean([hnsp.predict(root, x, 7.0, base) for root in roots], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
 
 
@@ -218,7 +219,7 @@ def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
     queries = 2.0 * draw(60, 1)[0] - 0.5
     got = trees.predict_rows(queries, 1)
     for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
-        expected = np.mean([naive.predict(root, x, 0.5, [0.5] * 2) for root in roots], axis=0)
+        expected = np.mean([hnsp.predict(root, x, 0.5, [0.5] * 2) for root in roots], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
 
 
@@ -237,7 +238,7 @@ def test_counts_are_those_of_algorithm_5(params, places, seed):
     trees = grow(X, y, seed=seed, **params)
     root = as_twin(trees, 0)
     stored = {id(node): list(node.count) for node in naive.walk(root)}
-    naive.initialize_counts(route(root, X), y, 4)
+    hnsp.initialize_counts(route(root, X), y, 4)
     for node in naive.walk(root):
         assert node.count == stored[id(node)]
         points = [n for leaf in naive.leaves(node) for n in leaf.points]
@@ -251,15 +252,15 @@ def test_the_twins_algorithm_6_agrees_with_5(paused):
     for _ in range(20):
         X, y = draw(40, int(rng.integers(1000)), places=10)
         tree = naive.Tree(2.0, rng, paused).fit(X, y)
-        naive.initialize_counts(tree.root, y, 4)
+        hnsp.initialize_counts(tree.root, y, 4)
         for _ in range(20):
             leaf = naive.leaves(tree.root)[int(rng.integers(len(naive.leaves(tree.root))))]
             label = int(rng.integers(4))
             y.append(label)
             leaf.points.append(len(y) - 1)
-            naive.update_counts(leaf, label)
+            hnsp.update_counts(leaf, label)
             online = [(node.count[:], node.tab[:]) for node in naive.walk(tree.root)]
-            naive.initialize_counts(tree.root, y, 4)
+            hnsp.initialize_counts(tree.root, y, 4)
             assert online == [(node.count, node.tab) for node in naive.walk(tree.root)]
 
 
@@ -269,148 +270,7 @@ def test_the_twins_algorithm_6_agrees_with_5(paused):
 def test_expected_discount(eta, gamma, span):
     mass = -math.expm1(-eta * span)
     value, _ = integrate.quad(lambda d: eta * math.exp(-(eta + gamma) * d) / mass, 0.0, span)
-    assert math.isclose(naive.expected_discount(eta, gamma, span), value, rel_tol=1e-7)
-
-
-# The law of the trees.
-
-
-def features_of(root, X, n_points):
-    """Summaries of a tree that its law decides."""
-    routed = naive.leaves(route(root, X))
-    together = naive.depth(routed[0])
-    for leaf in routed:
-        if 0 in leaf.points and 1 in leaf.points:
-            together = -1
-    return {
-        "root time": root.time,
-        "root dimension": root.dim,
-        "leaves": len(routed),
-        "mean depth": sum(naive.depth(leaf) * len(leaf.points) for leaf in routed) / n_points,
-        "first two together": together == -1,
-        "largest leaf": max(len(leaf.points) for leaf in routed),
-    }
-
-
-def compare(first, second, n_tests):
-    """Hold two samples of summaries against each other at the level, shared by all tests."""
-    for name in first[0]:
-        a = np.array([summary[name] for summary in first], dtype=float)
-        b = np.array([summary[name] for summary in second], dtype=float)
-        values = np.unique(np.concatenate([a, b]))
-        if len(values) == 1:
-            continue
-        if len(values) < 6:
-            table = [[(a == v).sum() for v in values], [(b == v).sum() for v in values]]
-            p = stats.chi2_contingency(table).pvalue
-        else:
-            p = stats.ks_2samp(a, b).pvalue
-        assert p > LEVEL / n_tests, (name, p)
-
-
-LAW_DATA = {
-    "spread": ([[0.0, 0.0], [1.0, 0.3], [0.2, 0.9], [0.6, 0.5], [0.9, 0.8], [0.3, 0.3]], "aababb"),
-    "one class late": ([[0.1, 0.1], [0.9, 0.2], [0.8, 0.9], [0.2, 0.7], [0.5, 0.5]], "aaaab"),
-    "duplicates": ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.5], [1.0, 0.5], [0.4, 0.9]], "abaab"),
-}
-
-
-def law_data(name):
-    X, y = LAW_DATA[name]
-    return np.array(X, dtype=np.float32).astype(float), [ord(c) - ord("a") for c in y]
-
-
-@pytest.mark.parametrize("name", list(LAW_DATA))
-@pytest.mark.parametrize("params", SETTINGS)
-def test_online_forests_have_the_law_of_batch_forests(name, params):
-    X, y = law_data(name)
-    n_trees = 1000
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(y))
-        trees = grow(X[order], [y[i] for i in order], n_trees=n_trees, seed=seed, **params)
-        online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-        trees.build()
-        batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-        rng = np.random.default_rng(100 + seed)
-        twin = [
-            features_of(
-                strip(naive.Tree(params["lifetime"], rng, not params["split_pure"]).fit(X, y).root),
-                X,
-                len(y),
-            )
-            for _ in range(400)
-        ]
-        compare(online, batch, n_tests=6 * 3 * 2)
-        compare(online, twin, n_tests=6 * 3 * 2)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
-    """How often a cut falls into a late block depends on how much of the lifetime is left."""
-    X = np.array([[0.0], [0.3], [1.3], [0.15]])
-    X = X.astype(np.float32).astype(float)
-    y = [0, 0, 1, 1]
-    n_trees = 8000
-    trees = grow(X, y, n_trees=n_trees, seed=seed, lifetime=3.0)
-
-    def leaves():
-        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(n_trees)]
-
-    online = leaves()
-    trees.build()
-    compare(online, leaves(), n_tests=3)
-
-
-def strip(root):
-    for node in naive.walk(root):
-        node.points = []
-    return root
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_root_is_cut_as_the_uniform_law_says(seed):
-    X, y = law_data("spread")
-    trees = grow(X, y, n_trees=4000, seed=seed, split_pure=True)
-    roots = [trees.read(t)[0] for t in range(4000)]
-    times = [root.time for root in roots]
-    rate = float((X.max(axis=0) - X.min(axis=0)).sum())
-    assert stats.kstest(times, stats.expon(scale=1.0 / rate).cdf).pvalue > LEVEL / 9
-    in_first = sum(root.dim == 0 for root in roots)
-    share = float(X[:, 0].max() - X[:, 0].min()) / rate
-    assert stats.binomtest(in_first, 4000, share).pvalue > LEVEL / 9
-    cuts = [root.cut for root in roots if root.dim == 0]
-    assert stats.kstest(cuts, stats.uniform(0.0, 1.0).cdf).pvalue > LEVEL / 9
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_law_is_projective(seed):
-    """The cut that separates two points has the law of a tree of these two alone."""
-    X, y = draw(30, 5, dims=2)
-    trees = grow(X, y, n_trees=3000, seed=seed, split_pure=True)
-    distance = float(np.abs(X[0] - X[1]).sum())
-    times = []
-    for t in range(3000):
-        nodes = trees.read(t)
-        node = nodes[0]
-        while (X[0][node.dim] <= node.cut) == (X[1][node.dim] <= node.cut):
-            node = nodes[node.left if X[0][node.dim] <= node.cut else node.right]
-        times.append(node.time)
-    assert stats.kstest(times, stats.expon(scale=1.0 / distance).cdf).pvalue > LEVEL / 3
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_sampling_hidden_cuts_early_keeps_the_law(seed):
-    """A block that has been paused past the limit, then opened, is a batch block."""
-    rng = np.random.default_rng(0)
-    X = rng.random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
-    X = np.vstack([X, [[0.5, 0.5]]])
-    y = [0] * (len(X) - 1) + [1]
-    n_trees = 300
-    trees = grow(X, y, n_trees=n_trees, seed=seed)
-    online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-    trees.build()
-    batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-    compare(online, batch, n_tests=6 * 3)
+    assert math.isclose(hnsp.expected_discount(eta, gamma, span), value, rel_tol=1e-7)
 
 
 def test_lock_step_and_threads_leave_the_trees_as_they_are():
@@ -438,7 +298,7 @@ def test_a_path_longer_than_the_room_for_it():
     base = [0.5, 0.5]
     got = trees.predict_rows(X, 1)
     for x, p in zip(X, got, strict=True):
-        expected = np.mean([naive.predict(as_twin(trees, t), x, 1.0, base) for t in (0, 1)], axis=0)
+        expected = np.mean([hnsp.predict(as_twin(trees, t), x, 1.0, base) for t in (0, 1)], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-10)
     # Some trees' walks, or some rows', are longer than others of the same lanes.
     for x, p in zip(X, got, strict=True):
@@ -470,9 +330,9 @@ def predict_along(root, forced, x, gamma, base):
         branches = -math.expm1(-span * eta) if eta > 0.0 else 0.0
         if branches > 0.0:
             ones = [min(c, 1) for c in node.count]
-            d = naive.expected_discount(eta, gamma, span)
-            s += stays * branches * np.array(naive.smooth(ones, ones, d, above))
-        above = naive.smooth(node.count, node.tab, naive.discount(gamma, span), above)
+            d = hnsp.expected_discount(eta, gamma, span)
+            s += stays * branches * np.array(hnsp.smooth(ones, ones, d, above))
+        above = hnsp.smooth(node.count, node.tab, hnsp.discount(gamma, span), above)
         if node.is_leaf:
             return s + stays * (1.0 - branches) * np.array(above)
         stays *= 1.0 - branches

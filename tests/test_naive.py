@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from naive import hnsp
 from naive import mondrian as naive
 from scipy import integrate, stats
 
@@ -29,7 +30,7 @@ def draw(n, seed, dims=3, classes=4, places=0):
 def grow(X, y, order, lifetime, rng, paused, n_classes=4):
     root = None
     for i in order:
-        root = naive.extend_tree(root, X, y, i, lifetime, rng, paused, n_classes)
+        root = hnsp.extend_tree(root, X, y, i, lifetime, rng, paused, n_classes)
     return root
 
 
@@ -69,20 +70,20 @@ def test_online_counts_are_those_of_algorithm_5(lifetime, paused, places, seed):
     rng = np.random.default_rng(seed)
     root = None
     for i in range(len(y)):
-        root = naive.extend_tree(root, X, y, i, lifetime, rng, paused, 4)
+        root = hnsp.extend_tree(root, X, y, i, lifetime, rng, paused, 4)
         assert sorted(points_of(root)) == list(range(i + 1))
         check_structure(root, X, y, lifetime, paused)
         online = [(node.count[:], node.tab[:]) for node in naive.walk(root)]
-        naive.initialize_counts(root, y, 4)
+        hnsp.initialize_counts(root, y, 4)
         assert online == [(node.count, node.tab) for node in naive.walk(root)]
         for leaf in naive.leaves(root):
             assert leaf.count == [sum(y[n] == k for n in leaf.points) for k in range(4)]
-    check_structure(naive.sample_tree(X, y, lifetime, rng, paused, 4), X, y, lifetime, paused)
+    check_structure(hnsp.sample_tree(X, y, lifetime, rng, paused, 4), X, y, lifetime, paused)
 
 
 def test_algorithm_6_brings_the_ancestor_that_ends_it_up_to_date():
     root = by_hand()
-    naive.update_counts(root.right, 1)
+    hnsp.update_counts(root.right, 1)
     assert (root.right.count, root.right.tab) == ([1, 1], [1, 1])
     assert (root.count, root.tab) == ([2, 2], [1, 1])
 
@@ -112,7 +113,7 @@ def test_the_first_split_is_exponential_and_uniform(paused):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         y = [0, 1, 0, 1, 1]
-        roots = [naive.sample_tree(BOX, y, math.inf, rng, paused, 2) for _ in range(1200)]
+        roots = [hnsp.sample_tree(BOX, y, math.inf, rng, paused, 2) for _ in range(1200)]
         found = splits_p_values(
             [root.time for root in roots],
             [root.dim for root in roots],
@@ -128,7 +129,7 @@ def test_a_child_waits_from_its_parents_split_on():
         rng = np.random.default_rng(seed)
         waits = []
         for _ in range(1200):
-            root = naive.sample_tree(BOX, [0] * 5, math.inf, rng, False, 1)
+            root = hnsp.sample_tree(BOX, [0] * 5, math.inf, rng, False, 1)
             for child in (root.left, root.right):
                 if not child.is_leaf:
                     rate = sum(np.subtract(child.upper, child.lower))
@@ -143,7 +144,7 @@ def test_a_tree_without_a_split_is_as_likely_as_none_within_the_lifetime(lifetim
         rng = np.random.default_rng(seed)
         n_leaves = 0
         for _ in range(n_trees):
-            n_leaves += naive.sample_tree(BOX, [0] * 5, lifetime, rng, False, 1).is_leaf
+            n_leaves += hnsp.sample_tree(BOX, [0] * 5, lifetime, rng, False, 1).is_leaf
         expected = math.exp(-lifetime * BOX_SIDES.sum())
         assert stats.binomtest(n_leaves, n_trees, expected).pvalue > LEVEL / 3
 
@@ -195,7 +196,7 @@ ORDERS = {"spread": [[4, 0, 3, 1, 2], [0, 1, 3, 2, 4]], "duplicates": [[4, 2, 0,
 def test_online_trees_have_the_law_of_batch_trees(name, lifetime, paused):
     X, y = LAW_DATA[name]
     rng = np.random.default_rng(7)
-    batch = [summary(naive.sample_tree(X, y, lifetime, rng, paused, 2), X) for _ in range(800)]
+    batch = [summary(hnsp.sample_tree(X, y, lifetime, rng, paused, 2), X) for _ in range(800)]
     for seed, order in enumerate(ORDERS[name]):
         rng = np.random.default_rng(seed)
         online = [
@@ -229,7 +230,7 @@ def test_the_trees_are_projective(online):
             if online:
                 tree = grow(X, y, range(8), math.inf, rng, False, n_classes=1)
             else:
-                tree = naive.sample_tree(X, y, math.inf, rng, False, 1)
+                tree = hnsp.sample_tree(X, y, math.inf, rng, False, 1)
             roots.append(restricted_root(tree, set(kept)))
         found = splits_p_values(
             [node.time for node in roots],
@@ -249,7 +250,7 @@ def by_hand():
     root = naive.Node([0.0], [1.0], None, 0.7, 0, 0.6)
     root.left = naive.Node([0.0], [0.5], root, 2.0, points=[0, 1, 2])
     root.right = naive.Node([1.0], [1.0], root, 2.0, points=[3])
-    naive.initialize_counts(root, [0, 0, 1, 0], 2)
+    hnsp.initialize_counts(root, [0, 0, 1, 0], 2)
     return root
 
 
@@ -260,14 +261,14 @@ def test_posterior_by_hand():
     base = [0.8, 0.2]
     at_root, at_leaf = math.exp(-3.0 * 0.7), math.exp(-3.0 * 1.3)
     above = (2.0 - at_root + 2.0 * at_root * 0.8) / 3.0
-    np.testing.assert_allclose(naive.posterior(root, 3.0, base), [above, 1.0 - above])
+    np.testing.assert_allclose(hnsp.posterior(root, 3.0, base), [above, 1.0 - above])
     left = (2.0 - at_leaf + 2.0 * at_leaf * above) / 3.0
-    np.testing.assert_allclose(naive.posterior(root.left, 3.0, base), [left, 1.0 - left])
+    np.testing.assert_allclose(hnsp.posterior(root.left, 3.0, base), [left, 1.0 - left])
     right = 1.0 - at_leaf + at_leaf * above
-    np.testing.assert_allclose(naive.posterior(root.right, 3.0, base), [right, 1.0 - right])
+    np.testing.assert_allclose(hnsp.posterior(root.right, 3.0, base), [right, 1.0 - right])
     # At an infinite lifetime the counts alone decide.
     root.right.time = math.inf
-    assert naive.posterior(root.right, 3.0, base) == [1.0, 0.0]
+    assert hnsp.posterior(root.right, 3.0, base) == [1.0, 0.0]
 
 
 def copy(node, parent=None):
@@ -302,30 +303,30 @@ def test_prediction_is_the_mean_over_extensions(lifetime, paused):
     Queries branch off below the lifetime also where the leaf is a paused one.
     """
     X, y = draw(7, 2, dims=2, classes=3)
-    tree = naive.sample_tree(X, y, lifetime, np.random.default_rng(1), paused, 3)
+    tree = hnsp.sample_tree(X, y, lifetime, np.random.default_rng(1), paused, 3)
     base, gamma, n = [0.5, 0.3, 0.2], 1.5, 1200
     for seed, x in enumerate(QUERIES):
         rng = np.random.default_rng(seed)
         drawn = np.empty((n, 3))
         for r in range(n):
-            root = naive.extend_tree(copy(tree), [*X, x], [*y, None], 7, lifetime, rng, False, 3)
-            drawn[r] = naive.posterior(leaf_of(root, x), gamma, base)
+            root = hnsp.extend_tree(copy(tree), [*X, x], [*y, None], 7, lifetime, rng, False, 3)
+            drawn[r] = hnsp.posterior(leaf_of(root, x), gamma, base)
         error = drawn.std(axis=0, ddof=1) / math.sqrt(n)
-        got = np.array(naive.predict(tree, x, gamma, base))
+        got = np.array(hnsp.predict(tree, x, gamma, base))
         assert (np.abs(got - drawn.mean(axis=0)) <= 4.0 * error + 1e-9).all(), (x, got, drawn)
 
 
 @pytest.mark.parametrize(("lifetime", "paused"), SETTINGS)
 def test_probabilities_sum_to_one(lifetime, paused):
     X, y = draw(60, 4, places=15)
-    root = naive.sample_tree(X, y, lifetime, np.random.default_rng(0), paused, 4)
+    root = hnsp.sample_tree(X, y, lifetime, np.random.default_rng(0), paused, 4)
     for x in [*X, *draw(20, 6)[0], [9.0, -9.0, 0.5], [1e9, 0.0, 0.0]]:
-        p = naive.predict(root, x, 2.0, [0.25] * 4)
+        p = hnsp.predict(root, x, 2.0, [0.25] * 4)
         assert min(p) >= 0.0
         assert math.isclose(sum(p), 1.0, abs_tol=1e-12)
     for x in X:
-        expected = naive.posterior(leaf_of(root, x), 2.0, [0.25] * 4)
-        np.testing.assert_allclose(naive.predict(root, x, 2.0, [0.25] * 4), expected, atol=1e-12)
+        expected = hnsp.posterior(leaf_of(root, x), 2.0, [0.25] * 4)
+        np.testing.assert_allclose(hnsp.predict(root, x, 2.0, [0.25] * 4), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("eta", [1e-9, 0.5, 40.0])
@@ -336,7 +337,7 @@ def test_expected_discount(eta, gamma, delta):
     scale = 1.0 / (eta + gamma)
     value, _ = integrate.quad(lambda s: math.exp(-s), 0.0, delta / scale, epsabs=0.0)
     expected = eta * scale * value / -math.expm1(-eta * delta)
-    assert math.isclose(naive.expected_discount(eta, gamma, delta), expected, rel_tol=1e-7)
+    assert math.isclose(hnsp.expected_discount(eta, gamma, delta), expected, rel_tol=1e-7)
 
 
 # Missing values.
@@ -351,13 +352,13 @@ def test_missing_values_have_no_extent(lifetime, paused):
         if rng.random() < 0.4:
             x[int(rng.integers(3))] = math.nan
     trees = [
-        naive.sample_tree(X, y, lifetime, rng, paused, 4),
+        hnsp.sample_tree(X, y, lifetime, rng, paused, 4),
         grow(X, y, range(40), lifetime, rng, paused),
     ]
     for root in trees:
         assert sorted(points_of(root)) == list(range(40))
         online = [(node.count, node.tab) for node in naive.walk(root)]
-        naive.initialize_counts(root, y, 4)
+        hnsp.initialize_counts(root, y, 4)
         assert online == [(node.count, node.tab) for node in naive.walk(root)]
         for node in naive.walk(root):
             known = [[X[n][d] for n in points_of(node) if X[n][d] == X[n][d]] for d in range(4)]
@@ -366,11 +367,11 @@ def test_missing_values_have_no_extent(lifetime, paused):
             np.testing.assert_array_equal(node.upper, [max(v or nan) for v in known])
             assert node.dim != 3
         for x in X:
-            assert math.isclose(sum(naive.predict(root, x, 2.0, [0.25] * 4)), 1.0, abs_tol=1e-12)
+            assert math.isclose(sum(hnsp.predict(root, x, 2.0, [0.25] * 4)), 1.0, abs_tol=1e-12)
     # A query that is known nowhere goes everywhere.
-    p = naive.predict(trees[0], [math.nan] * 4, 2.0, [0.25] * 4)
+    p = hnsp.predict(trees[0], [math.nan] * 4, 2.0, [0.25] * 4)
     by_size = sum(
-        len(leaf.points) / 40 * np.array(naive.posterior(leaf, 2.0, [0.25] * 4))
+        len(leaf.points) / 40 * np.array(hnsp.posterior(leaf, 2.0, [0.25] * 4))
         for leaf in naive.leaves(trees[0])
     )
     np.testing.assert_allclose(p, by_size, atol=1e-12)
@@ -382,13 +383,13 @@ def test_a_missing_value_at_the_cut_is_resolved_by_the_other_dimensions():
     rng = np.random.default_rng(0)
     n_found = 0
     for _ in range(200):
-        root = naive.sample_tree(X[:2], [0, 0], math.inf, rng, False, 1)
+        root = hnsp.sample_tree(X[:2], [0, 0], math.inf, rng, False, 1)
         if root.dim != 0:
             continue
         n_found += 1
         for i in range(2, 5):
             # Times of later splits come after the root's: no extent beyond the box is added.
-            root = naive.extend_tree(root, X, [0] * 5, i, math.inf, rng, False, 1)
+            root = hnsp.extend_tree(root, X, [0] * 5, i, math.inf, rng, False, 1)
         assert set(points_of(root.left)) >= {0, 3}
         assert set(points_of(root.right)) >= {1, 2}
     assert n_found > 10

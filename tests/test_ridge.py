@@ -14,7 +14,8 @@ import pytest
 from naive.ridge import Ridge
 from river import proba
 from scipy import stats
-from test_linear import Scaled, frame, frozen, rows, state
+from test_linear import Scaled, frame, frozen, rows
+from test_linear_models import state
 
 from river_mondrian import IsolationFeatures, RandomFourierFeatures, RidgeRegressor
 

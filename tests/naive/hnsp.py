@@ -1,0 +1,260 @@
+"""The hierarchical posterior of labels, with its counts, from Lakshminarayanan et al. (2014)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .mondrian import Labels, Node, Points, extend_block, leaves, n_points, sample_block, walk
+
+# Counts.
+
+
+def set_count(node: Node, count: list[int]) -> None:
+    """Set a node's customers and its tables, of which a class has at most one (IKN)."""
+    node.count = count
+    node.tab = [min(c, 1) for c in count]
+
+
+def count_leaf(leaf: Node, y: Labels, n_classes: int) -> list[int]:
+    """Count a leaf's labels."""
+    return [sum(y[n] == k for n in leaf.points) for k in range(n_classes)]
+
+
+def count_inner(node: Node) -> list[int]:
+    """Count the tables of both children."""
+    return [a + b for a, b in zip(node.left.tab, node.right.tab, strict=True)]
+
+
+def initialize_inner(root: Node) -> None:
+    """Fill the counts of the internal nodes from those of the leaves."""
+    if not root.is_leaf:
+        initialize_inner(root.left)
+        initialize_inner(root.right)
+        set_count(root, count_inner(root))
+
+
+def initialize_counts(root: Node, y: Labels, n_classes: int) -> None:
+    """Algorithm 5, for all leaves of a tree."""
+    for leaf in leaves(root):
+        set_count(leaf, count_leaf(leaf, y, n_classes))
+    initialize_inner(root)
+
+
+def update_counts(leaf: Node, label: int) -> None:
+    """Algorithm 6, with the count of the first ancestor that has the label's table, too.
+
+    As printed it stops before that ancestor's count is brought up to date, where Algorithm 5
+    counts both children.
+    """
+    leaf.count[label] += 1
+    node = leaf
+    while True:
+        if not node.is_leaf:
+            node.count[label] = node.left.tab[label] + node.right.tab[label]
+        if node.tab[label] == 1:
+            return
+        node.tab[label] = min(node.count[label], 1)
+        if node.parent is None:
+            return
+        node = node.parent
+
+
+# Trees with counts.
+
+
+def sample_tree(
+    X: Points,
+    y: Labels,
+    lifetime: float,
+    rng: np.random.Generator,
+    paused: bool,
+    n_classes: int,
+) -> Node:
+    """Sample a tree on all points: Algorithms 1 and 2, or 9 where blocks pause, and 5.
+
+    Parameters
+    ----------
+    X
+        Points.
+    y
+        Their labels.
+    lifetime
+        Splits come before it.
+    rng
+        Source of the draws.
+    paused
+        Whether a block whose labels are all the same is not split.
+    n_classes
+        Number of classes (K).
+
+    Returns
+    -------
+    Node
+        The root.
+
+    """
+    root = sample_block(list(range(len(X))), None, X, y, lifetime, rng, paused)
+    initialize_counts(root, y, n_classes)
+    return root
+
+
+def extend_tree(
+    root: Node | None,
+    X: Points,
+    y: Labels,
+    i: int,
+    lifetime: float,
+    rng: np.random.Generator,
+    paused: bool,
+    n_classes: int,
+) -> Node:
+    """Add point i to a tree: Algorithms 3 and 4, or 10 where blocks pause, with the counts.
+
+    Parameters
+    ----------
+    root
+        The tree, which is changed; None stands for no tree yet.
+    X, y
+        The points and labels that the tree's indices refer to.
+    i
+        Index of the new point.
+    lifetime, rng, paused, n_classes
+        As in `sample_tree`.
+
+    Returns
+    -------
+    Node
+        The root, which may be a new one.
+
+    """
+    if root is None:
+        new = sample_block([i], None, X, y, lifetime, rng, paused)
+        initialize_counts(new, y, n_classes)
+        return new
+    root, changed = extend_block(root, i, X, y, lifetime, rng, paused)
+    if changed.is_leaf and len(changed.count) == n_classes:
+        if y[i] is not None:
+            update_counts(changed, y[i])
+        return root
+    for node in walk(changed):
+        # An old block below a new parent keeps its counts.
+        if node.is_leaf and not node.count:
+            set_count(node, count_leaf(node, y, n_classes))
+    initialize_inner(changed)
+    while changed.parent is not None:
+        changed = changed.parent
+        set_count(changed, count_inner(changed))
+    return root
+
+
+# Prediction.
+
+
+def discount(gamma: float, span: float) -> float:
+    """Return exp(-gamma span); 0 for an infinite span, whatever gamma is."""
+    return 0.0 if math.isinf(span) else math.exp(-gamma * span)
+
+
+def expected_discount(eta: float, gamma: float, delta: float) -> float:
+    """Return E[exp(-gamma Delta)] for Delta ~ Exp(eta), given that it is below delta.
+
+    Parameters
+    ----------
+    eta
+        Rate, above 0.
+    gamma
+        Strength of the discount.
+    delta
+        Where the exponential is truncated; may be infinite.
+
+    """
+    if math.isinf(delta):
+        return eta / (eta + gamma)
+    # Small exponents cancel in 1 - exp.
+    return eta / (eta + gamma) * math.expm1(-(eta + gamma) * delta) / math.expm1(-eta * delta)
+
+
+def smooth(count: list[int], tab: list[int], d: float, above: list[float]) -> list[float]:
+    """Equation 4; a node without labels repeats its parent."""
+    total = sum(count)
+    if total == 0:
+        return list(above)
+    return [
+        (c - d * t + d * sum(tab) * g) / total for c, t, g in zip(count, tab, above, strict=True)
+    ]
+
+
+def posterior(node: Node, gamma: float, base: Sequence[float]) -> list[float]:
+    """Algorithm 7, for one node: the posterior mean of its label distribution.
+
+    Parameters
+    ----------
+    node
+        The node.
+    gamma
+        Strength of the discount exp(-gamma Delta).
+    base
+        Prior probability of each class.
+
+    """
+    above = list(base) if node.parent is None else posterior(node.parent, gamma, base)
+    return smooth(node.count, node.tab, discount(gamma, node.time - node.parent_time), above)
+
+
+def shares(node: Node, x: Sequence[float]) -> tuple[float, float]:
+    """Return the weights of the left and the right child for a query.
+
+    Where its value at the cut is missing, the nearer child takes all; children that are as near
+    share by their numbers of points.
+    """
+    if not math.isnan(x[node.dim]):
+        return (1.0, 0.0) if x[node.dim] <= node.cut else (0.0, 1.0)
+    to_left, to_right = node.left.distance(x), node.right.distance(x)
+    if to_left != to_right:
+        return (1.0, 0.0) if to_left < to_right else (0.0, 1.0)
+    n_left, n_right = n_points(node.left), n_points(node.right)
+    return n_left / (n_left + n_right), n_right / (n_left + n_right)
+
+
+def predict(root: Node, x: Sequence[float], gamma: float, base: Sequence[float]) -> list[float]:
+    """Algorithm 8: class probabilities of x, averaged over all extensions of the tree by x.
+
+    Parameters
+    ----------
+    root
+        The tree.
+    x
+        The query.
+    gamma
+        Strength of the discount exp(-gamma Delta).
+    base
+        Prior probability of each class.
+
+    """
+    s = [0.0] * len(base)
+    # Only a missing value makes a walk part; `stays` is the weight that has reached a node.
+    waiting = [(root, 1.0, list(base))]
+    while waiting:
+        node, stays, above = waiting.pop()
+        delta = node.time - node.parent_time
+        eta = node.distance(x)
+        # A node within which x lies never lets it branch off, though delta may be infinite.
+        branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
+        if branches > 0.0:
+            tables = [min(c, 1) for c in node.count]
+            g = smooth(tables, tables, expected_discount(eta, gamma, delta), above)
+            s = [a + stays * branches * b for a, b in zip(s, g, strict=True)]
+        stays *= 1.0 - branches
+        here = smooth(node.count, node.tab, discount(gamma, delta), above)
+        if node.is_leaf:
+            s = [a + stays * b for a, b in zip(s, here, strict=True)]
+            continue
+        to_left, to_right = shares(node, x)
+        if to_left > 0.0:
+            waiting.append((node.left, stays * to_left, here))
+        if to_right > 0.0:
+            waiting.append((node.right, stays * to_right, here))
+    return s

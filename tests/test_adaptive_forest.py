@@ -1,0 +1,462 @@
+"""The adaptive forest as its users meet it: accuracy, drift, bounded memory, bad input."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from naive import adaptive as naive
+from naive.discriminants import Discriminants
+from river import datasets, drift
+from river.datasets import synth
+from test_adaptive import SEEDS, draw, grown, long_slots, posteriors
+
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
+from river_mondrian.compiling import kernels
+from river_mondrian.compiling.kernels import Kernel
+from river_mondrian.estimators.adaptive import AFTER_DRIFT
+from river_mondrian.learners import experts
+from river_mondrian.posteriors.adaptive import (
+    learning,
+    prediction,
+    rebuilding,
+)
+from river_mondrian.posteriors.adaptive.records import (
+    IDLE,
+    LONG,
+    RECENT,
+)
+from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS
+
+# The estimator.
+
+
+def stream(n, seed=0):
+    """Make samples of which some lack values, with a feature and a class that come late."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        a, b, c = rng.random(3)
+        x = {"a": a, "b": 50.0 * b, "c": c}
+        if i < n // 3:
+            del x["c"]
+        if rng.random() < 0.2:
+            del x["a"]
+        found.append((x, "late" if i > n // 2 and b > 0.8 else "yes" if a + b > 1.0 else "no"))
+    return found
+
+
+def fed(data, **params):
+    model = AdaptiveMondrianForestClassifier(**{"n_estimators": 3, "seed": 1} | params)
+    for x, y in data:
+        model.learn_one(x, y)
+    return model
+
+
+def table_of(frame, data):
+    """Make a frame of samples; a column whose values are all missing holds numbers, too."""
+    columns = {name: [x.get(name, math.nan) for x, _ in data] for name in "abc"}
+    return frame(columns)
+
+
+def test_discriminants_are_the_twins():
+    """With values that are missing, a feature and a class that come late, around the warm-up."""
+    model, twin = AdaptiveMondrianForestClassifier(2, seed=1), Discriminants()
+    labels, features = {}, set()
+    for x, y in stream(400):
+        labels[y] = None
+        features |= x.keys()
+        expected = []
+        for predicted in twin.predict(x, labels):
+            floored = {k: max(p, experts.FLOOR / len(labels)) for k, p in predicted.items()}
+            expected.append({k: p / sum(floored.values()) for k, p in floored.items()})
+        if y in model.classes:
+            model.predict_proba_one(x)
+            rows = model._trees.mixture.predicted[N_TREE_EXPERTS:, : len(labels)]
+            for row, other in zip(rows.tolist(), expected, strict=True):
+                assert row == pytest.approx(list(other.values()), rel=1e-7)
+        model.learn_one(x, y)
+        twin.learn(x, y, labels, len(features), expected)
+    assert features == set("abc")
+    assert set(labels) == {"yes", "no", "late"}
+
+
+@pytest.mark.blas
+def test_a_line_in_many_dimensions_is_found():
+    """Trees need far more samples for that."""
+    rng = np.random.default_rng(0)
+    X = rng.random((1500, 12))
+    y = X @ rng.normal(size=12)
+    y = (y > np.median(y)).tolist()
+    data = [(dict(enumerate(x)), label) for x, label in zip(X.tolist(), y, strict=True)]
+    ours = accuracy_after(AdaptiveMondrianForestClassifier(4, seed=1), data, 750)
+    exact = accuracy_after(MondrianForestClassifier(4, seed=1), data, 750)
+    assert ours > 0.93
+    assert ours > exact + 0.08
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_batches_copies_and_the_order_of_keys_change_nothing(frame):
+    data = stream(700)
+    one = fed(data)
+    turned = fed([(dict(reversed(x.items())), y) for x, y in data])
+    copied, many = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
+    for i, (x, y) in enumerate(data):
+        if i in (20, 300, 550):
+            copied = copy.deepcopy(pickle.loads(pickle.dumps(copied)))
+        copied.predict_proba_one(x)
+        copied.learn_one(x, y)
+    for start, stop in ((0, 20), (20, 400), (400, 700)):
+        many.learn_many(table_of(frame, data[start:stop]), [y for _, y in data[start:stop]])
+    queries = stream(30, seed=4)
+    for x, _ in queries:
+        expected = one.predict_proba_one(x)
+        assert sum(expected.values()) == pytest.approx(1.0, abs=1e-12)
+        for other in (turned, copied, many):
+            assert other.predict_proba_one(x) == expected
+    found = many.predict_many(table_of(frame, queries))
+    assert list(found.to_pylist() if hasattr(found, "to_pylist") else found) == [
+        one.predict_one(x) for x, _ in queries
+    ]
+    probabilities = many.predict_proba_many(table_of(frame, queries[:1]))
+    assert set(getattr(probabilities, "column_names", probabilities.columns)) == set(one.classes)
+
+
+def test_predictions_change_nothing():
+    model = fed(stream(300))
+    before = pickle.dumps(model)
+    for x, _ in stream(20, seed=5):
+        model.predict_proba_one(x)
+        # What is learned next has been predicted.
+        assert model._trees.forest.is_predicted == 1
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "words"),
+    [
+        ({"a": 0.1, "b": math.inf, "c": 0.1}, "yes", ValueError, "'b'"),
+        ({"a": 0.1, "b": 1e300, "c": 0.1}, "yes", ValueError, "'b'"),
+        ({"a": 0.1, "b": 1e300, "c": 0.1}, "unseen", ValueError, "'b'"),
+        ({"a": "text", "b": 1.0, "c": 0.1}, "yes", TypeError, "'a'"),
+        ({"a": 0.1, "b": 1.0, "c": 0.1}, [], TypeError, "hashable"),
+        ({"a": 0.1, "b": 1.0, "c": 0.1}, None, ValueError, "missing"),
+    ],
+)
+def test_bad_samples_leave_the_model_as_it_was(x, y, error, words):
+    model = fed(stream(400))
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=words):
+        model.learn_one(x, y)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"max_samples": 10}, "max_samples"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"drift_detector": "page"}, "drift_detector"),
+        ({"drift_detector": drift.ADWIN}, "drift_detector"),
+    ],
+)
+def test_bad_arguments(params, words):
+    with pytest.raises(ValueError, match=words):
+        AdaptiveMondrianForestClassifier(**params)
+
+
+def two_concepts(n):
+    first = list(synth.Sine(classification_function=0, seed=1).take(n))
+    return first + list(synth.Sine(classification_function=1, seed=2).take(n))
+
+
+def accuracy_after(model, data, start):
+    right = 0
+    for i, (x, y) in enumerate(data):
+        right += i >= start and model.predict_one(x) == y
+        model.learn_one(x, y)
+    return right / (len(data) - start)
+
+
+@pytest.mark.parametrize("detector", ["adwin", drift.PageHinkley(threshold=10), drift.binary.DDM()])
+def test_a_drift_is_survived(detector):
+    data = two_concepts(2500)
+    model = AdaptiveMondrianForestClassifier(5, drift_detector=detector, seed=1)
+    assert accuracy_after(model, data, 2700) > 0.95
+    assert all(n > 2500 for n, _ in model.drift_log)
+    if detector != "adwin":
+        assert [kept for n, kept in model.drift_log if n < 2600] == [AFTER_DRIFT]
+        root = model._trees.read(0)[0]
+        assert root.n_samples == 2500 + AFTER_DRIFT - (model.drift_log[0][0] - 2500)
+
+
+def test_the_exact_forest_does_not_survive_it():
+    assert accuracy_after(MondrianForestClassifier(5, seed=1), two_concepts(2500), 2700) < 0.8
+
+
+def test_fewer_errors_are_no_drift():
+    rng = np.random.default_rng(0)
+    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    for i in range(3000):
+        a = float(rng.random())
+        # Labels are random at first, then follow the feature.
+        y = bool(rng.random() < 0.5) if i < 1000 else a > 0.5
+        model.learn_one({"a": a, "b": float(rng.random())}, y)
+    assert model.drift_log == []
+
+
+def test_forgetting_at_the_root_helps_where_labels_repeat():
+    rng = np.random.default_rng(0)
+    right = {False: 0, True: 0}
+    models = {flag: AdaptiveMondrianForestClassifier(3, no_change=flag, seed=1) for flag in right}
+    label = True
+    for _ in range(1500):
+        label = label if rng.random() < 0.9 else not label
+        x = {"a": float(rng.random())}
+        for flag, model in models.items():
+            right[flag] += model.predict_one(x) is label
+            model.learn_one(x, label)
+    assert right[True] > right[False]
+
+
+def test_memory_is_bounded():
+    model = AdaptiveMondrianForestClassifier(3, max_samples=1000, drift_detector=None, seed=1)
+    sizes = []
+    for i, (x, y) in enumerate(synth.Agrawal(seed=1).take(9000)):
+        model.learn_one(x, y)
+        if i % 500 == 0:
+            sizes.append(model._raw_memory_usage)
+    trees = model._trees
+    assert trees.n_points == 2000
+    assert model.n_samples - trees.first < 1000
+    assert max(sizes[9:]) <= 1.3 * max(sizes[4:9])
+    for t in range(2):
+        assert trees.read(t)[0].n_samples <= 1500
+    before = [node.time for node in trees.read(0)]
+    model.resample()
+    assert trees.read(0)[0].n_samples == model.n_samples - trees.first
+    assert [node.time for node in trees.read(0)] != before
+
+
+@pytest.mark.parametrize("limit", [1_500_000, 3_000_000])
+@pytest.mark.parametrize("drifts", [False, True])
+def test_memory_stays_below_a_limit_in_bytes(limit, drifts):
+    model = AdaptiveMondrianForestClassifier(
+        3, max_bytes=limit, drift_detector="adwin" if drifts else None, seed=1
+    )
+    largest, right, n = 0, 0, 20_000
+    source = synth.Agrawal(classification_function=0, seed=1, perturbation=0.1)
+    for i, (x, y) in enumerate(source.take(n)):
+        right += model.predict_one(x) == y
+        model.learn_one(x, y)
+        if i % 100 == 0:
+            largest = max(largest, model._raw_memory_usage)
+    # The limit is used, and what is kept is enough to learn from.
+    assert 0.5 * limit < largest <= limit
+    assert right / n > 0.8
+
+
+def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
+    data = stream(600)
+    models = [fed(data) for _ in range(2)]
+    x, y = stream(1, seed=9)[0]
+    models[0].predict_one(x)
+    for model in models:
+        model.resample()
+        model.learn_one(x, y)
+    assert models[0].predict_proba_one(x) == models[1].predict_proba_one(x)
+
+
+def test_what_the_forest_has_found():
+    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    assert model.feature_importances == model.weights == {}
+    for x, y in synth.Agrawal(classification_function=0, seed=1).take(2000):
+        model.learn_one(x, y)
+    importances = model.feature_importances
+    assert sum(importances.values()) == pytest.approx(1.0)
+    assert max(importances, key=importances.get) == "age"
+    weights = list(model.weights.values())
+    assert sum(weights[:N_EXPERTS]) == pytest.approx(1.0)
+    assert sum(weights[N_EXPERTS:]) == pytest.approx(1.0)
+    text = model.debug_one(x)
+    assert "'age'" in text
+    assert "weight of log-linear pool" in text
+    frame = model.to_dataframe(1)
+    assert frame.loc[0, ["count_0", "count_1"]].sum() == frame.loc[0, "n_samples"]
+    with pytest.raises(ValueError, match="tree must be"):
+        model.to_dataframe(3)
+
+
+def test_a_new_tree_takes_the_place_of_the_oldest():
+    X, y = draw(1800, 1)
+    trees = grown(X, y, n_trees=3)
+    roles = trees.trees.words["role"]
+    assert (roles == LONG).sum() == 3
+    assert (roles == RECENT).sum() <= 3
+    assert len(set(trees.ages[long_slots(trees)])) == 3
+    # Every tree of all samples holds them all, recent ones the latest.
+    for t in range(3):
+        assert trees.read(t)[0].n_samples == 1800
+
+
+def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
+    """A tree that comes into place has learned what came while it was built, in all its nodes."""
+    X, y = draw(1300, 2)
+    trees = grown(X[:1000], y[:1000], n_trees=2, seed=4)
+    ages = trees.ages.copy()
+    for x, label in zip(X[1000:], y[1000:], strict=True):
+        trees.vector[:] = x
+        trees.learn(label)
+        for t in range(2):
+            assert trees.read(t)[0].n_samples == trees.n_samples
+    assert (trees.ages != ages).any()
+    for t in range(2):
+        nodes = trees.read(t)
+        seen = [np.zeros(3, dtype=int) for _ in nodes]
+        for x, label in zip(X, y, strict=True):
+            for number in naive.route(nodes, x):
+                seen[number][label] += 1
+        for node, counts in zip(nodes, seen, strict=True):
+            assert node.counts.tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_missing_values_leave_probabilities(seed):
+    """On a coarse grid where half the values lack, ways down a tree are not stable."""
+    rng = np.random.default_rng(seed)
+    model = AdaptiveMondrianForestClassifier(3, drift_detector=None, seed=seed)
+    for _ in range(900):
+        x = {name: float(rng.integers(0, 4)) for name in "abcde" if rng.random() < 0.5}
+        found = model.predict_proba_one(x)
+        if found:
+            assert min(found.values()) >= 0.0
+            assert sum(found.values()) == pytest.approx(1.0, abs=1e-9)
+            for slot in long_slots(model._trees):
+                raw = posteriors(model._trees, slot, model._trees.row)
+                assert raw.min() > -1e-6
+        model.learn_one(x, int(rng.integers(0, 3)))
+
+
+def test_a_feature_that_is_often_missing_can_be_the_best():
+    rng = np.random.default_rng(1)
+    X = rng.random((300, 2)).astype(np.float32).astype(float)
+    y = (X[:, 1] > 0.5).astype(int).tolist()
+    X[rng.random(300) < 0.6, 1] = math.nan
+    X[0], y[0], y[1] = 0.9, 1, 0
+    trees = grown(X, y, n_trees=1, n_candidates=200)
+    trees.build()
+    assert trees.read(0)[0].dim == 1
+
+
+def test_bundled_streams_are_learned_better_than_by_the_exact_forest():
+    data = [(dict(x), y) for x, y in datasets.ImageSegments()]
+    losses = []
+    for model in (AdaptiveMondrianForestClassifier(seed=1), MondrianForestClassifier(seed=1)):
+        loss = 0.0
+        for x, y in data:
+            loss -= math.log(max(model.predict_proba_one(x).get(y, 0.0), 1e-3))
+            model.learn_one(x, y)
+        losses.append(loss / len(data))
+    assert losses[0] < losses[1]
+
+
+@pytest.mark.parametrize(
+    ("n_estimators", "max_samples", "every"), [(40, 1000, None), (3, 2000, 300), (2, 1000, 90)]
+)
+def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, max_samples, every):
+    """With more trees than can be built in time, and drifts before recent trees are due."""
+    rng = np.random.default_rng(0)
+    model = AdaptiveMondrianForestClassifier(
+        n_estimators, max_samples=max_samples, drift_detector=None, seed=1
+    )
+    for i in range(3 * max_samples):
+        x = {"a": float(rng.random()), "b": float(rng.random())}
+        model.learn_one(x, bool(rng.random() < x["a"]))
+        trees = model._trees
+        if every and i > 2500 and i % every == 0:
+            trees.forget_before(80)
+        in_use = trees.trees.words["role"] != IDLE
+        assert trees.starts[in_use].min() > i + 1 - 2 * max_samples - 1
+    # Each tree has every sample since its first one, once.
+    for t, slot in enumerate(long_slots(trees)):
+        assert trees.read(t)[0].n_samples == model.n_samples - trees.starts[slot]
+    n_long = (trees.trees.words["role"] == LONG).sum()
+    assert n_long == round(2 / 3 * n_estimators)
+
+
+def test_recent_trees_do_not_outlive_a_drift():
+    X, y = draw(4200, 1)
+    trees = grown(X[:2200], y[:2200], n_trees=2)
+    roles = trees.trees.words["role"]
+    assert (roles == RECENT).sum() == 2
+    trees.forget_before(100)
+    assert (roles == RECENT).sum() == 0
+    for x, label in zip(X[2200:], y[2200:], strict=True):
+        trees.vector[:] = x
+        trees.learn(label)
+    assert (roles == RECENT).sum() == 2
+    assert trees.starts[roles == RECENT].min() >= 2100
+
+
+def test_labels_without_features():
+    model = AdaptiveMondrianForestClassifier(2, seed=1)
+    for label in (0, 0, 1):
+        model.learn_one({}, label)
+    found = model.predict_proba_one({})
+    assert found[0] > found[1]
+    assert model.predict_proba_one({"a": 1.0}) == found
+    assert sum(found.values()) == pytest.approx(1.0)
+
+
+def test_few_trees_wait_to_be_built():
+    """Noise makes trees deep and costly to build; the recent ones stay recent."""
+    rng = np.random.default_rng(0)
+    model = AdaptiveMondrianForestClassifier(9, drift_detector=None, seed=1)
+    for _ in range(6000):
+        x = {"a": float(rng.random()), "b": float(rng.random())}
+        model.learn_one(x, bool(rng.random() < 0.6))
+        assert len(model._trees.jobs) <= 6 + 1
+    trees = model._trees
+    recent = trees.trees.words["role"] == RECENT
+    assert recent.sum() == 3
+    assert trees.starts[recent].min() > 2500
+
+
+def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
+    X, y = draw(300, 6)
+    trees = grown(X, y, n_trees=2)
+    trees.jobs.clear()
+    trees._stop()
+    trees.role = LONG
+    trees._begin(trees.slot, 0)
+    trees._go_on(trees.slot, 50)
+    trees.starts[long_slots(trees)[0]] = -1
+    trees._let_go(-1)
+    trees._advance(1 << 40)
+    for t in range(2):
+        assert trees.read(t)[0].n_samples == 300
+    assert trees.starts[long_slots(trees)].tolist() == [0, 0]
+
+
+def test_nothing_is_left_to_compile_after_the_warmup():
+    AdaptiveMondrianForestClassifier.warmup()
+
+    def compiled():
+        modules = (learning, prediction, rebuilding)
+        own = [
+            one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
+        ]
+        return len(kernels._INSTANCES) + sum(len(one.dispatcher.overloads) for one in own)
+
+    before = compiled()
+    fed(stream(1500), max_samples=1000, no_change=True)
+    assert before > 0
+    assert compiled() == before

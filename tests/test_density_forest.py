@@ -1,0 +1,324 @@
+"""Density forests as River's anomaly detectors: batches, missing values, scores, bad input."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from naive import density as naive
+from scipy import stats
+from sklearn import metrics
+from test_density import TRIANGLE, cells, growing, keys, learned, mapping, polytope_volume
+
+from river_mondrian import DensityForest
+from river_mondrian.posteriors.density import DensityNode
+
+# As a River estimator.
+
+MODELS = {
+    "default": lambda: DensityForest(5, seed=1),
+    "fixed": lambda: DensityForest(5, 2.0, seed=1),
+    "random": lambda: DensityForest(5, stats.gamma(2.0), seed=1),
+    "schedule": lambda: DensityForest(5, growing, seed=1),
+    "laplace": lambda: DensityForest(5, estimator="laplace", seed=1),
+    "kernel": lambda: DensityForest(5, estimator="kernel", seed=1),
+}
+
+
+def stream_of(n, seed=0):
+    """Draw samples with holes and with a feature that comes later."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        x = mapping(rng.normal(size=3))
+        if i < n // 3:
+            del x["x01"]
+        for name in list(x):
+            if rng.random() < 0.15:
+                x[name] = math.nan
+            elif rng.random() < 0.1:
+                del x[name]
+        found.append(dict(sorted(x.items(), key=lambda _: rng.random())))
+    return found
+
+
+def frames(stream):
+    table = pd.DataFrame(stream, columns=["x02", "x00", "x01"])
+    return [
+        table.set_index(np.arange(len(table)) + 100),
+        pl.from_pandas(table, nan_to_null=True),
+        pa.Table.from_pandas(table, preserve_index=False),
+    ]
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_batches_are_single_samples(make):
+    stream = stream_of(60)
+    one = make()
+    for x in stream:
+        one.learn_one(x)
+    expected = [one.log_density_one(x) for x in stream]
+    for frame, head in zip(frames(stream), frames(stream[:17]), strict=True):
+        many = make()
+        many.learn_many(head)
+        many.learn_many(frame[17:] if not isinstance(frame, pa.Table) else frame.slice(17))
+        assert pickle.dumps(many) == pickle.dumps(one)
+        found = many.log_density_many(frame)
+        assert type(found).__module__.split(".")[0] == type(frame).__module__.split(".")[0]
+        assert found.to_numpy().tolist() == expected
+        densities = many.density_many(frame).to_numpy().tolist()
+        assert densities == [many.density_one(x) for x in stream]
+    table = frames(stream)[0]
+    assert list(one.density_many(table).index) == list(table.index)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_predictions_change_nothing_and_copies_continue(make):
+    stream = stream_of(80)
+    forest = make()
+    for x in stream[:50]:
+        before = pickle.dumps(forest)
+        for query in (x, {}, {"x00": 1e9}, {"unknown": 1.0}):
+            forest.score_one(query)
+            forest.density_one(query)
+        assert pickle.dumps(forest) == before
+        forest.learn_one(x)
+    copies = [pickle.loads(pickle.dumps(forest)), copy.deepcopy(forest)]
+    for x in stream[50:]:
+        for model in (forest, *copies):
+            model.learn_one(x)
+    # A distribution that has been copied is equal, but its pickle is not.
+    assert {pickle.dumps(model._trees) for model in copies} == {pickle.dumps(forest._trees)}
+
+
+def test_a_new_feature_has_its_first_value_in_the_mean():
+    forests = [DensityForest(20, 1.0, seed=3) for _ in range(2)]
+    for forest, last in zip(forests, (math.nan, 6.0), strict=True):
+        for x in [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}]:
+            forest.learn_one(x)
+        forest.learn_one({"a": 4.0, "b": last})  # (5 + 5 + 5 + 9) / 4
+    for x in ({"a": 1.0, "b": 5.0}, {"a": 4.0, "b": 6.1}):
+        assert forests[0].density_one(x) == forests[1].density_one(x) > 0.0
+
+
+@pytest.mark.parametrize("lifetime", [3.0, None])
+def test_means_count_a_sample_once_however_often_it_waits_for_room(lifetime):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    forest = learned(X, n_estimators=20, lifetime=lifetime, seed=1)
+    batch = DensityForest(20, lifetime, seed=1)
+    batch.learn_many(pd.DataFrame([mapping(row) for row in X]))
+    mean = mapping(X.mean(axis=0))
+    for model in (forest, batch):
+        assert len(model._trees.nodes.chunks[0]) > 5
+        np.testing.assert_allclose(model._trees.means, X.mean(axis=0))
+        assert model.score_one({}) == pytest.approx(model.score_one(mean), rel=1e-9)
+
+
+def test_missing_values_count_as_means():
+    first, second = DensityForest(20, 1.0, seed=3), DensityForest(20, 1.0, seed=3)
+    for x in [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]:
+        first.learn_one(x)
+        second.learn_one(x)
+    first.learn_one({"a": 5.0})
+    second.learn_one({"a": 5.0, "b": 3.0})
+    assert first.density_one({"a": math.nan, "b": 1.0}) == second.density_one({"a": 3.0, "b": 1.0})
+    first.learn_one({"a": 3.0, "b": math.nan})
+    second.learn_one({"a": 3.0, "b": 3.0})
+    for x in ({"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 3.3}):
+        assert first.density_one(x) == second.density_one(x)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_bad_input_changes_nothing(make):
+    forest = make()
+    for x in stream_of(30):
+        forest.learn_one(x)
+    before = pickle.dumps(forest)
+    bad = [("text", TypeError), (math.inf, ValueError), (1e39, ValueError)]
+    for value, error in bad:
+        for x in ({"x00": 1.0, "x01": value, "x02": 0.0}, {"new": 1.0, "x01": value}):
+            for method in (forest.learn_one, forest.density_one, forest.score_one):
+                with pytest.raises(error, match="x01"):
+                    method(x)
+    with pytest.raises(ValueError, match=r"x01.*row 1"):
+        forest.learn_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
+    with pytest.raises(ValueError, match=r"x01.*row 1"):
+        forest.density_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
+    assert pickle.dumps(forest) == before
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 1e39])
+def test_oblique_forests_refuse_bad_input(value):
+    forest = DensityForest(2, 1.0, directions=TRIANGLE, seed=1)
+    forest.learn_one({"x00": 1.0, "x01": 2.0})
+    before = pickle.dumps(forest)
+    for method in (forest.learn_one, forest.density_one, forest.score_one):
+        with pytest.raises(ValueError, match="x01"):
+            method({"x00": 1.0, "x01": value})
+    assert pickle.dumps(forest) == before
+
+
+def test_a_lifetime_that_falls_changes_nothing():
+    forest = DensityForest(3, lambda n: 5.0 - (n > 4), seed=1)
+    for i in range(4):
+        forest.learn_one({"a": float(i)})
+    state = {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"}
+    with pytest.raises(ValueError, match=r"must not fall, got 4.0 for 5 samples after 5.0"):
+        forest.learn_one({"a": 9.0, "b": 1.0})
+    with pytest.raises(ValueError, match="must not fall"):
+        forest.learn_many(pd.DataFrame({"a": [1.0], "c": [1.0]}))
+    assert {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"} == state
+    with pytest.raises(ValueError, match="for 1 samples"):
+        DensityForest(3, lambda n: n - 1.0).learn_one({"a": 1.0})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"n_estimators": 0},
+        {"lifetime": 0.0},
+        {"lifetime": -1.0},
+        {"lifetime": math.inf},
+        {"lifetime": "text"},
+        {"lifetime": True},
+        {"lifetime": stats.norm()},
+        {"directions": 0},
+        {"estimator": "mean"},
+        {"estimator": "kernel", "directions": 3},
+    ],
+)
+def test_bad_arguments(arguments):
+    with pytest.raises((ValueError, TypeError), match=next(iter(arguments))):
+        DensityForest(**arguments)
+
+
+def test_scores():
+    forest = DensityForest(10, 1.0, seed=1)
+    assert forest.density_one({"a": 1.0}) == 0.0
+    assert forest.log_density_one({"a": 1.0}) == -math.inf
+    assert forest.score_one({"a": 1.0}) == 0.0
+    assert forest.n_samples == 0
+    rng = np.random.default_rng(0)
+    scores, labels = [], []
+    for i in range(600):
+        odd = i > 100 and rng.random() < 0.1
+        x = mapping(rng.normal(size=2) + 6.0 * rng.choice([-1, 1]) * odd)
+        scores.append(forest.score_one(x))
+        forest.learn_one(x)
+        labels.append(odd)
+    assert metrics.roc_auc_score(labels[100:], scores[100:]) > 0.9
+    x = {"x00": 0.1, "x01": 0.2}
+    assert forest.score_one(x) == -forest.log_density_one(x)
+    assert forest.density_one(x) == math.exp(forest.log_density_one(x))
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("lifetime", [1.5, growing])
+@pytest.mark.parametrize("directions", [None, TRIANGLE])
+@pytest.mark.parametrize("estimator", ["forest", "laplace"])
+def test_scores_where_the_density_is_zero(lifetime, directions, estimator):
+    """The last cells count that hold a sample, as if they held one."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    forest = learned(
+        X, n_estimators=6, lifetime=lifetime, directions=directions, estimator=estimator, seed=2
+    )
+    matrix = np.eye(2) if directions is None else np.array([[1, 0], [0, 1], [0.7, -0.7]])
+    projected = X @ matrix.T
+    began, ended = (1.5, 1.5) if lifetime == 1.5 else (growing(1), growing(20))
+    scores, far = [], 0
+    for x in [np.array([a, b]) for a in (-40.0, -3.0, 3.0) for b in (-3.0, 0.1, 1e4)]:
+        scores.append(forest.score_one(mapping(x)))
+        if forest.density_one(mapping(x)) > 0.0:
+            continue
+        far += 1
+        volumes = []
+        for key in keys(2, 6):
+            z = matrix @ x
+            path = naive.path_of(key, projected[0], began, ended, z)
+            held = [cell for cell in path if any(naive.inside(cell, row) for row in projected)]
+            volumes.append(polytope_volume(matrix, *np.array(held[-1]).T, z))
+        mean = (
+            np.mean(volumes) if estimator == "laplace" else 1.0 / np.mean(1.0 / np.array(volumes))
+        )
+        assert scores[-1] == pytest.approx(math.log(20 * mean), rel=1e-6)
+    assert far >= 4
+    assert scores[2] > scores[0]
+
+
+def test_features_without_values_have_density_one():
+    forest = DensityForest(3, 1.0, seed=1)
+    forest.learn_one({})
+    forest.learn_one({"a": math.nan})
+    assert forest.density_one({}) == 1.0
+    forest.learn_one({"a": 2.0})
+    assert forest.n_samples == 3
+    assert (cells(forest, {"a": 2.0})[0] == 3).all()
+
+
+def test_memory_is_what_is_held():
+    forest = DensityForest(10, None, seed=1)
+    sizes = []
+    for x in stream_of(600):
+        forest.learn_one(x)
+        sizes.append(forest._raw_memory_usage)
+    trees = forest._trees
+    held = trees.nodes.nbytes + trees.samples.nbytes
+    assert held < sizes[-1] < held + 10_000
+    assert sizes[-1] >= DensityNode.SIZE * trees.forest.nodes.n_rows
+    assert DensityNode.SIZE == 64
+    fixed = DensityForest(10, 1.0, seed=1)
+    for x in stream_of(600):
+        fixed.learn_one(x)
+    assert fixed._trees.samples.capacities == [0]
+
+
+# As plain Python.
+
+
+def learned_forests():
+    """Return what small forests of each kind predict, and the nodes of their trees."""
+    found = []
+    queries = [*stream_of(8, seed=1), {"x00": 50.0}]
+    for make in [*MODELS.values(), lambda: DensityForest(2, directions=TRIANGLE, seed=1)]:
+        forest = make()
+        for x in stream_of(15):
+            forest.learn_one(x)
+        scores = [forest.score_one(x) for x in queries]
+        densities = forest.density_many(frames(queries)[0]).tolist()
+        table = forest._trees.forest.nodes
+        nodes = [table.row(row) for row in range(table.n_rows)]
+        links = [(node.key, node.dim, node.left, node.right, node.n_samples) for node in nodes]
+        cuts = [(node.time, node.place) for node in nodes]
+        found.append({"values": scores + densities, "links": links, "cuts": cuts})
+    return found
+
+
+@pytest.mark.quick
+def test_kernels_run_as_python(tmp_path):
+    """The same trees, with numba's compiler switched off."""
+    code = "import json, test_density; print(json.dumps(test_density.learned_forests()))"
+    paths = [str(Path(__file__).parent), *sys.path]
+    environment = {"NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    as_python = json.loads(done.stdout)
+    for compiled, plain in zip(learned_forests(), as_python, strict=True):
+        assert [list(links) for links in compiled["links"]] == plain["links"]
+        np.testing.assert_allclose(plain["cuts"], compiled["cuts"], rtol=1e-12)
+        np.testing.assert_allclose(plain["values"], compiled["values"], rtol=1e-12)

@@ -1,0 +1,398 @@
+"""Isolation kernel feature maps as their users meet them: growth, frames, copies, bad input."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from river import compose, datasets, linear_model, optim, preprocessing
+from sklearn.svm import LinearSVC
+from test_isolation import METHODS, WAYS, built, force, frame, samples, state
+
+from river_mondrian import IsolationFeatures
+
+# Growth.
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_useful_from_two_samples_on_then_frozen(method):
+    features = IsolationFeatures(n_partitions=7, n_cells=8, method=method, pool_size=100, seed=1)
+    cells_of, builds = {}, []
+    assert features.transform_one({"a": 1.0}) == {}
+    with pytest.raises(RuntimeError, match="cannot map yet"):
+        features.cells_one({"a": 1.0})
+    for n, x in enumerate(samples("real", 120, 4, 0), 1):
+        features.learn_one(x)
+        mapped = features.transform_one(x)
+        assert len(mapped) == (7 if n > 1 else 0)
+        assert all(value == pytest.approx(7**-0.5) for value in mapped.values())
+        if mapped:
+            build = {name.split("_")[0] for name in mapped}
+            assert len(build) == 1
+            builds += [(n, *build)] if not builds or builds[-1][1] not in build else []
+            cells_of[n] = max(int(name.split("_")[2]) for name in mapped)
+            assert features.kernel(x, x) == 1.0
+    assert [n for n, _ in builds] == [2, 4, 8, 16, 32, 64, 100]
+    assert [name for _, name in builds] == [f"{method}{k}" for k in range(7)]
+    assert all(cells < min(8, max(1, n // 4)) for n, cells in cells_of.items())
+    assert features.frozen
+    assert features._pool is None
+
+
+def test_growing_trees_is_spread_over_calls(monkeypatch):
+    rows = samples("real", 64, 4, 0)
+    whole = built(rows, n_partitions=40, method="iforest", seed=3)
+    monkeypatch.setattr("river_mondrian.partitions.isolation.map.GROWTH", 100)
+    spread = IsolationFeatures(n_partitions=40, method="iforest", pool_size=64, seed=3)
+    for x in rows:
+        spread.learn_one(x)
+    calls = 0
+    while not spread.frozen:
+        # What comes meanwhile is not part of the map, and a copy goes on where this one is.
+        spread = pickle.loads(pickle.dumps(spread))
+        spread.learn_one({"b": 3.0})
+        calls += 1
+    assert calls > 5
+    for x in rows:
+        np.testing.assert_array_equal(spread.cells_one(x), whole.cells_one(x))
+
+
+@pytest.mark.blas
+def test_planting_a_tree_may_take_two_calls(monkeypatch):
+    rows = samples("real", 64, 4, 0)
+    force(monkeypatch, "tree")
+    whole = built(rows, n_partitions=10, seed=3)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.PROJECTION", 0)
+    one = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
+    for x in rows:
+        one.learn_one(x)
+    many = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
+    many.learn_many(frame(rows))
+    assert not one.frozen
+    assert state(one) == state(many)
+    arrays = sum(arrays_of(one, ()).values())
+    points = one._next.points
+    arrays += points.data.nbytes + points.indices.nbytes + points.indptr.nbytes
+    index = one._reader.index
+    objects = [one, one.__dict__, index.names, index.places, *index.names]
+    objects += [one._map, one._map.tree, one._next]
+    assert one._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
+    copied = pickle.loads(pickle.dumps(one))
+    for features in (one, copied):
+        features.learn_one(rows[0])
+        assert features.frozen
+        for x in rows:
+            np.testing.assert_array_equal(features.cells_one(x), whole.cells_one(x))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_absent_key_and_nan_are_zero(method):
+    pool = samples("real", 80, 4, 0)
+    for x in pool[1::3]:
+        del x["f001"]
+    gaps = [{**x, "f001": x.get("f001", math.nan)} for x in pool]
+    zeros = [{**x, "f001": x.get("f001", 0.0)} for x in pool]
+    maps = [built(rows, n_partitions=20, method=method, seed=1) for rows in (pool, gaps, zeros)]
+    for x in pool:
+        for variant in (x, {**x, "f002": math.nan}, {**x, "f002": 0.0}):
+            cells = [features.cells_one(variant) for features in maps]
+            np.testing.assert_array_equal(cells[0], cells[1])
+            np.testing.assert_array_equal(cells[0], cells[2])
+    without = {name: v for name, v in pool[1].items() if name != "f002"}
+    np.testing.assert_array_equal(
+        maps[0].cells_one(without), maps[0].cells_one({**without, "f002": math.nan})
+    )
+    table = pl.DataFrame({**{k: [v] for k, v in without.items()}, "f002": [None]})
+    np.testing.assert_array_equal(maps[0].cells_many(table)[0], maps[0].cells_one(without))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_feature_that_the_pool_lacks_is_ignored(method):
+    pool = samples("real", 80, 4, 0)
+    features = built(pool, n_partitions=20, method=method, seed=1)
+    cells = features.cells_one(pool[0])
+    np.testing.assert_array_equal(cells, features.cells_one({**pool[0], "other": 1e9, 7: -3.0}))
+
+
+# Frames, seeds, copies, memory.
+
+
+def to_kind(rows, kind):
+    plain = pd.DataFrame(rows, index=np.arange(len(rows))[::-1] * 3)
+    if kind == "pandas":
+        return plain
+    return pl.DataFrame(plain) if kind == "polars" else pa.Table.from_pandas(plain, None, False)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("cut", [0, 1, 70, 150])
+def test_frames_are_as_one_by_one_and_come_back_as_they_went_in(method, kind, cut):
+    rows = samples("real", 200, 4, 0)
+    for x in rows[::5]:
+        del x["f000"]
+    params = {"n_partitions": 10, "n_cells": 16, "method": method, "pool_size": 150, "seed": 4}
+    one, many = IsolationFeatures(**params), IsolationFeatures(**params)
+    assert list(to_columns(many.transform_many(to_kind(rows[:3], kind)))) == []
+    for x in rows:
+        one.learn_one(x)
+    for part in (rows[:cut], rows[cut:]):
+        if part:
+            many.learn_many(to_kind(part, kind))
+    assert state(one) == state(many)
+    table = to_kind(rows, kind)
+    out = many.transform_many(table)
+    assert type(out) is type(table)
+    if kind == "pandas":
+        assert out.index.equals(table.index)
+        assert all(isinstance(dtype, pd.SparseDtype) for dtype in out.dtypes)
+    columns = to_columns(out)
+    assert all(column.any() for column in columns.values())
+    for i, x in enumerate(rows):
+        mapped = {name: column[i] for name, column in columns.items() if column[i] != 0.0}
+        assert mapped == one.transform_one(x)
+    np.testing.assert_array_equal(many.cells_many(table), [one.cells_one(x).tolist() for x in rows])
+
+
+def to_columns(table):
+    if isinstance(table, pa.Table):
+        return {name: table[name].to_numpy() for name in table.column_names}
+    return {name: np.asarray(table[name]) for name in table.columns}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_csr_and_gram_are_the_kernel(method):
+    rows = samples("real", 100, 4, 0)
+    features = built(rows, n_partitions=30, n_cells=8, method=method, seed=0)
+    matrix, gram = features.to_csr(frame(rows)), features.gram(frame(rows), frame(rows[:7]))
+    assert matrix.shape == (100, 30 * 8)
+    expected = [[features.kernel(x, y) for y in rows[:7]] for x in rows]
+    np.testing.assert_allclose(gram, expected, rtol=1e-12)
+    np.testing.assert_allclose((matrix @ matrix[:7].T).toarray(), expected, rtol=1e-12)
+    np.testing.assert_array_equal(features.gram(frame(rows[:7])), gram[:7])
+
+
+def test_scikit_learns_linear_models_take_the_matrix():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 2)), columns=["a", "b"])
+    y = np.hypot(X["a"], X["b"]) < 1.1
+    features = built(X[:400].to_dict("records"), n_cells=16, seed=0)
+    model = LinearSVC().fit(features.to_csr(X[:400]), y[:400])
+    assert model.score(features.to_csr(X[400:]), y[400:]) > 0.9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_of_keys_does_not_matter_and_seeds_do(method):
+    rows = samples("real", 120, 5, 0)
+    shuffler = np.random.default_rng(0)
+    orders = [[f"f{j:03d}" for j in shuffler.permutation(5)] for _ in rows]
+    shuffled = [{name: x[name] for name in order} for x, order in zip(rows, orders, strict=True)]
+    first = built(rows, method=method, seed=1)
+    assert state(first) == state(built(shuffled, method=method, seed=1))
+    other = built(rows, method=method, seed=2)
+    assert any((first.cells_one(x) != other.cells_one(x)).any() for x in rows)
+    drawn = [built(rows, method=method) for _ in range(2)]
+    assert any((drawn[0].cells_one(x) != drawn[1].cells_one(x)).any() for x in rows)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("way", ["tree", "product"])
+@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+def test_copies_search_alike(monkeypatch, way, copying):
+    force(monkeypatch, way)
+    features = built(samples("real", 300, 4, 0), n_partitions=10, n_cells=20, seed=1)
+    other = copying(features)
+    assert state(features) == state(other)
+    for queries in (samples("real", 100, 4, 1), samples("real", 100, 4, 2)):
+        np.testing.assert_array_equal(
+            features.cells_many(frame(queries)), other.cells_many(frame(queries))
+        )
+        for x in queries[:10]:
+            np.testing.assert_array_equal(features.cells_one(x), other.cells_one(x))
+    assert state(features) == state(other)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["real", "few"])
+@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+@pytest.mark.parametrize("n", [0, 1, 40, 150])
+def test_copies_continue_bit_for_bit(method, kind, copying, n):
+    rows = samples(kind, 200, 4 if kind == "real" else 400, 0)
+    features = IsolationFeatures(n_partitions=10, method=method, pool_size=130, seed=1)
+    for x in rows[:n]:
+        features.learn_one(x)
+    other = copying(features)
+    for x in rows[n:]:
+        assert features.transform_one(x) == other.transform_one(x)
+        features.learn_one(x)
+        other.learn_one(x)
+    assert state(features) == state(other)
+
+
+def arrays_of(part, seen):
+    """Find the arrays that an object owns, each once."""
+    if isinstance(part, np.ndarray):
+        while isinstance(part.base, np.ndarray):
+            part = part.base
+        return {} if id(part) in seen else {id(part): part.nbytes}
+    if isinstance(part, dict):
+        parts = list(part.values())
+    elif isinstance(part, (list, tuple)):
+        parts = list(part)
+    elif type(part).__module__.startswith("river_mondrian"):
+        parts = list(part.__dict__.values())
+    else:
+        return {}
+    found: dict[int, int] = {}
+    for piece in parts:
+        found |= arrays_of(piece, {*seen, *found})
+    return found
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("method", [*METHODS, "tree", "product"])
+@pytest.mark.parametrize(("kind", "dims"), [("real", 5), ("few", 400)])
+@pytest.mark.parametrize("n", [3, 90, 200])
+def test_memory_is_counted_exactly(monkeypatch, method, kind, dims, n):
+    if method not in METHODS:
+        force(monkeypatch, method)
+        method = "anne"
+    features = IsolationFeatures(n_partitions=10, method=method, pool_size=128, seed=1)
+    for x in samples(kind, n, dims, 0):
+        features.learn_one(x)
+    arrays = sum(arrays_of(features, ()).values())
+    index = features._reader.index
+    objects = [features, features.__dict__, index.names, index.places, *index.names]
+    parts = [features._map, features._next, getattr(features._map, "tree", None)]
+    objects += [part for part in parts if part is not None]
+    assert features._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_hundred_of_a_million_keys(method):
+    """Memory goes with the entries stored; a dense pool alone would take 4 GB."""
+    rng = np.random.default_rng(0)
+    rows = [{int(k): 1.0 for k in rng.integers(0, 1_000_000, size=100)} for _ in range(1100)]
+    features = built(rows[:1024], method=method, seed=0)
+    assert features._map.sparse
+    n_entries = sum(len(x) for x in rows[:1024])
+    assert features._raw_memory_usage < 500 * n_entries
+    for x in rows[1024:]:
+        assert features.cells_one(x).shape == (100,)
+        features.learn_one(x)
+    # Of two samples with nothing in common, and one with all of it, the latter is the nearer.
+    half = dict(list(rows[5].items())[:90])
+    assert features.kernel(rows[5], half) > features.kernel(rows[5], rows[6])
+
+
+# Bad input.
+
+
+BAD = [
+    ({"f000": "text"}, TypeError, "'f000'.*'text'"),
+    ({"f000": math.inf}, ValueError, "'f000'.*inf"),
+    ({"f000": 1.0, "f001": -1e39}, ValueError, "'f001'.*-1e\\+39"),
+    ({"f000": 1.0, "f001": 1.0, "f002": 1.0, "f003": math.inf}, ValueError, "'f003'.*inf"),
+]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["real", "few"])
+@pytest.mark.parametrize(("x", "error", "message"), BAD)
+@pytest.mark.parametrize("n", [0, 50, 200])
+def test_a_bad_sample_is_refused_and_changes_nothing(method, kind, x, error, message, n):
+    features = IsolationFeatures(n_partitions=10, method=method, pool_size=128, seed=1)
+    for good in samples(kind, n, 4 if kind == "real" else 400, 0):
+        features.learn_one(good)
+    before = state(features)
+    bad = x if kind == "real" else {**dict.fromkeys([f"f{j:03d}" for j in range(400)], 0.0), **x}
+    if not features.frozen:
+        with pytest.raises(error, match=message):
+            features.learn_one(bad)
+    if n:
+        for method_name in ("transform_one", "cells_one"):
+            with pytest.raises(error, match=message):
+                getattr(features, method_name)(bad)
+        with pytest.raises(error, match=message):
+            features.kernel({}, bad)
+    assert state(features) == before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bad_frame_is_refused_and_changes_nothing(method):
+    rows = samples("real", 50, 4, 0)
+    features = IsolationFeatures(method=method, seed=1)
+    features.learn_many(frame(rows))
+    before = state(features)
+    good = frame(rows)
+    for table, error, message in (
+        (good.assign(f001="x"), TypeError, "'f001'.*'x'"),
+        (good.assign(f001=[1.0] * 49 + [math.inf]), ValueError, "'f001'.*inf.*row 49"),
+        (good.set_axis(["a", "b", "b", "c"], axis=1), ValueError, "'b'.*more than once"),
+    ):
+        for use in (features.learn_many, features.transform_many, features.cells_many):
+            with pytest.raises(error, match=message):
+                use(table)
+    assert state(features) == before
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("way", WAYS)
+def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
+    force(monkeypatch, way)
+    features = built(samples("real", 100, 3, 0), n_cells=8, seed=1)
+    values = np.zeros((600, 3))
+    values[400, 2] = 1e39
+    assert features._map.transform_rows(values)[1] == 400 * 3 + 2
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_partitions": 0}, "n_partitions.*0"),
+        ({"n_cells": 2.5}, "n_cells.*2.5"),
+        ({"pool_size": 1}, "pool_size.*1"),
+        ({"pool_size": True}, "pool_size.*True"),
+        ({"method": "knn"}, "method.*'knn'"),
+        ({"device": "tpu"}, "device.*'tpu'"),
+    ],
+)
+def test_a_bad_parameter_is_named(params, message):
+    with pytest.raises(ValueError, match=message):
+        IsolationFeatures(**params)
+
+
+def test_extreme_values_have_cells():
+    pool = [{"a": s * 10.0**e} for e in range(-38, 39) for s in (1, -1)] + [{"a": 0.0}] * 2
+    for method, scale in itertools.product(METHODS, (False, True)):
+        features = built(pool, n_partitions=10, n_cells=8, method=method, scale=scale, seed=0)
+        cells = features.cells_many(pd.DataFrame(pool))
+        assert ((cells >= 0) & (cells < 8)).all()
+
+
+# In River.
+
+
+def test_a_linear_model_behind_it_learns_what_it_cannot_alone():
+    def accuracy(model):
+        hits = 0
+        for i, (x, y) in enumerate(datasets.Bananas().take(2000)):
+            hits += i >= 1000 and model.predict_one(x) == y
+            model.learn_one(x, y)
+        return hits / 1000
+
+    plain = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    mapped = compose.Pipeline(
+        preprocessing.StandardScaler(),
+        IsolationFeatures(n_cells=16, pool_size=256, seed=0),
+        linear_model.LogisticRegression(optim.AdaGrad(0.5)),
+    )
+    assert accuracy(mapped) > accuracy(plain) + 0.2
