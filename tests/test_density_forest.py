@@ -307,7 +307,8 @@ def learned_forests():
 @pytest.mark.quick
 def test_kernels_run_as_python(tmp_path):
     """The same trees, with numba's compiler switched off."""
-    code = "import json, test_density; print(json.dumps(test_density.learned_forests()))"
+    module = "test_density_forest"
+    code = f"import json, {module}; print(json.dumps({module}.learned_forests()))"
     paths = [str(Path(__file__).parent), *sys.path]
     environment = {"NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
