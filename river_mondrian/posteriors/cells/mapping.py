@@ -52,7 +52,7 @@ def _write_cells(
 ) -> bool:
     """Write the columns of a cell at the lifetimes up to a time; True where these were the last."""
     k, n_lifetimes = descent.lifetime, forest.n_lifetimes
-    lifetimes = forest.lifetimes.part(n_lifetimes * t, n_lifetimes)
+    lifetimes = forest.lifetimes_of(t)
     if lifetimes[k] > time:
         return False
     cell = node.cell if node else forest.links_of(~descent.ref)[t]
