@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any, Self
 
@@ -70,16 +69,6 @@ def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float6
         return np.full(n, float(lifetime))
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIFETIME_DRAWS,)))
     return np.asarray(lifetime.rvs(size=n, random_state=generator), dtype=np.float64)
-
-
-class CopiesDeeply:
-    """A model whose shallow copy is an independent model, as its deep copy is.
-
-    Kernels write to what a model owns, so that two models must never share it.
-    """
-
-    def __copy__(self) -> Self:
-        return copy.deepcopy(self)
 
 
 class ClonesLifetime(base.Base):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import numbers
 import operator
@@ -17,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import into_frame
 
+from .checks import refuse
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT
-from .maps.record import Sample
-from .records import Float64s, Int32s, Memory
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
@@ -27,7 +25,8 @@ def ordered(names: Iterable[Hashable]) -> list[Any]:
     names = list(names)
     try:
         return sorted(names)
-    except TypeError:
+    except (TypeError, ValueError):
+        # A NumPy scalar is compared with each item of a tuple.
         return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
 
 
@@ -79,6 +78,13 @@ def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
     return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}{where}")
 
 
+def read_values(x: Mapping[Any, Any]) -> dict[Hashable, float]:
+    """Check a mapping's values; returns those that are not missing."""
+    check_mapping(x)
+    values = {name: check_value(name, value) for name, value in x.items()}
+    return {name: value for name, value in values.items() if value == value}
+
+
 class FeatureIndex:
     """The features known so far, each at a place of a vector.
 
@@ -103,26 +109,46 @@ class FeatureIndex:
 
     def _bind(self, vector: Any) -> None:
         """Let `_put` write all features' values to the beginning of a vector."""
-        self._vector = vector
         if vector is not None:
             pack_into = struct.Struct(f"{len(self.names)}d").pack_into
             # Binding what does not change, and a plain view, halve the time of a call.
             self._put: Callable[..., None] = functools.partial(pack_into, memoryview(vector), 0)
+        # Last: a call that is interrupted binds again.
+        self._vector = vector
 
     def __getstate__(self) -> list[Hashable]:
         return self.names
 
     def __setstate__(self, names: list[Hashable]) -> None:
         self.names = names
+        if type(names) is not list:
+            refuse(self, "names", names, "but it is a list")
         self.places = {name: place for place, name in enumerate(names)}
+        if len(self.places) != len(names):
+            refuse(self, "names", names, "but each is there once")
         self._refresh()
+
+    def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
+        """Return these features and more; this one stays as it is."""
+        made = FeatureIndex()
+        made.names, made.places = self.names.copy(), self.places.copy()
+        made.add(names)
+        return made
 
     def add(self, names: Iterable[Hashable]) -> None:
         """Give new features the next places."""
         for name in names:
-            self.places[name] = len(self.names)
             self.names.append(name)
+            self.places[name] = len(self.names) - 1
         self._refresh()
+
+    def keep_first(self, n: int) -> None:
+        """Forget all features but the first `n`, also where `add` was interrupted."""
+        if n < len(self.names):
+            for name in self.names[n:]:
+                self.places.pop(name, None)
+            del self.names[n:]
+            self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
         """Write a mapping to a vector the fast way; False where the keys or values forbid it."""
@@ -138,9 +164,7 @@ class FeatureIndex:
 
     def read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
         """Check a mapping's values; returns those that are not missing."""
-        check_mapping(x)
-        values = {name: check_value(name, value) for name, value in x.items()}
-        return {name: value for name, value in values.items() if value == value}
+        return read_values(x)
 
     def write(self, values: Mapping[Hashable, float], vector: NDArray[np.float64]) -> None:
         """Write checked values to a vector; features that are not known are left out."""
@@ -191,141 +215,50 @@ class FeatureIndex:
         )
 
 
-class SampleReader:
-    """Reads mappings and frames for the kernels of a feature map (see `maps.record`)."""
+class Packer:
+    """Packs mappings into bytes, as kernels take them, by the features known when it is made.
 
-    def __init__(self) -> None:
-        self.index = FeatureIndex()
-        self._make_room()
+    It is of no use any more when features have been added: what it packs then is for nobody.
 
-    def _make_room(self) -> None:
-        self.vector = np.full(max(1, len(self.index)), np.nan)
-        self._memory = Memory(Sample, 2)
-        # A sample as a vector, and by its entries.
-        self.whole, self._sparse = self._memory
-        self.whole.values = Float64s.of(self.vector)
-        self._widen(16)
+    Parameters
+    ----------
+    features
+        The features.
 
-    def _widen(self, n: int) -> None:
-        """Make room for `n` entries of a sparse sample."""
-        self._places = np.empty(n, dtype=np.int32)
-        self._values = np.empty(n)
-        self._sparse.places = Int32s.of(self._places)
-        self._sparse.entries = Float64s.of(self._values)
+    """
 
-    def __getstate__(self) -> FeatureIndex:
-        return self.index
+    __slots__ = ("_get", "_n", "_pack", "_places")
 
-    def __setstate__(self, index: FeatureIndex) -> None:
-        self.index = index
-        self._make_room()
+    def __init__(self, features: FeatureIndex) -> None:
+        names = features.names
+        # A getter of one item gives it bare. What is packed twice is read once.
+        taken = names * 2 if len(names) == 1 else names
+        self._n = len(names) or -1
+        self._get: Callable[[Any], Any] = operator.itemgetter(*taken) if names else len
+        self._pack = struct.Struct(f"{len(taken)}d").pack
+        self._places = features.places
 
-    def add(self, names: Iterable[Hashable]) -> None:
-        """Learn the features among these that are new, in the order of their names."""
-        new = [name for name in names if name not in self.index.places]
-        if new:
-            self.index.add(ordered(new))
-            self._make_room()
-
-    def knows(self, x: Mapping[Any, Any]) -> bool:
-        """Tell whether all keys of a mapping are known features."""
-        check_mapping(x)
-        # A row of a frame has keys that are no set.
-        keys = x.keys() if type(x) is dict else set(x.keys())
-        return keys <= self.index.places.keys()
-
-    def read(self, x: Mapping[Any, Any]) -> Sample:
-        """Write a mapping to a vector, NaN where it lacks a feature."""
-        if not self.index.read_known(x, self.vector):
-            self.read_sparse(x)
-            places, values = self._places[: len(x)], self._values[: len(x)]
-            known = places >= 0
-            self.vector.fill(np.nan)
-            self.vector[places[known]] = values[known]
-        return self.whole
-
-    def read_sparse(self, x: Mapping[Any, Any]) -> Sample:
-        """Write a mapping's entries."""
-        if not isinstance(x, dict):
-            check_mapping(x)
-            # A row of a frame has values that are no method.
-            x = dict(x)
-        n = len(x)
-        if n > len(self._places):
-            self._widen(2 * n)
+    def pack(self, x: Mapping[Any, Any]) -> bytes | None:
+        """Pack a mapping the fast way; None where the keys or values forbid it."""
+        if (type(x) is not dict and not hasattr(x, "keys")) or len(x) != self._n:
+            return None
         try:
-            struct.Struct(f"{n}d").pack_into(self._values.data, 0, *x.values())
-        except (struct.error, OverflowError):
-            self._values[:n] = [check_value(name, value) for name, value in x.items()]
-        self._places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
-        self._sparse.n_entries = n
-        return self._sparse
+            return self._pack(*self._get(x))
+        except (KeyError, struct.error, OverflowError):
+            return None
 
-    def read_ordered(self, x: Mapping[Any, Any]) -> Sample:
-        """Write a mapping's entries by place.
+    def knows(self, values: Mapping[Hashable, float]) -> bool:
+        """Tell whether all keys of a mapping are known features."""
+        return values.keys() <= self._places.keys()
 
-        Sums over them do not depend on the order of the keys then.
-        """
-        sample = self.read_sparse(x)
-        places = self._places[: len(x)]
-        if (places[1:] < places[:-1]).any():
-            order = np.argsort(places, kind="stable")
-            places[:] = places[order]
-            self._values[: len(x)] = self._values[: len(x)][order]
-        return sample
-
-    def entries(
-        self, x: Mapping[Any, Any], learn: bool = True
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Check a mapping and return the places and values of its non-zero entries, by place.
-
-        With `learn`, features that are new get a place first; else they are left out.
-        """
-        values = self.index.read(x)
-        if learn:
-            self.add(values)
-        found = sorted(
-            (self.index.places[name], value)
-            for name, value in values.items()
-            if value != 0.0 and name in self.index.places
-        )
-        return (
-            np.array([place for place, _ in found], dtype=np.int32),
-            np.array([value for _, value in found], dtype=np.float32),
-        )
-
-    def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
-        """Learn a frame's features in the order in which `add` on each row would."""
-        first = self.index.first_rows(names, columns)
-        if first:
-            self.index.add(first)
-            self._make_room()
-
-    def arrange(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Bring a frame's columns into the order of the features, NaN for those it lacks."""
-        return self.index.arrange(names, columns, len(self.vector))
-
-    def csr(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
-        """Return the places, values and row starts of a frame's known, non-zero entries."""
-        place_of = np.array([self.index.places.get(name, -1) for name in names], dtype=np.int32)
-        order = np.argsort(place_of, kind="stable")
-        order = order[place_of[order] >= 0]
-        there = columns[:, order]
-        kept = (there != 0.0) & ~np.isnan(there)
-        starts = np.zeros(len(columns) + 1, dtype=np.int64)
-        np.cumsum(kept.sum(axis=1), out=starts[1:])
-        rows, places = np.nonzero(kept)
-        return place_of[order][places], there[rows, places], starts
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        buffers = (self.vector, self._memory.bytes, self._places, self._values)
-        return self.index.nbytes + sum(buffer.nbytes for buffer in buffers)
+    def pack_values(self, values: Mapping[Hashable, float]) -> bytes:
+        """Pack checked values; features that are not known are left out."""
+        row = np.full(len(self._places), np.nan)
+        for name, value in values.items():
+            place = self._places.get(name)
+            if place is not None:
+                row[place] = value
+        return row.tobytes()
 
 
 def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]:

@@ -10,20 +10,12 @@ from __future__ import annotations
 DONE = -1
 # Memory is short: the owner is to make room and to call again, which goes on from where it was.
 NO_ROOM = -2
-# The same for a way down a tree, and for a stored point.
-NO_PATH_ROOM = -3
+# The same for a stored point.
 NO_POINT_ROOM = -4
-# Nothing has been learned: the owner is to make room for a point, to refresh the ranges or to
-# forget a point, and to call again.
+# There is something for the owner to do, to make room for a point or to refresh the ranges: before
+# it calls again, or so that the call is complete.
 WAITS = -5
-# The call is complete, and there are new cells.
-NEW_CELLS = -6
 # The budget has been spent before the work was done.
 BUDGET_SPENT = -7
-# The call is complete, and this is how the class would have been predicted; BUILDING_DUE is added
-# where the owner is to go on with building trees.
-RIGHT_CLASS = -8
-WRONG_CLASS = -9
-BUILDING_DUE = -2
 # `TOO_LARGE - i`: the i-th input is larger than single precision holds. Nothing has changed.
 TOO_LARGE = -16

@@ -21,9 +21,11 @@ from river_mondrian.posteriors.adaptive import (
     guided_cuts,
     paths,
     prediction,
+    rebuilding,
     splitting,
 )
 from river_mondrian.posteriors.adaptive.records import (
+    IDLE,
     LONG,
     PATH_LENGTH,
     AdaptiveForest,
@@ -94,6 +96,13 @@ def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5
         trees.vector[:] = x
         assert trees.learn(label) < 0
     return trees
+
+
+def begin_building(trees):
+    """Begin to build a tree of all samples in place of any other."""
+    trees._follow(trees.schedule._replace(role=IDLE, jobs=(LONG,)))
+    trees._follow(trees.schedule.next_job(trees.n_samples))
+    trees._begin(trees.schedule.slot)
 
 
 def long_slots(trees):
@@ -334,14 +343,13 @@ def test_building_in_parts_is_building_at_once():
     found = []
     for budget in (1 << 40, 7, 100):
         trees = grown(X, y, n_trees=1, seed=5)
-        trees.jobs.clear()
-        trees._stop()
-        slot = trees.slot
+        slot = trees.schedule.slot
         tree = trees.trees[slot]
         tree.random_state = 12345
-        trees._begin(slot, 0)
-        while not trees._go_on(slot, budget):
-            pass
+        begin_building(trees)
+        trees.forest.budget = budget
+        while not trees._build(slot, rebuilding.go_on):
+            trees.forest.budget = budget
         heads = trees.nodes.rows(slot, tree.nodes.n_rows)
         rows = trees.side_rows.rows(slot, tree.side_rows.n_rows)
         found.append((heads, rows))

@@ -15,12 +15,12 @@ from naive import adaptive as naive
 from naive.discriminants import Discriminants
 from river import datasets, drift
 from river.datasets import synth
-from test_adaptive import SEEDS, draw, grown, long_slots, posteriors
+from test_adaptive import SEEDS, begin_building, draw, grown, long_slots, posteriors
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 from river_mondrian.compiling import kernels
 from river_mondrian.compiling.kernels import Kernel
-from river_mondrian.estimators.adaptive import AFTER_DRIFT
+from river_mondrian.estimators.watching import AFTER_DRIFT
 from river_mondrian.learners import experts
 from river_mondrian.posteriors.adaptive import (
     learning,
@@ -236,13 +236,13 @@ def test_memory_is_bounded():
             sizes.append(model._raw_memory_usage)
     trees = model._trees
     assert trees.n_points == 2000
-    assert model.n_samples - trees.first < 1000
+    assert model.n_samples - trees.schedule.first < 1000
     assert max(sizes[9:]) <= 1.3 * max(sizes[4:9])
     for t in range(2):
         assert trees.read(t)[0].n_samples <= 1500
     before = [node.time for node in trees.read(0)]
     model.resample()
-    assert trees.read(0)[0].n_samples == model.n_samples - trees.first
+    assert trees.read(0)[0].n_samples == model.n_samples - trees.schedule.first
     assert [node.time for node in trees.read(0)] != before
 
 
@@ -301,7 +301,7 @@ def test_a_new_tree_takes_the_place_of_the_oldest():
     roles = trees.trees.words["role"]
     assert (roles == LONG).sum() == 3
     assert (roles == RECENT).sum() <= 3
-    assert len(set(trees.ages[long_slots(trees)])) == 3
+    assert len({trees.schedule.ages[t] for t in long_slots(trees)}) == 3
     # Every tree of all samples holds them all, recent ones the latest.
     for t in range(3):
         assert trees.read(t)[0].n_samples == 1800
@@ -311,13 +311,13 @@ def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
     """A tree that comes into place has learned what came while it was built, in all its nodes."""
     X, y = draw(1300, 2)
     trees = grown(X[:1000], y[:1000], n_trees=2, seed=4)
-    ages = trees.ages.copy()
+    ages = trees.schedule.ages
     for x, label in zip(X[1000:], y[1000:], strict=True):
         trees.vector[:] = x
         trees.learn(label)
         for t in range(2):
             assert trees.read(t)[0].n_samples == trees.n_samples
-    assert (trees.ages != ages).any()
+    assert trees.schedule.ages != ages
     for t in range(2):
         nodes = trees.read(t)
         seen = [np.zeros(3, dtype=int) for _ in nodes]
@@ -384,10 +384,10 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, max_samples, e
         if every and i > 2500 and i % every == 0:
             trees.forget_before(80)
         in_use = trees.trees.words["role"] != IDLE
-        assert trees.starts[in_use].min() > i + 1 - 2 * max_samples - 1
+        assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * max_samples - 1
     # Each tree has every sample since its first one, once.
     for t, slot in enumerate(long_slots(trees)):
-        assert trees.read(t)[0].n_samples == model.n_samples - trees.starts[slot]
+        assert trees.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
     n_long = (trees.trees.words["role"] == LONG).sum()
     assert n_long == round(2 / 3 * n_estimators)
 
@@ -403,7 +403,7 @@ def test_recent_trees_do_not_outlive_a_drift():
         trees.vector[:] = x
         trees.learn(label)
     assert (roles == RECENT).sum() == 2
-    assert trees.starts[roles == RECENT].min() >= 2100
+    assert np.array(trees.schedule.starts)[roles == RECENT].min() >= 2100
 
 
 def test_labels_without_features():
@@ -423,27 +423,27 @@ def test_few_trees_wait_to_be_built():
     for _ in range(6000):
         x = {"a": float(rng.random()), "b": float(rng.random())}
         model.learn_one(x, bool(rng.random() < 0.6))
-        assert len(model._trees.jobs) <= 6 + 1
+        assert len(model._trees.schedule.jobs) <= 6 + 1
     trees = model._trees
     recent = trees.trees.words["role"] == RECENT
     assert recent.sum() == 3
-    assert trees.starts[recent].min() > 2500
+    assert np.array(trees.schedule.starts)[recent].min() > 2500
 
 
 def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     X, y = draw(300, 6)
     trees = grown(X, y, n_trees=2)
-    trees.jobs.clear()
-    trees._stop()
-    trees.role = LONG
-    trees._begin(trees.slot, 0)
-    trees._go_on(trees.slot, 50)
-    trees.starts[long_slots(trees)[0]] = -1
-    trees._let_go(-1)
-    trees._advance(1 << 40)
+    begin_building(trees)
+    trees.forest.budget = 50
+    assert not trees._build(trees.schedule.slot, rebuilding.go_on)
+    starts = list(trees.schedule.starts)
+    starts[long_slots(trees)[0]] = -1
+    trees._follow(trees.schedule._replace(starts=tuple(starts)).without(-1))
+    trees.forest.budget = 1 << 40
+    trees._complete()
     for t in range(2):
         assert trees.read(t)[0].n_samples == 300
-    assert trees.starts[long_slots(trees)].tolist() == [0, 0]
+    assert [trees.schedule.starts[t] for t in long_slots(trees)] == [0, 0]
 
 
 def test_nothing_is_left_to_compile_after_the_warmup():

@@ -240,9 +240,9 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
             projected = projected.astype(np.float32).astype(float)
             expected += hnsp.predict(root, projected, 7.0, [0.5, 0.5])
         np.testing.assert_allclose(p, expected / 4.0, atol=1e-5, rtol=0)
-        trees.vector[:] = x
-        trees.predict()
-        np.testing.assert_array_equal(trees.out, p)
+        out = bytearray(16)
+        trees.predict(x.tobytes(), out)
+        np.testing.assert_array_equal(np.frombuffer(out), p)
 
 
 def test_random_lifetimes_are_drawn_once_per_partition():

@@ -53,7 +53,7 @@ def rows(X, names=NAMES):
 
 def state(model):
     """Pickle a model part by part: equal parts may or may not be the same object to a whole one."""
-    parts = dict(model.__dict__)
+    parts = model._state()
     trees = parts.pop("_trees")
     if trees is not None:
         parts |= trees.__getstate__()

@@ -12,7 +12,7 @@ from scipy import stats
 
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.targets import choice, messages, prediction
+from river_mondrian.posteriors.targets import choice, learning, messages, prediction
 from river_mondrian.posteriors.targets.trees import CHOICES, TargetTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
@@ -188,8 +188,8 @@ def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
         X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
     trees = grow(X, y, n_trees=3, plain_means=pools, min_samples_split=4)
     before = trees.__getstate__()["nodes"].rows
-    for t in range(3):
-        messages.forget(trees.forest, t)
+    first = trees.trees[0]
+    learning.put_hyperparameters(trees.forest, first.gamma2, first.noise)
     messages.update(trees.forest, 0, 3)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
@@ -200,7 +200,7 @@ def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
 def test_means_are_those_of_the_cells(schedule, seed):
     X, y = draw(200, seed)
     trees = grow(X, y, n_trees=2, seed=seed, plain_means=True)
-    trees.horizon = schedule
+    trees.forest.horizon = schedule
     nodes = [as_twin(trees, t, X) for t in range(2)]
     queries = np.vstack([X[:30], 3.0 * draw(30, seed + 5)[0] - 1.0])
     queries = queries.astype(np.float32).astype(float)
@@ -257,8 +257,8 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     assert len(changes) > 8
     # What is read is never from before a change.
     before = trees.__getstate__()["nodes"].rows
-    for t in range(2):
-        messages.forget(trees.forest, t)
+    first = trees.trees[0]
+    learning.put_hyperparameters(trees.forest, first.gamma2, first.noise)
     messages.update(trees.forest, 0, 2)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)

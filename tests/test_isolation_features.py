@@ -248,7 +248,8 @@ def arrays_of(part, seen):
     elif isinstance(part, (list, tuple)):
         parts = list(part)
     elif type(part).__module__.startswith("river_mondrian"):
-        parts = list(part.__dict__.values())
+        # A model's lock has no attributes.
+        parts = list(getattr(part, "__dict__", {}).values())
     else:
         return {}
     found: dict[int, int] = {}

@@ -16,10 +16,18 @@ import pytest
 from river import optim
 from test_linear import NAMES, RATES, Scaled, frame, frozen, label, rows
 
-from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
+from river_mondrian import (
+    DualOGDClassifier,
+    IsolationFeatures,
+    MondrianFeatures,
+    OGDClassifier,
+    OGDRegressor,
+    RidgeRegressor,
+)
 from river_mondrian.features.base import FeatureMap
 from river_mondrian.learners.gradient_descent.weights import DescentWeights
 from river_mondrian.maps.compiled import CompiledMap
+from river_mondrian.maps.record import Sample
 from river_mondrian.records import Memory
 from river_mondrian.records.chunked_rows import ChunkedRows
 
@@ -155,11 +163,12 @@ def test_memory_is_counted_exactly(kind, n):
                 walk(piece)
         elif isinstance(part, DescentWeights | CompiledMap):
             seen[id(part)] = sys.getsizeof(part)
-            for piece in part.__dict__.values():
-                walk(piece)
+            for name, piece in part.__dict__.items():
+                # What `chunked_rows` has.
+                walk(None if name == "_shown" else piece)
         elif isinstance(part, ChunkedRows):
-            walk_objects([part.chunks, part.addresses, part.capacities])
-            walk_objects([*part.addresses, *part.capacities, *part.tables, *part.chunks])
+            walk_objects([part._tables, *part._tables])
+            walk_objects(piece for table in part._tables for piece in table)
             walk_objects(chunk for chunks in part.chunks for chunk in chunks)
         elif type(part).__name__ in ("Pool", "SampleReader"):
             for piece in part.__dict__.values():
@@ -170,6 +179,8 @@ def test_memory_is_counted_exactly(kind, n):
             walk_objects([part, part.__dict__])
             for piece in part.__dict__.values():
                 walk(piece)
+        elif isinstance(part, Sample):
+            walk(part.__dict__["bytes"])
         elif isinstance(part, tuple):
             for piece in part:
                 walk(piece)
@@ -352,3 +363,28 @@ def test_extreme_targets_leave_predictions_finite():
     for i in range(50):
         model.learn_one({"a": 0.0}, 1e120 * (-1) ** i)
         assert math.isfinite(model.predict_one({"a": 0.0}))
+
+
+@pytest.mark.parametrize("n_pool", [4, 16, 300])
+@pytest.mark.parametrize("name", ["classifier", "regressor", "ridge", "dual", "mondrian", "auto"])
+def test_samples_are_counted(name, n_pool):
+    features = IsolationFeatures(4, 4, pool_size=n_pool, seed=1)
+    model = {
+        "classifier": lambda: OGDClassifier(features),
+        "regressor": lambda: OGDRegressor(features),
+        "ridge": lambda: RidgeRegressor(features),
+        "dual": lambda: DualOGDClassifier(features),
+        "mondrian": lambda: OGDRegressor(MondrianFeatures(3, seed=1)),
+        "auto": lambda: OGDClassifier(MondrianFeatures(3, "auto", seed=1)),
+    }[name]()
+    data, _, _ = stream("softmax", 300)
+    assert model.n_samples == 0
+    for n, x in enumerate(data, 1):
+        model.learn_one(x, n % 3, w=float(n % 2))
+        assert model.n_samples == n
+        if n % 37 == 0:
+            model = pickle.loads(pickle.dumps(model))
+            assert model.n_samples == n
+    if name != "dual":
+        model.learn_many(pd.DataFrame(data[:50]), [0, 1] * 25)
+        assert model.n_samples == 350

@@ -260,7 +260,7 @@ def test_rows_get_wider():
     rows.show(0, table)
     grow(rows, table, 200)
     # Two words more before the share.
-    rows.relayout(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
+    rows = rows.relaid(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
     rows.show(0, table)
     for j in (0, 127, 128, 199):
         found = Int32s(table.row(j), 0, words + 2).view().tolist()

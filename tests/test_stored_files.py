@@ -33,7 +33,7 @@ def test_any_reader_of_safetensors_reads_them(path):
         names = set(file.keys())
         cuts = file.get_tensor("model/_trees/nodes/cut")
         lower = file.get_tensor("model/_trees/nodes/lower")
-        assert file.metadata() == {"format": "1", "river_mondrian": rm.__version__}
+        assert file.metadata() == {"format": str(store.FORMAT), "river_mondrian": rm.__version__}
     counts = model._trees.trees.words["nodes.n_rows"]
     assert cuts.shape == (counts.sum(),) and lower.shape == (counts.sum(), 2)
     first = [float(np.float32(model._trees.trees[0].nodes.row(j).cut)) for j in range(counts[0])]
@@ -87,8 +87,8 @@ def rewritten(path, change):
 
 def test_later_formats_are_refused(path):
     rm.save(learned("fourier"), path)
-    rewritten(path, lambda a, m, t: m.update(format="2", river_mondrian="9.1"))
-    text = rf"has the format 2, of river_mondrian 9\.1, but this is {rm.__version__}, .* up to 1"
+    rewritten(path, lambda a, m, t: m.update(format="3", river_mondrian="9.1"))
+    text = rf"has the format 3, of river_mondrian 9\.1, but this is {rm.__version__}, .* up to 2"
     with pytest.raises(rm.ModelFormatError, match=text):
         rm.load(path)
 
@@ -111,8 +111,8 @@ def test_earlier_formats_are_migrated_step_by_step(path, monkeypatch):
         trees["nodes"]["columns"]["cut"] = "model/_trees/nodes/place"
         return document, arrays
 
-    monkeypatch.setattr(store, "FORMAT", 3)
-    monkeypatch.setattr(store, "MIGRATIONS", {1: migrate, 2: lambda *both: both})
+    monkeypatch.setattr(store, "FORMAT", 4)
+    monkeypatch.setattr(store, "MIGRATIONS", {2: migrate, 3: lambda *both: both})
     assert answers(rm.load(path)) == answers(model)
 
 

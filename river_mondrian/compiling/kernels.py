@@ -30,6 +30,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import typeof_impl
 
+from ..records.arrays import record_of
 from ..records.compiled import FASTMATH, call_function, numba_type
 from ..records.record import register_entry
 from . import cache
@@ -177,8 +178,9 @@ class Plain(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the function."""
+        given: Any = [record_of(arg) for arg in args]
         with np.errstate(all="ignore"):
-            return self.function(*args, **kwargs)
+            return self.function(*given, **kwargs)
 
 
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:

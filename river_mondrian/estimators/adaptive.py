@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_flag, check_integer
+from ..checks import refuse
 from ..directions import Directions
-from ..inputs import check_label, mapping_of, read_frame, read_labels
+from ..inputs import (
+    FeatureIndex,
+    Packer,
+    check_label,
+    mapping_of,
+    ordered,
+    read_frame,
+    read_labels,
+    read_values,
+)
+from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
-from ..status import WRONG_CLASS
+from ..status import TOO_LARGE
 from .forest import LabelForest, warmup_samples
+from .watching import Watch
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 
-# Samples that are kept after a drift where the detector does not tell, and at least.
-AFTER_DRIFT = 200
-LEAST_KEPT = 50
+# What is stored of the watch over errors.
+WATCHED = ("_detector", "_error", "_n_errors", "_recent_error", "_drifts")
 
-# Weight of the latest error in the running mean by which an increase is detected.
-FAST = 0.02
+
+class _Known(Packer):
+    """What a call on one sample needs while features and labels stay what they are.
+
+    Parameters
+    ----------
+    trees
+        The trees; when they have another version this is not for them.
+    features, labels
+        The features, and the number of each label.
+
+    """
+
+    __slots__ = ("forest", "labels", "names", "trees", "vector", "version")
+
+    def __init__(
+        self, trees: AdaptiveTrees, features: FeatureIndex, labels: dict[Hashable, int]
+    ) -> None:
+        super().__init__(features)
+        if len(features) == 1:
+            # It would be packed twice.
+            self._n = -1
+        self.trees, self.forest, self.version = trees, trees.forest, trees.version
+        self.labels, self.names = labels, list(labels)
+        self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
 
 class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
@@ -147,12 +180,28 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         self.no_change = no_change
         self.scale = scale
         self.seed = seed
-        self._detector: Any = None
-        self._error, self._n_errors, self._recent_error = 0.0, 0, 0.0
-        self._drifts: list[tuple[int, int]] = []
         self._begin()
         if drift_detector is not None:
-            self._detector = self._new_detector()
+            self._watch = Watch(self._new_detector())
+
+    # Calls on one sample need the first; the other is stored as what is known of errors.
+    _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_known", "_watch"})
+
+    def _renew(self) -> None:
+        self._known: _Known | None = None
+        stored = [self.__dict__.pop(name) for name in WATCHED if name in self.__dict__]
+        self._watch = Watch(*stored)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, kind in zip(WATCHED[1:], (float, int, float, list), strict=True):
+            if type(state.get(name)) is not kind:
+                refuse(self, name, state.get(name), f"but it should be a {kind.__name__}")
+        if "_detector" not in state:
+            refuse(self, "_detector", None, "but even None is stored")
+        super().__setstate__(state)
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | dict(zip(WATCHED, self._watch.stored(), strict=True))
 
     def _new_detector(self) -> Any:
         if isinstance(self.drift_detector, DETECTORS):
@@ -180,6 +229,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         # Trees of all samples; recent ones come and go.
         return self.n_estimators - (self.n_estimators + 1) // 3
 
+    @locked
     def resample(self) -> None:
         """Build the trees of all samples anew, at once, of the samples that are kept."""
         if self._trees is not None:
@@ -197,6 +247,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
     # What the forest has found.
 
     @property
+    @locked
     def feature_importances(self) -> dict[Any, float]:
         """The share of each feature in the Gini gains of the trees of all samples."""
         if self._trees is None:
@@ -204,6 +255,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         return dict(zip(self.features, self._trees.importances.tolist(), strict=True))
 
     @property
+    @locked
     def weights(self) -> dict[str, float]:
         """The weights of all that predicts in the fixed share, and of what is mixed at last."""
         if self._trees is None:
@@ -214,9 +266,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         return found | dict(zip(last, mixture.last_weights.tolist(), strict=True))
 
     @property
+    @locked
     def drift_log(self) -> list[tuple[int, int]]:
         """The drifts: after how many samples, and how many of them were kept."""
-        return list(self._drifts)
+        return self._watch.stored()[-1]
 
     # One sample.
 
@@ -239,37 +292,124 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             If a value is infinite or too large for single precision, or the label is missing.
 
         """
+        known = self._known
+        if known is not None:
+            inputs = known.pack(x)
+            try:
+                label = known.labels.get(y)
+            except TypeError:
+                label = None
+            if inputs is not None and label is not None:
+                with self._lock:
+                    if known.forest.version == known.version and self._watch.following is None:
+                        known.vector[:] = inputs
+                        self._learn(known.trees, label, False)
+                        return
+        # What the user has written runs ahead of any change.
+        values = read_values(x)
         check_label(y)
-        trees = self._trees
-        if trees is None or not self._features.read_known(x, trees.vector):
-            trees = self._write_new(self._features.read(x))
-        label, n_classes = self._labels.get(y), len(self._labels)
-        is_new = label is None
-        if label is None:
-            if n_classes:
-                # A value that is too large is refused before the class is added.
-                self._predict(x, trees)
-            sample = trees.vector.copy()
-            label = self._labels[y] = trees.add_class()
-            trees.vector[:] = sample
-        status = trees.learn(label, is_new)
-        if status >= 0:
-            raise self._too_large(status, trees.vector[status])
-        if n_classes and self._detector is not None:
-            self._watch(float(status == WRONG_CLASS), trees)
+        is_inside = self._is_inside
+        with self._lock:
+            if not is_inside:
+                self._settle()
+            self._learn_values(values, y)
 
-    def _watch(self, error: float, trees: AdaptiveTrees) -> None:
-        """Let the detector see an error; forget what came before where errors have increased."""
-        self._n_errors += 1
-        self._error += (error - self._error) / self._n_errors
-        self._recent_error += FAST * (error - self._recent_error)
-        self._detector.update(error)
-        if self._detector.drift_detected and self._recent_error > self._error:
-            kept = int(getattr(self._detector, "width", AFTER_DRIFT))
-            kept = min(max(kept, LEAST_KEPT), self.n_samples)
-            self._drifts.append((self.n_samples, kept))
+    def _learn_values(self, values: dict[Hashable, float], y: Hashable) -> None:
+        """Learn a checked sample, with all that it may need besides the kernel."""
+        trees = self._grown()
+        label = self._labels.get(y)
+        is_new = label is None
+        changes = is_new or not values.keys() <= self._features.places.keys()
+        if changes:
+            trees.begin_change()
+            self._add_features({name: values[name] for name in ordered(values)})
+            label = self._add_label(y)
+        assert label is not None
+        self._features.write(values, trees.vector)
+        self._learn(trees, label, is_new)
+        if changes:
+            trees.end_change()
+        self._prepare(trees)
+
+    def _prepare(self, trees: AdaptiveTrees) -> _Known:
+        """Prepare calls on one sample."""
+        known = self._known
+        if known is None or known.version != trees.version:
+            known = self._known = _Known(trees, self._features, self._labels)
+        return known
+
+    def _learn(self, trees: AdaptiveTrees, label: int, is_new: bool) -> None:
+        """Learn the sample in the trees' `inputs`."""
+        watch = self._watch
+        if watch.detector is None or (is_new and len(self._labels) == 1):
+            bad = trees.learn(label, is_new)
+            if bad >= 0:
+                raise self._too_large(bad, trees.vector[bad])
+            return
+        best = trees.predict()
+        if best < 0:
+            raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
+        # The detector may be the user's: it runs ahead of any change, too.
+        kept = watch.foresee(best != label or is_new, trees.forest.n_samples + 1)
+        trees.learn(label, is_new)
+        if kept:
             trees.forget_before(kept)
-            self._error, self._n_errors = self._recent_error, 1
+        watch.follow()
+
+    def _enter(self) -> None:
+        super()._enter()
+        watch, trees = self._watch, self._trees
+        if watch.following is None:
+            return
+        if trees is not None and watch.has_learned(trees.n_samples):
+            if kept := watch.kept:
+                trees.forget_before(kept)
+            watch.follow()
+        else:
+            watch.undo()
+
+    def _predicted(self, trees: AdaptiveTrees) -> int:
+        """Predict the sample in the trees' `inputs` into `out`; returns the most probable class."""
+        best = trees.predict()
+        if best < 0:
+            raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
+        return best
+
+    def _predict(self, x: Mapping[Any, Any], lists: bool) -> tuple[_Known, int, list[float]] | None:
+        """Return the number of the most probable label, and all probabilities where `lists`."""
+        known = self._known
+        if known is not None:
+            inputs = known.pack(x) or known.pack_values(read_values(x))
+            with self._lock:
+                if known.forest.version == known.version and self._watch.following is None:
+                    known.vector[:] = inputs
+                    best = self._predicted(known.trees)
+                    return known, best, known.trees.out.tolist() if lists else []
+        values, is_inside = read_values(x), self._is_inside
+        with self._lock:
+            if not is_inside:
+                self._settle()
+            trees = self._trees
+            if trees is None or not self._labels:
+                return None
+            known = self._prepare(trees)
+            self._features.write(values, trees.vector)
+            best = self._predicted(trees)
+            return known, best, trees.out.tolist() if lists else []
+
+    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
+        found = self._predict(x, True)
+        if found is None:
+            return {}, ()
+        known, _, probabilities = found
+        return known.labels, probabilities
+
+    def _most_probable(self, x: Mapping[Any, Any]) -> Any:
+        found = self._predict(x, False)
+        if found is None:
+            return None
+        known, best, _ = found
+        return known.names[best]
 
     # Many samples.
 
@@ -294,8 +434,12 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         """
         _, names, columns = read_frame(X)
         labels = read_labels(y, len(columns))
-        for row, label in zip(columns, labels, strict=True):
-            self.learn_one(mapping_of(names, row), label)
+        is_inside = self._is_inside
+        with self._lock:
+            if not is_inside:
+                self._settle()
+            for row, label in zip(columns, labels, strict=True):
+                self.learn_one(mapping_of(names, row), label)
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
@@ -310,9 +454,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + sys.getsizeof(self._drifts)
-        size += sum(sys.getsizeof(drift) for drift in self._drifts)
-        return size + (0 if self._detector is None else self._detector._raw_memory_usage)
+        return super()._raw_memory_usage + self._watch.nbytes
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         return super()._summary(x) + [

@@ -3,18 +3,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
-from typing import Any
+import struct
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import check_flag, is_real
 from ..directions import Directions
-from ..inputs import check_label, read_frame, read_labels
+from ..inputs import (
+    FeatureIndex,
+    Packer,
+    check_label,
+    mapping_of,
+    ordered,
+    read_frame,
+    read_labels,
+    read_values,
+    too_large,
+)
+from ..model import has_global_lock, locked
 from ..partitions.mondrian.tree_memory import WARM_UP
+from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.labels.trees import LabelTrees
+from ..status import DONE, TOO_LARGE, WAITS
 from .forest import LabelForest, warmup_samples
+
+
+class _Quick(Packer):
+    """What a call on one sample needs while features and labels stay what they are.
+
+    Nothing of it is written to, so that any number of threads may use it. A kernel that is called
+    when the trees have another version refuses.
+
+    Parameters
+    ----------
+    trees
+        The trees.
+    features, labels
+        The features, and the number of each label.
+
+    """
+
+    __slots__ = ("features", "labels", "learn", "n_bytes", "names", "predict", "unpack", "version")
+
+    def __init__(
+        self, trees: LabelTrees, features: FeatureIndex, labels: dict[Hashable, int]
+    ) -> None:
+        super().__init__(features)
+        self.version = trees.version
+        self.features = features
+        self.labels, self.names = labels, list(labels)
+        self.learn, self.predict = trees.learner(), trees.predictor()
+        numbers = struct.Struct(f"{len(labels)}d")
+        self.n_bytes, self.unpack = numbers.size, numbers.unpack
+
+    def pack_known(self, x: Mapping[Any, Any]) -> bytes | None:
+        """Pack a mapping; None where it has features that are not known."""
+        values = read_values(x)
+        return self.pack_values(values) if self.knows(values) else None
+
+    def too_large(self, place: int, inputs: bytes) -> ValueError:
+        """Return the error for a packed value that is too large."""
+        value = struct.unpack_from("d", inputs, 8 * place)[0]
+        return too_large(self.features.names[place], value)
 
 
 class MondrianForestClassifier(LabelForest[LabelTrees]):
@@ -139,6 +192,12 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         self.seed = seed
         self._begin()
 
+    # What calls on one sample need, once a sample has been learned.
+    _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_quick"})
+
+    def _renew(self) -> None:
+        self._quick: _Quick | None = None
+
     def _make_trees(self) -> LabelTrees:
         return LabelTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
 
@@ -163,24 +222,108 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
             If a value is infinite or too large for single precision, or the label is missing.
 
         """
-        trees = self._trees
-        try:
-            label = self._labels[y]
-        except (KeyError, TypeError):
-            label = None
-        if trees is None or label is None or not self._features.read_known(x, trees.vector):
-            check_label(y)
-            trees = self._write_new(self._features.read(x))
+        quick = self._quick
+        if quick is not None:
+            inputs = quick.pack(x) or quick.pack_known(x)
+            try:
+                label = quick.labels[y]
+            except (KeyError, TypeError):
+                label = None
+            if inputs is not None and label is not None:
+                status = quick.learn(inputs, label)
+                if status == DONE or self._complete(quick, status, inputs, label):
+                    return
+        self._learn_rarely(x, y)
+
+    def _complete(self, quick: _Quick, status: int, inputs: bytes, label: int) -> bool:
+        """Complete what a kernel has begun or lacks; False where there is more to do."""
+        if status <= TOO_LARGE:
+            raise quick.too_large(TOO_LARGE - status, inputs)
+        with self._lock:
+            trees = self._trees
+            if trees is None:
+                return False
+            if status == WAITS and trees.make_room():
+                status = quick.learn(inputs, label)
+            if status >= 0 and trees.is_changing:
+                # Another thread was interrupted meanwhile.
+                trees.settle()
+            elif status >= 0:
+                trees.complete(status)
+                trees.open()
+            return status != WAITS
+
+    def _learn_rarely(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn a sample with all that it may need besides the kernel."""
+        # What the user has written runs ahead of any change.
+        values = read_values(x)
+        check_label(y)
+        self._learn_checked(values, y)
+
+    @locked
+    def _learn_checked(self, values: dict[Hashable, float], y: Hashable) -> None:
+        trees = self._grown()
+        label = self._labels.get(y)
+        is_new = label is None or not values.keys() <= self._features.places.keys()
+        if is_new:
+            trees.begin_change()
+            self._add_features({name: values[name] for name in ordered(values)})
             label = self._add_label(y)
+        assert label is not None
+        self._features.write(values, trees.vector)
         bad = trees.learn(label)
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
+        if is_new:
+            trees.end_change()
+        else:
+            self._prepare(trees)
 
-    def _add_label(self, y: Hashable) -> int:
-        label = self._labels.get(y)
-        if label is None:
-            label = self._labels[y] = self._grown().add_class()
-        return label
+    def _prepare(self, trees: LabelTrees) -> _Quick:
+        """Prepare calls on one sample."""
+        quick = self._quick
+        if quick is None or quick.version != trees.version:
+            quick = _Quick(trees, self._features, self._labels)
+            # Without a global lock each call takes the way that holds the model's.
+            if has_global_lock():
+                self._quick = quick
+        return quick
+
+    def _predict(self, x: Mapping[Any, Any]) -> tuple[_Quick, int, bytearray] | None:
+        """Return the number of the most probable label, and packed probabilities."""
+        quick = self._quick
+        if quick is not None:
+            inputs = quick.pack(x) or quick.pack_values(read_values(x))
+            out = bytearray(quick.n_bytes)
+            best = quick.predict(inputs, out)
+            if best >= 0:
+                return quick, best, out
+        return self._predict_checked(read_values(x))
+
+    @locked
+    def _predict_checked(
+        self, values: dict[Hashable, float]
+    ) -> tuple[_Quick, int, bytearray] | None:
+        trees = self._trees
+        if trees is None or not self._labels:
+            return None
+        quick = self._prepare(trees)
+        out = bytearray(quick.n_bytes)
+        return quick, trees.predict(quick.pack_values(values), out), out
+
+    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
+        found = self._predict(x)
+        if found is None:
+            return {}, ()
+        quick, _, out = found
+        return quick.labels, quick.unpack(out)
+
+    def _most_probable(self, x: Mapping[Any, Any]) -> Any:
+        found = self._predict(x)
+        if found is None:
+            return None
+        quick, best, _ = found
+        return quick.names[best]
 
     # Many samples.
 
@@ -207,12 +350,34 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         """
         _, names, columns = read_frame(X)
         labels = read_labels(y, len(columns))
-        if not labels:
-            return
-        rest = self._learn_first_rows(names, columns, lambda row, i: self.learn_one(row, labels[i]))
-        if len(rest):
-            numbers = [self._add_label(label) for label in labels[-len(rest) :]]
-            self._grown().learn_rows(rest, np.array(numbers, dtype=np.int64), self.n_jobs)
+        start = 0
+        while start < len(columns) and self.n_samples < WARM_UP:
+            self.learn_one(mapping_of(names, columns[start]), labels[start])
+            start += 1
+        while start < len(columns):
+            start = self._learn_rows(names, columns, labels, start)
+
+    @locked
+    def _learn_rows(
+        self, names: list[Hashable], columns: NDArray[np.float64], labels: list[Any], start: int
+    ) -> int:
+        """Learn rows of a frame up to the next new feature or label; returns where they end."""
+        trees = self._grown()
+        trees.begin_change()
+        stop = min(len(columns), start + LEARNED_ROWS)
+        new = self._features.first_rows(names, columns[start:stop])
+        stop = min([stop, *(start + row for row in new.values() if row > 0)])
+        for i in range(start + 1, stop):
+            if labels[i] not in self._labels and labels[i] != labels[start]:
+                stop = i
+                break
+        first = dict(zip(names, columns[start].tolist(), strict=True))
+        self._add_features({name: first[name] for name, row in new.items() if row == 0})
+        numbers = [self._add_label(label) for label in labels[start:stop]]
+        rows = self._arrange(names, columns[start:stop])
+        trees.learn_rows(rows, np.array(numbers, dtype=np.int64), self.n_jobs)
+        trees.end_change()
+        return stop
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

@@ -14,7 +14,6 @@ from river.utils.dataframe import to_native_series
 
 from ..arguments import (
     DIRECTION_DRAWS,
-    CopiesDeeply,
     check_integer,
     check_lifetime,
     check_seed,
@@ -22,20 +21,19 @@ from ..arguments import (
     is_distribution,
     is_real,
 )
+from ..checks import check_number, check_types
 from ..directions import check_directions, coefficients, sphere_directions
 from ..features.by_feature import draw_seed
 from ..inputs import FeatureIndex, ordered, read_frame, too_large
 from ..limits import LARGEST
-from ..partitions.polytopes import MOST_OBLIQUE
+from ..model import Model, locked, new_lock
+from ..partitions.polytopes import check_oblique
 from ..posteriors.density_trees import ESTIMATORS, DensityTrees
 from ..status import DONE
 from .exact_density import LEAST_LIFETIME, check_lifetime_size
 
-# The largest coefficient of a direction, so that samples along it are finite.
-LARGEST_COEFFICIENT = 1e100
 
-
-class DensityForest(CopiesDeeply, base.AnomalyDetector):
+class DensityForest(Model, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
     Each tree is a Mondrian process of the whole space: a random partition into cells, the boxes
@@ -152,17 +150,46 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
         self.directions = directions
         self.estimator = estimator
         self.seed = seed
+        self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: DensityTrees | None = None
         self._grows = lifetime is None or (callable(lifetime) and not is_distribution(lifetime))
         if isinstance(directions, Sequence):
             names = {name for direction in directions for name in direction}
-            self._check_directions(_given(directions, names))
+            check_oblique(_given(directions, names))
             self._features.add(ordered(names))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"_trees": (type(None), DensityTrees)})
+        trees, n = self._trees, len(self._features)
+        if trees is not None:
+            forest = trees.forest
+            for name, value, expected in (
+                ("n_inputs", forest.n_inputs, n),
+                ("n_trees", len(trees.trees), self.n_estimators),
+                ("stores_samples", forest.stores_samples, self._grows),
+                ("estimator", forest.estimator, ESTIMATORS[self.estimator]),
+                ("directions", trees.directions is None, self.directions is None),
+            ):
+                check_number(self, name, value, expected, expected)
+
+    # What an interrupted call has left.
+
+    def _settle(self) -> None:
+        """Finish what a call has begun, or forget features of which nothing has been learned."""
+        trees = self._trees
+        if trees is None:
+            given = self.directions if isinstance(self.directions, Sequence) else ()
+            self._features.keep_first(len({name for one in given for name in one}))
+        elif trees.is_unfinished[0]:
+            self._features.keep_first(trees.n_inputs)
+            trees.settle()
 
     # Learning.
 
     @property
+    @locked
     def features(self) -> list[Any]:
         """The features known so far, in the order in which the trees keep them."""
         return list(self._features.names)
@@ -171,23 +198,6 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
     def n_samples(self) -> int:
         """Number of samples learned."""
         return 0 if self._trees is None else self._trees.n_samples
-
-    def _check_directions(self, matrix: NDArray[np.float64]) -> None:
-        """Refuse cut directions whose cells have no finite volume, or none that we compute."""
-        d = matrix.shape[1]
-        if d > MOST_OBLIQUE:
-            raise ValueError(
-                f"volumes of oblique cells are computed in up to {MOST_OBLIQUE} dimensions; the "
-                f"directions have {d} features"
-            )
-        if np.abs(matrix).max() > LARGEST_COEFFICIENT:
-            raise ValueError(f"coefficients of directions must be at most {LARGEST_COEFFICIENT:g}")
-        rank = np.linalg.matrix_rank(matrix)
-        if rank < d:
-            raise ValueError(
-                f"directions must span the space of their {d} features, got {len(matrix)} of "
-                f"rank {rank}"
-            )
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
         """Return the lifetime with `n` samples of `d` features, after another lifetime."""
@@ -220,7 +230,7 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
             generator, n = np.random.default_rng(stream), int(self.directions)
             drawn = [sphere_directions(n, d, generator) for _ in range(self.n_estimators)]
             for one in drawn:
-                self._check_directions(one)
+                check_oblique(one)
             matrix = np.array(drawn)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
         return DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self.estimator)
@@ -242,19 +252,23 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
             directions have more than 3 features. The forest has not changed then.
 
         """
-        trees = self._trees
-        if trees is None or not self._features.read_known(x, trees.vector):
+        with self._lock:
+            trees = self._trees
+            if trees is not None:
+                if trees.is_unfinished[0]:
+                    self._settle()
+                lifetime = math.nan
+                if self._grows:
+                    n = trees.n_samples + 1
+                    lifetime = self._lifetime_at(n, len(self._features), trees.lifetime)
+                if self._features.read_known(x, trees.vector):
+                    bad = trees.learn(lifetime)
+                    if bad != DONE:
+                        raise self._too_large(bad, x)
+                    return
             values = self._features.read(x)
             names = ordered(values)
             self._learn_rows(names, np.array([[values[name] for name in names]]))
-            return
-        lifetime = math.nan
-        if self._grows:
-            n = trees.n_samples + 1
-            lifetime = self._lifetime_at(n, len(self._features), trees.lifetime)
-        bad = trees.learn(lifetime)
-        if bad != DONE:
-            raise self._too_large(bad, x)
 
     def learn_many(self, X: Any) -> None:
         """Learn the rows of a frame; the result is that of `learn_one` on each row.
@@ -277,33 +291,80 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
         if len(columns) > 0:
             self._learn_rows(names, columns)
 
+    def _new_features(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> dict[Hashable, int]:
+        """Return the features that rows add, each with the row of its first value."""
+        if self.directions is not None:
+            if self._trees is not None or isinstance(self.directions, Sequence):
+                return {}
+            columns = columns[:1]
+        return self._features.first_rows(names, columns)
+
+    def _lifetimes(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """Return the lifetimes after each of checked rows that come next; None if none changes."""
+        if not self._grows:
+            return None
+        trees, n = self._trees, self.n_samples
+        last = 0.0 if trees is None else trees.lifetime
+        added = np.zeros(len(columns), dtype=int)
+        for row in self._new_features(names, columns).values():
+            added[row] += 1
+        n_features = (len(self._features) + np.cumsum(added)).tolist()
+        found = np.empty(len(columns))
+        for i, d in enumerate(n_features):
+            found[i] = last = self._lifetime_at(n + i + 1, d, last)
+        return found
+
     def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Learn checked rows, whose features may be new."""
-        index, last, n_samples = self._features, 0.0, 0
-        first: dict[Hashable, int] = {}
-        if self._trees is not None:
-            last, n_samples = self._trees.lifetime, self._trees.n_samples
+        with self._lock:
+            self._settle()
+            n_before, lifetimes = self.n_samples, self._lifetimes(names, columns)
+        start = 0
+        while start < len(columns):
+            # Others may call in between.
+            with self._lock:
+                self._settle()
+                stop = start + (1 if self._trees is None else self._trees.rows_at_once)
+                part = None if lifetimes is None else lifetimes[start:stop]
+                if part is not None and self.n_samples != n_before + start:
+                    # Another thread has learned.
+                    part = self._lifetimes(names, columns[start:stop])
+                start += self._learn_part(names, columns[start:stop], part)
+
+    def _learn_part(
+        self,
+        names: Sequence[Hashable],
+        columns: NDArray[np.float64],
+        lifetimes: NDArray[np.float64] | None,
+    ) -> int:
+        """Learn rows up to the next new feature, or one with new features; returns how many."""
+        trees, index = self._trees, self._features
+        first = self._new_features(names, columns)
+        new = [name for name, row in first.items() if row == 0]
+        if trees is not None and not new:
+            stop = min([len(columns), *first.values()])
+            rows = index.arrange(names, columns[:stop], len(index))
+            trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
+            return stop
+        # Trees that have learned the row take the place of these.
+        if trees is None:
+            made = self._begin(new)
+        else:
+            made = trees.copied()
+            trees.close()
+        index.add(new)
         if self.directions is None:
-            first = index.first_rows(names, columns)
-        elif self._trees is None and not isinstance(self.directions, Sequence):
-            first = index.first_rows(names, columns[:1])
-        lifetimes = np.empty(len(columns) if self._grows else 0)
-        for i in range(len(lifetimes)):
-            d = len(index) + sum(row <= i for row in first.values())
-            lifetimes[i] = last = self._lifetime_at(n_samples + i + 1, d, last)
-        if self._trees is None:
-            self._trees = self._begin(list(first))
-            if self.directions is not None:
-                index.add(first)
-                first = {}
-        trees = self._trees
-        starts = sorted({0, *first.values()})
-        for start, stop in zip(starts, [*starts[1:], len(columns)], strict=True):
-            for name in [name for name, row in first.items() if row == start]:
-                trees.add_input(float(columns[start, names.index(name)]))
-                index.add([name])
-            rows = index.arrange(names, columns[start:stop], len(index))
-            trees.learn_many(rows, lifetimes[start:stop] if self._grows else None)
+            places = {name: place for place, name in enumerate(names)}
+            for name in new:
+                made.add_input(float(columns[0, places[name]]))
+        rows = index.arrange(names, columns[:1], len(index))
+        made.learn_many(rows, None if lifetimes is None else lifetimes[:1])
+        self._trees = made
+        return 1
 
     def _too_large(self, place: int, x: Mapping[Any, Any]) -> ValueError:
         name = self._features.names[place]
@@ -335,15 +396,18 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
         return self._log_density(x, False)
 
     def _log_density(self, x: Mapping[Any, Any], is_floored: bool) -> float:
-        trees = self._trees
-        if trees is None:
-            self._features.read(x)
-            return -math.inf
-        self._features.read_into(x, trees.vector)
-        found = trees.log_density(is_floored)
-        if math.isnan(found):
-            raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
-        return found
+        with self._lock:
+            trees = self._trees
+            if trees is None:
+                self._features.read(x)
+                return -math.inf
+            if trees.is_unfinished[0]:
+                self._settle()
+            self._features.read_into(x, trees.vector)
+            found = trees.log_density(is_floored)
+            if math.isnan(found):
+                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
+            return found
 
     def density_one(self, x: Mapping[Any, Any]) -> float:
         """Return the density at a sample, per unit of volume of the features.
@@ -375,6 +439,7 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
             self._trees.log_densities(rows, out)
         return frame, out
 
+    @locked
     def log_density_many(self, X: Any) -> Any:
         """Return the logarithm of the density at each row of a frame.
 
@@ -398,6 +463,7 @@ class DensityForest(CopiesDeeply, base.AnomalyDetector):
         frame, out = self._log_densities(X)
         return to_native_series(out, name="log_density", like=frame)
 
+    @locked
     def density_many(self, X: Any) -> Any:
         """Return the density at each row of a frame.
 

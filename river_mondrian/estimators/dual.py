@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -9,17 +10,20 @@ from typing import Any
 import numpy as np
 from river import base
 
-from ..arguments import CopiesDeeply, check_kernel, check_positive
+from ..arguments import check_kernel, check_positive
+from ..changes import Snapshot
+from ..checks import LARGEST_SIZE, check_array, check_number, check_numbering, refuse
 from ..features.isolation import IsolationFeatures
 from ..inputs import check_label, check_weight
 from ..learners.support_vectors.cells import CellSupports
 from ..learners.support_vectors.sparse import SparseSupports
 from ..learners.support_vectors.supports import SupportVectors
-from ..records import OwnsArrays
+from ..model import Model, locked, new_lock
+from ..records import owned
 from ..records.chunked_rows import grown
 
 
-class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
+class DualOGDClassifier(Model, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
     A sample on which the hinge loss is not 0 becomes a support vector, and a prediction sums the
@@ -90,6 +94,8 @@ class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
         self.lifetime = lifetime
         self.gamma = gamma
         self.learning_rate = learning_rate
+        self._lock = new_lock()
+        self._renew()
         self._labels: dict[Hashable, int] = {}
         self._supports: SupportVectors[Any]
         if isinstance(kernel, IsolationFeatures):
@@ -98,6 +104,22 @@ class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
             self._supports = SparseSupports(kernel, lifetime if kernel == "laplace" else gamma)
         # What a class's f has for alpha c: a row for each support vector, a column for each class.
         self._coefficients = np.zeros((0, 0))
+        self._n_samples = 0
+
+    SAVED = ("_labels", "_coefficients", "_n_samples")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(owned(state))
+        check_numbering(self, "_labels", self._labels)
+        self._coefficients = np.ascontiguousarray(self._coefficients)
+        check_array(self, "_coefficients", self._coefficients, np.float64, -math.inf, math.inf)
+        n_supports, n_labels = len(self._supports), len(self._labels)
+        check_number(self, "_n_samples", self._n_samples, n_supports, LARGEST_SIZE)
+        check_number(
+            self, "the rows of _coefficients", len(self._coefficients), n_supports, 1 << 62
+        )
+        if self._coefficients.shape[1:] != (n_labels,):
+            refuse(self, "the shape of _coefficients", self._coefficients.shape, f"not {n_labels}")
 
     @property
     def _multiclass(self) -> bool:
@@ -106,13 +128,27 @@ class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
     @property
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
-        return list(self._labels)
+        with self._lock:
+            self._enter()
+            return list(self._labels)
 
     @property
+    @locked
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        return self._n_samples
+
+    @property
+    @locked
     def n_supports(self) -> int:
         """Number of support vectors."""
         return len(self._supports)
 
+    def _state(self) -> dict[str, Any]:
+        # Without the room for support vectors to come.
+        return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
+
+    @locked
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Make a sample a support vector where its hinge loss is not 0.
 
@@ -136,21 +172,33 @@ class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
         """
         check_label(y)
         w = check_weight(w)
-        self._supports.observe(x)
-        sample = self._supports.read(x)
+        supports = self._supports
+        values = supports.check(x)
         label = self._labels.get(y)
+        if label is None or not supports.is_final:
+            self._pending = self._snapshot()
+            supports.observe(values)
         if label is None:
             label = self._add_label(y)
-        scores = self._supports.weighted_sums(sample, self._coefficients)
+        sample = supports.sample(values)
+        scores = supports.weighted_sums(sample, self._coefficients)
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
         # Lines 4 and 5 of Algorithm 1: the hinge loss has the derivative -c up to a margin of 1.
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
-            n = len(self._supports)
-            self._supports.add(sample)
+            if self._pending is None:
+                self._pending = self._snapshot()
+            n = len(supports)
+            supports.add(sample)
             self._coefficients = grown(self._coefficients, n + 1)
             self._coefficients[n] = steps
+        self._n_samples += 1
+        self._pending = None
+
+    def _snapshot(self) -> Snapshot:
+        """Return what everything is that a sample may change."""
+        return Snapshot([*self._supports.parts(), self])
 
     def _add_label(self, y: Hashable) -> int:
         n = len(self._labels)
@@ -159,9 +207,10 @@ class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
         if n == 1:
             wider[:, 1] = -wider[:, 0]
         self._coefficients = wider
-        self._labels[y] = n
+        self._labels = self._labels | {y: n}
         return n
 
+    @locked
     def decision_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return each label's f(x).
 
@@ -175,9 +224,11 @@ class DualOGDClassifier(OwnsArrays, CopiesDeeply, base.Classifier):
         A mapping from label to number; empty before any learning.
 
         """
-        scores = self._supports.weighted_sums(self._supports.read(x), self._coefficients)
+        sample = self._supports.sample(self._supports.check(x))
+        scores = self._supports.weighted_sums(sample, self._coefficients)
         return dict(zip(self._labels, scores.tolist(), strict=True))
 
+    @locked
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of the largest f(x), the one seen first where several are.
 

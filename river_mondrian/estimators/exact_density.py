@@ -106,7 +106,8 @@ def _matrix(
         if names is not None:
             if set(found) != set(names):
                 raise ValueError(f"{what} must have the features {names!r}, got {found!r}")
-            matrix = matrix[:, [found.index(name) for name in names]]
+            places = {name: place for place, name in enumerate(found)}
+            matrix = matrix[:, [places[name] for name in names]]
             found = names
     else:
         found, matrix = None, np.asarray(values, dtype=np.float64)

@@ -5,18 +5,23 @@ from __future__ import annotations
 import abc
 import sys
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import CopiesDeeply
-from ..features.base import FeatureMap
+from ..changes import Snapshot, Steps
+from ..checks import check_number, check_types, refuse
+from ..features.base import FeatureMap, check_map
 from ..inputs import check_target, check_weight, read_frame, read_targets, read_weights
 from ..learners.weights import Weights
 from ..maps.compiled import Array, CompiledMap
+from ..maps.pool import Pool
+from ..maps.record import Sample
+from ..model import Model, locked, new_lock
 from ..status import DONE
 
 # Stored samples that a call replays when the map is new.
@@ -24,17 +29,42 @@ REPLAY = 32
 
 # Rows that are mapped at a time.
 BLOCK = 4096
+# The same where the map learns them ahead of the weights.
+GROWING_BLOCK = 256
 
 W = TypeVar("W", bound=Weights)
 
 
-class FeatureLearner(CopiesDeeply, base.Estimator, Generic[W]):
+class Ahead(tuple[Any, Sample, float, float]):
+    """What is left to do where a map that grows may have learned a sample: weights learn it."""
+
+    __slots__ = ()
+
+    def settle(self) -> None:
+        """Let the weights learn the sample if the map is ahead of them."""
+        weights, sample, target, weight = self
+        compiled = weights.compiled
+        compiled.complete()
+        if compiled.record.is_ahead:
+            weights.learn(None if compiled.maps_learned else sample, target, weight)
+
+
+def _store(n_stored: int, kept: Iterable[tuple[array[float], float]]) -> None:
+    """Append values to arrays of `n_stored` each, unless they are there."""
+    for values, value in kept:
+        if len(values) == n_stored:
+            values.append(value)
+
+
+class FeatureLearner(Model, base.Estimator, Generic[W]):
     """A learner on a feature map that may be built anew.
 
     While the map collects the samples that it is built from, the learner keeps their targets. When
     there is a new map, weights for it begin at zero and learn those samples again, some in each
     call. Until they have caught up, predictions come from the map before.
     """
+
+    SAVED: ClassVar[tuple[str, ...]] = ("_current", "_next", "_position")
 
     def __init__(
         self,
@@ -46,6 +76,8 @@ class FeatureLearner(CopiesDeeply, base.Estimator, Generic[W]):
             raise TypeError(
                 f"features must be a feature map of this package or None, got {features!r}"
             )
+        self._lock = new_lock()
+        self._renew()
         self.features = features
         self._features = default() if features is None else features._own_copy(mixes)
         self._current: W | None = None
@@ -56,6 +88,24 @@ class FeatureLearner(CopiesDeeply, base.Estimator, Generic[W]):
         self._targets = array("d")
         self._weights = array("d")
         self._position = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"_features": FeatureMap, "_pool": (type(None), Pool)})
+        weights = (type(None), Weights)
+        check_types(self, {"_current": weights, "_next": weights})
+        for one in (self._current, self._next):
+            if one is not None:
+                check_map(self, one.compiled, self._features)
+        n = len(self._targets)
+        check_number(self, "the number of weights", len(self._weights), n, n)
+        check_number(self, "_position", self._position, 0, n)
+        check_number(self, "_first", self._first, 0, 1 << 62)
+        if self._pool is not None:
+            self._pool.check(len(self._features._reader.index))
+            check_number(self, "the number of targets", n, 0, len(self._pool) - self._first)
+        elif self._next is not None:
+            refuse(self, "_pool", None, "but there are samples to learn again")
 
     @abc.abstractmethod
     def _make_weights(self, compiled: CompiledMap) -> W:
@@ -69,45 +119,128 @@ class FeatureLearner(CopiesDeeply, base.Estimator, Generic[W]):
         """Turn targets into the kernel's."""
         return targets
 
+    @property
+    @locked
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        if self._current is not None:
+            return self._current.n_learned
+        n_stored = len(self._targets)
+        if self._next is None:
+            return n_stored
+        # It has learned those stored samples that it has replayed, and all that were not stored.
+        return n_stored + self._next.n_learned - self._position
+
     # Learning.
 
     def _learn(self, x: Mapping[Any, Any], target: float, weight: float) -> None:
-        features = self._features
-        stored = features._pool is not None
-        features._observe(x)
-        if stored:
-            self._targets.append(target)
-            self._weights.append(weight)
-        compiled = features._map
-        if compiled is None:
+        """Learn a sample, where nothing is pending."""
+        features, weights = self._features, self._current
+        if (
+            weights is None
+            or self._next is not None
+            or weights.compiled is not features._map
+            or not features._knows(x)
+        ):
+            self._learn_new(x, lambda: target, weight)
             return
+        compiled = weights.compiled
+        target = self._kernel_target(target, weights)
+        sample = features._locate(x, compiled)
+        if features._grows:
+            status = self._learn_ahead(weights, sample, target, weight)
+        else:
+            status = weights.learn(sample, target, weight)
+        if status != DONE:
+            raise features._bad_input(status, x, compiled)
+
+    def _learn_ahead(self, weights: W, sample: Sample, target: float, weight: float) -> int:
+        """Learn a sample that the map learns first; returns DONE or the place of a bad input."""
+        compiled = weights.compiled
+        self._pending = Ahead((weights, sample, target, weight))
+        bad = compiled.learn(sample)
+        if bad < 0:
+            # What the map has just learned need not be read again.
+            weights.learn(None if compiled.maps_learned else sample, target, weight)
+        self._pending = None
+        return bad
+
+    def _learn_new(
+        self,
+        x: Mapping[Any, Any],
+        find_target: Callable[[], float],
+        weight: float,
+        is_new: bool = False,
+    ) -> None:
+        """Learn a sample by which more than weights may change.
+
+        `find_target` returns its target. Where this `is_new`, it may change what there is.
+        """
+        features = self._features
+        values = features._reader.index.read(x)
+        self._pending = Snapshot(self._changing(is_new))
+        target, stored = find_target(), features._pool is not None
+        steps = features._observe(values)
+        # From here on the sample is learned.
+        self._pending = Steps([*steps, *self._plan(values, target, weight, stored)])
+        self._settle()
+
+    def _changing(self, is_new: bool) -> list[Any]:
+        """Return the objects that may change before a sample is learned."""
+        learners = [w for w in (self._current, self._next) if is_new and w is not None]
+        return [*self._features._changing(), *learners, self]
+
+    def _plan(
+        self, values: Mapping[Hashable, float], target: float, weight: float, stored: bool
+    ) -> list[Callable[[], object]]:
+        """Return what is left to do for a sample that the map has learned.
+
+        Steps know by counts whether they have been done. The last ends the change.
+        """
+        steps: list[Callable[[], object]] = []
+        n_stored = len(self._targets)
+        if stored:
+            kept = (self._targets, target), (self._weights, weight)
+            steps.append(partial(_store, n_stored, kept))
+            n_stored += 1
+        compiled = self._features._map
         latest = self._next or self._current
-        if latest is None or latest.compiled is not compiled:
-            # A final map has not read the sample: one that is refused must begin nothing.
-            features._check(x)
+        if compiled is not None and (latest is None or latest.compiled is not compiled):
             self._begin(compiled)
-        if stored and self._next is not None:
-            self._replay()
-            if self._next is None:
-                return
-        # What is stored will be replayed; what is not must be learned for both maps.
-        learning = (self._current,) if stored else (self._current, self._next)
+        learning = [self._current]
+        end: dict[str, Any] = {}
+        if self._next is not None:
+            stop = min(self._position + REPLAY, n_stored)
+            # What is stored will be replayed; what is not must be learned for both maps.
+            replay = partial(self._replay, self._next, self._position, stop)
+            if stored:
+                steps.append(partial(replay, self._next.n_learned))
+                learning = [] if stop == n_stored else learning
+            else:
+                learning.append(self._next)
+            end |= self._after_replay(self._next, stop, n_stored)
         for weights in learning:
             if weights is not None:
-                self._learn_located(weights, x, target, weight)
+                once = partial(self._learn_once, weights, weights.n_learned)
+                steps.append(partial(once, values, target, weight))
         if self._next is not None and not stored:
-            self._replay()
+            steps.append(partial(replay, self._next.n_learned + 1))
+        return [*steps, *(partial(setattr, self, *one) for one in end.items())]
 
-    def _learn_located(
-        self, weights: W, x: Mapping[Any, Any], target: float, weight: float
+    def _learn_once(
+        self,
+        weights: W,
+        n_before: int,
+        values: Mapping[Hashable, float],
+        target: float,
+        weight: float,
     ) -> None:
-        target = self._kernel_target(target, weights)
-        compiled = weights.compiled
-        # What the map has just learned need not be read again.
-        sample = None if compiled.maps_learned else self._features._locate(x, compiled)
-        status = weights.learn(sample, target, weight)
-        if status != DONE:
-            raise self._features._bad_input(status, x, compiled)
+        """Learn a checked sample, unless the weights have learned it."""
+        if weights.n_learned == n_before:
+            compiled = weights.compiled
+            # What the map has just learned need not be read again.
+            sample = None if compiled.maps_learned else self._features._locate(values, compiled)
+            weights.learn(sample, self._kernel_target(target, weights), weight)
 
     def _begin(self, compiled: CompiledMap) -> None:
         """Begin with weights of zero for a new map."""
@@ -117,25 +250,26 @@ class FeatureLearner(CopiesDeeply, base.Estimator, Generic[W]):
         else:
             self._next, self._position = weights, 0
 
-    def _replay(self) -> None:
-        """Learn some of the stored samples again; use the new weights once they know all."""
-        weights, start = self._next, self._position
-        assert weights is not None and self._pool is not None
-        stop = min(start + REPLAY, len(self._targets))
-        if stop > start:
+    def _replay(self, weights: W, start: int, stop: int, n_before: int) -> None:
+        """Learn some of the stored samples again, but for those that the weights have learned."""
+        start += weights.n_learned - n_before
+        if start < stop:
+            assert self._pool is not None
             out = weights.compiled.transform_stored(
                 self._pool, self._first + start, self._first + stop
             )
-            targets = np.array(self._targets[start:stop])
-            weights.learn_rows(
-                out, self._kernel_targets(targets), np.array(self._weights[start:stop])
-            )
-        self._position = stop
-        if stop == len(self._targets):
-            self._current, self._next = weights, None
-            if self._features._pool is None:
-                self._pool, self._position = None, 0
-                self._targets, self._weights = array("d"), array("d")
+            targets = self._kernel_targets(np.array(self._targets[start:stop]))
+            weights.learn_rows(out, targets, np.array(self._weights[start:stop]))
+
+    def _after_replay(self, weights: W, stop: int, n_stored: int) -> dict[str, Any]:
+        """Return what attributes are then; weights that know all stored samples are in use."""
+        if stop < n_stored:
+            return {"_position": stop}
+        used: dict[str, Any] = {"_current": weights, "_next": None, "_position": stop}
+        if self._features._pool is None:
+            used |= {"_pool": None, "_position": 0}
+            used |= {"_targets": array("d"), "_weights": array("d")}
+        return used
 
     @property
     def _steady(self) -> bool:
@@ -165,29 +299,57 @@ class FeatureLearner(CopiesDeeply, base.Estimator, Generic[W]):
         weights: NDArray[np.float64],
     ) -> None:
         """Learn rows whose targets are known."""
-        start = 0
-        while start < len(columns) and not self._steady:
-            self._learn_row(names, columns[start], float(targets[start]), float(weights[start]))
-            start += 1
-        targets = self._kernel_targets(targets)
+        new, start = self._features._new_rows(names, columns), 0
+        most = GROWING_BLOCK if self._features._grows else BLOCK
         while start < len(columns):
-            stop = min(len(columns), start + BLOCK)
-            assert self._current is not None
-            compiled = self._current.compiled
-            out, before = self._features._learn_outputs(names, columns[start:stop], compiled)
-            self._learn_mapped(out, before, targets[start:stop], weights[start:stop])
+            if start in new or not self._steady:
+                self._learn_row(names, columns[start], float(targets[start]), float(weights[start]))
+                start += 1
+                continue
+            stop = min(len(columns), start + most, *(row for row in new if row > start))
+            part = slice(start, stop)
+            self._learn_block(names, columns[part], targets[part], weights[part])
             start = stop
 
-    def _learn_mapped(
+    def _learn_block(
         self,
-        out: Array,
-        before: Array | None,
+        names: Sequence[Hashable],
+        columns: NDArray[np.float64],
         targets: NDArray[np.float64],
         weights: NDArray[np.float64],
     ) -> None:
-        """Learn mapped rows; `before` is as for `FeatureMap._learn_outputs`."""
+        """Learn rows without new features by the map that there is."""
+        current = self._current
+        assert current is not None
+        rows = self._features._rows(names, columns)
+        if rows is not None:
+            numbers = self._kernel_targets(targets).tolist(), weights.tolist()
+            for sample, target, weight in zip(rows, *numbers, strict=True):
+                self._learn_ahead(current, sample, target, weight)
+            return
+        learn = partial(self._learn_outputs, current.n_learned, names, columns, targets, weights)
+        if self._features._grows:
+            # The map is ahead of the weights; else kernels learn whole rows.
+            self._pending = Steps([learn])
+            self._settle()
+        else:
+            learn()
+
+    def _learn_outputs(
+        self,
+        n_before: int,
+        names: Sequence[Hashable],
+        columns: NDArray[np.float64],
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Map rows as they are learned, and learn them, but for those that are known."""
         assert self._current is not None
-        self._current.learn_rows(out, targets, weights)
+        done = self._current.n_learned - n_before
+        if done < len(columns):
+            out = self._features._learn_outputs(names, columns, self._current.compiled)
+            rest = self._kernel_targets(targets[done:]), weights[done:]
+            self._current.learn_rows(out[done:], *rest)
 
     # Predicting.
 
@@ -239,8 +401,12 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             is out of range.
 
         """
-        self._learn(x, check_target(y), check_weight(w))
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            self._learn(x, check_target(y), check_weight(w))
 
+    @locked
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn the rows of a frame, in order.
 

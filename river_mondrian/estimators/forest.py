@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import itertools
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -14,18 +15,18 @@ from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import (
     ClonesLifetime,
-    CopiesDeeply,
     check_flag,
     check_integer,
     check_lifetime,
     check_seed,
 )
+from ..checks import check_number, check_numbering, refuse
 from ..directions import Directions, check_directions
 from ..errors import ModelFormatError
-from ..inputs import FeatureIndex, mapping_of, ordered, read_frame, too_large
-from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..inputs import FeatureIndex, ordered, read_frame, too_large
+from ..model import locked, new_lock
+from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import ClassTrees
-from ..status import TOO_LARGE
 from .inspection import InspectableForest, Trees
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
     return found
 
 
-class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, base.Estimator):
+class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     """Base of the Mondrian forests.
 
     A subclass stores its arguments and calls `_begin`.
@@ -79,16 +80,36 @@ class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, bas
         check_directions(self.directions)
         check_flag("scale", self.scale)
         check_seed(self.seed)
+        self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: Trees | None = None
+        self._renew()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        super().__setstate__(state)
+        self._check_trees()
         if self._trees is not None and self._trees.n_inputs != len(self._features):
             raise ModelFormatError(
                 f"the trees have {self._trees.n_inputs} features, "
                 f"but {len(self._features)} are named"
             )
+
+    def _check_trees(self) -> None:
+        """Refuse stored trees that are not such as the arguments make."""
+        trees: Any = self._trees
+        if trees is None:
+            return
+        made: Any = self._made_anew()._make_trees()
+        if type(trees) is not type(made):
+            refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
+        for name, value in made.__dict__.items():
+            if name in trees._DERIVED | {"warm_up"} or not isinstance(value, (bool, type(None))):
+                continue
+            if trees.__dict__[name] is not value:
+                refuse(trees, name, trees.__dict__[name], f"but the arguments make it {value!r}")
+        check_number(self, "n_trees", len(trees.trees), len(made.trees), len(made.trees))
+        ends = made.forest.max_splits
+        check_number(self, "max_splits", trees.forest.max_splits, ends, ends)
 
     def _partitions(self, lifetime: Any) -> Partitions:
         """Return what the trees are told."""
@@ -100,9 +121,30 @@ class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, bas
     def _make_trees(self) -> Trees:
         """Return trees that have learned nothing."""
 
+    # What an interrupted call has left.
+
+    def _enter(self) -> None:
+        trees = self._trees
+        if trees is None:
+            return
+        trees.enter()
+        self._features.keep_first(trees.n_inputs)
+        if trees.n_samples == 0:
+            self._trees = None
+
+    def _leave(self) -> None:
+        if self._trees is not None:
+            self._trees.open()
+
+    def _settle(self) -> None:
+        """Complete or undo what an interrupted call has left, and let calls in."""
+        self._enter()
+        self._leave()
+
     # What has been seen.
 
     @property
+    @locked
     def features(self) -> list[Any]:
         """The features seen so far, in the order in which the trees keep them."""
         return list(self._features.names)
@@ -110,7 +152,7 @@ class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, bas
     @property
     def n_samples(self) -> int:
         """Number of samples learned."""
-        return 0 if self._trees is None else self._trees.n_samples
+        return 0 if self._trees is None else self._trees.n_begun
 
     def _grown(self) -> Trees:
         """Return the trees, made at first use so that an unseeded clone draws its own seed."""
@@ -141,29 +183,6 @@ class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, bas
     def _too_large(self, place: int, value: float) -> ValueError:
         return too_large(self._features.names[place], float(value))
 
-    def _learn_first_rows(
-        self,
-        names: list[Hashable],
-        columns: NDArray[np.float64],
-        learn: Callable[[dict[Hashable, float], int], None],
-    ) -> NDArray[np.float64]:
-        """Learn the rows of a frame one by one during the warm-up.
-
-        `learn` takes a row as a mapping and its number. Returns the rows that are left, with the
-        features in the trees' order; those that are new there are known then.
-        """
-        start = 0
-        while start < len(columns) and self.n_samples < WARM_UP:
-            learn(mapping_of(names, columns[start]), start)
-            start += 1
-        if start == len(columns):
-            return columns[start:]
-        rest = columns[start:]
-        place = {name: i for i, name in enumerate(names)}
-        for name, first in self._features.first_rows(names, rest).items():
-            self._add_features({name: float(rest[first, place[name]])})
-        return self._arrange(names, rest)
-
     def _arrange(self, names: list[Hashable], columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bring a frame's columns into the trees' order."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
@@ -173,6 +192,7 @@ class MondrianForest(InspectableForest[Trees], CopiesDeeply, ClonesLifetime, bas
         frame, names, columns = read_frame(X)
         return frame, None if self._trees is None else self._arrange(names, columns)
 
+    @locked
     def resample(self) -> None:
         """Draw the whole forest anew from the samples learned so far, in batch.
 
@@ -208,6 +228,7 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        check_numbering(self, "_labels", self._labels)
         n_classes = 0 if self._trees is None else self._trees.forest.n_classes
         if n_classes != len(self._labels):
             raise ModelFormatError(
@@ -218,22 +239,34 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
+    def _enter(self) -> None:
+        super()._enter()
+        n_classes = 0 if self._trees is None else self._trees.forest.n_classes
+        if len(self._labels) > n_classes:
+            self._labels = dict(itertools.islice(self._labels.items(), n_classes))
+
+    def _add_label(self, y: Hashable) -> int:
+        """Return the number of a label, which may be new."""
+        label = self._labels.get(y)
+        if label is None:
+            label = self._grown().add_class()
+            # Others may be reading the labels so far.
+            self._labels = self._labels | {y: label}
+        return label
+
     @property
+    @locked
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
         return list(self._labels)
 
-    def _predict(self, x: Mapping[Any, Any], trees: Classes) -> int:
-        """Predict a sample into the trees' `out`; returns the number of the most probable label."""
-        features, vector = self._features, trees.vector
-        # What `read_into` does, without its call.
-        if not features.read_known(x, vector):
-            features.write(features.read(x), vector)
-        best = trees.predict()
-        if best <= TOO_LARGE:
-            place = TOO_LARGE - best
-            raise self._too_large(place, trees.vector[place])
-        return best
+    @abc.abstractmethod
+    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
+        """Return the labels, and a sample's probability of each."""
+
+    @abc.abstractmethod
+    def _most_probable(self, x: Mapping[Any, Any]) -> Any:
+        """Return the most probable label, None before any learning."""
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of each label seen so far.
@@ -248,23 +281,17 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
         A mapping from label to probability; empty before any learning.
 
         """
-        trees = self._trees
-        if trees is None or not self._labels:
-            return {}
-        self._predict(x, trees)
-        return by_label(self._labels, trees.out.tolist())
+        return by_label(*self._probabilities(x))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the most probable label, the one seen first where several are; None at first."""
-        trees = self._trees
-        if trees is None or not self._labels:
-            return None
-        return list(self._labels)[self._predict(x, trees)]
+        return self._most_probable(x)
 
     @abc.abstractmethod
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         """Return a frame as a narwhals one, and its rows' probabilities, shape (n, labels)."""
 
+    @locked
     def predict_proba_many(self, X: Any) -> Any:
         """Predict the probability of each label for the rows of a frame.
 
@@ -278,6 +305,7 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
         columns = dict(zip(self._labels, probabilities.T, strict=False))
         return to_native_frame(columns, like=frame)
 
+    @locked
     def predict_many(self, X: Any) -> Any:
         """Predict the most probable label for the rows of a frame.
 

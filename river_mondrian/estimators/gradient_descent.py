@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from river import optim
 
 from ..arguments import check_seed
+from ..checks import check_number, check_types
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
 from ..learners.gradient_descent.rule import Rule
 from ..learners.gradient_descent.weights import DescentWeights
-from ..maps.compiled import Array, CompiledMap
+from ..maps.compiled import CompiledMap
+from ..model import locked
 from ..status import DONE
 from .feature_learner import FeatureLearner
 
@@ -62,6 +64,14 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
                 f'lifetime="auto" takes a loss by its name, or one of that kind, got {loss!r}'
             )
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"_rule": Rule})
+        for weights in (self._current, self._next):
+            if weights is not None:
+                n = self._n_scores
+                check_number(self, "n_scores", len(weights.scores), n, n)
+
     @property
     @abc.abstractmethod
     def _n_scores(self) -> int:
@@ -70,17 +80,8 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
     def _make_weights(self, compiled: CompiledMap) -> DescentWeights:
         return DescentWeights(self._rule, compiled, self._n_scores)
 
-    def _learn_mapped(
-        self,
-        out: Array,
-        before: Array | None,
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
-        assert self._current is not None
-        self._current.learn_rows(out, targets, weights, before)
-
     @property
+    @locked
     def lifetimes(self) -> dict[float, float]:
         """Each lifetime with its share of the predictions, where the lifetime is "auto"."""
         if self._current is None:

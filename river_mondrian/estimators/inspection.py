@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from ..directions import Directions
+from ..model import Model, locked
 from ..partitions.mondrian.drawing import axes_for, cells_of_plane, check_plane, clip, name_axes
 from ..partitions.mondrian.inspection import NodeView
 from ..partitions.mondrian.trees import MondrianTrees
@@ -27,7 +28,7 @@ def _distance(node: NodeView, values: Any) -> float:
     return float(np.nansum(np.fmax(outside, 0.0)))
 
 
-class InspectableForest(abc.ABC, Generic[Trees]):
+class InspectableForest(Model, abc.ABC, Generic[Trees]):
     """What can be read of a forest's trees."""
 
     n_estimators: int
@@ -81,6 +82,7 @@ class InspectableForest(abc.ABC, Generic[Trees]):
     def _legend(self) -> dict[str, Any]:
         """Return the labels of the colours."""
 
+    @locked
     def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
         """Describe how one tree predicts a sample.
 
@@ -137,6 +139,7 @@ class InspectableForest(abc.ABC, Generic[Trees]):
         lines.extend(f"  {line}" for line in summary)
         return "\n".join(lines)
 
+    @locked
     def to_dataframe(self, tree: int = 0) -> pd.DataFrame:
         """Return the nodes of a tree in preorder.
 
@@ -179,6 +182,7 @@ class InspectableForest(abc.ABC, Generic[Trees]):
         frame.index.name = "node"
         return frame
 
+    @locked
     def draw(self, tree: int = 0, ax: Axes | None = None) -> Axes:
         """Draw a tree on its time axis with matplotlib; see Figure 1(b) of the paper."""
         ax = axes_for(ax)
@@ -215,6 +219,7 @@ class InspectableForest(abc.ABC, Generic[Trees]):
         ax.set_title(f"tree {tree}: {len(leaves)} leaves")
         return ax
 
+    @locked
     def draw_partition(self, tree: int = 0, ax: Axes | None = None) -> Axes:
         """Draw a tree's partition of the plane with matplotlib; see Figure 1(a) of the paper.
 
@@ -245,6 +250,7 @@ class InspectableForest(abc.ABC, Generic[Trees]):
         name_axes(ax, self.features, f"partition of tree {tree}")
         return ax
 
+    @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
         """Return the directions that a tree cuts.
 

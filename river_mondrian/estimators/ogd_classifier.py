@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +13,11 @@ from river import base, optim
 from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
+from ..checks import check_number, check_numbering
 from ..features.base import FeatureMap
 from ..inputs import check_label, check_weight, read_frame, read_labels, read_weights
 from ..learners.gradient_descent.weights import DescentWeights
+from ..model import locked
 from .gradient_descent import OnlineGradientDescent
 
 
@@ -89,6 +92,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         "log": optim.losses.Log,
     }
     _KIND = optim.losses.BinaryLoss
+    SAVED = (*OnlineGradientDescent.SAVED, "_labels", "_positive")
     _RATE = 0.5
 
     def __init__(
@@ -106,6 +110,11 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         self._labels: dict[Hashable, int] = {}
         self._positive = 1
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_numbering(self, "_labels", self._labels)
+        check_number(self, "_positive", self._positive, 0, 1)
+
     @property
     def _multiclass(self) -> bool:
         return True
@@ -113,21 +122,25 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
     @property
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
-        return list(self._labels)
+        with self._lock:
+            self._enter()
+            return list(self._labels)
 
     @property
     def _n_scores(self) -> int:
         return 1 if len(self._labels) < 3 else len(self._labels)
 
-    def _add_label(self, y: Hashable) -> int:
-        number = self._labels[y] = len(self._labels)
+    def _add_label(self, y: Hashable) -> float:
+        """Add a label; returns its number as a target."""
+        number = len(self._labels)
+        self._labels = self._labels | {y: number}
         if number == 0:
             self._positive = 0 if isinstance(y, (bool, np.bool_)) and y else 1
         if number > 1:
             for weights in (self._current, self._next):
                 if weights is not None:
                     weights.add_classes(number + 1, self._positive)
-        return number
+        return float(number)
 
     def _kernel_target(self, target: float, weights: DescentWeights) -> float:
         return target if len(weights.scores) > 1 else float(target == self._positive)
@@ -156,17 +169,21 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             weight is out of range.
 
         """
-        weight = check_weight(w)
-        try:
-            number = self._labels.get(y)
-        except TypeError:
-            number = None
-        if number is None:
-            check_label(y)
-            self._features._check(x)
-            number = self._add_label(y)
-        self._learn(x, float(number), weight)
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            weight = check_weight(w)
+            try:
+                number = self._labels.get(y)
+            except TypeError:
+                number = None
+            if number is None:
+                check_label(y)
+                self._learn_new(x, partial(self._add_label, y), weight, True)
+            else:
+                self._learn(x, float(number), weight)
 
+    @locked
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn the rows of a frame, in order.
 
@@ -195,8 +212,12 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         weights = read_weights(w, len(columns))
         start = 0
         while start < len(labels):
-            if labels[start] not in self._labels:
-                self._add_label(labels[start])
+            label = labels[start]
+            if label not in self._labels:
+                row = dict(zip(names, columns[start].tolist(), strict=True))
+                self._learn_new(row, partial(self._add_label, label), float(weights[start]), True)
+                start += 1
+                continue
             stop = start + 1
             while stop < len(labels) and labels[stop] in self._labels:
                 stop += 1
@@ -206,17 +227,20 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label with the largest score; None before any learning."""
-        if not self._labels:
-            return None
-        if self._current is None:
-            return next(iter(self._labels))
-        best = self._score(x)
-        if self._n_scores == 1:
-            best = min(best if self._positive == 1 else 1 - best, len(self._labels) - 1)
-        for label, number in self._labels.items():
-            if number == best:
-                return label
-        raise AssertionError("a class without a label")
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            if not self._labels:
+                return None
+            if self._current is None:
+                return next(iter(self._labels))
+            best = self._score(x)
+            if self._n_scores == 1:
+                best = min(best if self._positive == 1 else 1 - best, len(self._labels) - 1)
+            for label, number in self._labels.items():
+                if number == best:
+                    return label
+            raise AssertionError("a class without a label")
 
     def _check_probabilities(self) -> None:
         # River's contract for a classifier without probabilities.
@@ -260,13 +284,17 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             If the loss is the hinge loss.
 
         """
-        self._check_probabilities()
-        scores = np.zeros((1, self._n_scores))
-        if self._current is not None:
-            self._score(x)
-            scores[0] = self._current.scores
-        return dict(zip(self._labels, self._probabilities(scores)[0].tolist(), strict=True))
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            self._check_probabilities()
+            scores = np.zeros((1, self._n_scores))
+            if self._current is not None:
+                self._score(x)
+                scores[0] = self._current.scores
+            return dict(zip(self._labels, self._probabilities(scores)[0].tolist(), strict=True))
 
+    @locked
     def predict_proba_many(self, X: Any) -> Any:
         """Predict the probability of each label for the rows of a frame.
 
@@ -286,6 +314,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         columns = dict(zip(self._labels, self._probabilities(scores).T, strict=True))
         return to_native_frame(columns, like=frame)
 
+    @locked
     def predict_many(self, X: Any) -> Any:
         """Predict the label with the largest score for the rows of a frame.
 

@@ -10,6 +10,7 @@ from river.utils.dataframe import to_native_series
 
 from ..features.base import FeatureMap
 from ..learners.gradient_descent.weights import DescentWeights
+from ..model import locked
 from .feature_learner import TargetLearner
 from .gradient_descent import OnlineGradientDescent
 
@@ -84,12 +85,16 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
         """Predict the target; what a score of 0 stands for before any learning."""
-        score = 0.0
-        if self._current is not None:
-            self._score(x)
-            score = float(self._current.scores[0])
-        return float(self._rule.loss.mean_func(score))
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            score = 0.0
+            if self._current is not None:
+                self._score(x)
+                score = float(self._current.scores[0])
+            return float(self._rule.loss.mean_func(score))
 
+    @locked
     def predict_many(self, X: Any) -> Any:
         """Predict the targets of the rows of a frame.
 

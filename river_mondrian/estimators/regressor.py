@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,14 @@ from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, is_real
 from ..directions import Directions
-from ..inputs import check_target, check_weight, read_frame, read_targets, read_weights
+from ..inputs import check_target, check_weight, mapping_of
+from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
+from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets.trees import TargetTrees, TargetView
 from .forest import MondrianForest, warmup_samples
+from .rows import TargetRows, lifetimes_after
 
 
 class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegressor):
@@ -195,6 +198,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         )
 
     @property
+    @locked
     def hyperparameters(self) -> dict[str, float]:
         """The values of gamma1, gamma2 and noise_variance as they stand; empty without them."""
         if self._trees is None or self.posterior == "mean":
@@ -202,24 +206,18 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         return self._trees.hyperparameters
 
     @property
+    @locked
     def scale_weights(self) -> dict[float, float]:
         """The weights of the scales of a prediction's law; that of 1 alone where it is normal."""
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.scale_weights
 
-    def _horizon(self, more: int) -> float:
-        """Return the lifetime after `more` samples; none on the way may be less than one before."""
-        horizon = self._trees.horizon if self._trees is not None and self.n_samples > 0 else 0.0
-        for n in range(self.n_samples + 1, self.n_samples + more + 1):
-            before, horizon = horizon, self.lifetime(n)
-            if not (is_real(horizon) and horizon >= 0.0):
-                raise ValueError(f"lifetime({n}) must be a number >= 0, got {horizon!r}")
-            if horizon < before:
-                raise ValueError(
-                    f"lifetime must not fall, got {horizon!r} after {before!r} at n = {n}"
-                )
-        return float(horizon)
+    def _horizons(self, more: int) -> list[float]:
+        """Return the lifetimes after each of `more` samples; none may be less than one before."""
+        trees, n = self._trees, self.n_samples
+        last = 0.0 if trees is None or n == 0 else trees.horizon
+        return lifetimes_after(self.lifetime, n, more, last)
 
     # One sample.
 
@@ -245,18 +243,38 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             is out of range, or a `lifetime` that is a function falls.
 
         """
-        # Calls cost: most targets are floats without a weight.
-        if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
-            y, w = check_target(y), check_weight(w)
-        horizon = self._horizon(1) if callable(self.lifetime) else math.inf
-        trees = self._trees
-        if trees is None or not self._features.read_known(x, trees.vector):
-            trees = self._write_new(self._features.read(x))
-        bad = trees.learn(y, w)
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
-        if callable(self.lifetime):
-            trees.horizon = horizon
+        with self._lock:
+            # Calls cost: most targets are floats without a weight.
+            if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
+                y, w = check_target(y), check_weight(w)
+            trees = self._trees
+            if trees is None or trees.version_now[0] != trees.version:
+                self._settle()
+                trees = self._trees
+            grows = callable(self.lifetime)
+            horizon = self._horizons(1)[0] if grows else math.inf
+            if trees is None or not self._features.read_known(x, trees.vector):
+                self._learn_rarely(self._features.read(x), y, w, horizon)
+                return
+            if grows:
+                trees.forest.next_horizon = horizon
+            bad = trees.learn(y, w)
+            if bad >= 0:
+                raise self._too_large(bad, trees.vector[bad])
+
+    def _learn_rarely(
+        self, values: dict[Hashable, float], y: float, w: float, horizon: float
+    ) -> None:
+        """Learn a checked sample, whose features may be new."""
+        trees = self._grown()
+        is_new = not values.keys() <= self._features.places.keys()
+        if is_new:
+            trees.begin_change()
+        self._write_new(values)
+        trees.forest.next_horizon = horizon
+        trees.learn(y, w)
+        if is_new:
+            trees.end_change()
 
     def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
         self._write(x, trees)
@@ -286,20 +304,26 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             If `posterior` is "mean" and a distribution is asked for.
 
         """
-        if with_dist:
-            self._need_distribution()
-        if self._trees is None:
-            mean, variance = 0.0, 0.0
-        else:
-            mean, variance = self._predict(x, self._trees)
-        if not with_dist:
-            return mean
-        return gaussian(self.n_samples, mean, variance)
+        with self._lock:
+            if with_dist:
+                self._need_distribution()
+            trees = self._trees
+            if trees is None or trees.version_now[0] != trees.version:
+                self._settle()
+                trees = self._trees
+            if trees is None:
+                mean, variance = 0.0, 0.0
+            else:
+                mean, variance = self._predict(x, trees)
+            if not with_dist:
+                return mean
+            return gaussian(self.n_samples, mean, variance)
 
     def _need_distribution(self) -> None:
         if self.posterior == "mean":
             raise ValueError('posterior="mean" predicts no distribution')
 
+    @locked
     def predict_mixture_one(self, x: Mapping[Any, Any]) -> GaussianMixture:
         """Predict the distribution of a sample's target.
 
@@ -355,22 +379,39 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             been learned then.
 
         """
-        _, names, columns = read_frame(X)
-        targets = read_targets(y, len(columns))
-        weights = read_weights(w, len(columns))
-        if not len(columns):
-            return
-        horizon = math.inf
+        rows, start = TargetRows(X, y, w), 0
         if callable(self.lifetime):
-            horizon = self._horizon(len(columns))
-        rest = self._learn_first_rows(
-            names, columns, lambda row, i: self.learn_one(row, float(targets[i]), float(weights[i]))
-        )
-        n = len(rest)
+            with self._lock:
+                self._settle()
+                rows.n_before, rows.horizons = self.n_samples, self._horizons(len(rows))
+        while start < len(rows) and self.n_samples < WARM_UP:
+            row = mapping_of(rows.names, rows.columns[start])
+            self.learn_one(row, float(rows.targets[start]), float(rows.weights[start]))
+            start += 1
+        while start < len(rows):
+            # Others may call in between.
+            with self._lock:
+                self._settle()
+                start = self._learn_rows(rows, start)
+
+    def _learn_rows(self, rows: TargetRows, start: int) -> int:
+        """Learn rows up to the next new feature, after the warm-up; returns where they end."""
+        stop = min(len(rows), start + LEARNED_ROWS)
+        new = self._features.first_rows(rows.names, rows.columns[start:stop])
+        stop = min([stop, *(start + row for row in new.values() if row > 0)])
+        horizons = None
+        if rows.horizons is not None:
+            horizons = rows.horizons[start:stop]
+            if self.n_samples != rows.n_before + start:
+                # Another thread has learned.
+                horizons = self._horizons(stop - start)
         trees = self._grown()
-        if n:
-            trees.learn_rows(rest, targets[-n:].copy(), weights[-n:].copy(), self.n_jobs)
-        trees.horizon = horizon
+        trees.begin_change()
+        self._add_features({name: rows.value(start, name) for name in new if new[name] == 0})
+        part = self._arrange(rows.names, rows.columns[start:stop])
+        trees.learn_rows(part, *rows.of_targets(start, stop), self.n_jobs, horizons)
+        trees.end_change()
+        return stop
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
@@ -378,6 +419,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             return frame, np.zeros((len(frame), 2))
         return frame, self._grown().predict_rows(values, self.n_jobs)
 
+    @locked
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 

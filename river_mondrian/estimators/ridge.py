@@ -15,6 +15,7 @@ from ..features.isolation import IsolationFeatures
 from ..inputs import read_frame
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
+from ..model import locked
 from ..posteriors.gaussian_mixture import gaussian
 from ..status import DONE
 from .feature_learner import TargetLearner
@@ -115,11 +116,13 @@ class RidgeRegressor(TargetLearner[Posterior]):
     # What has been learned.
 
     @property
+    @locked
     def n_columns(self) -> int:
         """Columns of the map that are in the model."""
         return 0 if self._current is None else self._current.n_rows - bool(self.fit_intercept)
 
     @property
+    @locked
     def log_marginal_likelihood(self) -> float:
         """Log density of the targets that the present map has learned.
 
@@ -132,6 +135,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         return self._current.log_likelihood(self.noise_variance)
 
     @property
+    @locked
     def noise_posterior(self) -> Any:
         """Posterior of the noise's variance, a frozen inverse gamma distribution of SciPy's.
 
@@ -162,6 +166,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
             return math.inf
         return posterior.residual / (posterior.freedom - 2)
 
+    @locked
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Predict the target of a sample.
 
@@ -193,6 +198,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         n = 1 if posterior is None else max(1, posterior.n_samples)
         return gaussian(n, mean, self._scale() * variance)
 
+    @locked
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 

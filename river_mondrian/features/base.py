@@ -1,6 +1,6 @@
 """What all feature maps share, and what learners may ask of them.
 
-A `FeatureMap` is the River transformer. It reads mappings and frames (`inputs.SampleReader`) and
+A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`) and
 holds, once it can map at all, a `CompiledMap`: the map as it stands, with a record through which
 kernels call it (see `maps.record`). There are two kinds. A *cell map* puts a sample into exactly
 one cell of each of `n_out` partitions, each cell a column with the value 1 / sqrt(n_out). A *dense
@@ -11,7 +11,11 @@ To add a map, write a class of records and a separate kernel that transforms a s
 
 What a learner does with a map, on a copy of its own, for each labelled sample:
 
-1. `_observe(x)` lets the map learn; it does nothing once a map that collects points is full.
+1. Where `_knows(x)` is false, `_observe` lets the map change for the sample: features that are new,
+   points that it is built from. What it has is replaced, or extended past its counts, so that a
+   learner that is interrupted can go back to what `_changing` were. It returns what the map has yet
+   to do from when the sample counts as learned: one that `_grows` learns it. Where `_knows(x)` is
+   true, such a map has yet to learn it, too, by `_map.learn`.
 2. If `_map` is another object than before, columns have got new meanings: the learner begins again
    from zero weights, replays the labelled samples that `_pool` holds (a few per call, by
    `CompiledMap.transform_stored`), and predicts by the old map until it has caught up. A map whose
@@ -22,7 +26,8 @@ What a learner does with a map, on a copy of its own, for each labelled sample:
    updates.
 
 Batches go through `_learn_outputs`, by default `_observe_rows` and `_outputs` (the outputs of all
-rows), and the learner's kernel runs over those.
+rows), and the learner's kernel runs over those; a map that learns each by itself gives them by
+`_rows`. Rows in which features are new (`_new_rows`) go through the above.
 """
 
 from __future__ import annotations
@@ -30,8 +35,8 @@ from __future__ import annotations
 import abc
 import copy
 import sys
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +44,14 @@ from river import base
 from river.utils.dataframe import sparse_to_native_frame, to_native_frame
 from scipy import sparse
 
-from ..arguments import CopiesDeeply
-from ..inputs import SampleReader, read_frame, too_large
+from ..changes import Snapshot, Steps
+from ..checks import check_number, check_types, refuse
+from ..inputs import read_frame, too_large
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..maps.record import Sample
+from ..model import Model, locked, new_lock
+from ..samples import SampleReader
 
 
 def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
@@ -62,21 +70,44 @@ def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
     return shared
 
 
-class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
+def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
+    """Refuse a stored map that is none, or reads more features than a feature map knows."""
+    if not isinstance(compiled, CompiledMap):
+        refuse(owner, "a map", compiled, "but it is of another kind")
+    n = len(features._reader.index)
+    check_number(owner, "n_inputs of a map", compiled.n_inputs, 0, n)
+
+
+class FeatureMap(Model, base.MiniBatchTransformer):
     """Base of the feature maps.
 
     A subclass calls `__init__` after it has stored its arguments, and sets `_map` when it can.
     """
 
+    SAVED: ClassVar[tuple[str, ...]] = ("_map", "_pool")
+
     def __init__(self) -> None:
+        self._lock = new_lock()
+        self._renew()
         self._reader = SampleReader()
         self._map: CompiledMap | None = None
         self._pool: Pool | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for name in ("_map", "_next"):
+            compiled = self.__dict__.get(name)
+            if compiled is not None:
+                check_map(self, compiled, self)
+        check_types(self, {"_pool": (type(None), Pool)})
+        if self._pool is not None:
+            self._pool.check(len(self._reader.index))
 
     @abc.abstractmethod
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn from a sample."""
 
+    @locked
     def learn_many(self, X: Any) -> None:
         """Learn from the rows of a frame; the result is that of `learn_one` on each row.
 
@@ -109,9 +140,42 @@ class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
         """Whether `_map` is there and will not be replaced by another."""
         return self._map is not None and self._pool is None
 
-    def _observe(self, x: Mapping[Any, Any]) -> None:
-        """Let the map learn from a sample that a learner is about to learn."""
-        self.learn_one(x)
+    # Whether learning a sample changes the map even where it knows all features.
+    _grows = False
+
+    def _changing(self) -> list[Any]:
+        """Return the objects that `_observe` may change."""
+        return [part for part in (self._reader, self._pool, self._map, self) if part is not None]
+
+    def _knows(self, x: Mapping[Any, Any]) -> bool:
+        """Tell whether `_observe` has nothing to do for a sample."""
+        return False
+
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
+        """Let the map change for a checked sample that is about to be learned.
+
+        Returns the steps by which a map that grows learns it.
+        """
+        self.learn_one(values)
+        return []
+
+    def _learn_new(self, values: Mapping[Hashable, float]) -> None:
+        """Learn a checked sample for which the map has to change."""
+        self._pending = Snapshot(self._changing())
+        steps = self._observe(values)
+        # From here on the sample is learned.
+        self._pending = Steps(steps)
+        self._settle()
+
+    def _rows(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> Iterator[Sample] | None:
+        """Return the rows of a frame for a map that learns each by itself, else None."""
+        return None
+
+    def _new_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> Collection[int]:
+        """Return the rows of a frame at which a map that draws by features meets new ones."""
+        return ()
 
     def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Let the map learn from the rows of a frame that a learner is about to learn.
@@ -121,14 +185,10 @@ class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
 
     def _learn_outputs(
         self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
-    ) -> tuple[Array, Array | None]:
-        """Learn from the rows of a frame, and map each as it was learned.
-
-        The second array has their outputs from before they were learned, where there are several
-        lifetimes.
-        """
+    ) -> Array:
+        """Learn from the rows of a frame, and map each."""
         self._observe_rows(names, columns)
-        return self._outputs(names, columns, compiled), None
+        return self._outputs(names, columns, compiled)
 
     def _check(self, x: Mapping[Any, Any]) -> None:
         """Raise the error for a value that is no number, infinite, or too large."""
@@ -205,13 +265,16 @@ class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
             If a value is infinite or too large for single precision.
 
         """
-        compiled = self._map
-        if compiled is None:
-            return {}
-        out = self._output(x)
-        if compiled.dense:
-            return dict(zip(compiled.names(range(len(out))), out.tolist(), strict=True))
-        return dict.fromkeys(compiled.names(self._known(out).tolist()), compiled.value)
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            compiled = self._map
+            if compiled is None:
+                return {}
+            out = self._output(x)
+            if compiled.dense:
+                return dict(zip(compiled.names(range(len(out))), out.tolist(), strict=True))
+            return dict.fromkeys(compiled.names(self._known(out).tolist()), compiled.value)
 
     # Many samples.
 
@@ -234,6 +297,7 @@ class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
             shape=(n, compiled.n_columns),
         )
 
+    @locked
     def transform_many(self, X: Any) -> Any:
         """Map the rows of a frame.
 
@@ -267,6 +331,7 @@ class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
         matrix = self._csr(out)[:, present]
         return sparse_to_native_frame(matrix, columns=compiled.names(present.tolist()), like=frame)
 
+    @locked
     def to_csr(self, X: Any) -> sparse.csr_matrix:
         """Map the rows of a frame to a SciPy matrix, as scikit-learn's linear models take it.
 
@@ -283,6 +348,7 @@ class FeatureMap(CopiesDeeply, base.MiniBatchTransformer):
         """
         return self._csr(self._read(X)[1])
 
+    @locked
     def gram(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
         """Return the kernel of each row of a frame with each row of another.
 

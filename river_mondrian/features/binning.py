@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arguments import check_integer, check_positive, check_seed
+from ..changes import Snapshot, Steps
 from ..inputs import read_frame
 from ..maps.binning import UNKNOWN
 from ..maps.compiled import Array
 from ..maps.grids import BinningMap
+from ..status import NO_ROOM
 from .base import share_of_equals
 from .by_feature import ByFeature
 from .cells import CellFeatures
@@ -78,6 +81,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     """
 
     _map: BinningMap | None
+    _grows = True
 
     def __init__(
         self, n_partitions: int = 100, lifetime: float = 1.0, seed: int | None = None
@@ -109,18 +113,38 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
             If a value is infinite or too large for single precision.
 
         """
-        if self._map is None or not self._reader.knows(x):
-            super().learn_one(x)
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            if not self._knows(x):
+                self._learn_new(self._reader.index.read(x))
+                return
+            assert self._map is not None
+            sample = self._locate(x, self._map)
+            bad = self._map.learn_in_room(sample)
+            if bad == NO_ROOM:
+                self._pending = Steps([partial(self._map.learn, sample)])
+                self._settle()
+            elif bad >= 0:
+                raise self._bad_input(bad, x, self._map)
+
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
+        super()._observe(values)
+        return [partial(self._learn_observed, values)]
+
+    def _learn_observed(self, values: Mapping[Hashable, float]) -> None:
         assert self._map is not None
-        bad = self._map.learn(self._locate(x, self._map))
-        if bad >= 0:
-            raise self._bad_input(bad, x, self._map)
+        self._map.learn(self._locate(values, self._map))
 
-    def _observe(self, x: Mapping[Any, Any]) -> None:
-        self.learn_one(x)
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._pending = Snapshot(self._changing())
+        self._reader.add_columns(names, columns)
+        self._know()
+        assert self._map is not None
+        self._pending = Steps([partial(self._map.learn_csr, *self._reader.csr(names, columns))])
+        self._settle()
 
-    def _observe_rows(self, names: Sequence[Any], columns: NDArray[np.float64]) -> None:
-        super()._observe_rows(names, columns)
+    def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         assert self._map is not None
         self._map.learn_csr(*self._reader.csr(names, columns))
 

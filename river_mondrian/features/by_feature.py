@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..changes import Snapshot
 from ..maps.compiled import CompiledMap
 from ..maps.record import Sample
 from ..maps.row_per_feature import RowPerFeature
@@ -46,13 +47,22 @@ class ByFeature(FeatureMap):
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
         return self._reader.read_ordered(x)
 
-    def _observe(self, x: Mapping[Any, Any]) -> None:
-        if self._map is None or not self._reader.knows(x):
-            self.learn_one(x)
+    def _knows(self, x: Mapping[Any, Any]) -> bool:
+        return self._map is not None and self._reader.knows(x)
 
-    def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
+        self._reader.add(values)
+        self._know()
+        return []
+
+    def _new_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> Collection[int]:
+        return set(self._reader.index.first_rows(names, columns).values())
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._pending = Snapshot(self._changing())
         self._reader.add_columns(names, columns)
         self._know()
+        self._pending = None
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Draw the random numbers of features that are new.
@@ -70,5 +80,9 @@ class ByFeature(FeatureMap):
             If a value is infinite or too large for single precision.
 
         """
-        self._reader.add(self._reader.index.read(x))
-        self._know()
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            values = self._reader.index.read(x)
+            if not self._knows(values):
+                self._learn_new(values)

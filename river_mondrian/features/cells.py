@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.compiled import Array
+from ..model import locked
 from .base import FeatureMap
 
 
@@ -19,6 +20,7 @@ class CellFeatures(FeatureMap):
         """Turn columns into what numbers the cells of each partition."""
         return columns.astype(np.int64)
 
+    @locked
     def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
         """Return the share of partitions in which two samples fall into the same cell.
 
@@ -35,6 +37,7 @@ class CellFeatures(FeatureMap):
         """Return what tells a sample's cells from others."""
         return self._output(x).copy()
 
+    @locked
     def cells_one(self, x: Mapping[Any, Any]) -> NDArray[np.int64]:
         """Return the cell of each partition in which a sample falls.
 
@@ -55,6 +58,7 @@ class CellFeatures(FeatureMap):
         """
         return self._cells(self._output(x))
 
+    @locked
     def cells_many(self, X: Any) -> NDArray[np.int64]:
         """Return the cells in which the rows of a frame fall.
 

@@ -102,6 +102,8 @@ class IsolationFeatures(Pooled, CellFeatures):
 
     """
 
+    SAVED = (*Pooled.SAVED, "_entropy")
+
     def __init__(
         self,
         n_partitions: int = 100,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +19,14 @@ from ..arguments import (
     check_seed,
     is_distribution,
 )
+from ..checks import check_types, refuse
 from ..directions import Directions, check_directions, distances, laplace_transform
-from ..maps.compiled import Array, CompiledMap
+from ..inputs import mapping_of
+from ..limits import LARGEST
+from ..maps.compiled import Array
 from ..maps.pool import Pool
 from ..maps.record import Sample
+from ..model import locked
 from ..partitions.mondrian.drawing import draw_cells
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.cells.map import MondrianMap
@@ -52,6 +57,23 @@ class _Start(Pool):
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"rows": self.rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"rows": list})
+        for i, row in enumerate(self.rows):
+            # NaN is missing.
+            if not isinstance(row, np.ndarray) or row.dtype != np.float64:
+                refuse(self, f"row {i}", row, "but it is of numbers")
+            if (np.abs(row) > LARGEST).any():
+                refuse(self, f"row {i}", row.tolist(), "but all are finite in single precision")
+
+    def check(self, n_features: int) -> None:
+        """Refuse stored samples that have more features than are known."""
+        super().check(n_features)
+        for i, row in enumerate(self.rows):
+            if row.ndim != 1 or len(row) > n_features:
+                refuse(self, f"row {i}", row.shape, f"but {n_features} features are known")
 
     def lifetimes(self, directions: Directions, names: Sequence[Hashable]) -> list[float]:
         """Return a grid of lifetimes about the inverse of the median distance of two samples."""
@@ -181,6 +203,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     """
 
     _map: MondrianMap | None
+    _grows = True
 
     def __init__(
         self,
@@ -222,54 +245,63 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             old = made.n_inputs
             if len(values) > old:
                 made.add_inputs(names[old : len(values)], values[old:])
+                made.complete()
             self._reader.vector.fill(np.nan)
             self._reader.vector[: len(values)] = values
             made.learn(self._reader.whole)
+        made.forget_before()
         return made
 
-    def _learn_start(self, x: Mapping[Any, Any]) -> None:
-        """Learn a sample of the stream's start."""
-        assert isinstance(self._pool, _Start)
-        values = self._reader.index.read(x)
+    def _changing(self) -> list[Any]:
+        trees = [] if self._map is None else [self._map.trees]
+        return [*super()._changing(), *trees]
+
+    def _knows(self, x: Mapping[Any, Any]) -> bool:
+        return self._map is not None and self._pool is None and self._reader.knows(x)
+
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
         self._reader.add(values)
+        if self._pool is not None and self._store(values):
+            return []
+        compiled = self._with_features(values)
+        return [partial(self._learn_observed, compiled, compiled.trees.n_samples, values)]
+
+    def _store(self, values: Mapping[Hashable, float]) -> bool:
+        """Store a sample of the stream's start; True where the map is made anew of all."""
+        assert isinstance(self._pool, _Start)
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
             row[self._reader.index.places[name]] = value
-        self._pool.rows.append(row)
+        self._pool.rows = [*self._pool.rows, row]
         n = len(self._pool)
-        if n & (n - 1) == 0:
-            if self._map is not None:
-                # The learner may go on with it, but it learns no more.
-                self._map.forget_before()
-            self._map = self._begin()
+        if n & (n - 1):
+            return False
+        if self._map is not None:
+            # The learner may go on with it, but it learns no more.
             self._map.forget_before()
-        else:
-            self._extend(x)
+        self._map = self._begin()
         if n == START:
             self._pool = None
+        return True
 
-    def _extend(self, x: Mapping[Any, Any]) -> None:
-        """Extend the partitions by a sample."""
-        compiled, reader = self._map, self._reader
-        if compiled is not None and compiled.n_inputs == len(reader.index) and reader.knows(x):
-            bad = compiled.learn(reader.read(x))
-        else:
-            compiled = self._add(reader.index.read(x))
-            bad = compiled.learn(reader.read(x))
-        if bad >= 0:
-            raise self._bad_input(bad, x, compiled)
-
-    def _add(self, values: Mapping[Any, float]) -> MondrianMap:
-        """Add those of the features that are new; returns the map, made at first use."""
+    def _with_features(self, values: Mapping[Hashable, float]) -> MondrianMap:
+        """Return the map with all features that the reader knows, made at first use."""
         if self._map is None:
             self._map = MondrianMap(
                 Partitions(self.n_partitions, self.lifetime, self.directions, seed=self.seed)
             )
-        self._reader.add(values)
         new = self._reader.index.names[self._map.n_inputs :]
         if new:
             self._map.add_inputs(new, np.array([values[name] for name in new]))
         return self._map
+
+    def _learn_observed(
+        self, compiled: MondrianMap, n_before: int, values: Mapping[Hashable, float]
+    ) -> None:
+        """Learn a checked sample, unless the map has learned it."""
+        compiled.complete()
+        if compiled.trees.n_samples == n_before:
+            compiled.learn(self._reader.read(values))
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Extend the partitions by a sample.
@@ -287,11 +319,26 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             If a value is infinite or too large for single precision.
 
         """
-        self._check_alone()
-        if self._pool is None:
-            self._extend(x)
-        else:
-            self._learn_start(x)
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            if not self._knows(x):
+                self._check_alone()
+                self._learn_new(self._reader.index.read(x))
+                return
+            assert self._map is not None
+            bad = self._learn_known(self._reader.read(x))
+            if bad >= 0:
+                raise self._bad_input(bad, x, self._map)
+
+    def _learn_known(self, sample: Sample) -> int:
+        """Extend the partitions by a sample; returns DONE or a bad input."""
+        compiled = self._map
+        assert compiled is not None
+        self._pending = compiled
+        bad = compiled.learn(sample)
+        self._pending = None
+        return bad
 
     def _check_alone(self) -> None:
         if self._auto and not self._mixes:
@@ -299,44 +346,25 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 'lifetime="auto" is chosen by a loss: use it in OGDClassifier or OGDRegressor'
             )
 
-    def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
-        self._check_alone()
-        for compiled, rows in self._parts(names, columns):
-            for sample in _samples(rows):
-                compiled.learn(sample)
+    def _new_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> Collection[int]:
+        return set(self._reader.index.first_rows(names, columns).values())
 
-    def _learn_outputs(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
-    ) -> tuple[Array, Array | None]:
-        # Row by row: where a sample lacks values, its cell may be another after later ones.
-        outs = np.empty((len(columns), compiled.n_out), dtype=np.int32)
-        befores = np.empty_like(outs) if self._auto else None
-        i = 0
-        for own, rows in self._parts(names, columns):
-            for sample in _samples(rows):
-                own.learn(sample)
-                outs[i] = own.out
-                if befores is not None:
-                    befores[i] = own.before
-                i += 1
-        return outs, befores
-
-    def _parts(
+    def _rows(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> Iterator[tuple[MondrianMap, NDArray[np.float64]]]:
-        """Yield the rows of a frame in parts, each with the map that knows their features."""
-        first = self._reader.index.first_rows(names, columns)
-        place = {name: i for i, name in enumerate(names)}
-        starts = sorted({0, *first.values()})
-        for start, stop in itertools.pairwise([*starts, len(columns)]):
-            own = self._add(
-                {
-                    name: float(columns[start, place[name]])
-                    for name, row in first.items()
-                    if row == start
-                }
-            )
-            yield own, self._reader.arrange(names, columns[start:stop])
+    ) -> Iterator[Sample] | None:
+        # Where a sample lacks values, its cell may be another after later ones.
+        return _samples(self._reader.arrange(names, columns))
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._check_alone()
+        new = {*self._new_rows(names, columns), *([0] if self._map is None else [])}
+        for start, stop in itertools.pairwise([*sorted({0, *new}), len(columns)]):
+            first = start
+            if start in new:
+                self._learn_new(mapping_of(names, columns[start]))
+                first += 1
+            for sample in _samples(self._reader.arrange(names, columns[first:stop])):
+                self._learn_known(sample)
 
     def _cells(self, columns: Array) -> Array:
         compiled = self._map
@@ -344,6 +372,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         numbers: NDArray[np.int64] = compiled.trees.owners[columns, 1].astype(np.int64)
         return numbers
 
+    @locked
     def limit_kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
         """Return the kernel to which that of the partitions tends as their number grows.
 
@@ -378,6 +407,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         gaps = np.array([[first[name] - second[name] for name in names]])
         return laplace_transform(self.lifetime, float(distances(self.directions, names, gaps)[0]))
 
+    @locked
     def cut_directions(self, partition: int = 0) -> list[dict[Any, float]]:
         """Return the directions in which a partition is cut.
 
@@ -395,10 +425,17 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         return [] if self._map is None else self._map.trees.directions_of(partition, self.features)
 
     @property
+    @locked
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        return 0 if self._map is None else self._map.trees.n_samples
+
+    @property
     def features(self) -> list[Any]:
         """The features seen so far, in the order in which the partitions keep them."""
         return list(self._reader.index.names)
 
+    @locked
     def nodes(self, partition: int) -> list[CellView]:
         """Return the nodes of a partition's tree in preorder, with their boxes, cuts and times.
 
@@ -415,6 +452,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         """
         return [] if self._map is None else self._map.trees.read(partition)
 
+    @locked
     def draw_partition(
         self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
     ) -> Axes:

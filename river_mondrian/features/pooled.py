@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..changes import Snapshot
 from ..inputs import check_mapping
 from ..maps.compiled import CompiledMap
 from ..maps.pool import Pool
+from ..model import locked
 from .base import FeatureMap
 
 
@@ -23,6 +25,7 @@ class Pooled(FeatureMap):
     the map stays as it was. Samples that come while the last map is built are stored for learners.
     """
 
+    SAVED = (*FeatureMap.SAVED, "_next", "_n_builds")
     pool_size: int
 
     def __init__(self) -> None:
@@ -36,8 +39,16 @@ class Pooled(FeatureMap):
         """Begin a map of all samples of a pool; `advance` does the work."""
 
     @property
+    @locked
     def frozen(self) -> bool:
         """Whether the map is final."""
+        return self._pool is None
+
+    def _changing(self) -> list[Any]:
+        parts = (self._reader, self._pool, self._next, self)
+        return [part for part in parts if part is not None]
+
+    def _knows(self, x: Mapping[Any, Any]) -> bool:
         return self._pool is None
 
     def _until_build(self) -> int:
@@ -62,13 +73,22 @@ class Pooled(FeatureMap):
             If a value is infinite or too large for single precision.
 
         """
-        if self._pool is None:
-            if not isinstance(x, dict):
-                check_mapping(x)
-            return
-        self._pool.append(*self._reader.entries(x))
-        self._begin_where_due()
-        self._advance()
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            if self._pool is None:
+                if not isinstance(x, dict):
+                    check_mapping(x)
+                return
+            self._learn_new(self._reader.index.read(x))
+
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
+        if self._pool is not None:
+            self._reader.add(values)
+            self._pool.append(*self._reader.entries(values))
+            self._begin_where_due()
+            self._advance()
+        return []
 
     def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         start = 0
@@ -76,9 +96,11 @@ class Pooled(FeatureMap):
             stop = start + 1
             if self._next is None:
                 stop = min(len(columns), start + self._until_build())
+            self._pending = Snapshot(self._changing())
             self._store(names, columns[start:stop])
             self._begin_where_due()
             self._advance()
+            self._pending = None
             start = stop
 
     def _store(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:

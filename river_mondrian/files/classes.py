@@ -27,7 +27,7 @@ HOMES = {
     "RandomFourierFeatures": "features.fourier",
     "_Start": "features.mondrian",
     "FeatureIndex": "inputs",
-    "SampleReader": "inputs",
+    "SampleReader": "samples",
     "LinearDiscriminants": "learners.discriminants",
     "Discriminants": "learners.discriminants",
     "Experts": "learners.experts",

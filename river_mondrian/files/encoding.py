@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from ..arguments import is_distribution
+from ..model import ModelLock
 from ..records import Memory, TableState
 from . import foreign
 from .classes import name_of
@@ -163,6 +164,7 @@ class Encoder:
             "attributes": {
                 name: self._encode_attribute(one, f"{path}/{name}", name if name in given else "")
                 for name, one in state.items()
+                if not isinstance(one, ModelLock)
             }
         }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,12 +15,10 @@ from .classes import name_of
 from .container import Arrays, read, write
 from .decoding import Decoder, code_in
 from .encoding import Encoder
+from .migrations import MIGRATIONS
 
 # Number of the format of files that are written.
-FORMAT = 1
-
-# By format, what turns a document and arrays of that format into those of the next.
-MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {}
+FORMAT = 2
 
 DOCUMENT = "document"
 

@@ -10,10 +10,12 @@ variances themselves, and leave out missing values.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_array, check_types, refuse
 from ..compiling.kernels import inlined, kernel
 from ..elementary import normalize_logs
 from ..records import Float64, Float64s, Int64, Memory, OwnsArrays, Record, transient
@@ -245,6 +247,16 @@ class LinearDiscriminants(OwnsArrays):
         self.learned: dict[str, Array] = {name: np.zeros((1, 1)) for name in _OF_INPUTS}
         self.learned |= {name: np.zeros((0, 1)) for name in _OF_CLASSES}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"memory": Memory, "learned": dict})
+        if self.learned.keys() != {*_OF_INPUTS, *_OF_CLASSES}:
+            refuse(self, "learned", list(self.learned), "but other arrays were stored")
+        for name, array in self.learned.items():
+            check_array(self, name, array, np.float64, -math.inf, math.inf)
+            if array.ndim != 2 or (name in _OF_INPUTS and len(array) != 1):
+                refuse(self, name, array.shape, "which is no shape of it")
+
     @property
     def record(self) -> Discriminants:
         """The record, for kernels."""
@@ -259,7 +271,9 @@ class LinearDiscriminants(OwnsArrays):
         self.record.width, self.record.columns = width, columns
         for name, known in self.learned.items():
             grown = np.zeros((1 if name in _OF_INPUTS else width, columns))
-            grown[: known.shape[0], : known.shape[1]] = known
+            # Less room is what there was before a change that is undone.
+            kept = np.minimum(grown.shape, known.shape)
+            grown[: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
             self.learned[name] = grown
             self.memory.own(name, grown.ravel())
         self.memory.own("standardized", np.zeros(columns))

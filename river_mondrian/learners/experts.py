@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_number, check_types
 from ..compiling.kernels import inlined, kernel
 from ..elementary import logarithms, normalize_logs, ordered_sum
 from ..records import (
@@ -28,6 +29,9 @@ from ..records import (
 )
 
 Array = NDArray[np.float64]
+
+# More classes than any mixture has.
+LARGEST_WIDTH = 1 << 25
 
 # Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
@@ -248,5 +252,7 @@ class Mixture:
         self.__dict__.update(owned(state))
         n = (self.record.n_experts,)
         shapes = {"weights": n, "exponents": n, "squares": n, "last_weights": (N_FINALISTS,)}
+        check_types(self, {"memory": Memory} | dict.fromkeys(shapes, np.ndarray))
         check_shapes(self, shapes)
+        check_number(self, "width", self.record.width, 0, LARGEST_WIDTH)
         self.reserve(self.record.width)

@@ -17,6 +17,11 @@ class Weights(abc.ABC):
 
     compiled: CompiledMap
 
+    @property
+    @abc.abstractmethod
+    def n_learned(self) -> int:
+        """Samples learned; kernels count them as they learn."""
+
     @abc.abstractmethod
     def learn(self, sample: Sample | None, target: float, weight: float) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.

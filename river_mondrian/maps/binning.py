@@ -181,6 +181,7 @@ def add_cells(record: BinningRecord, sample: Sample) -> int:
             slot.code_first, slot.code_second = code.first, code.second
             slot.column = record.n_columns
             record.n_columns += 1
+    record.is_ahead = 1
     return DONE
 
 
@@ -212,12 +213,14 @@ def learn_rows(
 
 
 @exact_batch_kernel
-def move_cells(old: Array[Slot], n_old: int, record: BinningRecord) -> None:
-    """Copy the cells of a table to a larger one, that of the record."""
-    for place in range(n_old):
-        source = old[place]
+def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
+    """Copy the cells to a larger table, which is the record's from then on."""
+    for place in range(record.n_slots):
+        source = record.table[place]
         if source.column != UNKNOWN:
             # A slot begins with its cell's code.
-            target = slot_of(record.table, record.n_slots, Code(source))
+            target = slot_of(table, n_slots, Code(source))
             target.code_first, target.code_second = source.code_first, source.code_second
             target.column = source.column
+    record.table = table
+    record.n_slots = n_slots

@@ -11,13 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_number, check_types, refuse
 from ..compiling.kernels import address_of
 from ..records import Float64s, Int32s, Int64s, Memory, check_shapes, owned
+from ..status import DONE
 from .mapping import map_one, map_rows, map_sparse_rows
 from .pool import Pool
 from .record import MapRecord, Outputs, Sample
 
 Array = NDArray[Any]
+
+# More outputs than any map has.
+MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 
 
@@ -108,10 +113,30 @@ class CompiledMap(abc.ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
+        check_types(self, {"number": int, "memory": Memory})
+        if not issubclass(self.memory.kind, self._kinds()) or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
         self._place()
+        record = self.record
+        for name, most in (("n_out", MOST_OUT), ("n_columns", 1 << 31), ("n_inputs", 1 << 31)):
+            check_number(self, name, getattr(record, name), 0, most)
+        check_number(self, "is_dense", record.is_dense, 0, 1)
+        check_number(self, "is_sparse", record.is_sparse, 0, 1)
+        self._check()
         check_shapes(self, self._shapes())
+        self._check_content()
         if self.ready:
             self._finish()
+
+    def _kinds(self) -> tuple[type[MapRecord], ...]:
+        """Return the classes that a stored map's record may be of."""
+        return (self.KIND,)
+
+    def _check(self) -> None:  # noqa: B027
+        """Refuse a stored map whose attributes or sizes do not fit each other."""
+
+    def _check_content(self) -> None:  # noqa: B027
+        """Refuse a stored map whose arrays, of the right shapes, hold what is out of range."""
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of what is stored."""
@@ -151,6 +176,14 @@ class CompiledMap(abc.ABC):
     def value(self) -> float:
         """The value of a cell's column."""
         return float(self.record.value)
+
+    def learn(self, sample: Sample) -> int:
+        """Let a map that grows learn a sample; returns DONE or a bad input."""
+        return DONE
+
+    def complete(self) -> int:
+        """End what an interrupted `learn` has begun; returns DONE."""
+        return DONE
 
     @property
     def maps_learned(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import LARGEST_RATE, LEAST_RATE, check_number, check_types, refuse
 from ..compiling.kernels import exact_separate
 from ..records import Float64, Float64s
 from ..status import DONE
@@ -80,6 +81,16 @@ class FourierMap(RowPerFeature):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"rows": (max(len(self.rows), self.n_inputs), self.n_out // 2)}
+
+    def _check(self) -> None:
+        super()._check()
+        check_types(self, {"kernel": str, "rate": float})
+        if self.kernel not in ("gaussian", "laplace"):
+            refuse(self, "kernel", self.kernel, "but it is gaussian or laplace")
+        check_number(self, "rate", self.rate, LEAST_RATE, LARGEST_RATE)
+        check_number(self, "is_dense", self.record.is_dense, 1, 1)
+        check_number(self, "n_out", self.n_out % 2, 0, 0)
+        check_number(self, "n_columns", self.n_columns, self.n_out, self.n_out)
 
     def _transform(self) -> Transform:
         return project_and_turn

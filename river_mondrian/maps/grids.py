@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import LARGEST_RATE, LEAST_RATE, check_array, check_number, check_types, refuse
 from ..records import Array as Records
 from ..records import Float64s, Int32s, Int64s
 from ..status import NO_ROOM
@@ -17,6 +19,9 @@ from .record import Sample
 from .row_per_feature import RowPerFeature
 
 SMALLEST_TABLE = 256
+
+# Cells that one call of a kernel finds, so that a signal has not to wait for long.
+CELLS = 200_000
 
 
 class BinningMap(RowPerFeature):
@@ -34,7 +39,10 @@ class BinningMap(RowPerFeature):
     """
 
     KIND = BinningRecord
+    _DERIVED: ClassVar[frozenset[str]] = RowPerFeature._DERIVED | {"_next_table"}
     record: BinningRecord
+    # While the table grows.
+    _next_table: NDArray[np.int64] | None = None
 
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
         super().__init__(seed, n_partitions, 1, False, width=2 * (n_partitions + 1))
@@ -45,11 +53,30 @@ class BinningMap(RowPerFeature):
         rows = (max(len(self.rows), self.n_inputs), 2 * (self.n_out + 1))
         return {"rows": rows, "table": (len(self.table), Slot.SIZE // 8)}
 
+    def _check(self) -> None:
+        super()._check()
+        check_types(self, {"lifetime": float, "table": np.ndarray})
+        check_number(self, "lifetime", self.lifetime, LEAST_RATE, LARGEST_RATE)
+        check_number(self, "n_columns", self.n_columns, 1, 1 << 31)
+        check_number(self, "is_dense", self.record.is_dense, 0, 0)
+
+    def _check_content(self) -> None:
+        n = len(self.table)
+        if n < SMALLEST_TABLE or n & (n - 1):
+            refuse(self, "the length of the table", n, "but it is a power of two")
+        columns = self.table[:, -1]
+        check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
+        # A search ends at a slot that is empty.
+        n_used = int(np.count_nonzero(columns))
+        check_number(self, "the number of used slots", n_used, 0, n // 2)
+        check_number(self, "n_columns", self.n_columns, n_used + 1, n_used + 1)
+
     def _transform(self) -> Transform:
         return binning.bin_sample
 
     def _bind(self) -> None:
         self.record.grids = Float64s.of(self.rows)
+        self._end_growth()
         self.record.table = _slots(self.table)
         self.record.n_slots = len(self.table)
 
@@ -62,28 +89,52 @@ class BinningMap(RowPerFeature):
 
     def _grow(self) -> None:
         """Make the table of cells twice as long."""
-        old = self.table
-        self.table = np.zeros((2 * len(old), old.shape[1]), dtype=np.int64)
-        self._bind()
-        binning.move_cells(_slots(old), len(old), self.record)
+        self._end_growth()
+        n_slots, width = self.table.shape
+        table = self._next_table = np.zeros((2 * n_slots, width), dtype=np.int64)
+        binning.move_cells(self.record, _slots(table), len(table))
+        self._end_growth()
+
+    def _end_growth(self) -> None:
+        """Keep the table that kernels use, which is the next one once they have moved the cells."""
+        table = self._next_table
+        if table is not None:
+            if self.record.n_slots == len(table):
+                self.table = table
+            self._next_table = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._end_growth()
+        return super().__getstate__()
 
     def learn(self, sample: Sample) -> int:
-        """Give the new cells of a sample columns; returns DONE or a bad input."""
+        """Give the new cells of a sample columns; returns DONE or a bad input.
+
+        It may be done again.
+        """
         bad = binning.learn_one(self.record, sample)
         while bad == NO_ROOM:
             self._grow()
             bad = binning.learn_one(self.record, sample)
         return bad
 
+    def learn_in_room(self, sample: Sample) -> int:
+        """Do what `learn` does, or return NO_ROOM, in which case nothing has changed."""
+        return binning.learn_one(self.record, sample)
+
     def learn_csr(
         self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
     ) -> None:
-        """Give the new cells of the rows of a CSR matrix columns; all values have to be finite."""
+        """Give the new cells of the rows of a CSR matrix columns; all values have to be finite.
+
+        It may be done again.
+        """
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        row, n = 0, len(starts) - 1
+        row, n, most = 0, len(starts) - 1, max(1, CELLS // self.n_out)
         while row < n:
-            row = binning.learn_rows(self.record, *matrix, row, n)
-            if row < n:
+            stop = min(n, row + most)
+            row = binning.learn_rows(self.record, *matrix, row, stop)
+            if row < stop:
                 self._grow()
 
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:

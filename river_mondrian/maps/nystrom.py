@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import linalg
 
+from ..checks import check_array, check_number, check_starts, check_types, refuse
 from ..compiling.kernels import exact_separate
 from ..records import Float64s, Int32s, Int64s, Memory
 from ..status import DONE
@@ -100,6 +101,22 @@ class NystromMap(CompiledMap):
         n, n_entries = self.landmarks[0].n_rows, (len(self.values),)
         coefficients = (n, self.n_out)
         return {"coefficients": coefficients, "starts": (n + 1,), "places": n_entries}
+
+    def _check(self) -> None:
+        arrays = ("coefficients", "starts", "places", "values")
+        check_types(self, {"landmarks": Memory} | dict.fromkeys(arrays, np.ndarray))
+        if self.landmarks.kind is not StoredRows or len(self.landmarks) != 1:
+            refuse(self, "landmarks", self.landmarks.kind.__name__, "but it is of another kind")
+        for name, value, expected in (
+            ("is_dense", self.record.is_dense, 1),
+            ("is_sparse", self.record.is_sparse, 1),
+            ("n_columns", self.n_columns, self.n_out),
+        ):
+            check_number(self, name, value, expected, expected)
+
+    def _check_content(self) -> None:
+        check_starts(self, "starts", self.starts, len(self.values))
+        check_array(self, "places", self.places, np.int32, 0, self.n_inputs - 1)
 
     def _transform(self) -> Transform:
         return project

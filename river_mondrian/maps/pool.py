@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_array, check_ascending_rows, check_starts, check_types
 from ..records import OwnsArrays, check_shapes
 from ..records.chunked_rows import grown
 
@@ -69,8 +70,19 @@ class Pool(OwnsArrays):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        n_entries = (int(self._starts[-1]),)
+        arrays = dict.fromkeys(("_starts", "_places", "_values"), np.ndarray)
+        check_types(self, {"n": int} | arrays)
+        check_starts(self, "_starts", self._starts, self._places.size)
+        n_entries = (self._places.size,)
         check_shapes(self, {"_starts": (self.n + 1,), "_places": n_entries, "_values": n_entries})
+        check_array(self, "_places", self._places, np.int32, 0, (1 << 31) - 1)
+        check_ascending_rows(self, "_places", self._places, self._starts)
+        largest = float(np.finfo(np.float32).max)
+        check_array(self, "_values", self._values, np.float32, -largest, largest)
+
+    def check(self, n_features: int) -> None:
+        """Refuse stored samples that have more features than are known."""
+        check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
 
     @property
     def nbytes(self) -> int:

@@ -61,3 +61,5 @@ class MapRecord(Record):
     # Where there are several lifetimes: the cells of the sample that was learned last, from before
     # it was learned; not there where no sample has just been learned.
     before: Int32s = transient()
+    # Whether the map has learned a sample that its learner has not learned yet.
+    is_ahead: Int64 = transient()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_number, check_types
 from ..records.chunked_rows import grown
 from .compiled import CompiledMap
 
@@ -39,12 +41,21 @@ class RowPerFeature(CompiledMap):
         self.seed = seed
         self.rows = np.zeros((1, width))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the room for features to come.
+        return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
+
+    def _check(self) -> None:
+        check_types(self, {"seed": int, "rows": np.ndarray})
+        check_number(self, "is_sparse", self.record.is_sparse, 1, 1)
+        check_number(self, "n_out", self.n_out, 1, 2 * self.rows.size)
+
     @abc.abstractmethod
     def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
         """Draw the row of a feature."""
 
     def add(self, names: Sequence[Hashable]) -> None:
-        """Draw the rows of the features that have none yet."""
+        """Draw the rows of the features that have none yet, behind those in use."""
         n = self.n_inputs
         self.rows = grown(self.rows, len(names))
         for place in range(n, len(names)):

@@ -74,14 +74,25 @@ def sum_over_rows(
 @exact_kernel
 def weighted_sums(
     rows: StoredRows,
+    places: Int32s,
+    values: Float64s,
+    n_entries: int,
     n_nonzero: int,
     size: float,
     coefficients: Float64s,
     n_columns: int,
     out: Float64s,
 ) -> None:
-    """Write each column's sum of coefficient times kernel over the rows."""
+    """Write each column's sum of coefficient times kernel over the rows.
+
+    The sample has `n_entries` at places that rows may have, and `n_nonzero` in all.
+    """
+    vector = rows.vector
+    for j in range(n_entries):
+        vector[places[j]] = values[j]
     sum_over_rows(rows, n_nonzero, size, coefficients, n_columns, out)
+    for j in range(n_entries):
+        vector[places[j]] = 0.0
 
 
 @exact_kernel

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..checks import check_number, check_types
 from ..limits import FARTHEST
 from ..maps.compiled import CompiledMap
 from ..maps.pool import Pool
@@ -45,6 +46,7 @@ class PointPartitions(CompiledMap):
 
     # What names of columns begin with.
     METHOD: ClassVar[str]
+    record: Any
 
     def __init__(
         self,
@@ -85,6 +87,15 @@ class PointPartitions(CompiledMap):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"factors": (max(1, self.n_inputs),)}
+
+    def _check(self) -> None:
+        check_types(self, {"psi": int, "factors": np.ndarray})
+        check_number(self, "psi", self.psi, 1, 1 << 31)
+        check_number(self, "n_out", self.n_out, 1, 1 << 31)
+        n_columns = self.n_out * self.psi
+        check_number(self, "n_columns", self.n_columns, n_columns, n_columns)
+        check_number(self, "n_cells", self.record.n_cells, self.psi, self.psi)
+        check_number(self, "is_dense", self.record.is_dense, 0, 0)
 
     @abc.abstractmethod
     def _lay_out(self, points: sparse.csr_matrix) -> None:

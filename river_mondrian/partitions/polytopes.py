@@ -14,6 +14,8 @@ LEAST_LOG = math.log(sys.float_info.min)
 CLEARANCE = 1e-7
 # Dimensions in which volumes of oblique cells are computed.
 MOST_OBLIQUE = 3
+# The largest coefficient of a direction, so that samples along it are finite.
+LARGEST_COEFFICIENT = 1e100
 
 
 def log_polytope_volume(
@@ -89,3 +91,21 @@ def _largest_ball(
         return np.zeros(dims), 0.0
     best = np.asarray(found.x)
     return best[:-1], float(best[-1])
+
+
+def check_oblique(matrix: NDArray[np.float64]) -> None:
+    """Refuse cut directions whose cells have no finite volume, or none that we compute."""
+    d = matrix.shape[1]
+    if d > MOST_OBLIQUE:
+        raise ValueError(
+            f"volumes of oblique cells are computed in up to {MOST_OBLIQUE} dimensions; the "
+            f"directions have {d} features"
+        )
+    if np.abs(matrix).max() > LARGEST_COEFFICIENT:
+        raise ValueError(f"coefficients of directions must be at most {LARGEST_COEFFICIENT:g}")
+    rank = np.linalg.matrix_rank(matrix)
+    if rank < d:
+        raise ValueError(
+            f"directions must span the space of their {d} features, got {len(matrix)} of "
+            f"rank {rank}"
+        )

@@ -55,10 +55,14 @@ class DensityPartition(Partition):
     estimator: Int64
     # Samples learned.
     n_samples: Int64
-    # Where a call of `learn_rows` that was short of room goes on: the row, and one more than the
-    # tree, or 0 where a row has not begun.
-    next_row: Int64 = transient()
+    # Whether something is to be finished before anything else.
+    is_unfinished: Int64 = transient()
+    # Of a sample that was short of room: one more than the tree that goes on, else 0; and the
+    # sample's lifetime. It is in `inputs`.
     next_tree: Int64 = transient()
+    next_lifetime: Float64 = transient()
+    # Whether leaves of the sample in `inputs`, which has been learned, have no volume yet.
+    lacks_volumes: Int64 = transient()
     # The sample that is learned or predicted alone.
     inputs: Float64s = transient()
     # The features' means, and the numbers of values behind them.
@@ -96,35 +100,56 @@ def learn_means(forest: DensityPartition, x: Float64s) -> None:
             forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + value / count
 
 
+@exact_inlined
+def extend_trees(forest: DensityPartition, x: Float64s, first: int, lifetime: float) -> int:
+    """Extend the trees from `first` on by a sample, and count it; returns `DONE` or `NO_ROOM`."""
+    for t in range(first, forest.n_trees):
+        if not math.isnan(lifetime):
+            forest.trees[t].lifetime = lifetime
+        if not add_sample(forest, t, along_directions(forest, t, x, forest.along)):
+            for j in range(forest.n_inputs):
+                forest.inputs[j] = x[j]
+            forest.next_tree = t + 1
+            forest.next_lifetime = lifetime
+            forest.is_unfinished = 1
+            return NO_ROOM
+    forest.next_tree = 0
+    forest.samples.n_rows = forest.samples.n_rows + forest.stores_samples
+    forest.n_samples = forest.n_samples + 1
+    if forest.directions:
+        forest.lacks_volumes = 1
+        forest.is_unfinished = 1
+    return DONE
+
+
 @exact_separate
 def learn_row(forest: DensityPartition, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values, whose gaps are filled; NaN is missing.
 
-    The lifetime is NaN where the trees keep their own. Returns `DONE`, or `NO_ROOM`, or the first
-    bad input, of whose sample nothing is learned.
+    The lifetime is NaN where the trees keep their own. Returns `DONE`, or the first bad input, or
+    `NO_ROOM`: then nothing is learned, unless the forest is unfinished and `go_on` is to be called.
+    Oblique leaves may lack a volume, which leaves the forest unfinished, too.
     """
     bad = bad_input(forest, x)
     if bad != DONE:
         return bad
     if forest.stores_samples and forest.samples.n_rows >= forest.samples.capacity:
         return NO_ROOM
-    if forest.next_tree == 0:
-        learn_means(forest, x)
-        fill_missing(forest, x)
+    learn_means(forest, x)
+    fill_missing(forest, x)
     if forest.stores_samples:
         values = forest.samples.row(forest.samples.n_rows).values(forest)
         for j in range(forest.n_inputs):
             values[j] = x[j]
-    for t in range(max(forest.next_tree - 1, 0), forest.n_trees):
-        if not math.isnan(lifetime):
-            forest.trees[t].lifetime = lifetime
-        if not add_sample(forest, t, along_directions(forest, t, x, forest.along)):
-            forest.next_tree = t + 1
-            return NO_ROOM
-    forest.next_tree = 0
-    forest.samples.n_rows = forest.samples.n_rows + forest.stores_samples
-    forest.n_samples = forest.n_samples + 1
-    return DONE
+    return extend_trees(forest, x, 0, lifetime)
+
+
+@exact_kernel
+def go_on(forest: DensityPartition) -> int:
+    """Go on with a sample that was short of room, if there is one; returns `DONE` or `NO_ROOM`."""
+    if forest.next_tree == 0:
+        return DONE
+    return extend_trees(forest, forest.inputs, forest.next_tree - 1, forest.next_lifetime)
 
 
 @exact_kernel
@@ -135,7 +160,7 @@ def learn_one(forest: DensityPartition, lifetime: float) -> int:
 
 @exact_batch_kernel
 def learn_rows(forest: DensityPartition, rows: Float64s, n: int, lifetimes: Float64s) -> int:
-    """Learn rows of `n_inputs` values each.
+    """Learn rows of `n_inputs` values each, which are cut along the axes.
 
     Parameters
     ----------
@@ -150,17 +175,16 @@ def learn_rows(forest: DensityPartition, rows: Float64s, n: int, lifetimes: Floa
 
     Returns
     -------
-    `DONE`, or `NO_ROOM`, or the first bad input of a row, of which nothing is learned.
+    `DONE`, or `NO_ROOM` or the first bad input of a row as `learn_row` does; the rows behind that
+    one are not learned.
 
     """
     width = forest.n_inputs
-    for i in range(forest.next_row, n):
+    for i in range(n):
         lifetime = lifetimes[i] if lifetimes else math.nan
         found = learn_row(forest, rows.part(width * i, width), lifetime)
         if found != DONE:
-            forest.next_row = i if found == NO_ROOM else 0
             return found
-    forest.next_row = 0
     return DONE
 
 

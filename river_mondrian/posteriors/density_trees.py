@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -28,11 +29,19 @@ from ..records import (
     owned,
 )
 from ..records.arrays import CHUNK_ROWS
+from ..records.chunked_rows import PackedRows
 from ..status import DONE, NO_ROOM
 from . import density as kernels
+from .checking_density import check_cells, check_numbers, check_records
 from .density import CellEstimate, DensityNode, DensityPartition
 
 _NODE_LAYOUT = RowLayout(DensityNode)
+
+# Numbers that a kernel may go through at once, so that it returns within some tenths of a second,
+# and those of a row in a tree, besides its values; rows of oblique trees that are learned at once.
+MOST_WORK = 1 << 22
+ROW_WORK = 20
+OBLIQUE_ROWS = 16
 
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
@@ -127,25 +136,33 @@ class DensityTrees:
         self._learn_one: Callable[[kernels.DensityPartition, float], int] | None = None
         self._log_density_one: Callable[[kernels.DensityPartition, bool], float] | None = None
         self._first_tree = self.trees[0]
+        self.is_unfinished = self.memory.word("is_unfinished")
         self._node_table, self._sample_table = forest.nodes, forest.samples
-        self._node_table.row_bytes = self.nodes.row_bytes
-        self._sample_table.row_bytes = self.samples.row_bytes
+        self._show()
         self._reserve(0)
+
+    def _show(self) -> None:
+        """Tell kernels where rows are."""
+        self.nodes.show(0, self._node_table)
+        self.samples.show(0, self._sample_table)
 
     def _reserve(self, n_nodes: int) -> None:
         """Make room for more nodes, and for another sample."""
         table, nodes = self._node_table, self.nodes
-        nodes.reserve(0, table.n_rows + n_nodes)
-        table.chunks, table.capacity = nodes.addresses[0], nodes.capacities[0]
+        nodes.grow(0, table, table.n_rows + n_nodes)
         if self.forest.stores_samples:
             rows, samples = self._sample_table, self.samples
-            samples.reserve(0, rows.n_rows + 1)
-            rows.chunks, rows.capacity = samples.addresses[0], samples.capacities[0]
+            samples.grow(0, rows, rows.n_rows + 1)
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned."""
-        return self.forest.n_samples
+        """Number of samples learned, with one that was short of room."""
+        return self.forest.n_samples + (self.forest.next_tree > 0)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of features."""
+        return self.forest.n_inputs
 
     @property
     def lifetime(self) -> float:
@@ -157,34 +174,87 @@ class DensityTrees:
     def learn(self, lifetime: float = math.nan) -> int:
         """Learn the sample in `vector`, at a lifetime or at the trees' own.
 
-        Returns `DONE`, or the first input that is bad; nothing is learned then.
+        Returns `DONE`, or the first input that is bad; nothing is learned then. What has been
+        interrupted is to be settled before.
         """
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = kernels.learn_one.of()
-        while (found := learn_one(self.forest, lifetime)) == NO_ROOM:
-            self._reserve(CHUNK_ROWS)
-        if found == DONE and self.directions is not None:
-            for t in self._unknown_volumes():
-                kernels.keep_volume.of()(self.forest, t, self._log_volume(t))
+        found = learn_one(self.forest, lifetime)
+        if found == DONE and self.directions is None:
+            return DONE
+        if found == NO_ROOM and not self.forest.is_unfinished:
+            self._reserve_sample()
+            found = learn_one(self.forest, lifetime)
+        if found < 0:
+            self.settle()
+            return DONE
         return found
 
     def learn_many(
         self, rows: NDArray[np.float64], lifetimes: NDArray[np.float64] | None = None
     ) -> None:
         """Learn checked rows, whose gaps are filled, at a lifetime each or at the trees' own."""
-        if self.directions is None:
-            given = Float64s(0) if lifetimes is None else Float64s.of(lifetimes)
-            arguments = self.forest, Float64s.of(rows), len(rows), given
-            while kernels.learn_rows.of()(*arguments) == NO_ROOM:
-                self._reserve(CHUNK_ROWS)
+        if self.directions is not None:
+            for i, row in enumerate(rows):
+                self.vector[:] = row
+                self.learn(math.nan if lifetimes is None else float(lifetimes[i]))
             return
-        for i, row in enumerate(rows):
-            self.vector[:] = row
-            self.learn(math.nan if lifetimes is None else float(lifetimes[i]))
+        n_before, start = self.n_samples, 0
+        while start < len(rows):
+            given = Float64s(0) if lifetimes is None else Float64s.of(lifetimes[start:])
+            arguments = self.forest, Float64s.of(rows[start:]), len(rows) - start, given
+            if kernels.learn_rows.of()(*arguments) == NO_ROOM and not self.forest.is_unfinished:
+                self._reserve_sample()
+            if self.forest.is_unfinished:
+                self.settle()
+            start = self.n_samples - n_before
+
+    def _reserve_sample(self) -> None:
+        self.close()
+        self._reserve(0)
+        self.forest.is_unfinished = 0
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows a kernel may take, so that it returns soon."""
+        if self.directions is not None:
+            return OBLIQUE_ROWS
+        return max(1, MOST_WORK // (len(self.trees) * (ROW_WORK + self.n_inputs)))
+
+    # What an interrupted call has left.
+
+    def close(self) -> None:
+        """Note that something has begun, so that `settle` is called before anything else."""
+        self.forest.is_unfinished = 1
+
+    def settle(self) -> None:
+        """Finish what has begun."""
+        forest = self.forest
+        self._show()
+        while kernels.go_on(forest) == NO_ROOM:
+            self._reserve(CHUNK_ROWS)
+        if forest.lacks_volumes:
+            for t in self._unknown_volumes():
+                kernels.keep_volume.of()(forest, t, self._log_volume(t))
+            forest.lacks_volumes = 0
+        forest.is_unfinished = 0
+
+    def copied(self) -> DensityTrees:
+        """Return a copy, which may be changed while these trees stay as they are."""
+        state = self.__getstate__()
+        for name, value in state.items():
+            is_table = isinstance(value, TableState)
+            state[name] = PackedRows(value.rows) if is_table else copy.deepcopy(value)
+        made = type(self).__new__(type(self))
+        made.__setstate__(state)
+        return made
 
     def add_input(self, value: float) -> None:
-        """Add a feature that all samples so far have with one value."""
+        """Add a feature that all samples so far have with one value.
+
+        Trees whose feature has been added in part are of no use: this is for a copy.
+        """
         forest = self.forest
         n_trees, n_dims = forest.n_trees, forest.n_dims
         ends = np.zeros((n_trees, 2, 1))
@@ -197,7 +267,8 @@ class DensityTrees:
         self.n_values = np.append(self.n_values, float(self.n_samples))
         # A value takes two words.
         start = 2 * n_dims
-        self.samples.relayout(start + 2 + n_trees, [(0, 0, start), (start, start + 2, n_trees)])
+        moves = [(0, 0, start), (start, start + 2, n_trees)]
+        self.samples = self.samples.relaid(start + 2 + n_trees, moves)
         for chunk in self.samples.chunks[0]:
             chunk[:, start : start + 2] = np.array([value]).view(np.int32)
         forest.n_dims = forest.n_inputs = n_dims + 1
@@ -233,8 +304,11 @@ class DensityTrees:
     def log_densities(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         """Write the logs of the density at checked rows of values, whose gaps are filled."""
         if self.directions is None:
-            arguments = self.forest, Float64s.of(rows), len(rows), Float64s.of(out)
-            kernels.log_densities(*arguments)
+            most = self.rows_at_once
+            for start in range(0, len(rows), most):
+                part = rows[start : start + most]
+                places = Float64s.of(out[start : start + most])
+                kernels.log_densities(self.forest, Float64s.of(part), len(part), places)
             return
         for i, row in enumerate(rows):
             self.vector[:] = row
@@ -273,6 +347,7 @@ class DensityTrees:
         self.memory, self.trees = state["memory"], state["trees"]
         self.directions, self.corners = state["directions"], state["corners"]
         self.means, self.n_values = state["means"], state["n_values"]
+        check_records(self)
         forest = self.memory[0]
         n_inputs, n_dims = forest.n_inputs, forest.n_dims
         shapes = {"corners": (forest.n_trees, 2, n_dims), "means": (n_inputs,)}
@@ -283,7 +358,9 @@ class DensityTrees:
         self.nodes = nodes.restored(_NODE_LAYOUT)
         self.samples = samples.restored(self._sample_layout())
         (forest.nodes.n_rows,), (forest.samples.n_rows,) = nodes.counts, samples.counts
+        check_numbers(self)
         self._finish()
+        check_cells(self)
 
     @property
     def nbytes(self) -> int:

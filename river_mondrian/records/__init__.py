@@ -7,7 +7,7 @@ of records, are in `arrays`. Memory that a kernel needs for one call is in `room
 side that owns a record and its arrays in `memory`.
 """
 
-from .arrays import Array, Float32s, Float64s, Int32s, Int64s, Table
+from .arrays import CHUNK_ROWS, Array, Float32s, Float64s, Int32s, Int64s, Packed, Room, Table
 from .chunked_rows import ChunkedRows, TableState
 from .memory import Memory, OwnsArrays, check_shapes, owned
 from .record import (
@@ -40,6 +40,7 @@ from .rooms import (
 from .row_layout import Part, RowLayout, words_of
 
 __all__ = [
+    "CHUNK_ROWS",
     "FLOAT32",
     "FLOAT64",
     "INT32",
@@ -55,8 +56,10 @@ __all__ = [
     "Int64s",
     "Memory",
     "OwnsArrays",
+    "Packed",
     "Part",
     "Record",
+    "Room",
     "RowLayout",
     "Table",
     "TableState",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
@@ -167,6 +168,23 @@ class Float64s(Words):
 
     def __setitem__(self, i: int, value: float) -> None:
         super().__setitem__(i, value)
+
+
+class Packed(Record):
+    """What a kernel reads from the `bytes` that Python gives it, for as long as the call takes."""
+
+
+class Room(Record):
+    """What a kernel writes to the `bytearray` that Python gives it, in the same way."""
+
+
+def record_of(given: Any) -> Any:
+    """Return the record in the memory of `bytes` or a `bytearray`; others as they are."""
+    if isinstance(given, bytes):
+        return Packed(ctypes.cast(ctypes.c_char_p(given), ctypes.c_void_p).value or 0)
+    if isinstance(given, bytearray):
+        return Room(ctypes.addressof(ctypes.c_char.from_buffer(given)) if given else 0)
+    return given
 
 
 class Array(Span, Generic[R]):

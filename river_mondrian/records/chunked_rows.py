@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_plain
+from ..errors import ModelFormatError
 from .arrays import CHUNK_ROWS, Table
 from .record import WORD_BYTES
 from .row_layout import RowLayout
@@ -30,11 +32,33 @@ def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     return longer
 
 
+# A table's chunks; their addresses, with room for more; and the address of that, which is what
+# kernels get.
+_Table = tuple[list[NDArray[np.int32]], NDArray[np.int64], int]
+
+
+def _capacity(chunks: list[NDArray[np.int32]]) -> int:
+    """Return for how many rows there is room in a table's chunks."""
+    return len(chunks[0]) + CHUNK_ROWS * (len(chunks) - 1) if chunks else 0
+
+
+def _table_of(chunks: list[NDArray[np.int32]]) -> _Table:
+    """Return a table of chunks."""
+    places = np.zeros(max(2, 1 << len(chunks).bit_length()), np.int64)
+    for i, chunk in enumerate(chunks):
+        places[i] = address_of(chunk)
+    return chunks, places, address_of(places)
+
+
 class ChunkedRows:
     """Rows of 32-bit words, one growing sequence of rows per table.
 
     Growth adds a chunk, so nothing is copied, no call pays for the whole and at most one chunk
     per table is slack. Only a table's first chunk starts small and grows by copying.
+
+    Kernels read where the chunks are from records of tables (`show`). An owner whose change was
+    interrupted shows them all again before a kernel runs. Each growth counts by its last assignment
+    or `append`.
 
     Parameters
     ----------
@@ -45,83 +69,84 @@ class ChunkedRows:
     zeroed
         Whether new rows are zero. Memory that is not touched costs nothing.
 
-    Attributes
-    ----------
-    tables
-        Addresses of the chunks, an array per table.
-    addresses
-        Addresses of these arrays, an integer per table: what the kernels get. Growth may change
-        them.
-    capacities
-        Number of rows that each table can hold without growing.
-
     """
 
     def __init__(self, n_tables: int, width: int, zeroed: bool = True) -> None:
         self.width = width
         self.zeroed = zeroed
-        self.chunks: list[list[NDArray[np.int32]]] = [[] for _ in range(n_tables)]
-        self.tables: list[NDArray[np.int64]] = [np.zeros(2, np.int64) for _ in range(n_tables)]
-        self.addresses = [address_of(table) for table in self.tables]
-        self.capacities = [0] * n_tables
+        self._tables = [_table_of([]) for _ in range(n_tables)]
 
     @property
     def row_bytes(self) -> int:
         """Number of bytes of a row."""
         return WORD_BYTES * self.width
 
+    @property
+    def capacities(self) -> list[int]:
+        """Number of rows that each table can hold without growing."""
+        return [_capacity(chunks) for chunks, _, _ in self._tables]
+
+    @property
+    def chunks(self) -> list[list[NDArray[np.int32]]]:
+        """The chunks of each table. All but the first have `CHUNK_ROWS` rows."""
+        return [chunks for chunks, _, _ in self._tables]
+
+    def holder(self, table: int) -> object:
+        """Return what holds a table's memory, to be kept as long as kernels may refer to it."""
+        return self._tables[table]
+
     def show(self, table: int, record: Table[Any]) -> None:
         """Tell kernels where a table's rows are, and for how many there is room."""
-        record.chunks = self.addresses[table]
+        chunks, _, address = self._tables[table]
+        record.chunks = address
         record.row_bytes = self.row_bytes
-        record.capacity = self.capacities[table]
+        record.capacity = _capacity(chunks)
+
+    def show_all(self, name: str, words: NDArray[Any]) -> None:
+        """Tell it of all tables, by the words of the records that have one of this name each."""
+        words[f"{name}.chunks"] = [address for _, _, address in self._tables]
+        words[f"{name}.capacity"] = self.capacities
+        words[f"{name}.row_bytes"] = self.row_bytes
 
     def grow(self, table: int, record: Table[Any], n_rows: int) -> None:
         """Make room for `n_rows` rows in a table, and let its record refer to it."""
-        if n_rows > self.capacities[table]:
-            self.reserve(table, n_rows)
-            record.chunks = self.addresses[table]
-            record.capacity = self.capacities[table]
+        if n_rows > record.capacity:
+            record.capacity = self.reserve(table, n_rows)
+            record.chunks = self._tables[table][2]
 
-    def reserve(self, table: int, n_rows: int) -> None:
-        """Make room for `n_rows` rows in a table."""
-        if n_rows <= self.capacities[table]:
-            return
-        chunks = self.chunks[table]
-        if len(chunks) <= 1:
+    def reserve(self, table: int, n_rows: int) -> int:
+        """Make room for `n_rows` rows in a table; returns for how many there is room then."""
+        chunks, places, _ = self._tables[table]
+        capacity = _capacity(chunks)
+        if n_rows <= capacity:
+            return capacity
+        if len(chunks) <= 1 and capacity < min(n_rows, CHUNK_ROWS):
             rows = _SMALLEST
             while rows < min(n_rows, CHUNK_ROWS):
                 rows *= 4
-            if not chunks or rows > len(chunks[0]):
-                first = self._new(rows)
-                if chunks:
-                    old = self._pop(table)
-                    first[: len(old)] = old
-                self._append(table, first)
-        while n_rows > self.capacities[table]:
-            self._append(table, self._new(CHUNK_ROWS))
+            first = self._new(rows)
+            if chunks:
+                first[:capacity] = chunks[0]
+            self._tables[table] = chunks, places, _ = _table_of([first])
+            capacity = rows
+        while capacity < n_rows:
+            chunk = self._new(CHUNK_ROWS)
+            if len(chunks) == len(places):
+                places = np.append(places, np.zeros_like(places))
+                self._tables[table] = chunks, places, address_of(places)
+            # Nobody looks there before the next line.
+            places[len(chunks)] = address_of(chunk)
+            chunks.append(chunk)
+            capacity += CHUNK_ROWS
+        return capacity
 
     def _new(self, n_rows: int) -> NDArray[np.int32]:
         make = np.zeros if self.zeroed else np.empty
         return make((n_rows, self.width), dtype=np.int32)
 
-    def _append(self, table: int, chunk: NDArray[np.int32]) -> None:
-        chunks = self.chunks[table]
-        if len(chunks) == len(self.tables[table]):
-            self.tables[table] = np.concatenate([self.tables[table], self.tables[table]])
-            self.addresses[table] = address_of(self.tables[table])
-        self.tables[table][len(chunks)] = address_of(chunk)
-        chunks.append(chunk)
-        self.capacities[table] += len(chunk)
-
-    def _pop(self, table: int) -> NDArray[np.int32]:
-        chunk = self.chunks[table].pop()
-        self.capacities[table] -= len(chunk)
-        return chunk
-
     def rows(self, table: int, n_rows: int) -> NDArray[np.int32]:
         """Copy the first `n_rows` rows of a table into one array, shape (n_rows, width)."""
-        chunks = self.chunks[table]
+        chunks, _, _ = self._tables[table]
         if not chunks:
             return np.zeros((0, self.width), dtype=np.int32)
         return np.concatenate(chunks)[:n_rows]
@@ -137,11 +162,15 @@ class ChunkedRows:
 
     def trim(self, table: int, n_rows: int) -> None:
         """Give back the chunks behind the first `n_rows` rows."""
-        while len(self.chunks[table]) > 1 and self.capacities[table] - CHUNK_ROWS >= n_rows:
-            self._pop(table)
+        chunks, _, _ = self._tables[table]
+        n = len(chunks)
+        while n > 1 and _capacity(chunks[:n]) - CHUNK_ROWS >= n_rows:
+            n -= 1
+        if n < len(chunks):
+            self._tables[table] = _table_of(chunks[:n])
 
-    def relayout(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> None:
-        """Change the width of all rows.
+    def relaid(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> ChunkedRows:
+        """Return the same rows with another width.
 
         Parameters
         ----------
@@ -153,24 +182,28 @@ class ChunkedRows:
             Bits of the words that no move fills.
 
         """
-        self.width = width
-        for table, chunks in enumerate(self.chunks):
-            for c, old in enumerate(chunks):
+        made = ChunkedRows(len(self._tables), width, self.zeroed)
+        for table, (chunks, _, _) in enumerate(self._tables):
+            relaid = []
+            for old in chunks:
                 new = np.full((len(old), width), fill, dtype=np.int32)
                 for source, target, length in moves:
                     new[:, target : target + length] = old[:, source : source + length]
-                chunks[c] = new
-                self.tables[table][c] = address_of(new)
+                relaid.append(new)
+            made._tables[table] = _table_of(relaid)
+        return made
+
+    def copied(self) -> ChunkedRows:
+        """Return a copy."""
+        return self.relaid(self.width, [(0, 0, self.width)])
 
     @property
     def nbytes(self) -> int:
         """Bytes held, with the lists and array headers."""
-        size = sys.getsizeof(self.chunks) + sum(sys.getsizeof(table) for table in self.tables)
-        for numbers in (self.addresses, self.capacities):
-            size += sys.getsizeof(numbers) + sum(sys.getsizeof(number) for number in numbers)
-        for chunks in self.chunks:
-            size += sys.getsizeof(chunks)
-            size += sum(sys.getsizeof(chunk) for chunk in chunks)
+        size = sys.getsizeof(self._tables)
+        for table in self._tables:
+            size += sys.getsizeof(table) + sum(map(sys.getsizeof, table))
+            size += sum(map(sys.getsizeof, table[0]))
         return size
 
 
@@ -186,7 +219,21 @@ class PackedRows:
         return [len(rows) for rows in self.rows]
 
     def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
-        """Return tables that hold the rows; `zeroed` is as for `ChunkedRows`."""
+        """Return tables that hold the rows; `zeroed` is as for `ChunkedRows`.
+
+        Raises
+        ------
+        ModelFormatError
+            If the rows are not those of the layout.
+
+        """
+        for rows in self.rows:
+            shape = check_plain(rows).shape
+            if rows.dtype != np.int32 or len(shape) != 2 or shape[1] != layout.words:
+                raise ModelFormatError(
+                    f"rows of {layout.kind.__name__} have {layout.words} words, but "
+                    f"{rows.dtype} of the shape {shape} are stored"
+                )
         found = ChunkedRows(len(self.rows), layout.words, zeroed)
         for table, rows in enumerate(self.rows):
             found.extend(table, 0, rows)

@@ -28,6 +28,8 @@ from numba.extending import unbox as register_unbox
 
 from .arrays import (
     Array,
+    Packed,
+    Room,
     Span,
     Table,
     Words,
@@ -67,6 +69,10 @@ class RecordType(types.Type):
         return Conversion.safe if other == types.int64 else None
 
 
+class BufferType(RecordType):
+    """Numba's type of the memory of `bytes` or of a `bytearray`, which is theirs."""
+
+
 class SpanType(types.Type):
     """Numba's type of an array of words or of records."""
 
@@ -89,6 +95,8 @@ def numba_type(hint: Any) -> types.Type:
         return RecordType(Table, get_args(hint)[0])
     if isinstance(base, type) and issubclass(base, Table):
         return RecordType(Table, base.ROW)  # type: ignore[attr-defined]
+    if base is Packed or base is Room:
+        return BufferType(base)
     if isinstance(base, type) and issubclass(base, Record):
         return RecordType(base)
     if base is Array:
@@ -110,6 +118,7 @@ def numba_type(hint: Any) -> types.Type:
     return found
 
 
+@register_model(BufferType)
 @register_model(RecordType)
 class _RecordModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
@@ -218,6 +227,16 @@ def _typeof_span(value: Any, c: Any) -> types.Type:
 def _unbox_record(typ: Any, value: Any, c: Any) -> Any:
     address = c.pyapi.long_as_longlong(value)
     return NativeValue(address, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+@register_unbox(BufferType)
+def _unbox_buffer(typ: Any, value: Any, c: Any) -> Any:
+    # It raises a TypeError where the value is of another class.
+    name = "PyBytes_AsString" if typ.record is Packed else "PyByteArray_AsString"
+    signature = ir.FunctionType(c.pyapi.cstring, [c.pyapi.pyobj])
+    function = cgutils.get_or_insert_function(c.pyapi.module, signature, name)
+    start = c.builder.call(function, [value])
+    return NativeValue(c.builder.ptrtoint(start, BITS), is_error=cgutils.is_null(c.builder, start))
 
 
 @box(RecordType)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import functools
 import inspect
 import os
 import types as python_types
@@ -212,6 +213,7 @@ class Record(int):
         return cls
 
     @classmethod
+    @functools.cache
     def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
         """Return NumPy's view of the words of a record, or of a row that begins with one."""
         words = cls.words()

@@ -70,6 +70,13 @@ def learn(
 
 
 @exact_inlined
+def end_step(learner: GradientDescent, feature_map: MapRecord) -> None:
+    """Note that a sample has been learned."""
+    learner.n_steps += 1
+    feature_map.is_ahead = 0
+
+
+@exact_inlined
 def learn_single(
     learner: GradientDescent,
     feature_map: MapRecord,
@@ -85,6 +92,7 @@ def learn_single(
     before = feature_map.before if feature_map.before else outputs.cells
     feature_map.before = Int32s(0, 0, 0)
     learn(learner, feature_map, outputs, before, 0, target, weight, rate)
+    end_step(learner, feature_map)
     return DONE
 
 
@@ -158,6 +166,7 @@ def descend(
     else:
         cells = outputs.cells.part(n_out * i, n_out)
         descend_cells(learner, feature_map.value, cells, n_out, rate)
+    end_step(learner, feature_map)
 
 
 @exact_batch_kernel
@@ -165,7 +174,6 @@ def learn_rows(
     learner: GradientDescent,
     feature_map: MapRecord,
     outputs: Outputs,
-    before: Int32s,
     start: int,
     stop: int,
     targets: Float64s,
@@ -173,10 +181,12 @@ def learn_rows(
     rates: Float64s,
 ) -> int:
     """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
+    nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):
             return i
-        learn(learner, feature_map, outputs, before, i, targets[i], weights[i], rates[i])
+        learn(learner, feature_map, outputs, nothing, i, targets[i], weights[i], rates[i])
+        end_step(learner, feature_map)
     return stop
 
 

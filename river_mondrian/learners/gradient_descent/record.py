@@ -31,6 +31,8 @@ class Slot(Record):
 class GradientDescent(Record):
     """A learner on one feature map."""
 
+    # Samples learned so far, of which the learning rate may be a function.
+    n_steps: Int64 = derived()
     # The slots; `n_rows` of them are in use.
     weights: Table[Slot]
     # By column of the map: its slot, or ~slot where it shares that with other columns.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from river import optim
 
 from ...arguments import is_real
+from ...checks import check_types
 from .losses import Loss
 from .record import GradientDescent
 
@@ -77,6 +78,7 @@ class Rule:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        check_types(self, {"loss": optim.losses.Loss, "learning_rate": object, "softmax": bool})
         self._read()
 
     def rate_at(self, step: int) -> float:

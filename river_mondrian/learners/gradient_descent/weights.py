@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from river import optim
 
+from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...maps.compiled import CompiledMap, outputs_of
 from ...maps.record import Outputs, Sample
 from ...records import (
     FLOAT64,
     ChunkedRows,
     Float64s,
-    Int32s,
     Memory,
     Part,
     RowLayout,
@@ -48,9 +48,16 @@ class DescentWeights(Weights):
 
     """
 
+    # Kernels, from their first use on: calls of what is compiled are quicker. Cached properties
+    # would make reading all attributes slower, since they look into `__dict__`.
+    _learn_one: Callable[..., int] | None = None
+    _learn_mapped: Callable[..., int] | None = None
+    _score_one: Callable[..., tuple[int, int]] | None = None
+    # What new classes change.
+    SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
+
     def __init__(self, rule: Rule, compiled: CompiledMap, n_scores: int) -> None:
         self.rule, self.compiled = rule, compiled
-        self.n_steps = 0
         self.memory = Memory(GradientDescent)
         self.memory[0].n_scores = n_scores
         # Slot 0 is that of columns without weights.
@@ -85,8 +92,14 @@ class DescentWeights(Weights):
         self.record.n_columns = len(slots)
 
     def _bind_rows(self) -> None:
-        """Let the record refer to the rows of slots."""
+        """Let the record refer to the rows of slots, and keep these until it refers to others."""
         self.chunked_rows.show(0, self._table)
+        self._shown = self.chunked_rows.holder(0)
+
+    @property
+    def n_learned(self) -> int:
+        """Samples learned so far."""
+        return self.record.n_steps
 
     def _bind_scores(self, n_scores: int) -> None:
         """Let the record refer to so many scores, and write their loss."""
@@ -102,7 +115,7 @@ class DescentWeights(Weights):
         return {
             "rule": self.rule,
             "compiled": self.compiled,
-            "n_steps": self.n_steps,
+            "n_steps": self.record.n_steps,
             "memory": self.memory,
             # Without the room for columns to come.
             "slots": self.slots.copy(),
@@ -113,15 +126,32 @@ class DescentWeights(Weights):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = owned(state)
         self.rule, self.compiled, self.memory = state["rule"], state["compiled"], state["memory"]
-        self.n_steps = state["n_steps"]
+        n_steps = state["n_steps"]
+        check_types(self, {"rule": Rule, "compiled": CompiledMap, "memory": Memory})
+        if not isinstance(n_steps, (int, np.integer)):
+            refuse(self, "n_steps", n_steps, "but it is a number")
+        check_number(self, "n_steps", n_steps, 0, LARGEST_SIZE)
+        if self.memory.kind is not GradientDescent or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
+        check_number(self, "n_scores", self.memory[0].n_scores, 1, 1 << 24)
+        counts, slots = state["weights"].counts, state["slots"]
+        if len(counts) != 1 or counts[0] < 1 or slots.ndim != 1:
+            refuse(self, "the number of slots", counts, "but it is 1 or more")
+        check_array(self, "slots", slots, np.int32, -counts[0], counts[0] - 1)
+        # Slot 0 is shared by none: ~0.
+        check_array(self, "shared slots", slots[slots < 0], np.int32, -counts[0], -2)
+        check_array(self, "shares", state["shares"], np.float64, -math.inf, math.inf)
         self.chunked_rows = state["weights"].restored(self._slot_layout())
         self._bind(state["slots"], state["shares"], state["weights"].counts[0])
+        self.record.n_steps = n_steps
         check_shapes(self, {"shares": (self.compiled.n_lifetimes,)})
 
     @property
     def slots(self) -> NDArray[np.int32]:
         """Slots of the columns: `GradientDescent.slots`."""
-        found: NDArray[np.int32] = self.memory.arrays["slots"][: self.compiled.n_columns]
+        self.memory.settle()
+        n = self.compiled.n_columns
+        found: NDArray[np.int32] = grown(self.memory.arrays["slots"], n)[:n]
         return found
 
     def rows(self) -> NDArray[np.float64]:
@@ -138,59 +168,60 @@ class DescentWeights(Weights):
             for part in range(stride)
             for start in starts
         ]
-        self.chunked_rows.relayout(2 * stride * n_scores, moves)
+        wider = self.chunked_rows.relaid(2 * stride * n_scores, moves)
         if old == 1:
             # The difference of two softmax scores is the single score.
-            for chunk in self.chunked_rows.chunks[0]:
+            for chunk in wider.chunks[0]:
                 weights = chunk.view(np.float64)
                 weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
                 weights[:, 1 - positive] *= -1.0
+        self.chunked_rows = wider
         self._bind_rows()
         self._bind_scores(n_scores)
 
     def _make_room(self) -> None:
         """Make room for the map's new columns, and for slots of those that a sample may move."""
+        self.memory.settle()
         compiled, slots = self.compiled, self.memory.arrays["slots"]
         n_columns = compiled.n_columns
-        if n_columns > len(slots):
-            self._bind_slots(grown(slots, n_columns))
+        slots = grown(slots, n_columns)
+        # Also where this was interrupted: the number of columns is written last.
+        if self.record.n_columns != len(slots):
+            self._bind_slots(slots)
+        self._bind_rows()
         self.chunked_rows.reserve(0, self._table.n_rows + compiled.n_out)
         self._bind_rows()
-
-    # Compiled at their first use; calls of what is compiled are quicker than those of a kernel.
-
-    @functools.cached_property
-    def _learn_one(self) -> Callable[..., int]:
-        return learning.learn_one.of()
-
-    @functools.cached_property
-    def _learn_mapped(self) -> Callable[..., int]:
-        return learning.learn_mapped.of()
-
-    @functools.cached_property
-    def _score_one(self) -> Callable[..., tuple[int, int]]:
-        return learning.score_one.of()
 
     def learn(self, sample: Sample | None, target: float, weight: float) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
         Without a sample, it is the one whose outputs the map holds.
         """
-        rate = self.rule.rate_at(self.n_steps)
+        rule, record = self.rule, self.record
+        rate = rule.rate if rule.schedule is None else rule.rate_at(record.n_steps)
         if not self._in_kernel:
             return self._learn_foreign(sample, target, weight, rate)
         compiled = self.compiled
-        record, feature_map, outputs = self.record, compiled.record, compiled.outputs
+        feature_map, outputs = compiled.record, compiled.outputs
         if sample is None:
-            status = self._learn_mapped(record, feature_map, outputs, target, weight, rate)
+            status = self._learn_output_of_map(target, weight, rate)
         else:
-            status = self._learn_one(record, feature_map, sample, outputs, target, weight, rate)
+            learn_one = self._learn_one
+            if learn_one is None:
+                learn_one = self._learn_one = learning.learn_one.of()
+            status = learn_one(record, feature_map, sample, outputs, target, weight, rate)
         if status == NO_ROOM:
             self._make_room()
-            status = self._learn_mapped(record, feature_map, outputs, target, weight, rate)
-        if status == DONE:
-            self.n_steps += 1
+            status = self._learn_output_of_map(target, weight, rate)
         return status
+
+    def _learn_output_of_map(self, target: float, weight: float, rate: float) -> int:
+        """Learn the sample whose outputs the map holds; returns DONE, or NO_ROOM."""
+        learn_mapped = self._learn_mapped
+        if learn_mapped is None:
+            learn_mapped = self._learn_mapped = learning.learn_mapped.of()
+        compiled = self.compiled
+        return learn_mapped(self.record, compiled.record, compiled.outputs, target, weight, rate)
 
     def _learn_foreign(
         self, sample: Sample | None, target: float, weight: float, rate: float
@@ -214,7 +245,6 @@ class DescentWeights(Weights):
             learning.score_mapped(record, feature_map, outputs, i)
         self._differentiate(target, weight)
         learning.descend(record, feature_map, outputs, i, rate)
-        self.n_steps += 1
 
     def _differentiate(self, target: float, weight: float) -> None:
         """Write the gradients of a loss that kernels do not know."""
@@ -229,36 +259,33 @@ class DescentWeights(Weights):
             ]
 
     def learn_rows(
-        self,
-        out: NDArray[Any],
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        before: NDArray[np.int32] | None = None,
+        self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> None:
-        """Learn mapped samples; `before` is as for `FeatureMap._learn_outputs`."""
+        """Learn mapped samples."""
         record, feature_map, outputs = self.record, self.compiled.record, outputs_of(out)
-        n, rates = len(out), self.rule.rates_from(self.n_steps, len(out))
+        n, rates = len(out), self.rule.rates_from(record.n_steps, len(out))
         if not self._in_kernel:
             rows = zip(targets.tolist(), weights.tolist(), rates.tolist(), strict=True)
             for i, (target, weight, rate) in enumerate(rows):
                 self._learn_output(outputs[0], i, target, weight, rate)
             return
-        old = Int32s(0) if before is None else Int32s.of(before)
         arrays = Float64s.of(targets), Float64s.of(weights), Float64s.of(rates)
         start = 0
         while start < n:
             self._make_room()
-            start = learning.learn_rows(record, feature_map, outputs[0], old, start, n, *arrays)
-        self.n_steps += n
+            start = learning.learn_rows(record, feature_map, outputs[0], start, n, *arrays)
 
     def score(self, sample: Sample) -> tuple[int, int]:
         """Write a sample's scores; returns DONE or the place of a bad input, and the best class."""
         compiled = self.compiled
         arguments = self.record, compiled.record, sample, compiled.outputs
-        found = self._score_one(*arguments)
+        score_one = self._score_one
+        if score_one is None:
+            score_one = self._score_one = learning.score_one.of()
+        found = score_one(*arguments)
         if found[0] == NO_ROOM:
             self._make_room()
-            found = self._score_one(*arguments)
+            found = score_one(*arguments)
         return found
 
     def score_rows(self, out: NDArray[Any]) -> NDArray[np.float64]:

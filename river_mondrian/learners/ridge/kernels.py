@@ -37,8 +37,9 @@ class RidgePosterior(Record):
 
     # Rows of the triangle: columns kept, with the intercept.
     n_rows: Int64
-    # Samples of a weight above 0.
+    # Samples of a weight above 0, and all samples.
     n_samples: Int64
+    n_learned: Int64
     has_intercept: Int64
     # Most rows.
     limit: Int64
@@ -91,16 +92,25 @@ def output(
 def append(
     posterior: RidgePosterior, feature_map: MapRecord, outputs: Outputs, sample: int
 ) -> bool:
-    """Give the columns of a mapped sample a row, up to the limit; False where there is no room."""
+    """Give the columns of a mapped sample a row, up to the limit.
+
+    Returns False where there is no room; then nothing has changed.
+    """
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
     cells, values, slots = outputs.cells, outputs.values, posterior.slots
+    if posterior.capacity < min(posterior.limit, posterior.n_rows + n_out):
+        n_new = 0
+        for i in range(n_out):
+            column, value = output(is_dense, fixed, cells, values, n_out * sample, i)
+            if slots[column] < 0 and value != 0.0:
+                n_new += 1
+        if posterior.capacity < min(posterior.limit, posterior.n_rows + n_new):
+            return False
     for i in range(n_out):
         column, value = output(is_dense, fixed, cells, values, n_out * sample, i)
         n = posterior.n_rows
         if slots[column] >= 0 or n >= posterior.limit or value == 0.0:
             continue
-        if n >= posterior.capacity:
-            return False
         row = posterior.row(n)
         for k in range(n):
             row[k] = 0.0
@@ -172,10 +182,12 @@ def learn_sample(
     """Learn a mapped sample; False where there is no room for its columns."""
     if feature_map.n_columns > posterior.n_columns:
         return False
+    if weight != 0.0 and not append(posterior, feature_map, outputs, sample):
+        return False
+    posterior.n_learned += 1
+    feature_map.is_ahead = 0
     if weight == 0.0:
         return True
-    if not append(posterior, feature_map, outputs, sample):
-        return False
     if posterior.has_intercept and posterior.n_samples == 0:
         posterior.shift = target
     root = math.sqrt(weight)

@@ -11,6 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import (
+    LARGEST_RATE,
+    LARGEST_SIZE,
+    LEAST_RATE,
+    check_array,
+    check_number,
+    check_types,
+    refuse,
+)
 from ...errors import ModelFormatError
 from ...maps.compiled import CompiledMap, outputs_of
 from ...maps.record import Sample
@@ -55,40 +64,65 @@ class Posterior(Weights):
     ) -> None:
         """Keep arrays, and make those that are derived from them."""
         memory, n = self.memory, len(moments)
+        self.record.is_solved = 0
         memory.own("factor", factor)
         memory.own("moments", moments)
         memory.own("slots", slots)
         memory.own("solution", np.zeros(n))
         memory.own("work", np.zeros(n))
         self.record.capacity, self.record.n_columns = n, len(slots)
-        self.record.is_solved = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        arrays = {name: self.memory.arrays[name] for name in ("factor", "moments", "slots")}
-        return {"compiled": self.compiled, "memory": self.memory, "arrays": arrays}
+        self.memory.settle()
+        arrays, n, n_columns = self.memory.arrays, self.record.n_rows, self.compiled.n_columns
+        # Without room for rows and columns to come.
+        slots = np.full(n_columns, -1, np.int32)
+        slots[: len(arrays["slots"])] = arrays["slots"][:n_columns]
+        used = {
+            "factor": arrays["factor"][: n * (n + 1) // 2].copy(),
+            "moments": arrays["moments"][:n].copy(),
+            "slots": slots,
+        }
+        return {"compiled": self.compiled, "memory": self.memory, "arrays": used}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.compiled, self.memory = state["compiled"], state["memory"]
-        self.record = self.memory[0]
-        self._bind(**owned(state["arrays"]))
-        n = self.record.capacity
+        check_types(self, {"compiled": CompiledMap, "memory": Memory})
+        if self.memory.kind is not RidgePosterior or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
+        record = self.record = self.memory[0]
+        arrays = owned(state["arrays"])
+        n = len(arrays["moments"])
+        for name, value, least, most in (
+            ("has_intercept", record.has_intercept, 0, 1),
+            ("n_rows", record.n_rows, record.has_intercept, min(n, record.limit)),
+            ("n_learned", record.n_learned, 0, LARGEST_SIZE),
+            ("n_samples", record.n_samples, 0, record.n_learned),
+            ("limit", record.limit, 1, LARGEST_SIZE),
+            ("delta2", float(record.delta2), LEAST_RATE, LARGEST_RATE),
+            ("residual", float(record.residual), 0.0, LARGEST_RATE),
+        ):
+            check_number(self, name, value, least, most)
+        check_array(self, "slots", arrays["slots"], np.int32, -1, record.n_rows - 1)
+        self._bind(**arrays)
         if len(self.memory.arrays["factor"]) != n * (n + 1) // 2:
             raise ModelFormatError(f"a factor of {n} columns has another number of entries")
 
     def _make_room(self) -> None:
         """Make room for the map's new columns or, where there are none, for more rows."""
+        self.memory.settle()
         record, arrays = self.record, self.memory.arrays
         factor, moments, slots = (arrays[name] for name in ("factor", "moments", "slots"))
         n = self.compiled.n_columns
         if n > len(slots):
             slots = np.full(max(n, 2 * len(slots)), -1, dtype=np.int32)
-            slots[: record.n_columns] = arrays["slots"]
+            slots[: len(arrays["slots"])] = arrays["slots"]
         else:
             # About half as many entries again.
             n = min(record.limit, len(moments) * 5 // 4 + self.compiled.n_out)
             factor, moments = np.zeros(n * (n + 1) // 2), np.zeros(n)
             factor[: len(arrays["factor"])] = arrays["factor"]
-            moments[: record.capacity] = arrays["moments"]
+            moments[: len(arrays["moments"])] = arrays["moments"]
         self._bind(factor, moments, slots)
 
     # Compiled at their first use.
@@ -152,6 +186,11 @@ class Posterior(Weights):
             self.record, self.compiled.record, outputs[0], len(out), with_variance, numbers
         )
         return found
+
+    @property
+    def n_learned(self) -> int:
+        """Samples learned, whatever their weight."""
+        return self.record.n_learned
 
     @property
     def n_rows(self) -> int:

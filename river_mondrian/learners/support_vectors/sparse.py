@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import (
+    check_array,
+    check_number,
+    check_numbering,
+    check_starts,
+    check_types,
+    refuse,
+)
 from ...inputs import check_mapping, check_value, ordered
 from ...maps.similarity import KINDS, LAPLACE, StoredRows, weighted_sums
-from ...records import Float64s, Memory, owned
+from ...records import Float64s, Int32s, Memory, owned
 from ...records.chunked_rows import grown
 from .supports import SupportVectors
 
@@ -39,7 +47,7 @@ class SparseSupports(SupportVectors[Values]):
         self.starts = np.zeros(1, dtype=np.int64)
         self.columns = np.zeros(0, dtype=np.int32)
         self.values = np.zeros(0)
-        # A sample as a vector; zero between calls.
+        # Room for a sample as a vector; zero between calls of kernels.
         self.dense = np.zeros(0)
         self._make_record()
 
@@ -63,25 +71,45 @@ class SparseSupports(SupportVectors[Values]):
         self._record.n_rows = self.n
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_memory", "_record")}
+        stop = int(self.starts[self.n])
+        used = {k: v for k, v in self.__dict__.items() if k not in ("_memory", "_record")}
+        # Without the room for samples to come.
+        used |= {"columns": self.columns[:stop], "values": self.values[:stop]}
+        return used | {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.places))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
+        arrays = ("starts", "columns", "values", "dense")
+        check_types(self, {"kind": int, "rate": float} | dict.fromkeys(arrays, np.ndarray))
+        check_number(self, "kind", self.kind, 0, 1)
+        check_numbering(self, "places", self.places)
+        # A model without any support vector has none of its own.
+        check_number(self, "n", self.n, 0, len(self.starts) - 1)
+        n_entries = int(self.starts[self.n])
+        check_starts(self, "starts", self.starts[: self.n + 1], n_entries)
+        check_number(self, "the length of columns", len(self.columns), n_entries, 1 << 62)
+        check_number(self, "the length of values", len(self.values), n_entries, 1 << 62)
+        check_array(self, "columns", self.columns, np.int32, 0, max(0, len(self.places) - 1))
+        if len(self.dense) < len(self.places) or self.dense.any():
+            refuse(self, "dense", self.dense, "but it has a zero for each feature")
         self._make_record()
 
-    def observe(self, x: Mapping[Any, Any]) -> None:
-        """Do nothing: these kernels learn nothing."""
-
-    def read(self, x: Mapping[Any, Any]) -> Values:
-        """Check a mapping's values; returns those that are neither missing nor 0."""
+    def check(self, x: Mapping[Any, Any]) -> Values:
+        """Check a mapping's values, and return those that are neither missing nor 0."""
         check_mapping(x)
         values = ((name, check_value(name, value)) for name, value in x.items())
         return {name: value for name, value in values if value == value and value != 0.0}
 
+    def sample(self, values: Values) -> Values:
+        """Return a checked sample as it is."""
+        return values
+
     def add(self, sample: Values) -> None:
         """Append a sample."""
-        for name in ordered(name for name in sample if name not in self.places):
-            self.places[name] = len(self.places)
+        new = ordered(name for name in sample if name not in self.places)
+        if new:
+            numbers = range(len(self.places), len(self.places) + len(new))
+            self.places = self.places | dict(zip(new, numbers, strict=True))
         self.dense = grown(self.dense, len(self.places))
         row = sorted((self.places[name], value) for name, value in sample.items())
         start = int(self.starts[self.n])
@@ -101,27 +129,23 @@ class SparseSupports(SupportVectors[Values]):
             return math.fsum(map(abs, sample.values()))
         return math.fsum(value * value for value in sample.values())
 
-    def _spread(self, sample: Values) -> list[int]:
-        """Write a sample to the vector; returns the places to clear after use."""
-        found = [self.places[name] for name in sample if name in self.places]
-        self.dense[found] = [value for name, value in sample.items() if name in self.places]
-        return found
-
     def weighted_sums(
         self, sample: Values, coefficients: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the sum of coefficient times kernel over the support vectors, for each column."""
-        out = np.empty(coefficients.shape[1])
-        spread = self._spread(sample)
+        out, known = np.empty(coefficients.shape[1]), self.places
+        entries = [(known[name], value) for name, value in sample.items() if name in known]
         weighted_sums(
             self._record,
+            Int32s.of(np.array([place for place, _ in entries], dtype=np.int32)),
+            Float64s.of(np.array([value for _, value in entries], dtype=float)),
+            len(entries),
             len(sample),
             self._size(sample),
             Float64s.of(coefficients),
             len(out),
             Float64s.of(out),
         )
-        self.dense[spread] = 0.0
         return out
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -21,13 +21,25 @@ class SupportVectors(abc.ABC, Generic[S]):
     def __len__(self) -> int:
         return self.n
 
-    @abc.abstractmethod
-    def observe(self, x: Mapping[Any, Any]) -> None:
-        """Let the kernel learn from a sample."""
+    @property
+    def is_final(self) -> bool:
+        """Whether the kernel learns nothing more."""
+        return True
+
+    def parts(self) -> list[Any]:
+        """Return the objects that `observe` and `add` change; these replace, or extend, what is."""
+        return [self]
 
     @abc.abstractmethod
-    def read(self, x: Mapping[Any, Any]) -> S:
-        """Check a sample, and turn it into what is kept."""
+    def check(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
+        """Check a mapping's values, and return those that count."""
+
+    def observe(self, values: Mapping[Hashable, float]) -> None:
+        """Let the kernel learn from a checked sample."""
+
+    @abc.abstractmethod
+    def sample(self, values: dict[Hashable, float]) -> S:
+        """Turn a checked sample into what is kept."""
 
     @abc.abstractmethod
     def add(self, sample: S) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...checks import check_number, check_types, refuse
 from ...maps.compiled import Transform
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, Memory
 from ..points import PointPartitions, parts_of, records_of
+from .checking import check_cuts, check_growing
 from .grow import grow_trees
 from .records import Cut, Growth, IsolationTrees, Part
 from .walk import walk_entries, walk_vector
@@ -74,6 +76,18 @@ class IsolationTreesMap(PointPartitions):
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         nodes = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
         return super()._shapes() | {"nodes": nodes}
+
+    def _check(self) -> None:
+        super()._check()
+        check_types(self, {"n_grown": int, "nodes": np.ndarray})
+        check_number(self, "n_grown", self.n_grown, 0, self.n_out)
+
+    def _check_content(self) -> None:
+        if self.nodes.dtype != np.int32:
+            refuse(self, "nodes", str(self.nodes.dtype), "but they are of int32")
+        check_cuts(self, self.nodes[: self.n_grown], self.psi, max(1, self.n_inputs))
+        if not self.ready:
+            check_growing(self)
 
     def _transform(self) -> Transform:
         return walk_entries if self.sparse else walk_vector

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arguments import DIRECTION_DRAWS
+from ...checks import check_number, check_types
 from ...compiling.kernels import address_of
 from ...directions import coefficients, isotropic_scale, sphere_directions
 from ...records import Array, Memory, OwnsArrays, check_shapes
@@ -89,7 +91,16 @@ class CutDirections(OwnsArrays):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        kinds = dict.fromkeys(("n_dims", "n_sets", "n_inputs", "n_drawn"), int)
+        check_types(self, kinds | {"given": (type(None), list)})
+        check_types(self, dict.fromkeys(("coefficients", "moments"), np.ndarray))
+        check_types(self, {"generator": np.random.Generator})
         capacity = len(self.moments)
+        check_number(self, "n_inputs", self.n_inputs, 0, capacity)
+        check_number(self, "n_drawn", self.n_drawn, 0, self.n_inputs)
+        if self.given is not None:
+            check_number(self, "n_dims", self.n_dims, len(self.given), len(self.given))
+            check_number(self, "n_sets", self.n_sets, 1, 1)
         shape = (self.n_sets, max(capacity, self.n_inputs), self.n_dims)
         check_shapes(self, {"coefficients": shape, "moments": (capacity, MOMENTS_WIDTH)})
 
@@ -97,6 +108,10 @@ class CutDirections(OwnsArrays):
     def nbytes(self) -> int:
         """Bytes held by arrays."""
         return self.memory.nbytes + self.moments.nbytes + 128
+
+    def copied(self) -> CutDirections:
+        """Return directions that may be changed while kernels have these."""
+        return copy.deepcopy(self)
 
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
         """Add inputs; there is room for `capacity` in all."""

@@ -26,6 +26,7 @@ from .leaves import (
     side_of,
 )
 from .records import (
+    CLOSED,
     COMPLETE,
     EMPTY,
     LEFT,
@@ -43,7 +44,7 @@ from .records import (
     layout_of,
 )
 from .sampling import ALL, sample_block
-from .scaling import store_values
+from .scaling import store_rows, store_values
 
 # Trees that a kernel walks in lock-step.
 LANES = 16
@@ -387,12 +388,14 @@ def set_walks(forest: Forest, first: int, last: int) -> None:
         tree.walk_point = first
         tree.walk_end = last
         tree.walk_ref = START
+    forest.n_walking = last - first
 
 
-@kernel
-def begin_walks(forest: F, first: int, last: int) -> None:
-    """Let every tree take the points `first` to `last` next."""
-    set_walks(forest, first, last)
+@batch_kernel
+def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
+    """Store `n` rows of checked inputs from point `first` on, which every tree is to take next."""
+    store_rows(forest, rows, n, first)
+    set_walks(forest, first, first + n)
 
 
 @inlined
@@ -421,8 +424,59 @@ def must_wait(forest: Forest) -> bool:
 
 
 @inlined
-def count_sample(forest: Forest) -> None:
-    """Count a sample that has been learned; where trees may become full their owner counts."""
-    if forest.max_splits == UNLIMITED:
-        forest.n_samples = forest.n_samples + 1
-        forest.n_points = forest.n_points + 1
+def count_walked(forest: Forest) -> None:
+    """Count the samples that all trees have been extended by.
+
+    From when every tree is full on, samples are not stored any more. While the ranges may change
+    they are needed to build the trees anew.
+    """
+    n = forest.n_walking
+    forest.n_samples = forest.n_samples + n
+    if forest.is_full == 0:
+        forest.n_points = forest.n_points + n
+        if forest.max_splits != UNLIMITED and not forest.raw_values:
+            forest.is_full = 1
+            for t in range(forest.n_trees):
+                if forest.trees[t].n_splits < forest.max_splits:
+                    forest.is_full = 0
+    forest.n_walking = 0
+
+
+@kernel
+def lacks_rows(forest: F, n: int) -> int:
+    """Return a tree without room for `n` more rows, or half as many as it has; or DONE."""
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        needed = tree.nodes.n_rows + min(n, tree.nodes.capacity // 2)
+        if needed > tree.nodes.capacity and tree.n_splits < forest.max_splits:
+            return t
+    return DONE
+
+
+@kernel
+def count(forest: F) -> None:
+    """Count samples as `count_walked` does."""
+    count_walked(forest)
+
+
+@batch_kernel
+def finish(forest: F) -> int:
+    """Run all trees' walks as `extend_trees` does; where that is DONE, count their samples."""
+    status = extend_trees(forest, 0, forest.n_trees, LANES)
+    if status == DONE:
+        count_walked(forest)
+    return status
+
+
+@inlined
+def learn_next(forest: Forest, inputs: Float64s) -> int:
+    """Learn a sample as `learn_point` does, as the next point, and count it where that is DONE.
+
+    Where a tree needs room, the forest is closed until its owner has let all walks end.
+    """
+    status = learn_point(forest, inputs, forest.n_points)
+    if status == DONE:
+        count_walked(forest)
+    elif status >= 0:
+        forest.version = CLOSED
+    return status

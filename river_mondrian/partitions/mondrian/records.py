@@ -36,6 +36,7 @@ from ...records import (
     instead_of,
     transient,
 )
+from .faults import FINE
 from .oblique import ObliqueTransform
 
 # A reference to nothing, and the end of a list of points.
@@ -55,8 +56,14 @@ MIXED = -3
 # `walk_ref` of a walk that has not begun.
 START = -(2**62)
 
+# The words of `cut` and `delta` in a node's row.
+WAITING_WORD = 3
+
 # `max_splits` of trees that are cut without limit.
 UNLIMITED = 2**62
+
+# A forest's version while what has begun is not finished.
+CLOSED = 0
 
 
 class Point(Record):
@@ -65,6 +72,10 @@ class Point(Record):
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of this point and another one pauses."""
         return False
+
+    def fault(self, forest: Forest) -> int:
+        """Return what is wrong with what a restored point keeps (see `checking`)."""
+        return FINE
 
 
 class Node(Record):
@@ -103,6 +114,23 @@ class Node(Record):
     def set_child(self, side: int, ref: int) -> None:
         """Put a reference on a side."""
         Int32s(self, side, 1)[0] = ref
+
+    def begin_waiting(self, start: float, following: int) -> None:
+        """Let a leaf wait for its first cut: note its parent's time, and who waits after it.
+
+        They stand where a leaf has nothing else: in place of a child, of a cut and its time.
+        """
+        self.right = following
+        Float64s(self, WAITING_WORD, 1)[0] = start
+
+    def waiting_start(self) -> float:
+        """Return the time of the parent of a leaf that waits."""
+        return Float64s(self, WAITING_WORD, 1)[0]
+
+    def end_waiting(self) -> None:
+        """Let a leaf wait no more."""
+        self.right = NONE
+        Float64s(self, WAITING_WORD, 1)[0] = 0.0
 
     def clear(self, forest: Forest) -> None:
         """Zero all but the box."""
@@ -150,6 +178,10 @@ class Node(Record):
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
         """Take over what names the block at a reference, whose place the new row takes."""
 
+    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
+        """Return what is wrong with what the kind adds to a restored row (see `checking`)."""
+        return FINE
+
 
 class Tree(Record):
     """A Mondrian tree, and the walk by which it is being extended."""
@@ -177,6 +209,24 @@ class Tree(Record):
     walk_point: Int64 = transient()
     walk_end: Int64 = transient()
     rows_needed: Int64 = transient()
+
+    # Of a restored tree (see `checking`).
+
+    def is_used(self) -> bool:
+        """Tell whether kernels read the tree."""
+        return True
+
+    def least_in_leaf(self) -> int:
+        """Return how many samples a leaf's row has at least."""
+        return 1
+
+    def counts_all(self, forest: Forest, n: int, start: int) -> bool:
+        """Tell whether the root's number of samples is right; `start` is the tree's first."""
+        return n == forest.n_samples
+
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with what the kind adds; `points` are t + 1 where in the tree."""
+        return FINE
 
 
 class Forest(Record):
@@ -208,9 +258,16 @@ class Forest(Record):
     has_missing: Int64
     # Time at which trees are read, where that is before their lifetime.
     horizon: Float64
-    # Samples learned and stored.
+    # Samples learned and stored. Past these, walks have begun to add some points: they count once
+    # all trees have them.
     n_samples: Int64
     n_points: Int64
+    n_walking: Int64 = transient()
+    # Whether every tree is full, so that samples are not stored any more.
+    is_full: Int64
+    # Counts the changes of inputs and classes; CLOSED while something has begun that takes more
+    # than one kernel. A kernel for one sample refuses calls that were made for another version.
+    version: Int64 = transient()
     # What is subtracted from an input, and what that is multiplied with.
     offsets: Float64s
     factors: Float64s

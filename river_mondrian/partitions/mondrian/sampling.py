@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import batch_kernel, helper, merged, separate
-from ...records import Array, Float32s, Float64, Int32s, Int64, Record, new_array, release
+from ...compiling.kernels import batch_kernel, helper, inlined, merged, separate
+from ...records import Array, Float32s, Int32s
 from .boxes import BATCH, PointAt, linear_dimension, room_of_batch
 from .draws import exponential, uniform, uniform_cut
 from .leaves import add_batch, fill_leaf, nearer_side, new_leaf, put_point
@@ -19,14 +19,6 @@ from .records import COMPLETE, EMPTY, LEFT, MIXED, NONE, F, Forest, Node, Tree
 
 # More cuts than any block has.
 ALL = 2**62
-
-
-class Waiting(Record):
-    """A leaf that waits for its first cut."""
-
-    leaf: Int64
-    # Time of its parent's cut.
-    start: Float64
 
 
 @merged
@@ -181,18 +173,18 @@ def split_leaf(forest: Forest, tree: Tree, t: int, j: int, start: float) -> floa
 def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause).
 
-    The cut of the leaf's parent was at `start`. At most the first `most` cuts are sampled.
+    The cut of the leaf's parent was at `start`. At most the first `most` cuts are sampled. What
+    waits is linked through its own rows, so that no memory is needed that might be lacking.
     """
     tree = forest.trees[t]
-    waiting = new_array(Waiting, tree.nodes.row(j).n_samples + 1)
-    waiting[0].leaf = j
-    waiting[0].start = start
-    n_waiting = 1
-    while n_waiting > 0 and most > 0:
+    tree.nodes.row(j).begin_waiting(start, NONE)
+    following = j
+    while following != NONE and most > 0:
         most -= 1
-        n_waiting -= 1
-        j = waiting[n_waiting].leaf
-        start = waiting[n_waiting].start
+        j = following
+        node = tree.nodes.row(j)
+        start, following = node.waiting_start(), node.right
+        node.end_waiting()
         time = split_leaf(forest, tree, t, j, start)
         if time == math.inf:
             continue
@@ -202,29 +194,37 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
             if child >= 0:
                 below = tree.nodes.row(child)
                 if below.dim == MIXED or below.n_samples > forest.hide_limit:
-                    waiting[n_waiting].leaf = child
-                    waiting[n_waiting].start = start + time
-                    n_waiting += 1
-    release(waiting)
+                    below.begin_waiting(start + time, following)
+                    following = child
+    while following != NONE:
+        node = tree.nodes.row(following)
+        following = node.right
+        node.end_waiting()
+
+
+@inlined
+def _build_tree(forest: Forest, t: int, n_points: int) -> None:
+    """Sample a tree afresh from the first `n_points` points."""
+    tree = forest.trees[t]
+    tree.nodes.n_rows = 0
+    tree.side_rows.n_rows = 0
+    tree.n_splits = 0
+    if n_points < 2:
+        tree.root = EMPTY if n_points == 0 else ~0
+        return
+    for p in range(n_points):
+        forest.links_of(p)[t] = p - 1 if p > 0 else NONE
+    root = fill_leaf(forest, tree, t, n_points - 1)
+    tree.root = root
+    if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):
+        sample_block(forest, t, root, 0.0, ALL)
 
 
 @batch_kernel
-def build(forest: F, n_points: int) -> None:
-    """Sample the trees afresh from the first `n_points` points (Algorithms 1, 2, 9).
+def build(forest: F, first: int, last: int, n_points: int) -> None:
+    """Sample trees `first` to `last` afresh from the first points (Algorithms 1, 2, 9).
 
-    Every tree has room for `n_points` rows, twice as many where points have missing values.
+    Each has room for `n_points` rows, twice as many where points have missing values.
     """
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        tree.nodes.n_rows = 0
-        tree.side_rows.n_rows = 0
-        tree.n_splits = 0
-        if n_points < 2:
-            tree.root = EMPTY if n_points == 0 else ~0
-            continue
-        for p in range(n_points):
-            forest.links_of(p)[t] = p - 1 if p > 0 else NONE
-        root = fill_leaf(forest, tree, t, n_points - 1)
-        tree.root = root
-        if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):
-            sample_block(forest, t, root, 0.0, ALL)
+    for t in range(first, last):
+        _build_tree(forest, t, n_points)

@@ -62,6 +62,10 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
             forest.has_missing = 1
         oblique = forest.oblique
         if oblique:
+            # What is too large for one set of directions may be missing in that only.
+            for d in range(forest.n_values):
+                if values[d] != values[d]:
+                    forest.has_missing = 1
             oblique.learn(oblique, inputs)
     return bad
 

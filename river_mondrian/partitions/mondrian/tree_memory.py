@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import abc
+import copy
 import math
 from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +31,9 @@ from ...records import (
     owned,
     words_of,
 )
-from . import scaling
+from . import checking, scaling
 from .cut_directions import CutDirections
-from .records import EMPTY, UNLIMITED, Forest, Node, Point, Tree
+from .records import CLOSED, EMPTY, UNLIMITED, Forest, Node, Point, Tree
 
 NAN_BITS = 0x7FC00000
 
@@ -68,6 +70,19 @@ class Partitions:
     seed: int | None = None
 
 
+# Attributes of the change that is under way.
+_OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
+
+
+class SavedTrees(NamedTuple):
+    """What trees were: the samples that had begun, attributes, and the bytes of their records."""
+
+    n_begun: int
+    attributes: dict[str, Any]
+    forest: NDArray[np.uint8]
+    trees: NDArray[np.uint8]
+
+
 AnyForest = TypeVar("AnyForest", bound=Forest)
 
 
@@ -79,7 +94,19 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
 
     # What `_finish` makes from the rest, and what is found at first use.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
-        {"inputs", "vector", "row", "forest", "_learn_one", "_predict_one"}
+        {
+            "inputs",
+            "vector",
+            "row",
+            "forest",
+            "version",
+            "is_changing",
+            "_before",
+            "_jobs",
+            "_jobs_end",
+            "_learn_one",
+            "_predict_one",
+        }
     )
     # The records of the kind: its forest's, its trees', its nodes' and its points'.
     _FOREST: type[AnyForest]
@@ -89,10 +116,21 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     # Whether new rows beside the nodes are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
+    # Counts the changes of inputs and classes. The record has the same unless the trees are closed:
+    # while a change that takes more than one kernel is under way, or has been interrupted.
+    version = CLOSED + 1
+    # Whether it is this owner that has closed them.
+    is_changing = False
+    # What the trees were before it, where it is to be undone unless it learns a sample.
+    _before: SavedTrees | None = None
+    # What other threads do of it.
+    _jobs: Sequence[Future[None]] = ()
+    # Whether those that may be ended early are to end.
+    _jobs_end = False
+
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
         self.scale = partitions.scale
-        self.full = False
         self.bounded = max_nodes is not None
         directions = partitions.directions
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
@@ -120,11 +158,16 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
         self._set_words()
-        self.nodes = ChunkedRows(n_trees, self._node_layout().words, zeroed=False)
         self.points = ChunkedRows(1, self._point_layout().words)
-        side_words = self._side_layout().words
-        self.side_rows = ChunkedRows(n_trees, side_words, zeroed=self._ZEROED_SIDE_ROWS)
+        self._new_rows()
         self._finish()
+
+    def _new_rows(self) -> None:
+        """Give the trees new tables."""
+        n = len(self.trees)
+        self.nodes = ChunkedRows(n, self._node_layout().words, False)
+        width, zeroed = self._side_layout().words, self._ZEROED_SIDE_ROWS
+        self.side_rows = ChunkedRows(n, width, zeroed)
 
     def _set_up(self) -> None:
         """Write what the kind of trees adds to the forest's record."""
@@ -181,17 +224,22 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         forest.trees = self.trees.array
         forest.inputs = Float64s.of(self.inputs)
         forest.row = Float32s.of(self.row)
-        offsets, factors = self.scaling
-        forest.offsets, forest.factors = Float64s.of(offsets), Float64s.of(factors)
-        if self.directions is not None:
-            forest.oblique = self.directions.finish(offsets, factors)
+        self._show_scaling()
         self._reserve_warm_up(self.n_samples)
         self._reserve_points(self.n_points)
         self._reserve_all(0)
 
+    def _show_scaling(self) -> None:
+        """Tell kernels what scales inputs, and what they are projected on."""
+        forest = self.forest
+        offsets, factors = self.scaling
+        forest.offsets, forest.factors = Float64s.of(offsets), Float64s.of(factors)
+        if self.directions is not None:
+            forest.oblique = self.directions.finish(offsets, factors)
+
     def _reserve_warm_up(self, n: int) -> None:
         """Make room for inputs until the number of samples, which is `n`, has doubled."""
-        if self.warm_up is None:
+        if self.warm_up is None or n >= WARM_UP:
             self.forest.raw_values = Float64s(0, 0, 0)
             return
         n_rows = min(1 << n.bit_length(), WARM_UP)
@@ -218,10 +266,88 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         for t, n_side in enumerate(words["side_rows.n_rows"].tolist()):
             self.nodes.reserve(t, n)
             self.side_rows.reserve(t, n_side + 1)
-        for name, rows in (("nodes", self.nodes), ("side_rows", self.side_rows)):
-            words[f"{name}.chunks"] = rows.addresses
-            words[f"{name}.capacity"] = rows.capacities
-            words[f"{name}.row_bytes"] = rows.row_bytes
+        self.nodes.show_all("nodes", words)
+        self.side_rows.show_all("side_rows", words)
+
+    # Changes that take more than one kernel.
+
+    @property
+    def n_begun(self) -> int:
+        """Number of samples that have been learned, or are on their way down the trees."""
+        return self.forest.n_samples + self.forest.n_walking
+
+    def close(self) -> None:
+        """Let kernels refuse calls for one sample, but for the owner's, until `open`."""
+        self.is_changing = True
+        self.forest.version = CLOSED
+
+    def open(self) -> None:
+        """Let kernels take calls for one sample, unless a change is under way."""
+        if self._before is None:
+            self.forest.version = self.version
+            self.is_changing = False
+
+    def enter(self) -> None:
+        """Close the trees, and complete or undo what was interrupted."""
+        forest = self.forest
+        is_whole = not self.is_changing and self._before is None and forest.version == self.version
+        self.close()
+        # Another thread's sample may have begun, and closed the trees, before this has.
+        if is_whole and forest.n_walking == 0:
+            return
+        self._wait_for_jobs()
+        before = self._before
+        if before is not None and before.n_begun == self.n_begun:
+            self.__dict__.update(before.attributes)
+            self.shared.bytes[:] = before.forest
+            self.trees.bytes[:] = before.trees
+            self._finish()
+            self.close()
+        self._before = None
+        self._show()
+        self._complete()
+
+    def settle(self) -> None:
+        """Complete or undo what was interrupted, and open the trees."""
+        self.enter()
+        self.open()
+
+    def begin_change(self) -> None:
+        """Begin a change that is undone if it is interrupted before it has learned a sample.
+
+        What the trees have is replaced or extended by it, and not written over.
+        """
+        if not self.is_changing:
+            self.enter()
+        attributes = {name: own for name, own in self.__dict__.items() if name not in _OF_CHANGES}
+        saved = self.shared.bytes.copy(), self.trees.bytes.copy()
+        # Calls that have been prepared know nothing of what may be new.
+        self.version += 1
+        self._before = SavedTrees(self.n_begun, attributes, *saved)
+
+    def end_change(self) -> None:
+        """End a change: it stays."""
+        self._before = None
+        self.open()
+
+    def _wait_for_jobs(self) -> None:
+        """Wait until no other thread does anything of a change that was interrupted."""
+        self._jobs_end = True
+        for job in self._jobs:
+            if not job.cancel():
+                job.exception()
+        self._jobs = ()
+        self._jobs_end = False
+
+    def _complete(self) -> None:
+        """Complete what kernels have begun; whatever is done here may be interrupted."""
+
+    def _show(self) -> None:
+        """Tell kernels again where everything is."""
+        self._show_scaling()
+        self._reserve_warm_up(self.n_samples)
+        self._reserve_points(0)
+        self._reserve_all(0)
 
     # Pickling.
 
@@ -242,12 +368,27 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             found["warm_up"] = (self.n_samples, forest.input_capacity)
         return found
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        # What there is has no damage: only what comes from elsewhere is checked.
+        made._restore(copy.deepcopy(self.__getstate__(), memo))
+        return made
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
+        state = owned(state)
+        self.__dict__.update(state)
+        checking.check_sizes(self)
         self.forest = self.shared[0]
         check_shapes(self, self._shapes())
-        if len(self.trees) != self.forest.n_trees:
-            raise ModelFormatError(f"{len(self.trees)} trees of {self.forest.n_trees} are stored")
+        self._check_kind()
+        self._restore(state)
+        checking.check_trees(self)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Make the trees of what `__getstate__` has given."""
+        self.__dict__.update(state)
+        self.forest = self.shared[0]
         self._set_words()
         zeroed = {"nodes": False, "side_rows": self._ZEROED_SIDE_ROWS, "points": True}
         layouts, counts = self._layouts(), self._n_rows()
@@ -259,6 +400,14 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
                 )
             setattr(self, name, state[name].restored(layout, zeroed[name]))
         self._finish()
+        self.open()
+
+    def _starts(self) -> NDArray[np.int64]:
+        """Return the number of each tree's first sample."""
+        return np.zeros(len(self.trees), np.int64)
+
+    def _check_kind(self) -> None:
+        """Refuse what a kind of trees adds to the rest where that is damaged."""
 
     @property
     def nbytes(self) -> int:
@@ -310,6 +459,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             # The first sample's features get exact room; later ones some to spare.
             capacity = wanted if n_inputs == 0 else max(wanted, old + old // 8)
         if self.directions is not None:
+            self.directions = self.directions.copied()
             self.directions.add_inputs(names, capacity)
         elif capacity > old:
             self._add_dims(old, capacity)
@@ -345,10 +495,10 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         box, values = int(forest.box_word), int(forest.values_word)
         forest.dim_capacity = new
         self._set_words()
-        self.nodes.relayout(
+        self.nodes = self.nodes.relaid(
             self._node_layout().words, [(0, 0, box + old), (box + old, box + new, old)], NAN_BITS
         )
-        self.points.relayout(
+        self.points = self.points.relaid(
             self._point_layout().words,
             [(0, 0, values + old), (values + old, values + new, len(self.trees))],
             NAN_BITS,

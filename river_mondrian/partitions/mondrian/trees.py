@@ -7,9 +7,9 @@ have in common with the features of a stream that of `estimators`.
 from __future__ import annotations
 
 import abc
-import itertools
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -17,20 +17,47 @@ from numpy.typing import NDArray
 
 from ...records import Float32s, Float64s
 from ...status import DONE, TOO_LARGE
-from . import extension, sampling, scaling
+from . import extension, rebuilding, sampling, scaling
 from .inspection import Kept, NodeView, read_tree
+from .records import CLOSED
 from .tree_memory import WARM_UP, AnyForest, TreeMemory
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
 
+# Fewer rows where they are wide: so many values, of all trees, of which each walk counts as some.
+KERNEL_VALUES = 1 << 23
+VALUES_OF_WALK = 64
+
 # Rows that are learned at once.
 LEARNED_ROWS = 1024
+
+# Rows left in a tree with which it gets more when another tree needs some.
+SOON = 64
 
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
 BATCH_LANES = 4
 
 AnyView = TypeVar("AnyView", bound=NodeView)
+
+
+def _rows_of(n_points: int, lacks_value: bool) -> int:
+    """Return for how many rows a tree of so many points needs room at most.
+
+    A leaf's row holds two points, but for those that wait for one with a missing value.
+    """
+    return n_points * (1 + lacks_value)
+
+
+def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
+    """Do a job, unless it has been cancelled, and say so."""
+    if job.set_running_or_notify_cancel():
+        try:
+            work(first, last)
+        except BaseException as error:
+            job.set_exception(error)
+        else:
+            job.set_result(None)
 
 
 class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
@@ -52,88 +79,125 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
 
     # Learning.
 
-    def _make_room(self) -> bool:
-        """Make room for a point; tell whether the trees are to be built anew with it."""
-        n = self.n_points
-        if n >= self.forest.points.capacity:
-            self._reserve_points(n + 1)
-        return self.warm_up is not None and self._doubles()
+    def learn_next(self, learn: Callable[[], int], put: Callable[[int], None]) -> int:
+        """Learn a sample with all that it may need besides the kernel; the trees are closed.
 
-    def _complete(self, status: int) -> int:
-        """Complete what a kernel that learns a sample has begun.
+        Parameters
+        ----------
+        learn
+            Calls the kernel that learns the sample in `inputs` as the next point.
+        put
+            Writes what the sample has besides its inputs as a point, whose number it is given.
 
-        Returns DONE, or the input whose value is too large; then nothing has changed.
+        Returns
+        -------
+        DONE, or the input whose value is too large; then nothing has changed.
+
         """
+        if self.doubles:
+            bad = scaling.find_too_large(self.forest, self.forest.inputs)
+            if bad < 0:
+                self._learn_by_rebuilding(put)
+            return bad
+        if self.n_points >= self.forest.points.capacity:
+            self._reserve_points(self.n_points + 1)
+        return self.complete(learn())
+
+    def complete(self, status: int) -> int:
+        """Complete what a kernel that learns a sample has begun; returns as `learn_next` does."""
         if status <= TOO_LARGE:
             return TOO_LARGE - status
-        if status >= 0:
-            self._reserve_rows(status, self.trees[status].rows_needed)
-            self._extend(0, len(self.trees), extension.LANES)
-        self._count(1)
+        if self.forest.version == CLOSED:
+            self._complete()
         return DONE
 
-    def _count(self, n: int) -> None:
-        """Count samples, and stop storing them once every tree is full.
-
-        While the ranges may change, the samples are needed for the next rebuild.
-        """
-        forest = self.forest
-        forest.n_samples += n
-        if not self.full:
-            forest.n_points += n
-            if self.bounded and self.warm_up is None:
-                splits = self.trees.words["n_splits"]
-                self.full = bool((splits >= forest.max_splits).all())
+    def _complete(self) -> None:
+        if self.forest.n_walking > 0:
+            finish = extension.finish.of(self._FOREST)
+            lacks_rows = extension.lacks_rows.of(self._FOREST)
+            while (needy := finish(self.forest)) >= 0:
+                self._reserve_rows(needy, self.trees[needy].rows_needed)
+                # Others that will soon need some get them now, so that not each stops a sample.
+                while (needy := lacks_rows(self.forest, SOON)) >= 0:
+                    self._reserve_rows(needy, SOON)
+        self._end_warm_up()
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
         extend = extension.extend.of(self._FOREST)
         while (needy := extend(self.forest, first, last, lanes)) >= 0:
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
-    def _doubles(self) -> bool:
-        """Tell whether the next sample doubles the number of samples."""
+    @property
+    def doubles(self) -> bool:
+        """Whether the next sample doubles the number of samples, and the ranges follow them."""
         n = self.n_samples + 1
-        return n & (n - 1) == 0
+        return self.warm_up is not None and n & (n - 1) == 0
 
-    def _learn_by_rebuilding(self) -> int:
-        """Refresh the ranges and build the trees anew, the sample among their points.
-
-        Returns as `_complete` does.
-        """
-        bad = scaling.find_too_large(self.forest, self.forest.inputs)
-        if bad >= 0:
-            return bad
+    def _learn_by_rebuilding(self, put: Callable[[int], None]) -> None:
+        """Refresh the ranges and build the trees anew, the sample among their points."""
         n = self.n_samples + 1
-        self._reserve_warm_up(n)
+        if self.directions is not None and self._before is None:
+            # They are drawn anew ahead of the kernel.
+            self.begin_change()
         assert self.warm_up is not None
         # Kernels keep the inputs of the samples between.
         self.warm_up[n - 1] = self.vector
-        raw = self.forest.raw_values
-        scaling.fit_ranges(self.forest, raw, n, 0)
+        self._reserve_points(n)
+        put(n - 1)
         if self.directions is not None:
+            self.directions = self.directions.copied()
             self.directions.redraw()
             self.directions.forget()
-        scaling.store_rows(self.forest, raw, n, 0)
-        self._count(1)
-        if n == WARM_UP:
-            self.warm_up = None
-            self._reserve_warm_up(n)
-        self.build()
-        self._count(0)
-        return DONE
+            self._show_scaling()
+        lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
+        # As many points will come before the next rebuild.
+        n_rows = _rows_of(2 * n if n < WARM_UP else n, bool(lacks_value))
+        for t, tree in enumerate(self.trees):
+            self.nodes.grow(t, tree.nodes, n_rows)
+        self._rebuild(n)
+        self._complete()
+        self._reserve_warm_up(n)
+
+    def _rebuild(self, n: int) -> None:
+        """Build the trees of the first `n` samples, the last of which is counted by that."""
+        rebuilding.rebuild(self.forest, n)
+
+    def _end_warm_up(self) -> None:
+        """Give back what the warm-up has left, once it is over."""
+        if self.warm_up is None or self.n_samples < WARM_UP:
+            return
+        self._reserve_warm_up(self.n_samples)
+        for t, n_rows in enumerate(self.trees.words["nodes.n_rows"].tolist()):
+            self.nodes.trim(t, n_rows)
+        self._reserve_all(0)
+        extension.count(self.forest)
+        self.warm_up = None
 
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
-        # A leaf's row holds two points, but for those that wait for one with a missing value.
-        room = self.n_points * (1 + self.forest.has_missing)
-        # During the warm-up as many points will come before the next rebuild.
-        self._reserve_all(room if self.warm_up is None else 2 * room)
-        sampling.build(self.forest, self.n_points)
-        # The warm-up's last rebuild gives back what is left.
-        if self.warm_up is None:
-            for t, n_rows in enumerate(self.trees.words["nodes.n_rows"].tolist()):
-                self.nodes.trim(t, n_rows)
-            self._reserve_all(0)
+        self.begin_change()
+        # Points are linked anew. Those that there are, and the nodes, stay in case that this is
+        # interrupted.
+        self.points = self.points.copied()
+        self._new_rows()
+        self._reserve_all(_rows_of(self.n_points, bool(self.forest.has_missing)))
+        self._show()
+        build = sampling.build.of(self._FOREST)
+        n_points = self.n_points
+
+        def work(first: int, last: int) -> None:
+            for t in range(first, last):
+                if not self._jobs_end:
+                    build(self.forest, t, t + 1, n_points)
+
+        # In another thread, since a kernel takes seconds where there are many points: what
+        # interrupts this need not wait, and `settle` waits for one tree at most.
+        self._run_jobs(work, len(self.trees), 1)
+        self._built()
+        self.end_change()
+
+    def _built(self) -> None:
+        """Do what is left to do once the trees have been built anew."""
 
     def _learn_rows(
         self, rows: NDArray[np.float64], put: Callable[[int, int, int], None], n_jobs: int
@@ -150,13 +214,12 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
             # The points stay in the store unless the forest is full.
             first = self.n_points
             self._reserve_points(first + n)
-            scaling.store_rows(self.forest, part, n, first)
             put(start, n, first)
-            extension.begin_walks(self.forest, first, first + n)
             # Compiled before threads ask for it.
             extension.extend.of(self._FOREST)
+            extension.begin_rows(self.forest, part, n, first)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), len(self.trees), n_jobs)
-            self._count(n)
+            self._count_rows()
             self._learned_rows(n_jobs)
             start += n
         self.points.trim(0, self.n_points)
@@ -165,23 +228,39 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
     def _block(self) -> int:
         """Return how many rows may be learned at once."""
         # The row that fills the last tree is the last one that is stored.
-        return 1 if self.bounded and not self.full else LEARNED_ROWS
+        return 1 if self.bounded and not self.forest.is_full else self._rows_at_once(LEARNED_ROWS)
+
+    def _rows_at_once(self, most: int) -> int:
+        """Return how many rows a kernel may take: in between Ctrl-C gets through."""
+        values = len(self.trees) * (int(self.forest.n_dims) + VALUES_OF_WALK)
+        return max(1, min(most, KERNEL_VALUES // values))
+
+    def _count_rows(self) -> None:
+        """Count a block of rows, by one kernel, once the trees have been extended by it."""
+        extension.count(self.forest)
 
     def _learned_rows(self, n_jobs: int) -> None:
         """Do what is left to do once the trees have been extended by a block of rows."""
         # Classes and cells are counted on the way.
 
-    @staticmethod
-    def _share(work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
+    def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
         """Call `work` on parts of 0..n, in threads where there are several jobs."""
-        n_jobs = min(n_jobs, n)
-        if n_jobs <= 1:
+        if min(n_jobs, n) <= 1:
             work(0, n)
-            return
+        else:
+            self._run_jobs(work, n, min(n_jobs, n))
+
+    def _run_jobs(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
+        """Call `work` on parts of 0..n, each in a thread."""
         bounds = np.linspace(0, n, n_jobs + 1).astype(int).tolist()
-        with ThreadPoolExecutor(n_jobs) as pool:
-            for job in [pool.submit(work, a, b) for a, b in itertools.pairwise(bounds)]:
-                job.result()
+        # They are known before they begin, so that whatever interrupts this can be followed by
+        # waiting for them.
+        self._jobs = [Future() for _ in range(n_jobs)]
+        for job, first, last in zip(self._jobs, bounds, bounds[1:], strict=False):
+            Thread(target=_run, args=(job, work, first, last)).start()
+        for job in self._jobs:
+            job.result()
+        self._jobs = []
 
     # Prediction.
 
@@ -198,8 +277,9 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
         """
         out = np.empty((len(inputs), width))
         n_values = int(self.forest.n_values)
-        for first in range(0, len(inputs), PREDICTED_ROWS):
-            block = np.ascontiguousarray(inputs[first : first + PREDICTED_ROWS])
+        n_rows = self._rows_at_once(PREDICTED_ROWS)
+        for first in range(0, len(inputs), n_rows):
+            block = np.ascontiguousarray(inputs[first : first + n_rows])
             n = len(block)
             rows = Float32s.of(np.empty((n, n_values), dtype=np.float32))
             scaling.scale_rows(self.forest, rows, Float64s.of(block), n)
@@ -286,12 +366,6 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
 class ClassTrees(MondrianTrees[AnyForest, AnyView]):
     """Mondrian trees that predict classes."""
 
-    # Probabilities of the classes that were predicted last.
-    out: NDArray[np.float64] | memoryview[float]
-
     @abc.abstractmethod
-    def predict(self) -> int:
-        """Predict the sample in `inputs` into `out`.
-
-        Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
-        """
+    def add_class(self) -> int:
+        """Add a class; returns its number."""

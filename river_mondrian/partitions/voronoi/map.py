@@ -19,6 +19,7 @@ from ...status import DONE
 from ..points import PointPartitions, parts_of
 from .axes import Frame, find_axes
 from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE, index_error, product_error
+from .checking import check_attributes, check_voronoi
 from .cuda import nearest_cells
 from .index import index_entries, index_vector
 from .records import DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
@@ -236,6 +237,16 @@ class VoronoiMap(PointPartitions):
         known = scaled, Float32s.of(products), Float64s.of(norms)
         filter_rows(self.record, *known, n, *product_error(self.n_inputs), Int32s.of(out))
         return DONE
+
+    def _kinds(self) -> tuple[type[Any], ...]:
+        return DenseVoronoi, IndexedVoronoi
+
+    def _check(self) -> None:
+        super()._check()
+        check_attributes(self)
+
+    def _check_content(self) -> None:
+        check_voronoi(self)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         n_points, members = self.record.n_points, (self.psi, self.n_out)

@@ -160,6 +160,8 @@ def walk(record: DenseVoronoi, tree: PointTreeRecord, square: float, cells: Int3
     nearest = record.nearest
     for i in range(record.n_out):
         nearest[i] = math.inf
+        # Whatever the distances are, NaN too, it is a cell of the diagram.
+        cells[i] = i * record.n_cells
     query, width, boxes = tree.query, tree.width, tree.boxes
     stack, first_leaf = tree.stack, tree.first_leaf
     grown, slack, limit = 1.0 + tree.relative, tree.absolute * square + tree.least, math.inf

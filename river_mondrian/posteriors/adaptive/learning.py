@@ -6,19 +6,21 @@ another takes over the other's.
 
 from __future__ import annotations
 
-from ...compiling.kernels import kernel, merged, separate
+from ...compiling.kernels import inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...partitions.mondrian.extension import LANES, extend_trees
-from ...partitions.mondrian.records import LEFT, NONE, RIGHT, START
+from ...partitions.mondrian.records import CLOSED, LEFT, NONE, RIGHT, START
 from ...partitions.mondrian.scaling import store_values
 from ...records import Array
-from ...status import BUILDING_DUE, NO_POINT_ROOM, RIGHT_CLASS, TOO_LARGE, WAITS, WRONG_CLASS
-from ..labels.hnsp import most_probable
+from ...status import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from .paths import path_of_grown, path_to
 from .prediction import ensure_predicted
 from .records import (
+    ACCEPTED,
     IDLE,
+    LEARNED,
     LONG,
+    MIXED_IN,
     RECENT,
     REPLAYING,
     SPLITTING,
@@ -26,6 +28,7 @@ from .records import (
     AdaptiveTree,
     PathEntry,
 )
+from .schedule import BUILD_EVERY
 from .splitting import enqueue, new_statistics, split_all
 from .weighting import update_weights
 
@@ -34,9 +37,6 @@ ROOM = 64
 
 # What a call may spend, in points, on the splits of one tree.
 SPLIT_BUDGET = 400
-
-# How many samples there are to a call that goes on with building.
-BUILD_EVERY = 4
 
 
 @separate
@@ -122,15 +122,14 @@ def update_path(
 
 
 @merged
-def _score(forest: AdaptiveForest, label: int, is_new: bool) -> bool:
-    """Let the mixture learn the class of the sample predicted last; tells whether it was right.
+def _score(forest: AdaptiveForest, label: int, is_new: bool) -> None:
+    """Let the mixture learn the class of the sample predicted last.
 
     Of a class that is new the discriminants learn only: nothing can have foreseen it.
     """
     if not is_new:
         experts.learn(forest.experts, label)
     discriminants.learn(forest.discriminants, forest.inputs, label)
-    return not is_new and most_probable(forest.experts.mixed, forest.n_classes) == label
 
 
 @merged
@@ -189,52 +188,88 @@ def _update_all(forest: AdaptiveForest, p: int, backlog: int) -> None:
             catch_up(forest, t, p, backlog)
 
 
-@separate
-def learn_sample(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int:
-    """Learn the class of the sample in the forest's `inputs`: the mixture, then the trees.
+@inlined
+def _doubles(forest: AdaptiveForest) -> bool:
+    """Tell whether the next sample doubles the number of samples, and the ranges follow them."""
+    n = forest.n_samples
+    return bool(forest.raw_values) and n & (n + 1) == 0
 
-    The trees learn it, and it is counted, where `stores`. Returns RIGHT_CLASS or WRONG_CLASS, as it
-    would have been predicted, plus BUILDING_DUE; `TOO_LARGE - i` where the i-th input is;
-    NO_POINT_ROOM; or a tree that needs room for `ROOM` more rows, which may move what is noted
-    of a prediction. In the last three cases nothing has been learned.
+
+@inlined
+def _lacks(forest: AdaptiveForest) -> int:
+    """Return what the next sample lacks: NO_POINT_ROOM, a tree that needs room, or DONE."""
+    if forest.n_samples % forest.window_capacity >= forest.points.capacity:
+        return NO_POINT_ROOM
+    needy = _needs_room(forest)
+    return DONE if needy == NONE else needy
+
+
+@separate
+def learn_sample(forest: AdaptiveForest, label: int, is_new: bool) -> None:
+    """Learn the class of the sample predicted last, and count it: the mixture, then the trees.
+
+    There is room for `ROOM` more rows in each tree. The forest is closed where it is time to go on
+    with building.
     """
     n = forest.n_samples
     p = n % forest.window_capacity
-    if stores:
-        if p >= forest.points.capacity:
-            return NO_POINT_ROOM
-        needy = _needs_room(forest)
-        if needy != NONE:
-            return needy
-    bad = ensure_predicted(forest)
-    if bad >= 0:
-        return TOO_LARGE - bad
-    status = RIGHT_CLASS if _score(forest, label, is_new) else WRONG_CLASS
+    _score(forest, label, is_new)
     forest.is_predicted = 0
-    if stores:
-        _store(forest, label, p)
-        extend_trees(forest, 0, forest.n_trees, LANES)
-        _update_all(forest, p, n - forest.cursor)
-        split_all(forest, SPLIT_BUDGET, p)
-        forest.n_samples = n + 1
-        forest.n_points = max(forest.n_points, p + 1)
-        if (n + 1) % BUILD_EVERY == 0:
-            status += BUILDING_DUE
-    return status
+    _store(forest, label, p)
+    extend_trees(forest, 0, forest.n_trees, LANES)
+    _update_all(forest, p, n - forest.cursor)
+    split_all(forest, SPLIT_BUDGET, p)
+    forest.n_samples = n + 1
+    forest.n_points = max(forest.n_points, p + 1)
+    if n + 1 >= forest.quiet_until and (n + 1) % BUILD_EVERY == 0:
+        forest.is_plan_due = 1
+        forest.budget = forest.granted
+        forest.version = CLOSED
 
 
 @kernel
 def learn(forest: AdaptiveForest, label: int, is_new: bool) -> int:
-    """Learn as `learn_sample` does; WAITS where that is to be prepared.
+    """Learn the class of the sample in the forest's `inputs`, and count it.
 
-    So it is while ranges may change, and where the point overwrites another one.
+    Returns DONE; `TOO_LARGE - i` where the i-th input is, and nothing has changed; or WAITS, where
+    the forest is closed and its owner has something to complete: building, or the sample itself,
+    which counts among those that walk.
     """
-    if bool(forest.raw_values) or forest.n_samples >= forest.window_capacity:
+    bad = ensure_predicted(forest)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    overwritten = forest.n_samples - forest.window_capacity
+    if _doubles(forest) or overwritten >= forest.oldest or _lacks(forest) != DONE:
+        forest.stage = ACCEPTED
+        forest.accepted = label
+        forest.accepted_is_new = 1 if is_new else 0
+        forest.n_walking = 1
+        forest.version = CLOSED
         return WAITS
-    return learn_sample(forest, label, is_new, True)
+    learn_sample(forest, label, is_new)
+    return WAITS if forest.version == CLOSED else DONE
 
 
 @kernel
-def learn_prepared(forest: AdaptiveForest, label: int, is_new: bool, stores: bool) -> int:
-    """Learn as `learn_sample` does."""
-    return learn_sample(forest, label, is_new, stores)
+def learn_accepted(forest: AdaptiveForest) -> int:
+    """Learn the sample that has been accepted; only the mixture does where the sample doubles.
+
+    Returns DONE, NO_POINT_ROOM or a tree that needs room for `ROOM` more rows, which may move what
+    is noted of a prediction; then nothing has been learned.
+    """
+    label, is_new = forest.accepted, forest.accepted_is_new == 1
+    doubles = _doubles(forest)
+    if not doubles:
+        lacks = _lacks(forest)
+        if lacks != DONE:
+            return lacks
+    ensure_predicted(forest)
+    if doubles:
+        _score(forest, label, is_new)
+        forest.is_predicted = 0
+        forest.stage = MIXED_IN
+        return DONE
+    learn_sample(forest, label, is_new)
+    forest.n_walking = 0
+    forest.stage = LEARNED
+    return DONE

@@ -7,12 +7,24 @@ its statistics are those of a tree that has been there from the first of them on
 from __future__ import annotations
 
 from ...compiling.kernels import kernel, merged
+from ...partitions.mondrian.extension import count_walked
 from ...partitions.mondrian.leaves import new_leaf, put_point
 from ...partitions.mondrian.records import NONE
-from ...status import BUDGET_SPENT, DONE, NO_PATH_ROOM, NO_ROOM
-from .learning import update_path
+from ...partitions.mondrian.scaling import fit_ranges, store_rows
+from ...records import Float64s
+from ...status import BUDGET_SPENT, DONE, NO_ROOM
+from .learning import ROOM, update_path
 from .paths import path_to
-from .records import GATHERING, REPLAYING, SPLITTING, AdaptiveForest, AdaptiveTree
+from .records import (
+    BUILT,
+    DEEPEST,
+    GATHERING,
+    REPLAYING,
+    RESCALED,
+    SPLITTING,
+    AdaptiveForest,
+    AdaptiveTree,
+)
 from .splitting import enqueue_mixed, split_queued
 from .weighting import update_weights
 
@@ -20,9 +32,19 @@ from .weighting import update_weights
 REPLAY_COST = 12
 
 
+# Rows for which room is made at once where a tree is being built.
+GROWTH = 4 * ROOM
+
+# What a kernel that builds a tree at once may spend, so that it comes back soon.
+PART = 1 << 17
+
+
 @kernel
-def begin(forest: AdaptiveForest, t: int) -> None:
-    """Empty a tree that is going to be built from points."""
+def begin(forest: AdaptiveForest, t: int, first: int, dim_weights: Float64s) -> None:
+    """Begin to build a tree from the samples from `first` on; it is empty then.
+
+    Its cuts are drawn by these weights of the dimensions.
+    """
     tree = forest.trees[t]
     tree.nodes.n_rows = 0
     tree.side_rows.n_rows = 0
@@ -30,10 +52,14 @@ def begin(forest: AdaptiveForest, t: int) -> None:
     tree.queue = NONE
     tree.root = new_leaf(forest, tree)
     tree.role = GATHERING
+    forest.is_predicted = 0
+    forest.cursor = forest.built_from = first
+    forest.rows_needed = GROWTH
     n_dims = forest.n_dims
     gains = forest.gains.part(n_dims * t, n_dims)
     for d in range(n_dims):
         gains[d] = 0.0
+        forest.dim_weights[d] = dim_weights[d]
 
 
 @merged
@@ -61,19 +87,18 @@ def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
     return stop
 
 
-@kernel
-def go_on(forest: AdaptiveForest, t: int, budget: int, room: int) -> int:
-    """Go on with building a tree of all samples by a budget, what is left of which the forest has.
-
-    Returns BUDGET_SPENT or DONE; or NO_ROOM, at once where there is not room for so many rows
-    of either kind, later where that has not been enough; or NO_PATH_ROOM.
-    """
+@merged
+def _build(forest: AdaptiveForest, t: int) -> int:
+    """Go on with building a tree as `go_on` does."""
     tree, n = forest.trees[t], forest.n_samples
-    forest.budget = budget
+    if tree.role == BUILT:
+        return DONE
+    room = forest.rows_needed
     if tree.nodes.n_rows + room > tree.nodes.capacity:
         return NO_ROOM
     if tree.side_rows.n_rows + room > tree.side_rows.capacity:
         return NO_ROOM
+    forest.rows_needed = GROWTH
     while forest.budget > 0:
         budget, cursor = forest.budget, forest.cursor
         if tree.role == GATHERING:
@@ -98,7 +123,48 @@ def go_on(forest: AdaptiveForest, t: int, budget: int, room: int) -> int:
             forest.budget = budget - REPLAY_COST * (done - cursor) - 1
             forest.cursor = done
             if done == n:
+                tree.role = BUILT
                 return DONE
             if done < stop:
-                return NO_ROOM if done > cursor else NO_PATH_ROOM
+                if done == cursor:
+                    # Its path is long.
+                    forest.rows_needed = DEEPEST
+                return NO_ROOM
     return BUDGET_SPENT
+
+
+@kernel
+def go_on(forest: AdaptiveForest, t: int) -> int:
+    """Go on with building a tree by the forest's budget; what is left of it the forest has then.
+
+    Returns BUDGET_SPENT; DONE, and the tree is BUILT; or NO_ROOM, at once where there is not room
+    for `rows_needed` rows of either kind, later where that has not been enough.
+    """
+    return _build(forest, t)
+
+
+@kernel
+def go_on_at_once(forest: AdaptiveForest, t: int) -> int:
+    """Go on with building a tree as `go_on` does, by a budget of its own."""
+    kept = forest.budget
+    forest.budget = PART
+    status = _build(forest, t)
+    forest.budget = kept
+    return status
+
+
+@kernel
+def rescale(forest: AdaptiveForest) -> None:
+    """Scale all samples by their ranges, the accepted one among them, and count that.
+
+    Its inputs are among the raw values, and there is room for its point. The trees are to be built
+    anew then.
+    """
+    n = forest.n_samples + 1
+    forest.points.row(n - 1).label = forest.accepted
+    fit_ranges(forest, forest.raw_values, n, 0)
+    store_rows(forest, forest.raw_values, n, 0)
+    forest.n_walking = 1
+    count_walked(forest)
+    forest.is_predicted = 0
+    forest.stage = RESCALED

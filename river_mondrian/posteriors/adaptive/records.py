@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
-from ...partitions.mondrian.records import Forest, Node, Point, Tree
+from ...partitions.mondrian import faults
+from ...partitions.mondrian.faults import FINE
+from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
 from ...records import (
     Array,
     Float32s,
@@ -28,13 +30,22 @@ from ...records import (
 from .statistics import Statistics
 
 # What a tree is for: nothing; predicting, from all samples of the window or from recent ones; or
-# it is being built, and is given its points, is split, or is shown the points in order.
+# it is being built, and is given its points, is split, is shown the points in order, or is done.
 IDLE = 0
 LONG = 1
 RECENT = 2
 GATHERING = 3
 SPLITTING = 4
 REPLAYING = 5
+BUILT = 6
+
+# What an accepted sample waits for: nothing, since it has been learned; to be learned; where it
+# doubles the number of samples, for its point and the ranges, once the mixture has learned it; and
+# for the trees of all samples.
+LEARNED = 0
+ACCEPTED = 1
+MIXED_IN = 2
+RESCALED = 3
 
 # `next_waiting` of the last leaf in a tree's queue.
 LAST = -2
@@ -54,6 +65,10 @@ class AdaptivePoint(Point):
         """Tell that a block of two points pauses, as all do."""
         return True
 
+    def fault(self, forest: Forest) -> int:
+        """Return what is wrong with a restored point."""
+        return FINE if 0 <= self.label < AdaptiveForest(forest).n_classes else faults.LABEL
+
 
 class AdaptiveNode(Node):
     """A node with statistics of the classes that have passed it."""
@@ -68,6 +83,13 @@ class AdaptiveNode(Node):
         if self.statistics_row == 0:
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
+
+    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
+        """Return what is wrong with the row of statistics or the queue of a restored row."""
+        if not 0 <= self.statistics_row <= tree.side_rows.n_rows:
+            return faults.STATISTICS_ROW
+        is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
+        return FINE if is_known else faults.NEXT_WAITING
 
     def is_paused(self, forest: Forest) -> bool:
         """Tell that a leaf's block pauses, as all do."""
@@ -90,6 +112,38 @@ class AdaptiveTree(Tree):
     # many rows the tree had then.
     path_length: Int64 = transient()
     rows_before: Int64 = transient()
+
+    def is_used(self) -> bool:
+        """Tell whether the tree predicts or is being built."""
+        return self.role != IDLE
+
+    def least_in_leaf(self) -> int:
+        """Return how many samples a leaf's row has at least: none before it is given some."""
+        return 0 if self.role == GATHERING else 1
+
+    def counts_all(self, forest: Forest, n: int, start: int) -> bool:
+        """Tell whether the root's number of samples is that of those from the first one on."""
+        adaptive = AdaptiveForest(forest)
+        end = adaptive.cursor if self.role == GATHERING else adaptive.n_samples
+        return n == end - start
+
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with the window and the queue of a restored tree."""
+        adaptive = AdaptiveForest(forest)
+        end = adaptive.cursor if self.role == GATHERING else adaptive.n_samples
+        for p in range(adaptive.n_points):
+            if points[p] == t + 1 and (p - start) % adaptive.window_capacity >= end - start:
+                return faults.WINDOW
+        j, n = self.queue, 0
+        while j != NONE and j != LAST:
+            n += 1
+            if j < 0 or j >= self.nodes.n_rows or n > self.nodes.n_rows:
+                return faults.QUEUE
+            node = self.nodes.row(j)
+            if node.dim >= 0 or node.next_waiting == NONE:
+                return faults.QUEUE
+            j = node.next_waiting
+        return FINE if j == LAST or n == 0 else faults.QUEUE
 
 
 class PathEntry(Record):
@@ -151,11 +205,24 @@ class AdaptiveForest(Forest):
     window_capacity: Int64
     # Whether the memories of the roots forget, too.
     root_forgets: Int64
-    # Of the tree that is being built: its first sample and the next one that it takes, and what
-    # the call may still spend, in points.
+    # The first sample that a tree holds: no earlier one is needed.
+    oldest: Int64 = derived()
+    # Of the tree that is being built: its first sample and the next one that it takes, what the
+    # call may still spend, in points, and for how many rows of either kind it needs room.
     built_from: Int64
     cursor: Int64
     budget: Int64
+    rows_needed: Int64 = transient()
+    # What calls that go on with building may spend, and whether it is time to plan that.
+    granted: Int64 = derived()
+    is_plan_due: Int64 = transient()
+    # Samples before which there is nothing to plan.
+    quiet_until: Int64 = derived()
+    # The sample in `inputs` that counts as learned, though it may need memory or more: what it
+    # waits for, its class, and whether that is new.
+    stage: Int64 = transient()
+    accepted: Int64 = transient()
+    accepted_is_new: Int64 = transient()
     # Gini gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
     # dimensions' sides where candidates are drawn.
     gains: Float64s

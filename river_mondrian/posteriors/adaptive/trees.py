@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,24 +16,23 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import Part, Record, RowLayout
-from ...status import (
-    BUILDING_DUE,
-    DONE,
-    NO_PATH_ROOM,
-    NO_POINT_ROOM,
-    NO_ROOM,
-    RIGHT_CLASS,
-    TOO_LARGE,
-    WRONG_CLASS,
-)
+from ...records import CHUNK_ROWS, Float64s, Part, Record, RowLayout
+from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, prediction, rebuilding
+from .checking import check_adaptive
+from .rebuilding import GROWTH
 from .records import (
-    DEEPEST,
+    ACCEPTED,
+    BUILT,
+    GATHERING,
     IDLE,
+    LEARNED,
     LONG,
+    MIXED_IN,
     PATH_LENGTH,
-    RECENT,
+    REPLAYING,
+    RESCALED,
+    SPLITTING,
     AdaptiveForest,
     AdaptiveNode,
     AdaptivePoint,
@@ -44,27 +42,20 @@ from .records import (
     PathEntry,
     Step,
 )
+from .schedule import BUILD_EVERY, Schedule
 from .statistics import BLOCK, N_POSTERIORS, ClassBlock, Statistics, counts_in
-
-# Samples of the recent trees.
-RECENT_SAMPLES = 1000
 
 # What a call may spend, in points, on building trees anew, for each of them.
 BUILD_BUDGET = 80
-# What is enough for any tree.
-NO_LIMIT = 1 << 40
 
-# Rows for which room is made at once where a tree is being built.
-GROWTH = 4 * learning.ROOM
+# Roles of a tree that is being built.
+UNFINISHED = (GATHERING, SPLITTING, REPLAYING, BUILT)
 
 # How often bytes are counted, what trees may grow by while they are built anew, and the number of
 # samples that are kept at any rate.
 WEIGH_EVERY = 64
 GROWING = 1.3
 LEAST_WINDOW = 512
-
-# Start of a tree that holds no sample.
-NEVER = 2**62
 
 # How far the dimensions of candidates follow the gains of the trees before.
 GAIN_SHARE = 0.7
@@ -120,7 +111,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     _learn_one: Callable[[AdaptiveForest, int, bool], int] | None
     _predict_one: Callable[[AdaptiveForest], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out"}
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "schedule"}
+
+    # What is stored of the schedule.
+    _STORED: ClassVar[tuple[str, ...]] = Schedule._fields[:-2]
 
     def __init__(
         self,
@@ -131,41 +125,27 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         max_bytes: int | None,
         root_forgets: bool,
     ) -> None:
-        self.n_long = n_long
-        self.n_recent = partitions.n_trees - 1 - n_long
+        n_recent = partitions.n_trees - 1 - n_long
+        self.schedule = Schedule.at_first(n_long, n_recent, max_samples)
         self.n_candidates = n_candidates
-        self.max_samples = max_samples
         self.max_bytes = max_bytes
-        # Old samples are needed until all trees are built without them.
-        self.capacity = 2 * max_samples
         self.root_forgets = root_forgets
-        # Number of the first sample of the window, and of all when the trees were last built anew.
-        self.first = 0
-        self.built_at = 0
-        # The roles of trees that are to be built.
-        self.jobs: deque[int] = deque()
-        # The tree that is being built, and for which role.
-        self.slot = partitions.n_trees - 1
-        self.role = IDLE
-        # When each tree was built, and from which sample on.
-        self.ages = np.zeros(partitions.n_trees, dtype=np.int64)
-        self.starts = np.zeros(partitions.n_trees, dtype=np.int64)
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
         self.mixture = Mixture(N_EXPERTS)
         self.discriminants = LinearDiscriminants()
         super().__init__(partitions)
 
+    def _check_kind(self) -> None:
+        check_adaptive(self)
+
     def _set_up(self) -> None:
         forest = self.forest
         forest.n_candidates = self.n_candidates
         forest.gamma = 1.0
         forest.root_forgets = int(self.root_forgets)
-        forest.window_capacity = self.capacity
         forest.class_capacity = BLOCK
-        words = self.trees.words
-        words["queue"] = NONE
-        words["role"][: self.n_long] = LONG
+        self.trees.words["queue"] = NONE
 
     def _set_words(self) -> None:
         super()._set_words()
@@ -203,11 +183,26 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
         own("gains", self.gains.ravel())
         own("dim_weights", self.dim_weights)
+        forest.granted = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
+        self._show_schedule()
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        one_each = (len(self.trees),)
-        gains = (*one_each, len(self.dim_weights))
-        return super()._shapes() | {"ages": one_each, "starts": one_each, "gains": gains}
+        return super()._shapes() | {"gains": (len(self.trees), len(self.dim_weights))}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | self.schedule.stored()
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        rest = dict(state)
+        stored = {name: rest.pop(name) for name in self._STORED}
+        for name in stored:
+            # They have been checked as attributes.
+            self.__dict__.pop(name, None)
+        self.schedule = Schedule.restored(stored, rest["trees"].words["role"].tolist())
+        super()._restore(rest)
+
+    def _starts(self) -> NDArray[np.int64]:
+        return np.array(self.schedule.starts, dtype=np.int64)
 
     def _show_classes(self) -> None:
         """Tell the mixture how many classes there are."""
@@ -223,8 +218,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        size = super().nbytes + sys.getsizeof(self.jobs)
-        size += sum(array.nbytes + 128 for array in (self.ages, self.starts))
+        size = super().nbytes + sys.getsizeof(self.schedule)
+        size += sum(sys.getsizeof(part) for part in self.schedule if isinstance(part, tuple))
         return size + self.mixture.nbytes + self.discriminants.nbytes
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
@@ -243,7 +238,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             known = forest.statistics_words
             forest.class_capacity = -(-5 * old // (4 * BLOCK)) * BLOCK
             self._set_words()
-            self.side_rows.relayout(forest.statistics_words, [(0, 0, known)])
+            self.side_rows = self.side_rows.relaid(forest.statistics_words, [(0, 0, known)])
             self._finish()
         self._show_classes()
         return label
@@ -253,199 +248,197 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     def learn(self, label: int, is_new: bool = False) -> int:
         """Learn the sample in `inputs` with a class, which has or has not been seen before.
 
-        Returns `status.RIGHT_CLASS` or `WRONG_CLASS`, as it would have been predicted, or the input
-        whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large; then nothing has changed.
         """
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = learning.learn.of()
         status = learn_one(self.forest, label, is_new)
-        if not WRONG_CLASS + BUILDING_DUE <= status <= RIGHT_CLASS:
-            status = self._learn_prepared(label, is_new)
-            if status >= 0:
-                return status
-        if status < WRONG_CLASS:
-            status -= BUILDING_DUE
-            self._plan()
-            self._advance(learning.BUILD_EVERY * BUILD_BUDGET * (len(self.trees) - 1))
-        return status
-
-    def _learn_prepared(self, label: int, is_new: bool) -> int:
-        """Learn as `learn` does, where that needs room or more; BUILDING_DUE may be added."""
-        forest, n = self.forest, self.n_samples
-        rebuilds = False
-        if self.warm_up is not None or n >= self.capacity:
-            # What comes before the kernel changes something: not for a sample that is refused.
-            best = self.predict()
-            if best < 0:
-                return TOO_LARGE - best
-            rebuilds = self.warm_up is not None and self._make_room()
-            if n >= self.capacity:
-                self._let_go(n - self.capacity)
-        status = learning.learn_prepared(forest, label, is_new, not rebuilds)
-        while status >= 0 or status == NO_POINT_ROOM:
-            if status >= 0:
-                self._reserve_rows(status, GROWTH, GROWTH)
-                self._forget_predicted()
-            else:
-                self._reserve_points(n % self.capacity + 1)
-            status = learning.learn_prepared(forest, label, is_new, not rebuilds)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
-        if rebuilds:
-            forest.points.row(n).label = label
-            self._learn_by_rebuilding()
-        return status
+        if status == WAITS:
+            self._take_steps()
+            if self.forest.is_plan_due:
+                self._build_on()
+            self.open()
+        return DONE
+
+    # What kernels have begun. Each step ends with a kernel or an assignment that both has its
+    # effect and tells that it is done, so that it may be interrupted, and is taken again then.
+
+    def _complete(self) -> None:
+        self._show_schedule()
+        self._take_steps()
+        self._build_on()
+
+    def _take_steps(self) -> None:
+        """Do what is to be done before anything is planned."""
+        while self.forest.stage != LEARNED or self.schedule.at_once:
+            self._take_step()
+        if self.warm_up is not None:
+            self._end_warm_up()
+
+    def _take_step(self) -> None:
+        """Do the next of what is to be done before anything else happens."""
+        forest, schedule, n = self.forest, self.schedule, self.n_samples
+        if forest.stage == RESCALED:
+            self._follow(schedule.built_anew(n))
+            forest.stage = LEARNED
+        elif schedule.at_once:
+            self._build(schedule.at_once[0], rebuilding.go_on_at_once)
+            self._follow(schedule._replace(at_once=schedule.at_once[1:]))
+        elif forest.stage == MIXED_IN:
+            assert self.warm_up is not None
+            self.warm_up[n] = self.vector
+            self._reserve_points(n + 1)
+            rebuilding.rescale(forest)
+            self._reserve_warm_up(n + 1)
+        elif n - schedule.capacity >= forest.oldest:
+            # The point is overwritten.
+            self._follow(schedule.without(n - schedule.capacity))
+        else:
+            assert forest.stage == ACCEPTED
+            self._learn_accepted()
+
+    def _learn_accepted(self) -> None:
+        """Learn the sample that has been accepted, with room for it."""
+        while (needy := learning.learn_accepted(self.forest)) != DONE:
+            if needy == NO_POINT_ROOM:
+                tables: tuple[Any, ...] = (self.forest.points,)
+            else:
+                tables = self.trees[needy].nodes, self.trees[needy].side_rows
+            if min(table.capacity for table in tables) < CHUNK_ROWS:
+                # Rows of a first chunk may move, which a prediction has noted.
+                self._forget_predicted()
+            if needy == NO_POINT_ROOM:
+                self._reserve_points(self.n_samples % self.schedule.capacity + 1)
+            else:
+                self._reserve_rows(needy, GROWTH, GROWTH)
+
+    def _follow(self, schedule: Schedule) -> None:
+        """Let another schedule be the trees'."""
+        self.schedule = schedule
+        self._show_schedule()
+
+    def _show_schedule(self) -> None:
+        """Tell kernels what they need of the schedule."""
+        schedule, forest = self.schedule, self.forest
+        forest.window_capacity = schedule.capacity
+        forest.oldest = min(schedule.starts)
+        being_built = schedule.being_built
+        for t, (tree, role) in enumerate(zip(self.trees, schedule.roles, strict=True)):
+            if t != being_built or tree.role not in UNFINISHED:
+                tree.role = role
+        self._forget_predicted()
+        self._show_quiet()
+
+    def _show_quiet(self) -> None:
+        """Tell kernels when there is something to plan; bytes are weighed now and then."""
+        n = self.n_samples
+        self.forest.quiet_until = n if self.max_bytes else self.schedule.quiet_until(n)
 
     # Building anew.
 
     def build(self) -> None:
         """Build the trees of all samples anew at once."""
-        self._forget_predicted()
-        self.jobs.clear()
-        self._stop()
-        self.built_at = self.n_samples
-        for t in self._of_role(LONG).tolist():
-            self._build_at_once(t)
-
-    def _build_at_once(self, t: int) -> None:
-        self._begin(t, self.first)
-        self._go_on(t, NO_LIMIT)
-        self.trees[t].role = LONG
-
-    def _of_role(self, role: int) -> NDArray[np.int64]:
-        """Return the trees of a role."""
-        return np.flatnonzero(self.trees.words["role"] == role)
-
-    def _let_go(self, last: int) -> None:
-        """Let no tree hold the sample of this number or earlier ones: they are overwritten."""
-        if last < self.starts.min():
-            return
-        self._forget_predicted()
-        if self.role != IDLE:
-            # Only one tree can be built at a time.
-            self.jobs.appendleft(self.role)
-            self._stop()
-        for t in np.flatnonzero(self.starts <= last).tolist():
-            if self.trees[t].role == LONG:
-                self._build_at_once(t)
-            else:
-                self.trees[t].role = IDLE
-                # It holds nothing.
-                self.starts[t] = NEVER
+        self.settle()
+        self.close()
+        self.forest.stage = RESCALED
+        self.settle()
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and build all trees of these.
 
         Trees of recent samples that hold earlier ones are given up.
         """
-        self.first = max(self.first, self.n_samples - n)
-        self.built_at = self.n_samples
-        self.jobs.clear()
-        if self.starts[self.slot] < self.first:
-            self._stop()
-        recent = self._of_role(RECENT)
-        self.trees.words["role"][recent[self.starts[recent] < self.first]] = IDLE
-        self.jobs.extend([LONG] * self.n_long)
+        self.close()
+        self._follow(self.schedule.forgetting(self.n_samples, n))
+        self.open()
 
-    def _plan(self) -> None:
-        """Let trees be built anew where the window has doubled, is full, or new ones are recent."""
-        n = self.n_samples
-        kept = n - self.first
-        if self.max_bytes is not None and n % WEIGH_EVERY == 0 and kept >= LEAST_WINDOW:
-            self._fit_into(self.max_bytes)
-        if kept >= self.max_samples:
-            self.forget_before(self.max_samples // 2)
-        elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
-            self.built_at = n
-            self.jobs.extend([LONG] * self.n_long)
-        # Recent trees are built anew in turn, each as often.
-        since = n * self.n_recent % RECENT_SAMPLES
-        due = since < learning.BUILD_EVERY * self.n_recent and kept > RECENT_SAMPLES
-        if due and RECENT not in self.jobs:
-            # It is small, and is not recent any more where it waits for large ones.
-            self.jobs.appendleft(RECENT)
+    def _build_on(self) -> None:
+        """Plan what is to be built, where it is time to, and go on with it."""
+        forest, n = self.forest, self.n_samples
+        if forest.is_plan_due:
+            fitted = self.schedule if self.max_bytes is None else self._fitted(self.max_bytes)
+            planned = fitted.planned(n)
+            if planned is not self.schedule:
+                self._follow(planned)
+            forest.is_plan_due = 0
+        while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
+            if self.schedule.role == IDLE:
+                if not self.schedule.jobs:
+                    break
+                self._follow(self.schedule.next_job(n))
+            if not self._build(self.schedule.slot, rebuilding.go_on):
+                break
+            self._put_in_place()
+        # The next call has its own.
+        forest.budget = 0
+        if self.schedule.role == IDLE:
+            self._show_quiet()
 
-    def _fit_into(self, limit: int) -> None:
-        """End the window here where trees of more samples would take more bytes than the limit."""
-        kept = self.n_samples - self.first
-        if self.starts[self._of_role(LONG)].min() < self.first:
+    def _fitted(self, limit: int) -> Schedule:
+        """Return a window that ends here where larger trees would take more bytes than that."""
+        schedule, n = self.schedule, self.n_samples
+        kept = n - schedule.first
+        if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
+            return schedule
+        if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:
             # Trees that are going to be smaller have not been built anew yet.
-            return
+            return schedule
         # Twice the window is stored, and points cannot move.
-        capacity = min(max(2 * kept, self.n_points), self.capacity)
+        capacity = min(max(2 * kept, self.n_points), schedule.capacity)
         points = capacity * self.points.row_bytes
         trees = self.nodes.nbytes + self.side_rows.nbytes
         rest = self.nbytes - trees - self.points.nbytes
-        if points + GROWING * trees + rest > limit:
-            self.max_samples = kept
-            if self.n_samples <= capacity:
-                self.capacity = self.forest.window_capacity = capacity
+        if points + GROWING * trees + rest <= limit:
+            return schedule
+        stored = capacity if n <= capacity else schedule.capacity
+        return schedule._replace(max_samples=kept, capacity=stored)
 
-    def _stop(self) -> None:
-        """Give up the tree that is being built."""
-        self.trees[self.slot].role = self.role = IDLE
+    def _build(self, t: int, go_on: Callable[[AdaptiveForest, int], int]) -> bool:
+        """Go on with building a tree; tells whether it is done."""
+        forest, tree = self.forest, self.trees[t]
+        if tree.role not in UNFINISHED:
+            self._begin(t)
+        while (status := go_on(forest, t)) != DONE:
+            if status == NO_ROOM:
+                self._reserve_rows(t, forest.rows_needed, forest.rows_needed)
+            elif status == BUDGET_SPENT and go_on is rebuilding.go_on:
+                return False
+        return True
 
-    def _begin(self, t: int, first: int) -> None:
-        self.starts[t] = self.forest.cursor = self.forest.built_from = first
-        words = self.trees.words
-        words["nodes.n_rows"][t] = words["side_rows.n_rows"][t] = 0
-        self._reserve_rows(t, GROWTH, GROWTH)
-        rebuilding.begin(self.forest, t)
-        gains = self.gains[self._of_role(LONG)].sum(axis=0)
+    def _begin(self, t: int) -> None:
+        """Begin to build a tree."""
+        tree = self.trees[t]
+        self.nodes.grow(t, tree.nodes, GROWTH)
+        self.side_rows.grow(t, tree.side_rows, GROWTH)
+        gains = self.gains[[u for u in self.schedule.of_role(LONG) if u != t]].sum(axis=0)
+        weights = self.dim_weights.copy()
         # A single candidate has the law of the exact forest.
         if self.n_candidates > 1 and gains.sum() > 0.0:
             own = gains * (len(gains) / gains.sum())
-            self.dim_weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
-
-    def _advance(self, budget: int) -> None:
-        """Go on with the trees that are to be built."""
-        while budget > 0:
-            if self.role == IDLE:
-                if not self.jobs:
-                    return
-                self.role = self.jobs.popleft()
-                first = self.first
-                if self.role == RECENT:
-                    first = max(first, self.n_samples - RECENT_SAMPLES)
-                self._begin(self.slot, first)
-            if not self._go_on(self.slot, budget):
-                return
-            self._put_in_place()
-            budget = int(self.forest.budget)
-
-    def _go_on(self, t: int, budget: int) -> bool:
-        """Spend a budget on building a tree; tells whether it is done, which may leave some."""
-        forest = self.forest
-        status = rebuilding.go_on(forest, t, budget, GROWTH)
-        while status in (NO_ROOM, NO_PATH_ROOM):
-            room = DEEPEST if status == NO_PATH_ROOM else GROWTH
-            self._reserve_rows(t, room, room)
-            status = rebuilding.go_on(forest, t, forest.budget, GROWTH)
-        return status == DONE
+            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
+        rebuilding.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
 
     def _put_in_place(self) -> None:
         """Let the tree that has been built take the place of the oldest of its role."""
-        roles = self.trees.words["role"]
-        same = self._of_role(self.role)
-        roles[self.slot] = self.role
-        self.ages[self.slot] = self.n_samples
+        slot = self.schedule.slot
         # A larger tree may have been there before.
-        tree = self.trees[self.slot]
+        tree = self.trees[slot]
         for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
-            rows.trim(self.slot, table.n_rows + GROWTH)
-            rows.show(self.slot, table)
-        self._reserve_rows(self.slot, GROWTH, GROWTH)
-        if len(same) < (self.n_long if self.role == LONG else self.n_recent):
-            self.slot = int(self._of_role(IDLE)[0])
-        else:
-            self.slot = int(same[np.argmin(self.ages[same])])
-        self._stop()
+            rows.trim(slot, table.n_rows + GROWTH)
+            rows.show(slot, table)
+        self._reserve_rows(slot, GROWTH, GROWTH)
+        self._follow(self.schedule.placed(self.n_samples))
 
     # Prediction.
 
     def predict(self) -> int:
-        """Predict the sample in `inputs` into `out`, as `ClassTrees` tells."""
+        """Predict the sample in `inputs` into `out`.
+
+        Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
+        """
         predict_one = self._predict_one
         if predict_one is None:
             predict_one = self._predict_one = prediction.predict.of()
@@ -456,12 +449,12 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     @property
     def importances(self) -> NDArray[np.float64]:
         """Share of each dimension in the gains of the trees of all samples."""
-        gains: NDArray[np.float64] = self.gains[self._of_role(LONG)].sum(axis=0)
+        gains: NDArray[np.float64] = self.gains[self.schedule.of_role(LONG)].sum(axis=0)
         return gains / gains.sum() if gains.sum() > 0.0 else np.zeros_like(gains)
 
     def read(self, t: int, hidden: bool = False) -> list[AdaptiveView]:
         """Read the nodes of a tree of all samples in preorder."""
-        return super().read(int(self._of_role(LONG)[t]), hidden)
+        return super().read(self.schedule.of_role(LONG)[t], hidden)
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes = int(self.forest.n_classes)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import check_number, check_types
 from ...maps.compiled import Array, CompiledMap, Transform, outputs_of
-from ...maps.record import Sample
+from ...maps.record import Outputs, Sample
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Int32s, Memory
-from . import mapping
+from ...status import DONE, TOO_LARGE, WAITS
+from . import mapping, numbering
 from .trees import CellTrees
 
 
@@ -27,8 +29,12 @@ class MondrianMap(CompiledMap):
         "_before",
         "_cells_before",
         "_outputs_before",
+        "_learn_one",
     }
+    SAVED = ("memory", "descents")
     record: mapping.MondrianRecord
+    # From its first use on.
+    _learn_one: Callable[[mapping.MondrianRecord, Sample, Outputs], int] | None = None
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
         n_partitions = partitions.n_trees
@@ -37,6 +43,19 @@ class MondrianMap(CompiledMap):
         self.trees = CellTrees(partitions, lifetimes)
         self.record.value = 1.0 / math.sqrt(n_partitions)
         self._finish()
+
+    def _check(self) -> None:
+        check_types(self, {"n_lifetimes": int, "trees": CellTrees})
+        forest, record = self.trees.forest, self.record
+        for name, value, expected in (
+            ("n_lifetimes", self.n_lifetimes, forest.n_lifetimes),
+            ("n_out", record.n_out, forest.n_trees * forest.n_lifetimes),
+            ("n_columns", record.n_columns, forest.n_columns),
+            ("n_inputs", record.n_inputs, forest.n_inputs),
+            ("is_dense", record.is_dense, 0),
+            ("is_sparse", record.is_sparse, 0),
+        ):
+            check_number(self, name, value, expected, expected)
 
     def _transform(self) -> Transform:
         return mapping.find_cells
@@ -54,21 +73,52 @@ class MondrianMap(CompiledMap):
         self.record.forest = self.trees.forest
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it."""
+        """Add features, each with the first value that was seen of it.
+
+        From then on `complete` lets them stay, and `trees.settle` undoes what is the trees'.
+        """
+        self.trees.begin_change()
         self.trees.add_inputs(names, first_values)
         self.record.n_inputs = self.trees.n_inputs
         self._bind()
 
     def learn(self, sample: Sample) -> int:
-        """Extend the partitions by a sample; returns DONE or a bad input's place."""
+        """Extend the partitions by a sample; returns DONE or a bad input's place.
+
+        Where it is interrupted `complete` ends it, if it has begun.
+        """
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = numbering.learn_one.of()
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
             # Where the sample opens no cell, it has those that the walk has found.
             self.out[:] = self.before
-        bad = self.trees.learn(sample, self.outputs)
-        self.record.n_columns = self.trees.n_columns
-        return bad
+        status = learn_one(self.record, sample, self.outputs)
+        if status == WAITS:
+            self.trees.make_room()
+            status = learn_one(self.record, sample, self.outputs)
+        if status >= 0:
+            return self._go_on()
+        return status if status == DONE else TOO_LARGE - status
+
+    def complete(self) -> int:
+        """End what `add_inputs` or an interrupted `learn` has begun; returns DONE."""
+        self.trees.keep_change()
+        return self._go_on()
+
+    def _go_on(self) -> int:
+        """Let the walks of a sample end, where there are such."""
+        trees = self.trees
+        while (needy := numbering.complete(self.record, self.outputs)) >= 0:
+            trees.make_rows(needy)
+        trees.open()
+        return DONE
+
+    def settle(self) -> None:
+        """Complete what an interrupted call has left."""
+        self.complete()
 
     def forget_before(self) -> None:
         """Say that no sample has just been learned."""

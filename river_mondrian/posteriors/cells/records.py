@@ -13,11 +13,14 @@ never pause, and leaves keep no points.
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 from ...compiling.kernels import inlined
-from ...partitions.mondrian.records import Forest, Node, Point, Tree
-from ...records import Array, Float64, Float64s, Int32, Int64, Record, Table
+from ...partitions.mondrian import faults
+from ...partitions.mondrian.faults import FINE
+from ...partitions.mondrian.records import COMPLETE, Forest, Node, Point, Tree
+from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, derived
 
 
 class CellPoint(Point):
@@ -30,6 +33,19 @@ class CellNode(Node):
     cell: Int32
     # Time of the cut.
     cut_time: Float64
+
+    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
+        """Return what is wrong with the time of a restored row, or with a cell below it."""
+        if self.dim < 0:
+            # No leaf keeps points to be cut by.
+            return FINE if self.dim == COMPLETE else faults.DIM
+        if not self.cut_time >= 0.0:
+            return faults.CUT_TIME
+        cells, own = CellForest(forest), CellTree(tree)
+        for side in range(2):
+            if not has_columns(cells, own, t, self.child(side), self.cut_time):
+                return faults.CELL
+        return FINE
 
     def end_time(self, start: float) -> float:
         """Return the time of the cut."""
@@ -55,6 +71,13 @@ class CellTree(Tree):
     # Cells that have been numbered.
     n_cells: Int64
 
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with the number of a restored tree's cells."""
+        if self.n_cells != self.n_splits + 1:
+            return faults.N_CELLS
+        cells = CellForest(forest)
+        return FINE if has_columns(cells, self, t, self.root, -1.0) else faults.N_CELLS
+
 
 class Owner(Record):
     """The cell that a column stands for."""
@@ -75,6 +98,8 @@ class CellForest(Forest):
     # Of each column.
     owners: Array[Owner]
     n_columns: Int64
+    # Columns for which there is room.
+    column_capacity: Int64 = derived()
 
     def lists_points(self) -> bool:
         """Tell that leaves keep no points."""
@@ -94,3 +119,19 @@ def cell_of(forest: CellForest, tree: CellTree, t: int, ref: int) -> int:
     if ref < 0:
         return forest.links_of(~ref)[t]
     return tree.nodes.row(ref).cell
+
+
+@inlined
+def has_columns(forest: CellForest, tree: CellTree, t: int, ref: int, since: float) -> bool:
+    """Tell whether a restored reference has columns at the lifetimes that end there.
+
+    These are from the time of the cut above, `since`, to its own.
+    """
+    until = math.inf
+    if ref >= 0 and tree.nodes.row(ref).dim >= 0:
+        until = tree.nodes.row(ref).cut_time
+    cell, lifetimes = cell_of(forest, tree, t, ref), forest.lifetimes_of(t)
+    for k in range(forest.n_lifetimes):
+        if since < lifetimes[k] <= until and not 0 <= cell + k < forest.n_columns:
+            return False
+    return True

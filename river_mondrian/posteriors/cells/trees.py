@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...maps.record import Outputs, Sample
-from ...partitions.mondrian import extension
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Array, Float64s
 from ...records.chunked_rows import grown
-from ...status import DONE, NEW_CELLS, NO_POINT_ROOM, TOO_LARGE
-from . import numbering
+from .checking import check_cells
 from .records import CellForest, CellNode, CellPoint, CellTree, Owner
 
 SMALLEST_TABLE = 64
@@ -50,7 +47,6 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     _NODE: ClassVar[type[Node]] = CellNode
     _POINT: ClassVar[type[Point]] = CellPoint
     _VIEW = CellView
-    _learn_one: Callable[[CellForest, Sample, Outputs], int] | None
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
         # A row for each tree.
@@ -62,6 +58,9 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self.lifetimes[:] = ends[:, None] if lifetimes is None else lifetimes
         ends[:] = self.lifetimes[:, -1]
 
+    def _check_kind(self) -> None:
+        check_cells(self)
+
     def _set_up(self) -> None:
         self.forest.n_lifetimes = self.lifetimes.shape[1]
 
@@ -70,10 +69,15 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self.forest.lifetimes = Float64s.of(self.lifetimes)
         self._reserve_columns()
 
+    def _show(self) -> None:
+        super()._show()
+        self._reserve_columns()
+
     def _reserve_columns(self) -> None:
         """Make room for the columns that a sample may need."""
         self.owners = grown(self.owners, self.n_columns + self.lifetimes.size)
         self.forest.owners = Array.over(Owner, self.owners)
+        self.forest.column_capacity = len(self.owners)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -99,27 +103,24 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     # Learning.
 
-    def learn(self, sample: Sample, outputs: Outputs) -> int:
-        """Extend the trees by a sample; the outputs are as for `numbering.learn_one`.
+    def make_room(self) -> None:
+        """Make room for the point and the columns of the next sample."""
+        self.close()
+        self._reserve_points(self.n_points + 1)
+        self._reserve_columns()
+        self.open()
 
-        Returns DONE, or the input whose value is too large; then nothing has changed.
-        """
-        learn_one = self._learn_one
-        if learn_one is None:
-            learn_one = self._learn_one = numbering.learn_one.of(CellForest)
-        status = learn_one(self.forest, sample, outputs)
-        if status == NO_POINT_ROOM:
-            self._reserve_points(self.n_points + 1)
-            status = learn_one(self.forest, sample, outputs)
-        if status >= 0:
-            self._reserve_rows(status, self.trees[status].rows_needed)
-            self._extend(0, len(self.trees), extension.LANES)
-            status = numbering.number_cells(self.forest, outputs)
-        if status <= TOO_LARGE:
-            return TOO_LARGE - status
-        if status == NEW_CELLS and self.n_columns + self.lifetimes.size > len(self.owners):
-            self._reserve_columns()
-        return DONE
+    def make_rows(self, t: int) -> None:
+        """Make room for the rows that a tree needs to go on."""
+        self._reserve_rows(t, self.trees[t].rows_needed)
+
+    def keep_change(self) -> None:
+        """Let a change stay, and close the trees until what has begun is complete."""
+        self._before = None
+        self.enter()
+
+    def _complete(self) -> None:
+        """Leave walks to the map, which knows where cells are to be written."""
 
     # Inspection.
 

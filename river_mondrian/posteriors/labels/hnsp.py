@@ -23,12 +23,12 @@ import math
 import numpy as np
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
-from ...partitions.mondrian.extension import count_sample, learn_point, must_wait
+from ...partitions.mondrian.extension import learn_next, must_wait
 from ...partitions.mondrian.records import NONE, Forest
 from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
-from ...records import Float32s, Float64s, Int32s, Int64s, lowest_bit
-from ...status import DONE, TOO_LARGE, WAITS
+from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
+from ...status import TOO_LARGE, WAITS
 from .class_sets import WORD_CLASSES, n_classes_in, word_at
 from .records import L, LabelForest, LabelNode, LabelTree
 
@@ -44,6 +44,9 @@ class LabelPrediction(Prediction):
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the prediction of tree `t` for the `row`-th sample."""
         add_posterior(LabelForest(forest), t, walk, self, row)
+
+
+_room_of_prediction = room_of_array(LabelPrediction, 1)
 
 
 @inlined
@@ -174,14 +177,18 @@ def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction)
 
 
 @kernel
-def predict_one(forest: L, prediction: LabelPrediction) -> int:
-    """Predict the sample in the forest's `inputs`.
+def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
+    """Predict a sample by trees of a version, into room for a probability of each class.
 
-    Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
+    Returns the most probable class, or WAITS, or `TOO_LARGE - i` where the i-th input is.
     """
-    bad = scale(forest, forest.row, forest.inputs)
+    if version != forest.version:
+        return WAITS
+    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
     if bad >= 0:
         return TOO_LARGE - bad
+    prediction = _room_of_prediction()[0]
+    prediction.probabilities = Float64s(out, 0, forest.n_classes)
     _average(forest, forest.row, 1, prediction)
     return most_probable(prediction.probabilities, forest.n_classes)
 
@@ -200,17 +207,12 @@ def put_labels(forest: L, labels: Int64s, n: int, first: int) -> None:
 
 
 @kernel
-def learn_one(forest: L, label: int) -> int:
-    """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
+def learn_one(forest: L, version: int, inputs: Packed, label: int) -> int:
+    """Store a sample as the next point and extend every tree, which are of a version, by it.
 
-    Returns WAITS or as `extension.learn_point` does. If that is DONE and the trees have no limit,
-    the sample has been counted.
+    Returns WAITS, or as `extension.learn_next` does.
     """
-    if must_wait(forest):
+    if version != forest.version or must_wait(forest):
         return WAITS
-    p = forest.n_points
-    forest.points.row(p).label = label
-    status = learn_point(forest, forest.inputs, p)
-    if status == DONE:
-        count_sample(forest)
-    return status
+    forest.points.row(forest.n_points).label = label
+    return learn_next(forest, Float64s(inputs, 0, forest.n_inputs))

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ...partitions.mondrian import faults
+from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
 from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, instead_of
-from .class_sets import add_class, first_class, n_classes_in
+from .class_sets import add_class, first_class, has_classes_below, n_classes_in
 
 
 class LabelPoint(Point):
@@ -22,6 +24,10 @@ class LabelPoint(Point):
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of this point and another one pauses: they are of one class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
+
+    def fault(self, forest: Forest) -> int:
+        """Return what is wrong with a restored point."""
+        return FINE if 0 <= self.label < LabelForest(forest).n_classes else faults.LABEL
 
 
 class CountRow(Record):
@@ -47,6 +53,16 @@ class LabelNode(Node):
         """Count the classes of a leaf."""
         own = self.classes(forest, 0)
         return n_classes_in(own, own, forest.n_set_words)
+
+    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
+        """Return what is wrong with the classes and the counts of a restored row."""
+        labels = LabelForest(forest)
+        for side in range(2):
+            classes = self.classes(labels, side)
+            if not has_classes_below(classes, labels.n_classes, labels.n_set_words):
+                return faults.CLASSES
+        is_known = self.dim >= 0 or NONE <= self.count_row < tree.side_rows.n_rows
+        return FINE if is_known else faults.COUNT_ROW
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a point's class to a leaf's set."""

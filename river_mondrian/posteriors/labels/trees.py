@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -14,8 +15,8 @@ from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float32s, Float64s, Int64s, Memory, Part, RowLayout
-from ...status import DONE, WAITS
 from . import hnsp
+from .checking import check_labels
 from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
 # Past this many points a paused leaf samples hidden cuts.
@@ -52,9 +53,6 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     _NODE: ClassVar[type[Node]] = LabelNode
     _POINT: ClassVar[type[Point]] = LabelPoint
     _VIEW = LabelView
-    _learn_one: Callable[[LabelForest, int], int] | None
-    _predict_one: Callable[[LabelForest, hnsp.LabelPrediction], int] | None
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "prediction", "_prediction"}
 
     def __init__(
         self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
@@ -79,23 +77,8 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     def _side_layout(self) -> RowLayout:
         return RowLayout(CountRow, (Part("counts", INT32, self.forest.count_width),))
 
-    def _finish(self) -> None:
-        super()._finish()
-        self._make_out()
-
-    def _make_out(self) -> None:
-        out = np.empty(self.forest.n_classes)
-        self.prediction = Memory(hnsp.LabelPrediction)
-        self.prediction.own("probabilities", out)
-        # Found quicker than in its memory, for each sample.
-        self._prediction = self.prediction[0]
-        # A plain view is made a list of in two thirds of the time.
-        self.out = cast("memoryview[float]", out.data)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        return super().nbytes + self.prediction.nbytes
+    def _check_kind(self) -> None:
+        check_labels(self)
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
@@ -114,9 +97,8 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         width = forest.count_width
         if label >= width:
             forest.count_width = 2 * width
-            self.side_rows.relayout(2 * width, [(0, 0, width)])
+            self.side_rows = self.side_rows.relaid(2 * width, [(0, 0, width)])
             self._reserve_all(0)
-        self._make_out()
         return label
 
     def _widen_sets(self, old: int, new: int) -> None:
@@ -125,7 +107,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         first, box = LabelNode.WORDS, forest.box_word
         forest.n_set_words = new
         self._set_words()
-        self.nodes.relayout(
+        self.nodes = self.nodes.relaid(
             self._node_layout().words,
             [
                 (0, 0, first + old),
@@ -135,23 +117,43 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         )
         self._reserve_all(0)
 
+    def learner(self) -> Callable[[bytes, int], int]:
+        """Return the kernel that learns a sample, given as packed inputs and a class.
+
+        It returns as `hnsp.learn_one` does: WAITS if it is called after the trees have got other
+        inputs or classes.
+        """
+        return functools.partial(hnsp.learn_one.of(LabelForest), self.forest, self.version)
+
+    def predictor(self) -> Callable[[bytes, bytearray], int]:
+        """Return the kernel that predicts a sample into room for the classes' probabilities.
+
+        It returns as `hnsp.predict_one` does, and WAITS as the learner does.
+        """
+        return functools.partial(hnsp.predict_one.of(LabelForest), self.forest, self.version)
+
+    def make_room(self) -> bool:
+        """Make room for the next sample's point; False where it lacks more than that."""
+        if self.is_changing or self.doubles:
+            return False
+        self.close()
+        if self.forest.n_walking > 0:
+            return False
+        self._reserve_points(self.n_points + 1)
+        self.open()
+        return True
+
     def learn(self, label: int) -> int:
-        """Learn the sample in `inputs` with a class.
+        """Learn the sample in `inputs` with a class, with all that it may need.
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        learn_one = self._learn_one
-        if learn_one is None:
-            learn_one = self._learn_one = hnsp.learn_one.of(LabelForest)
-        status = learn_one(self.forest, label)
-        if status == WAITS:
-            if self._make_room():
-                hnsp.put_label(self.forest, label, self.n_points)
-                return self._learn_by_rebuilding()
-            status = learn_one(self.forest, label)
-        if status != DONE or self.bounded:
-            return self._complete(status)
-        return DONE
+        inputs = self.vector[: self.n_inputs].tobytes()
+        learn = functools.partial(hnsp.learn_one.of(LabelForest), self.forest)
+        return self.learn_next(
+            lambda: learn(self.forest.version, inputs, label),
+            lambda p: hnsp.put_label(self.forest, label, p),
+        )
 
     def learn_rows(
         self, inputs: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int
@@ -165,12 +167,10 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     # Prediction.
 
-    def predict(self) -> int:
-        """Predict the sample in `inputs` into `out`, as `ClassTrees` tells."""
-        predict_one = self._predict_one
-        if predict_one is None:
-            predict_one = self._predict_one = hnsp.predict_one.of(LabelForest)
-        return predict_one(self.forest, self._prediction)
+    def predict(self, inputs: bytes, out: bytearray) -> int:
+        """Predict a sample of packed inputs, which are not too large, as a predictor does."""
+        predict = functools.partial(hnsp.predict_one.of(LabelForest), self.forest)
+        return predict(self.forest.version, inputs, out)  # type: ignore[arg-type]
 
     def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""

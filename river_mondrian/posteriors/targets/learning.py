@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import batch_kernel, exact_kernel, exact_separate, kernel, merged
-from ...partitions.mondrian.extension import LANES, count_sample, extend_trees, must_wait, set_walks
-from ...partitions.mondrian.records import START
+from ...compiling.kernels import (
+    batch_kernel,
+    exact_kernel,
+    exact_separate,
+    inlined,
+    kernel,
+    merged,
+)
+from ...partitions.mondrian import rebuilding
+from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
+from ...partitions.mondrian.records import CLOSED, START
 from ...partitions.mondrian.scaling import store_values
 from ...partitions.mondrian.walks import predict_rows
 from ...records import (
@@ -18,10 +26,13 @@ from ...records import (
     room_of_array,
 )
 from ...status import DONE, TOO_LARGE, WAITS
-from .messages import update_messages
+from .messages import forget_messages, update_messages
 from .prediction import DensityPrediction, scale_of, variance_of_targets
 from .records import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
+
+# Samples up to which the hyperparameters follow their number, whenever that has doubled.
+LAST_CHOICE = 4096
 
 _room_of_forest = room_of_array(TargetForest, 1)
 _room_of_prediction = room_of_array(DensityPrediction, 1)
@@ -57,14 +68,6 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
         point.weight = weights[i]
 
 
-@batch_kernel
-def add_targets(forest: T, first: int, last: int) -> None:
-    """Add the targets of points `first` to `last` to the running mean and sum of squares."""
-    for p in range(first, last):
-        point = forest.points.row(p)
-        add_to_moments(forest, point.target, point.weight)
-
-
 @exact_separate
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
@@ -90,12 +93,41 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     predict_rows(forest, values, 1, prediction)
 
 
+@inlined
+def chooses(forest: TargetForest) -> bool:
+    """Tell whether the hyperparameters are to follow the number of samples as it is now."""
+    n = forest.n_samples
+    is_due = n & (n - 1) == 0 and n <= LAST_CHOICE and n != forest.hyperparameters_of
+    return is_due and forest.plain_means == 0
+
+
+@kernel
+def is_choice_due(forest: T) -> bool:
+    """Tell whether the hyperparameters are to follow the number of samples as it is now."""
+    return chooses(forest)
+
+
+@batch_kernel
+def put_hyperparameters(forest: T, gamma2: float, noise: float) -> None:
+    """Give all trees hyperparameters, for the number of samples as it is now.
+
+    Messages, which depend on them, are to be updated next.
+    """
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        tree.gamma2 = gamma2
+        tree.noise = noise
+        forget_messages(tree)
+    forest.hyperparameters_of = forest.n_samples
+
+
 @kernel
 def learn_one(forest: T, y: float, weight: float) -> int:
     """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
 
-    Returns WAITS, or as `extension.learn_point` does. Messages are up to date if that is DONE; if
-    the trees have no limit, the sample has been counted, too.
+    Returns WAITS, or `TOO_LARGE - i` where the i-th input is: nothing has changed then. Else the
+    sample is learned. After DONE nothing is left to do. After any other status, 0 or more, the
+    forest is closed until its owner has completed what is left.
     """
     if must_wait(forest):
         return WAITS
@@ -113,9 +145,26 @@ def learn_one(forest: T, y: float, weight: float) -> int:
     status = extend_trees(forest, 0, forest.n_trees, LANES)
     if status == DONE:
         update_messages(forest, 0, forest.n_trees)
-        count_sample(forest)
+        count_walked(forest)
+        if chooses(forest):
+            status = 0
+    if status >= 0:
+        forest.version = CLOSED
     add_to_moments(forest, y, weight)
+    forest.horizon = forest.next_horizon
     return status
+
+
+@kernel
+def rebuild(forest: T, n: int) -> None:
+    """Build the trees of the first `n` samples as `rebuilding.rebuild` does; learn the last target.
+
+    Messages are to be updated next.
+    """
+    rebuilding.rebuild(forest, n)
+    point = forest.points.row(n - 1)
+    add_to_moments(forest, point.target, point.weight)
+    forest.horizon = forest.next_horizon
 
 
 @merged
@@ -151,7 +200,8 @@ def extend_with_densities(
 
     Before a tree learns a target that is used, its density of it is written to `out`, shape (used
     targets, trees). `done`, shape (trees,), holds the first point whose density is still to be
-    written: `start` at first. Returns as `extend_trees` does.
+    written: `start` at first. Returns as `extend_trees` does. Another call goes on where one has
+    returned, also with fewer lanes.
     """
     n_trees = forest.n_trees
     # The forest as it was before a point: the running moments are of those before.
@@ -179,17 +229,27 @@ def extend_with_densities(
                     add_to_moments(before, point.target, point.weight)
                 added = p
                 _densities_before(forest, before, group, stop, p, out.part(place, n_trees))
-                done[group] = p + 1
+                for t in range(group, stop):
+                    done[t] = p + 1
             place += n_trees
             p += 1
     return DONE
 
 
 @batch_kernel
-def learn_law(forest: T, start: int, end: int, n: int, out: Array[TargetDensity]) -> None:
-    """Let the law of targets learn from what `extend_with_densities` has written."""
+def count_rows(forest: T, start: int, end: int, n: int, densities: Array[TargetDensity]) -> None:
+    """Count the points `start` to `end`, before which `n` were learned, and learn their targets.
+
+    All trees have been extended by them. The law learns from what `extend_with_densities` has
+    written. Messages are to be updated next.
+    """
     place = 0
     for p in range(start, end):
-        if is_used(n + p - start):
-            learn_scales(forest.scale_mixture, out.part(place, forest.n_trees), forest.n_trees)
+        if bool(forest.scale_mixture) and is_used(n + p - start):
+            of_trees = densities.part(place, forest.n_trees)
+            learn_scales(forest.scale_mixture, of_trees, forest.n_trees)
             place += forest.n_trees
+        point = forest.points.row(p)
+        add_to_moments(forest, point.target, point.weight)
+    count_walked(forest)
+    forest.horizon = forest.next_horizon

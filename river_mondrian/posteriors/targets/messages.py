@@ -146,7 +146,8 @@ def _first_unknown_below(forest: TargetForest, tree: TargetTree, node: TargetNod
         precision = leaf_precision(forest, tree, child)
         if forest.plain_means == 0:
             precision = passed_on(precision, prior_variance_to_end(tree, node))
-        _write(message, precision, leaf_mean(forest, tree, child))
+        # Never below 0, by which it would be unknown for ever.
+        _write(message, max(precision, 0.0), leaf_mean(forest, tree, child))
     return -1
 
 
@@ -161,7 +162,8 @@ def _send_up(forest: TargetForest, tree: TargetTree, parent: TargetNode, node: T
         precision = joint_precision(node)
         if forest.plain_means == 0:
             precision = passed_on(precision, variance)
-        _write(parent.messages[LEFT if is_left else RIGHT], precision, joint_mean(node))
+        side = LEFT if is_left else RIGHT
+        _write(parent.messages[side], max(precision, 0.0), joint_mean(node))
 
 
 @merged
@@ -217,12 +219,6 @@ def forget_messages(tree: TargetTree) -> None:
             node.messages[LEFT].precision = UNKNOWN
             node.messages[RIGHT].precision = UNKNOWN
             node.prior_variance = UNKNOWN
-
-
-@batch_kernel
-def forget(forest: T, t: int) -> None:
-    """Make all messages of a tree unknown."""
-    forget_messages(forest.trees[t])
 
 
 @inlined

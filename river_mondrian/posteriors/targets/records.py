@@ -13,10 +13,13 @@ one pass along its path. With plain means a message is a weight and a mean.
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
+from ...partitions.mondrian import faults
+from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import Forest, Node, Point, Tree
-from ...records import Array, Float64, Int64, Record, Table, derived, inline
+from ...records import Array, Float64, Int32s, Int64, Record, Table, derived, inline, transient
 from .scale_mixture import ScaleMixture, TargetDensity
 
 # Precision of a message, or prior variance, that is not up to date.
@@ -41,6 +44,12 @@ class TargetPoint(Point):
         """Tell whether a block of two points pauses: it is too small."""
         return TargetForest(forest).min_split > 2
 
+    def fault(self, forest: Forest) -> int:
+        """Return what is wrong with a restored point."""
+        if not abs(self.target) < math.inf:
+            return faults.TARGET
+        return FINE if 0.0 <= self.weight < math.inf else faults.WEIGHT
+
 
 class TargetNode(Node):
     """A node with what the samples on its sides say; a leaf's own weight and mean are the left."""
@@ -51,6 +60,13 @@ class TargetNode(Node):
     cut_time: Float64
     # Of the node's mean given its parent's.
     prior_variance: Float64
+
+    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
+        """Return what is wrong with the time of a restored row, or with a leaf's weight."""
+        if self.dim < 0:
+            weight = self.messages[0].precision
+            return FINE if 0.0 <= weight < math.inf else faults.LEAF_WEIGHT
+        return FINE if self.cut_time >= 0.0 else faults.CUT_TIME
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a target to a leaf's weight and mean."""
@@ -100,6 +116,12 @@ class TargetTree(Tree):
     gamma2: Float64
     noise: Float64
 
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with the hyperparameters of a restored tree."""
+        if not self.gamma2 > 0.0:
+            return faults.GAMMA2
+        return FINE if self.noise >= 0.0 else faults.NOISE
+
 
 class TargetForest(Forest):
     """A forest over targets."""
@@ -119,6 +141,10 @@ class TargetForest(Forest):
     noise_variance: Float64
     # The law of targets around the forest's prediction; none where that is normal.
     scale_mixture: ScaleMixture
+    # Number of samples for which the trees got their hyperparameters, which follow it.
+    hyperparameters_of: Int64 = transient()
+    # The horizon once what is learned next has been learned.
+    next_horizon: Float64 = transient()
     # Room for the densities of a target under all trees.
     densities: Array[TargetDensity] = derived()
 

@@ -18,12 +18,13 @@ from ...records import Array, Float32s, Float64s, Int64s, Memory
 from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, prediction, scale_mixture
+from .checking import check_targets
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
 from .records import TargetForest, TargetNode, TargetPoint, TargetTree
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
 # these; here they are chosen, too.
-CHOICES = (64, 256, 1024, 4096)
+CHOICES = (64, 256, 1024, learning.LAST_CHOICE)
 
 # A choice takes the latest half of the samples, at most so many, and so many trees.
 CHOICE_SAMPLES = 128
@@ -34,6 +35,9 @@ CHOICE_TREES = 10
 NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03
+
+# Trees whose messages are updated at once.
+UPDATED_TREES = 32
 
 # Components for which a mixture has room at first, for each tree.
 FIRST_COMPONENTS = 16
@@ -102,6 +106,8 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         "densities",
         "block",
         "law",
+        "_climbed",
+        "version_now",
     }
 
     def __init__(
@@ -125,22 +131,32 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
             self.law_numbers = scale_mixture.new_scale_mixture()
         super().__init__(partitions)
 
+    def _check_kind(self) -> None:
+        check_targets(self)
+
     def _set_up(self) -> None:
         forest = self.forest
         forest.min_split = self.min_samples_split
         forest.plain_means = int(self.plain_means)
         forest.gamma1 = self.gamma1 or 0.0
         forest.noise_variance = self.noise_variance or 0.0
-        self._put_hyperparameters(*self._hyperparameters(self.choice))
+        words = self.trees.words
+        words["gamma2"], words["noise"] = self._hyperparameters(self.choice)
 
     def _finish(self) -> None:
         super()._finish()
+        # The record's version, which is that of the trees where nothing is to be settled.
+        self.version_now = self.shared.word("version")
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
         # Found quicker than in its memory, for each sample.
         self._moments = self.moments[0]
+        # The rows that are being learned, and the last choice, by the number of samples.
         self.block: Block | None = None
+        self._climbed = 0, self.choice
+        self.forest.hyperparameters_of = self.n_samples
+        self.forest.next_horizon = self.forest.horizon
         self.densities = Memory(scale_mixture.TargetDensity, len(self.trees))
         self.forest.densities = self.densities.array
         self.law: Any = None
@@ -177,34 +193,41 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         if learn_one is None:
             learn_one = self._learn_one = learning.learn_one.of(TargetForest)
         status = learn_one(self.forest, y, weight)
+        if status == DONE:
+            return DONE
         if status == WAITS:
-            if self._make_room():
-                learning.put_target(self.forest, y, weight, self.n_points)
-                bad = self._learn_by_rebuilding()
-                if bad == -1:
-                    learning.add_to_moments(self.forest, y, weight)
-                    self._choose()
-                return bad
-            status = learn_one(self.forest, y, weight)
-        if status != DONE or self.bounded:
-            bad = self._complete(status)
-            if bad >= 0:
-                return bad
-        n = self.n_samples
-        if n & (n - 1) == 0:
-            self._choose()
-        return DONE
-
-    def _complete(self, status: int) -> int:
-        bad = super()._complete(status)
-        if status >= 0:
-            messages.update(self.forest, 0, len(self.trees))
+            self.close()
+            bad = self.learn_next(
+                lambda: learn_one(self.forest, y, weight),
+                lambda p: learning.put_target(self.forest, y, weight, p),
+            )
+        else:
+            bad = self.complete(status)
+        self.open()
         return bad
 
-    def build(self) -> None:
-        """Sample all trees afresh from the stored points (Algorithms 1 and 2)."""
-        super().build()
-        messages.update(self.forest, 0, len(self.trees))
+    def open(self) -> None:
+        """Let kernels take calls for one sample, once there is a sample and no change under way."""
+        if self.n_samples > 0:
+            super().open()
+
+    def _rebuild(self, n: int) -> None:
+        learning.rebuild(self.forest, n)
+
+    def _complete(self) -> None:
+        if self.block is not None and self.forest.n_walking > 0:
+            # Jobs may have taken other groups of trees than one job does.
+            self._extend(0, len(self.trees), 1)
+            self._count_rows()
+        self.block = None
+        super()._complete()
+        self._choose()
+        self._built()
+
+    def _built(self) -> None:
+        n = len(self.trees)
+        for first in range(0, n, UPDATED_TREES):
+            messages.update(self.forest, first, min(first + UPDATED_TREES, n))
 
     def learn_rows(
         self,
@@ -212,16 +235,21 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         targets: NDArray[np.float64],
         weights: NDArray[np.float64],
         n_jobs: int,
+        horizons: list[float] | None = None,
     ) -> None:
-        """Learn rows of checked inputs, shape (n, inputs), with targets, after the warm-up."""
+        """Learn rows of checked inputs, shape (n, inputs), with targets, after the warm-up.
+
+        `horizons` are those after each row, where they change.
+        """
 
         def put(start: int, n: int, first: int) -> None:
             y, w = (Float64s.of(array[start : start + n]) for array in (targets, weights))
             learning.put_targets(self.forest, y, w, n, first)
             self.block = Block(first, n, self.n_samples, len(self.trees))
+            if horizons is not None:
+                self.forest.next_horizon = horizons[start + n - 1]
 
         self._learn_rows(inputs, put, n_jobs)
-        self.block = None
 
     def _block(self) -> int:
         # A block ends where the hyperparameters are chosen anew.
@@ -243,15 +271,16 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
                 return
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
-    def _learned_rows(self, n_jobs: int) -> None:
+    def _count_rows(self) -> None:
         block = self.block
         assert block is not None
-        if self.law is not None:
-            densities = block.densities.array
-            learning.learn_law(self.forest, block.start, block.end, block.n, densities)
-        learning.add_targets(self.forest, block.start, block.end)
-        self._share(lambda a, b: messages.update(self.forest, a, b), len(self.trees), n_jobs)
+        densities = block.densities.array
+        learning.count_rows(self.forest, block.start, block.end, block.n, densities)
+
+    def _learned_rows(self, n_jobs: int) -> None:
+        self.block = None
         self._choose()
+        self._share(lambda a, b: messages.update(self.forest, a, b), len(self.trees), n_jobs)
 
     # Hyperparameters.
 
@@ -274,25 +303,24 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
             gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
-    def _put_hyperparameters(self, gamma2: float, noise: float) -> None:
-        self.trees.words["gamma2"] = gamma2
-        self.trees.words["noise"] = noise
-
     def _choose(self) -> None:
-        """Let the hyperparameters follow the number of samples where that is a power of 2."""
-        n = self.n_samples
-        if self.plain_means or n > CHOICES[-1] or n & (n - 1):
+        """Let the hyperparameters follow the number of samples where that is a power of 2.
+
+        Messages are to be updated next.
+        """
+        if not learning.is_choice_due(self.forest):
             return
+        n = self.n_samples
         # The choice needs the latest samples, which a full forest has not stored.
         if n in CHOICES and self.n_points == n:
-            self._climb()
-        self._put_hyperparameters(*self._hyperparameters(self.choice))
-        for t in range(len(self.trees)):
-            messages.forget(self.forest, t)
-        messages.update(self.forest, 0, len(self.trees))
+            # A second climb would begin where the first one has ended.
+            if self._climbed[0] != n:
+                self._climbed = n, self._climb()
+            self.choice = self._climbed[1]
+        learning.put_hyperparameters(self.forest, *self._hyperparameters(self.choice))
 
-    def _climb(self) -> None:
-        """Move step by step to where the latest samples would have been predicted best."""
+    def _climb(self) -> tuple[int, int]:
+        """Go step by step to where the latest samples would have been predicted best."""
         n = self.n_samples
         m = min(n // 2, CHOICE_SAMPLES)
         n_trees = min(len(self.trees), CHOICE_TREES)
@@ -305,19 +333,21 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
                 )
             return found[one] - LEAST_GAIN * one[1]
 
+        reached = self.choice
         for _ in range(5):
-            power, step = self.choice
-            near = [self.choice]
+            power, step = reached
+            near = [reached]
             if self.gamma2 is None:
                 near += [(power - 1, step), (power + 1, step)]
             if self.noise_variance is None:
                 near += [(power, s) for s in (step - 1, step + 1) if 0 <= s <= LAST_NOISE]
             if len(near) == 1:
-                return
+                break
             best = max(near, key=score)
-            if best == self.choice:
-                return
-            self.choice = best
+            if best == reached:
+                break
+            reached = best
+        return reached
 
     @property
     def hyperparameters(self) -> dict[str, float]:
@@ -339,10 +369,6 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
     def horizon(self) -> float:
         """Time at which trees are read, where that is before their lifetime."""
         return float(self.forest.horizon)
-
-    @horizon.setter
-    def horizon(self, time: float) -> None:
-        self.forest.horizon = time
 
     # Prediction.
 

@@ -1,0 +1,134 @@
+"""Checks of what a pickle or a file holds, so that no damaged model is used."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ModelFormatError
+
+# Sizes that no model comes near: sums and products of such stay within 64 bits.
+LARGEST_SIZE = 1 << 40
+
+# Bounds of numbers that are finite and above 0.
+LEAST_RATE, LARGEST_RATE = math.ulp(0.0), sys.float_info.max
+
+
+# NumPy's types that are taken for Python's.
+_OF_NUMPY: dict[Any, tuple[type[Any], ...]] = {
+    bool: (np.bool_,),
+    int: (np.integer,),
+    float: (np.floating,),
+}
+
+
+def refuse(owner: object, what: str, value: Any, why: str) -> None:
+    """Refuse a stored object.
+
+    Raises
+    ------
+    ModelFormatError
+        Always: it names the object, what of it is wrong, its value and why.
+
+    """
+    name = owner if isinstance(owner, str) else type(owner).__name__
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    raise ModelFormatError(f"{name} is damaged: {what} is {shown}, {why}")
+
+
+def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
+    """Refuse a stored object that lacks an attribute, or one that is of another type.
+
+    A truth value is no integer. NumPy's numbers are as well as Python's.
+
+    Parameters
+    ----------
+    owner
+        The object.
+    kinds
+        By name: a type, or several in a tuple.
+
+    """
+    for name, kind in kinds.items():
+        if name not in owner.__dict__:
+            refuse(owner, name, None, "but it was stored")
+        value = owner.__dict__[name]
+        named = kind if isinstance(kind, tuple) else (kind,)
+        allowed = tuple(each for one in named for each in (one, *_OF_NUMPY.get(one, ())))
+        is_flag = isinstance(value, bool) and bool not in allowed
+        if is_flag or not isinstance(value, allowed):
+            names = " or ".join(one.__name__ for one in named)
+            refuse(owner, name, value, f"but it should be of {names}")
+
+
+def check_plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of numbers; refuse one whose type only looks like a type of numbers."""
+    found = array.dtype
+    if found.hasobject or found.flags != np.dtype(found.str).flags:
+        refuse("an array", "its type", found, "but that is not how numbers are stored")
+    return array
+
+
+def check_number(owner: object, what: str, value: Any, least: float, most: float) -> None:
+    """Refuse a number that is not within bounds, or NaN."""
+    if not least <= value <= most:
+        refuse(owner, what, value, f"but it should be from {least} to {most}")
+
+
+def check_array(
+    owner: object, what: str, array: NDArray[Any], dtype: Any, least: float, most: float
+) -> None:
+    """Refuse an array of another type, or one with a number that is not within bounds, or NaN."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
+        found = getattr(array, "dtype", type(array).__name__)
+        refuse(owner, what, str(found), f"but it should be of {np.dtype(dtype)}")
+    if array.size == 0:
+        return
+    low, high = array.min(), array.max()
+    if least <= low and high <= most:
+        return
+    flat = array.reshape(-1)
+    place = int(np.flatnonzero(~((flat >= least) & (flat <= most)))[0])
+    index = ", ".join(str(int(i)) for i in np.unravel_index(place, array.shape))
+    refuse(owner, f"{what}[{index}]", flat[place].item(), f"not from {least} to {most}")
+
+
+def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> None:
+    """Refuse starts of rows that do not ascend from 0 to an end."""
+    check_array(owner, what, starts, np.int64, 0, end)
+    if starts.ndim != 1 or len(starts) == 0 or starts[0] != 0 or starts[-1] != end:
+        refuse(owner, what, starts, f"but it should go from 0 to {end}")
+    falls = np.flatnonzero(starts[1:] < starts[:-1])
+    if len(falls):
+        i = int(falls[0]) + 1
+        refuse(owner, f"{what}[{i}]", int(starts[i]), f"after {int(starts[i - 1])}")
+
+
+def check_ascending_rows(
+    owner: object, what: str, places: NDArray[Any], starts: NDArray[np.int64]
+) -> None:
+    """Refuse rows of checked starts whose places do not ascend."""
+    if len(places) < 2:
+        return
+    rises = places[1:] > places[:-1]
+    # Where a row begins, a place may be less than the one before.
+    begins = starts[(starts > 0) & (starts < len(places))]
+    rises[begins - 1] = True
+    if not rises.all():
+        i = int(np.flatnonzero(~rises)[0]) + 1
+        refuse(owner, f"{what}[{i}]", int(places[i]), f"after {int(places[i - 1])}")
+
+
+def check_numbering(owner: object, what: str, numbers: Any) -> None:
+    """Refuse what is no mapping from keys to 0, 1, 2, ... in order."""
+    if type(numbers) is not dict:
+        refuse(owner, what, numbers, "but it should be of dict")
+    for i, (key, number) in enumerate(numbers.items()):
+        if type(number) is not int or number != i:
+            refuse(owner, f"{what}[{key!r}]", number, f"but it should be {i}")

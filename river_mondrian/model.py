@@ -1,0 +1,202 @@
+"""What every model has: a lock, so that threads may share it, and copies of its own."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+from .changes import PENDING, Pending
+from .checks import refuse
+from .errors import ModelFormatError
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+# The type of Python's reentrant locks has no public name.
+_ReentrantLock: Any = type(threading.RLock())
+
+
+class ModelLock(_ReentrantLock):  # type: ignore[misc]
+    """A reentrant lock that is neither pickled nor copied: there is a new one in its place.
+
+    It is reentrant, since a mapping that a model reads may call the model.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return new_lock, ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelLock:
+        return new_lock()
+
+
+# In the memo of a deep copy: it is made to be pickled. Other keys are numbers of objects.
+_SNAPSHOT: Any = "snapshot"
+
+_LOCKS: weakref.WeakSet[ModelLock] = weakref.WeakSet()
+
+
+def new_lock() -> ModelLock:
+    """Return a lock for a model."""
+    lock = ModelLock()
+    _LOCKS.add(lock)
+    return lock
+
+
+def _release_all() -> None:
+    """Release the locks that threads of the parent held: there are none of these after a fork."""
+    for lock in list(_LOCKS):
+        lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_all)
+
+
+def has_global_lock() -> bool:
+    """Tell whether one thread of Python runs at a time, as in all builds but free-threaded ones."""
+    is_enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    return is_enabled()
+
+
+class Model:
+    """A model that any number of threads may call, and whose copies are independent models.
+
+    Kernels write to what a model owns, so that two models must never share it. A subclass gives
+    `_lock` a `new_lock()` before anything else. Public methods hold it while they run: those for
+    one sample by `with self._lock`, others by `locked`.
+    """
+
+    # Attributes that are no part of what a model has learned.
+    _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
+    # Attributes that become None once they are not needed any more.
+    _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
+    _lock: ModelLock
+    # Whether this is a part of the copy that is being pickled.
+    _is_snapshot = False
+    # What an interrupted call has left.
+    _pending: Pending | None = None
+
+    def _enter(self) -> None:
+        """Do what a public method begins with, once it holds the lock."""
+        self._settle()
+
+    def _settle(self) -> None:
+        """Complete or undo what an interrupted call has left."""
+        if self._pending is not None:
+            self._pending.settle()
+            self._pending = None
+
+    def _leave(self) -> None:
+        """Do what a public method ends with."""
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether this thread holds the lock: the model calls itself, or user code calls it."""
+        held: bool = self._lock._is_owned()
+        return held
+
+    def _renew(self) -> None:
+        """Set the attributes that are not pickled."""
+        self._pending = None
+
+    def _state(self) -> dict[str, Any]:
+        left_out = self._TRANSIENT | {"_is_snapshot", PENDING}
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the constructor's arguments, of which each is an attribute."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: self.__dict__[name] for name in names}
+
+    def _made_anew(self) -> Self:
+        """Return a model that has learned nothing, with the very arguments of this one."""
+        return type(self)(**self._arguments())
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        with self._lock:
+            self._enter()
+            # One by one: attributes that are written to `__dict__` take longer to read.
+            for name, value in copy.deepcopy(self._state(), memo).items():
+                setattr(made, name, value)
+            self._leave()
+        made._renew()
+        if _SNAPSHOT in memo:
+            made._is_snapshot = True
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._is_snapshot:
+            return self._state()
+        # What is pickled is a copy, since others may learn before the pickle is complete. Models
+        # within it are parts of that copy. Arguments are the caller's and no part of it: they may
+        # be what cannot be copied.
+        memo = {_SNAPSHOT: True} | {id(one): one for one in self._arguments().values()}
+        with self._lock:
+            self._enter()
+            state = copy.deepcopy(self._state(), memo)
+            self._leave()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # Files hold no locks.
+        if not isinstance(self.__dict__.get("_lock"), ModelLock):
+            self._lock = new_lock()
+        self._renew()
+        self._check_attributes()
+
+    def _check_attributes(self) -> None:
+        """Refuse a stored model by what a new one with its arguments is.
+
+        Raises
+        ------
+        ModelFormatError
+            If the class refuses the arguments, or an attribute is missing or of another type.
+
+        """
+        try:
+            made = self._made_anew()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ModelFormatError(f"{type(self).__name__} is damaged: {error!r}") from error
+        except RuntimeError:
+            # It is for a device that is not here.
+            return
+        arguments = self._arguments()
+        for name, value in made.__dict__.items():
+            # What is None at first may be anything later: whoever owns it checks it.
+            if name not in self.__dict__ or (
+                value is not None
+                and type(self.__dict__[name]) is not type(value)
+                and name not in arguments
+                and not (name in self._ENDS and self.__dict__[name] is None)
+            ):
+                refuse(self, name, self.__dict__.get(name), f"but a new one has {value!r}")
+
+
+def locked(method: C) -> C:
+    """Let a method of a model hold its lock while it runs."""
+
+    @functools.wraps(method)
+    def call(self: Model, *args: Any, **kwargs: Any) -> Any:
+        if self._is_inside:
+            return method(self, *args, **kwargs)
+        with self._lock:
+            self._enter()
+            found = method(self, *args, **kwargs)
+            self._leave()
+        return found
+
+    return cast("C", call)

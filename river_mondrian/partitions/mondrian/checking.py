@@ -1,0 +1,326 @@
+"""Checks of restored trees: no kernel meets a reference, a link, a count or a box that is wrong.
+
+What kernels follow are references to children and links of points, and what they rely on is that
+these are in range, that nothing is below two nodes (so that there are no cycles), that counts add
+up, and that a leaf's box is that of its points, so that a cut within it parts them. One kernel goes
+once over all rows of all trees, and once over the points. A kind of trees overrides `fault` of its
+records.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...compiling.kernels import batch_kernel, inlined, separate
+from ...errors import ModelFormatError
+from ...records import Float32s, Int32s, Int64, Int64s, Memory, Record
+from . import faults
+from .boxes import BATCH, hold_batch, room_of_batch
+from .cut_directions import CutDirections
+from .faults import FINE
+from .leaves import count_below
+from .records import COMPLETE, EMPTY, NONE, UNLIMITED, F, Forest, Node, Tree
+
+# Scaled values end there, rounded to single precision.
+FARTHEST = 1.000001e30
+
+# The ranges are fixed after this many samples.
+WARM_UP = 256
+
+
+class Check(Record):
+    """Where a check has come to, and what it has met."""
+
+    tree: Int64
+    # The row of a node, or a point.
+    row: Int64
+    # By row, and by point: one more than the last tree in which something has referred to it.
+    rows: Int32s
+    points: Int32s
+    # By tree, its first sample where trees hold the latest only.
+    starts: Int64s
+    # Room for the box of a leaf's points.
+    lower: Float32s
+    upper: Float32s
+
+
+@inlined
+def _refer(forest: Forest, tree: Tree, check: Check, ref: int) -> bool:
+    """Note a reference; False where it is to nothing, or to what has been referred to before."""
+    t = check.tree
+    if ref >= 0:
+        if ref >= tree.nodes.n_rows or check.rows[ref] == t + 1:
+            return False
+        check.rows[ref] = t + 1
+        return True
+    p = ~ref
+    if p >= forest.n_points or check.points[p] == t + 1:
+        return False
+    check.points[p] = t + 1
+    return True
+
+
+@inlined
+def _has_bad_box(forest: Forest, node: Node) -> bool:
+    """Tell whether a side of a box is neither one nor unknown."""
+    lower, upper = node.lower(forest), node.upper(forest)
+    n_bad = 0
+    # Without a jump, so that sides are compared several at a time.
+    for d in range(forest.n_dims):
+        low, high = lower[d], upper[d]
+        is_side = (low <= high) & (low >= -FARTHEST) & (high <= FARTHEST)
+        is_unknown = (low != low) & (high != high)
+        n_bad += 0 if is_side | is_unknown else 1
+    return n_bad > 0
+
+
+@inlined
+def _fault_of_inner(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
+    """Return what is wrong with an internal node."""
+    if not _refer(forest, tree, check, node.left):
+        return faults.LEFT
+    if not _refer(forest, tree, check, node.right):
+        return faults.RIGHT
+    if count_below(tree, node.left) + count_below(tree, node.right) != node.n_samples:
+        return faults.N_SAMPLES
+    # In a tiny box times are long; single precision may hold one as infinite.
+    if not node.delta >= 0.0:
+        return faults.DELTA
+    return faults.CUT if not abs(node.cut) <= FARTHEST else FINE
+
+
+@inlined
+def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
+    """Return what is wrong with a leaf: with its list of points, their number and their box."""
+    t, n_dims = check.tree, forest.n_dims
+    if node.n_samples < tree.least_in_leaf():
+        return faults.N_IN_LEAF
+    if not forest.lists_points():
+        return FINE
+    low, high = check.lower, check.upper
+    for d in range(n_dims):
+        low[d] = math.nan
+        high[d] = math.nan
+    points, n_points, batch = check.points, forest.n_points, room_of_batch()
+    value_word, link_word = forest.values_word + tree.first_value, forest.links_word + t
+    n, p = 0, node.first_point
+    while p != NONE:
+        n_batch = 0
+        while p != NONE and n_batch < BATCH:
+            if not 0 <= p < n_points or points[p] == t + 1:
+                return faults.POINTS
+            points[p] = t + 1
+            point = forest.points.row(p)
+            batch[n_batch].point = point
+            n_batch += 1
+            p = Int32s(point, link_word, 1)[0]
+        hold_batch(batch, n_batch, value_word, low, high, n_dims)
+        n += n_batch
+    # A full tree counts samples that it does not keep.
+    if n > node.n_samples or (n < node.n_samples and tree.n_splits < forest.max_splits):
+        return faults.N_IN_LEAF
+    if n < node.n_samples:
+        return FINE
+    lower, upper = node.lower(forest), node.upper(forest)
+    for d in range(n_dims):
+        if low[d] != lower[d] and low[d] == low[d]:
+            return faults.BOX_OF_POINTS
+        if high[d] != upper[d] and high[d] == high[d]:
+            return faults.BOX_OF_POINTS
+        if low[d] != low[d] and lower[d] == lower[d]:
+            return faults.BOX_OF_POINTS
+    return FINE
+
+
+@separate
+def fault_of_tree(forest: F, check: Check) -> int:
+    """Return what is wrong with a tree."""
+    tree = forest.trees[check.tree]
+    check.row = -1
+    if not tree.is_used():
+        return FINE
+    if not tree.lifetime >= 0.0:
+        return faults.LIFETIME
+    t, start = check.tree, check.starts[check.tree]
+    if tree.root == EMPTY:
+        is_new = tree.nodes.n_rows == 0 and tree.counts_all(forest, 0, start)
+        return FINE if is_new else faults.ROOT
+    if not _refer(forest, tree, check, tree.root):
+        return faults.ROOT
+    if not tree.counts_all(forest, count_below(tree, tree.root), start):
+        return faults.ROOT_SAMPLES
+    n_splits = 0
+    for j in range(tree.nodes.n_rows):
+        check.row = j
+        node = tree.nodes.row(j)
+        if not COMPLETE <= node.dim < forest.n_dims:
+            return faults.DIM
+        if _has_bad_box(forest, node):
+            return faults.BOX
+        if node.dim >= 0:
+            n_splits += 1
+            fault = _fault_of_inner(forest, tree, node, check)
+        else:
+            fault = _fault_of_leaf(forest, tree, node, check)
+        if fault == FINE:
+            fault = node.fault(forest, tree, t)
+        if fault != FINE:
+            return fault
+    check.row = -1
+    if n_splits != tree.n_splits:
+        return faults.N_SPLITS
+    if forest.is_full == 1 and n_splits < forest.max_splits:
+        return faults.NOT_FULL
+    return tree.fault(forest, t, start, check.points)
+
+
+@separate
+def fault_of_points(forest: F, check: Check) -> int:
+    """Return what is wrong with the stored points."""
+    # Dimensions for which there is only room are missing.
+    n = forest.n_values if forest.oblique else forest.n_dims
+    for p in range(forest.n_points):
+        check.row = p
+        point = forest.points.row(p)
+        fault = point.fault(forest)
+        if fault != FINE:
+            return fault
+        values = Float32s(point, forest.values_word, forest.n_values)
+        is_right, is_known = True, True
+        for d in range(n):
+            v = values[d]
+            is_known = is_known and v == v
+            is_right = is_right and not abs(v) > FARTHEST
+        if not is_right:
+            return faults.VALUES
+        if not is_known and forest.has_missing == 0:
+            return faults.MISSING
+    return FINE
+
+
+@batch_kernel
+def fault_of(forest: F, check: Check) -> int:
+    """Return what is wrong with a forest; the check says where."""
+    fault = fault_of_points(forest, check)
+    if fault != FINE:
+        return fault
+    for t in range(forest.n_trees):
+        check.tree = t
+        fault = fault_of_tree(forest, check)
+        if fault != FINE:
+            return fault
+    return FINE
+
+
+def check_trees(owner: Any) -> None:
+    """Refuse restored trees that are damaged.
+
+    Parameters
+    ----------
+    owner
+        The owner of the trees' memory, a `TreeMemory`, once kernels may use it.
+
+    Raises
+    ------
+    ModelFormatError
+        If a reference, a link, a count, a box or a value is wrong; the message names the place.
+
+    """
+    forest = owner.forest
+    memory = Memory(Check)
+    check = memory[0]
+    most = max([0, *owner.trees.words["nodes.n_rows"].tolist()])
+    memory.own("rows", np.zeros(most, np.int32))
+    memory.own("points", np.zeros(int(forest.n_points), np.int32))
+    memory.own("starts", owner._starts())
+    for name in ("lower", "upper"):
+        memory.own(name, np.empty(int(forest.dim_capacity), np.float32))
+    fault = fault_of(forest, check)
+    if fault == FINE:
+        return
+    kind, field, why = faults.TEXTS[fault]
+    t, j = int(check.tree), int(check.row)
+    tree = owner.trees[t]
+    if kind == "point":
+        where, record = f"point {j}", forest.points.row(j)
+    elif j >= 0:
+        where, record = f"tree {t}, node {j}", tree.nodes.row(j)
+    else:
+        where, record = f"tree {t}", tree
+    why = why.format(forest=forest, tree=tree, n_rows=int(tree.nodes.n_rows))
+    value = getattr(record, field, None)
+    found = f"{field} is {value}" if value is not None else f"its {field} is wrong"
+    raise ModelFormatError(f"{where}: {found}, {why}")
+
+
+def check_sizes(owner: Any) -> None:
+    """Refuse restored trees by what Python and the forest's record say of them.
+
+    Parameters
+    ----------
+    owner
+        As for `check_trees`, before any of its arrays is used.
+
+    """
+    check_types(
+        owner,
+        {
+            "scale": bool,
+            "bounded": bool,
+            "directions": (type(None), CutDirections),
+            "trees": Memory,
+            "shared": Memory,
+            "scaling": np.ndarray,
+            "warm_up": (type(None), np.ndarray),
+        },
+    )
+    if owner.trees.kind is not owner._TREE or owner.shared.kind is not owner._FOREST:
+        refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
+    forest = owner.shared[0]
+
+    def bounds(name: str, least: int, most: int) -> None:
+        check_number("the forest", name, getattr(forest, name), least, most)
+
+    if len(owner.shared) != 1:
+        refuse(owner, "shared", len(owner.shared), "but there is one forest")
+    bounds("n_trees", len(owner.trees), len(owner.trees))
+    if len(owner.trees) == 0:
+        refuse(owner, "n_trees", 0, "but there is one at least")
+    bounds("input_capacity", 1, owner.scaling.shape[-1] if owner.scaling.ndim else 0)
+    bounds("n_inputs", 0, forest.input_capacity)
+    bounds("n_samples", 0, 1 << 62)
+    bounds("n_points", 0, min(forest.n_samples, 1 << 31))
+    bounds("max_splits", 0, UNLIMITED)
+    bounds("hide_limit", 1, UNLIMITED)
+    bounds("has_missing", 0, 1)
+    bounds("is_full", 0, int(owner.bounded))
+    if owner.bounded != (forest.max_splits != UNLIMITED):
+        refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
+    first_values = np.zeros(len(owner.trees), np.int64)
+    directions = owner.directions
+    if directions is None:
+        bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
+        bounds("n_dims", forest.n_inputs, forest.n_inputs)
+    else:
+        bounds("n_dims", directions.n_dims, directions.n_dims)
+        bounds("dim_capacity", directions.n_dims, directions.n_dims)
+        bounds("n_inputs", directions.n_inputs, directions.n_inputs)
+        if directions.n_sets > 1:
+            bounds("n_trees", directions.n_sets, directions.n_sets)
+            first_values = directions.n_dims * np.arange(len(owner.trees))
+    if (owner.trees.words["first_value"] != first_values).any():
+        refuse(owner, "first_value", owner.trees.words["first_value"].tolist(), "of its trees")
+    largest = float(np.finfo(np.float64).max)
+    check_array(owner, "scaling", owner.scaling, np.float64, -largest, largest)
+    if owner.warm_up is not None:
+        bounds("n_samples", 0, WARM_UP - 1)
+        bounds("n_points", forest.n_samples, forest.n_samples)
+        if owner.warm_up.dtype != np.float64:
+            refuse(owner, "warm_up", str(owner.warm_up.dtype), "but it should be of float64")
+    for name in ("nodes", "side_rows"):
+        rows = owner.trees.words[f"{name}.n_rows"]
+        check_array(owner, f"n_rows of {name}", rows, np.int64, 0, LARGEST_SIZE)

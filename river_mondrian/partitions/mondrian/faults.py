@@ -1,0 +1,82 @@
+"""What may be wrong with restored trees: numbers for kernels, and the words of the error."""
+
+from __future__ import annotations
+
+FINE = 0
+ROOT = 1
+ROOT_SAMPLES = 2
+LIFETIME = 3
+N_SPLITS = 4
+NOT_FULL = 5
+DIM = 6
+BOX = 7
+LEFT = 8
+RIGHT = 9
+N_SAMPLES = 10
+DELTA = 11
+CUT = 12
+N_IN_LEAF = 13
+POINTS = 14
+BOX_OF_POINTS = 15
+VALUES = 16
+MISSING = 17
+# Of kinds of trees.
+LABEL = 18
+CLASSES = 19
+COUNT_ROW = 20
+TARGET = 21
+WEIGHT = 22
+CUT_TIME = 23
+LEAF_WEIGHT = 24
+GAMMA2 = 25
+NOISE = 26
+CELL = 27
+N_CELLS = 28
+STATISTICS_ROW = 29
+NEXT_WAITING = 30
+QUEUE = 31
+WINDOW = 32
+
+_BELOW = (
+    "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
+)
+
+# By fault: what it is in, the field, and what is wrong with that.
+TEXTS = {
+    ROOT: ("tree", "root", _BELOW),
+    ROOT_SAMPLES: ("tree", "root", "whose samples are not those of the tree"),
+    LIFETIME: ("tree", "lifetime", "but a lifetime is a number >= 0"),
+    N_SPLITS: ("tree", "n_splits", "but there are more or fewer cuts in its {n_rows} rows"),
+    NOT_FULL: ("tree", "n_splits", "but the forest is full at {forest.max_splits}"),
+    DIM: ("node", "dim", "but there are {forest.n_dims} dimensions"),
+    BOX: ("node", "box", "a side of it is no interval of finite numbers"),
+    LEFT: ("node", "left", _BELOW),
+    RIGHT: ("node", "right", _BELOW),
+    N_SAMPLES: ("node", "n_samples", "but those of its children add up to another number"),
+    DELTA: ("node", "delta", "but a time is >= 0"),
+    CUT: ("node", "cut", "but a cut is finite"),
+    N_IN_LEAF: ("node", "n_samples", "but another number of points is in its list"),
+    POINTS: ("node", "first_point", "whose list leaves the points or comes back"),
+    BOX_OF_POINTS: ("node", "box", "it is not that of the leaf's points"),
+    VALUES: ("point", "values", "one of them is too large"),
+    MISSING: ("point", "values", "one of them is missing, but no point lacks any"),
+    LABEL: ("point", "label", "but it is no class"),
+    CLASSES: ("node", "classes", "there are fewer classes"),
+    COUNT_ROW: ("node", "count_row", "but there are {tree.side_rows.n_rows} rows of counts"),
+    TARGET: ("point", "target", "but a target is finite"),
+    WEIGHT: ("point", "weight", "but a weight is finite and >= 0"),
+    CUT_TIME: ("node", "cut_time", "but a time is >= 0"),
+    LEAF_WEIGHT: ("node", "messages", "a leaf's weight is finite and >= 0"),
+    GAMMA2: ("tree", "gamma2", "but a rate is > 0"),
+    NOISE: ("tree", "noise", "but a variance is >= 0"),
+    CELL: ("node", "cell", "but there are {forest.n_columns} columns"),
+    N_CELLS: ("tree", "n_cells", "but there are {tree.n_splits} cuts"),
+    STATISTICS_ROW: (
+        "node",
+        "statistics_row",
+        "but there are {tree.side_rows.n_rows} rows of statistics",
+    ),
+    NEXT_WAITING: ("node", "next_waiting", "but there are {n_rows} rows"),
+    QUEUE: ("tree", "queue", "which leaves the leaves or comes back"),
+    WINDOW: ("tree", "starts", "a point is not among the samples that it holds"),
+}

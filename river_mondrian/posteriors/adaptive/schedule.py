@@ -1,0 +1,221 @@
+"""Which trees there are, and which are to be built: an object that is replaced, never changed.
+
+A change of it takes one assignment, so that whatever interrupts a call finds the schedule before it
+or the one after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import ModelFormatError
+from ...partitions.mondrian.tree_memory import WARM_UP
+from .records import IDLE, LONG, RECENT
+
+# Samples of the recent trees.
+RECENT_SAMPLES = 1000
+
+# How many samples there are to a call that goes on with building.
+BUILD_EVERY = 4
+
+# Start of a tree that holds no sample.
+NEVER = 2**62
+
+
+class Schedule(NamedTuple):
+    """Roles of trees, the window of samples, and what is to be built."""
+
+    # Number of trees of all samples, and of recent ones.
+    n_long: int
+    n_recent: int
+    # Samples at which the window is halved, and samples that are stored: old ones are needed until
+    # all trees are built without them.
+    max_samples: int
+    capacity: int
+    # The tree that is built for a job, and the role that it will have; IDLE where there is none.
+    slot: int
+    role: int
+    # Number of the first sample of the window, and of all when the trees were last built anew.
+    first: int
+    built_at: int
+    # The roles of trees that are to be built.
+    jobs: tuple[int, ...]
+    # When each tree was built, and from which sample on.
+    ages: tuple[int, ...]
+    starts: tuple[int, ...]
+    # What each tree is for, but for those that are being built: these get it when they are there.
+    roles: tuple[int, ...]
+    # Trees of all samples that are built anew before anything else happens.
+    at_once: tuple[int, ...] = ()
+
+    @classmethod
+    def at_first(cls, n_long: int, n_recent: int, max_samples: int) -> Schedule:
+        """Return the schedule before the first sample."""
+        n_others = n_recent + 1
+        none = (0,) * (n_long + n_others)
+        return cls(
+            n_long=n_long,
+            n_recent=n_recent,
+            max_samples=max_samples,
+            capacity=2 * max_samples,
+            slot=n_long + n_recent,
+            role=IDLE,
+            first=0,
+            built_at=0,
+            jobs=(),
+            ages=none,
+            starts=none,
+            roles=(LONG,) * n_long + (IDLE,) * n_others,
+        )
+
+    # What is stored of it.
+
+    def stored(self) -> dict[str, Any]:
+        """Return what is stored; roles are in the trees' records."""
+        found = self._asdict()
+        del found["roles"], found["at_once"]
+        found["jobs"] = deque(self.jobs)
+        found["ages"], found["starts"] = np.array(self.ages), np.array(self.starts)
+        return found
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any], roles: list[int]) -> Schedule:
+        """Return what is stored, with the roles of the trees' records."""
+        found = dict(state)
+        for name in ("ages", "starts"):
+            if np.shape(found[name]) != (len(roles),):
+                raise ModelFormatError(
+                    f"{name} of AdaptiveTrees has the shape {np.shape(found[name])} "
+                    f"instead of {(len(roles),)}"
+                )
+            found[name] = tuple(found[name].tolist())
+        found["jobs"] = tuple(found["jobs"])
+        kept = tuple(role if role in (LONG, RECENT) else IDLE for role in roles)
+        return cls(**found, roles=kept)
+
+    # What there is.
+
+    def of_role(self, role: int) -> list[int]:
+        """Return the trees of a role."""
+        return [t for t, own in enumerate(self.roles) if own == role]
+
+    @property
+    def being_built(self) -> int:
+        """The tree that is being built, or about to; -1 where there is none."""
+        if self.at_once:
+            return self.at_once[0]
+        return -1 if self.role == IDLE else self.slot
+
+    # What may come next.
+
+    def built_anew(self, n: int) -> Schedule:
+        """Let the trees of all samples be built at once, after `n` samples."""
+        at_once = self.of_role(LONG)
+        return self._replace(
+            role=IDLE,
+            built_at=n,
+            jobs=(),
+            at_once=tuple(at_once),
+            starts=_put(self.starts, at_once, self.first),
+        )
+
+    def without(self, last: int) -> Schedule:
+        """Let no tree hold the sample of this number or earlier ones."""
+        if last < min(self.starts):
+            return self
+        # Only one tree can be built at a time.
+        jobs = self.jobs if self.role == IDLE else (self.role, *self.jobs)
+        late = [t for t, start in enumerate(self.starts) if start <= last]
+        at_once = [t for t in late if self.roles[t] == LONG]
+        given_up = [t for t in late if self.roles[t] != LONG]
+        starts = _put(self.starts, at_once, self.first)
+        return self._replace(
+            role=IDLE,
+            jobs=jobs,
+            at_once=tuple(at_once),
+            starts=_put(starts, given_up, NEVER),
+            roles=_put(self.roles, given_up, IDLE),
+        )
+
+    def forgetting(self, n: int, kept: int) -> Schedule:
+        """Let all trees be built of the latest samples, after `n`; those kept are so many.
+
+        Trees of recent samples that hold earlier ones are given up.
+        """
+        first = max(self.first, n - kept)
+        late = [t for t in self.of_role(RECENT) if self.starts[t] < first]
+        return self._replace(
+            first=first,
+            built_at=n,
+            jobs=(LONG,) * self.n_long,
+            role=IDLE if self.starts[self.slot] < first else self.role,
+            roles=_put(self.roles, late, IDLE),
+        )
+
+    def planned(self, n: int) -> Schedule:
+        """Let trees be built anew after `n` samples.
+
+        So it is where the window has doubled or is full, or new samples are recent. The schedule
+        that this returns stays as it is if it is planned again.
+        """
+        found, kept = self, n - self.first
+        if kept >= self.max_samples:
+            found = self.forgetting(n, self.max_samples // 2)
+        elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
+            found = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
+        # Recent trees are built anew in turn, each as often.
+        since = n * self.n_recent % RECENT_SAMPLES
+        due = since < BUILD_EVERY * self.n_recent and kept > RECENT_SAMPLES
+        if due and RECENT not in found.jobs:
+            # It is small, and is not recent any more where it waits for large ones.
+            found = found._replace(jobs=(RECENT, *found.jobs))
+        return found
+
+    def quiet_until(self, n: int) -> int:
+        """Return a number of samples, more than `n`, before which there is nothing to plan.
+
+        It is `n` where something waits or is being built.
+        """
+        if self.jobs or self.role != IDLE:
+            return n
+        doubled = self.first + 2 * max(self.built_at - self.first, WARM_UP // 2)
+        found = min(self.first + self.max_samples, doubled)
+        if self.n_recent > 0:
+            # The next turn of a recent tree.
+            start = max(n, self.first + RECENT_SAMPLES) + 1
+            since = start * self.n_recent % RECENT_SAMPLES
+            if since >= BUILD_EVERY * self.n_recent:
+                start += -(-(RECENT_SAMPLES - since) // self.n_recent)
+            found = min(found, start)
+        return found
+
+    def next_job(self, n: int) -> Schedule:
+        """Let the next tree be built, after `n` samples."""
+        role, *jobs = self.jobs
+        first = max(self.first, n - RECENT_SAMPLES) if role == RECENT else self.first
+        starts = _put(self.starts, [self.slot], first)
+        return self._replace(role=role, jobs=tuple(jobs), starts=starts)
+
+    def placed(self, n: int) -> Schedule:
+        """Let the tree that has been built take the place of the oldest of its role."""
+        same, slot = self.of_role(self.role), self.slot
+        roles = _put(self.roles, [slot], self.role)
+        if len(same) < (self.n_long if self.role == LONG else self.n_recent):
+            following = roles.index(IDLE)
+        else:
+            following = min(same, key=lambda t: self.ages[t])
+        return self._replace(
+            slot=following,
+            role=IDLE,
+            ages=_put(self.ages, [slot], n),
+            roles=_put(roles, [following], IDLE),
+        )
+
+
+def _put(values: tuple[int, ...], places: list[int], value: int) -> tuple[int, ...]:
+    """Return values of which some are replaced."""
+    return tuple(value if i in places else old for i, old in enumerate(values))

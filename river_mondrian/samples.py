@@ -1,0 +1,164 @@
+"""Reading mappings and frames for the kernels of feature maps."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import refuse
+from .inputs import FeatureIndex, check_mapping, check_value, ordered
+from .maps.record import Sample
+from .records import Float64s, Int32s, Memory
+
+
+class _Entries(NamedTuple):
+    """Room for the entries of a sparse sample; more of it is another object."""
+
+    places: NDArray[np.int32]
+    values: NDArray[np.float64]
+    sample: Sample
+
+    @classmethod
+    def of(cls, n: int) -> _Entries:
+        """Return room for `n` entries."""
+        found = cls(np.empty(n, dtype=np.int32), np.empty(n), Memory(Sample)[0])
+        found.sample.places = Int32s.of(found.places)
+        found.sample.entries = Float64s.of(found.values)
+        return found
+
+
+class SampleReader:
+    """Reads mappings and frames for the kernels of a feature map (see `maps.record`)."""
+
+    SAVED = ("vector", "whole", "_entries", "index")
+
+    def __init__(self) -> None:
+        self._use(FeatureIndex())
+
+    def _use(self, index: FeatureIndex) -> None:
+        """Read these features."""
+        self.vector = np.full(max(1, len(index)), np.nan)
+        # A sample as a vector.
+        self.whole = Memory(Sample)[0]
+        self.whole.values = Float64s.of(self.vector)
+        self._entries = _Entries.of(16)
+        # Last: what is read fits the room in any case.
+        self.index = index
+
+    def __getstate__(self) -> FeatureIndex:
+        return self.index
+
+    def __setstate__(self, index: FeatureIndex) -> None:
+        if not isinstance(index, FeatureIndex):
+            refuse(self, "index", index, "but it is of features")
+        self._use(index)
+
+    def add(self, names: Iterable[Hashable]) -> None:
+        """Learn the features among these that are new, in the order of their names."""
+        new = [name for name in names if name not in self.index.places]
+        if new:
+            self._use(self.index.with_more(ordered(new)))
+
+    def knows(self, x: Mapping[Any, Any]) -> bool:
+        """Tell whether all keys of a mapping are known features."""
+        check_mapping(x)
+        # A row of a frame has keys that are no set.
+        keys = x.keys() if type(x) is dict else set(x.keys())
+        return keys <= self.index.places.keys()
+
+    def read(self, x: Mapping[Any, Any]) -> Sample:
+        """Write a mapping to a vector, NaN where it lacks a feature."""
+        if not self.index.read_known(x, self.vector):
+            self.read_sparse(x)
+            places, values = self._entries.places[: len(x)], self._entries.values[: len(x)]
+            known = places >= 0
+            self.vector.fill(np.nan)
+            self.vector[places[known]] = values[known]
+        return self.whole
+
+    def read_sparse(self, x: Mapping[Any, Any]) -> Sample:
+        """Write a mapping's entries."""
+        if not isinstance(x, dict):
+            check_mapping(x)
+            # A row of a frame has values that are no method.
+            x = dict(x)
+        n = len(x)
+        room = self._entries
+        if n > len(room.places):
+            room = self._entries = _Entries.of(2 * n)
+        try:
+            struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
+        except (struct.error, OverflowError):
+            room.values[:n] = [check_value(name, value) for name, value in x.items()]
+        room.places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
+        room.sample.n_entries = n
+        return room.sample
+
+    def read_ordered(self, x: Mapping[Any, Any]) -> Sample:
+        """Write a mapping's entries by place.
+
+        Sums over them do not depend on the order of the keys then.
+        """
+        sample = self.read_sparse(x)
+        room = self._entries
+        places = room.places[: len(x)]
+        if (places[1:] < places[:-1]).any():
+            order = np.argsort(places, kind="stable")
+            places[:] = places[order]
+            room.values[: len(x)] = room.values[: len(x)][order]
+        return sample
+
+    def entries(
+        self, values: Mapping[Hashable, float]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the places and values of a checked sample's non-zero entries, by place.
+
+        Features that are not known are left out.
+        """
+        found = sorted(
+            (self.index.places[name], value)
+            for name, value in values.items()
+            if value != 0.0 and name in self.index.places
+        )
+        return (
+            np.array([place for place, _ in found], dtype=np.int32),
+            np.array([value for _, value in found], dtype=np.float32),
+        )
+
+    def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        """Learn a frame's features in the order in which `add` on each row would."""
+        first = self.index.first_rows(names, columns)
+        if first:
+            self._use(self.index.with_more(first))
+
+    def arrange(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Bring a frame's columns into the order of the features, NaN for those it lacks."""
+        return self.index.arrange(names, columns, len(self.vector))
+
+    def csr(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
+        """Return the places, values and row starts of a frame's known, non-zero entries."""
+        place_of = np.array([self.index.places.get(name, -1) for name in names], dtype=np.int32)
+        order = np.argsort(place_of, kind="stable")
+        order = order[place_of[order] >= 0]
+        there = columns[:, order]
+        kept = (there != 0.0) & ~np.isnan(there)
+        starts = np.zeros(len(columns) + 1, dtype=np.int64)
+        np.cumsum(kept.sum(axis=1), out=starts[1:])
+        rows, places = np.nonzero(kept)
+        return place_of[order][places], there[rows, places], starts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        room = self._entries
+        size = self.vector.nbytes + room.places.nbytes + room.values.nbytes + 2 * Sample.SIZE
+        return self.index.nbytes + size

@@ -1,0 +1,106 @@
+"""Nothing that happens at any moment leaves a density forest neither as before nor as after."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from attack.density_moments import (
+    FRAME,
+    GIVEN,
+    MOMENTS,
+    READING,
+    forest,
+    root,
+    samples,
+)
+from attack.states import attack, attack_many
+
+from river_mondrian import DensityForest
+
+ASKED = [*samples(3, first=8), {"x0": 50.0, "x1": 1.0}]
+LATER = samples(8, n_features=3, first=9)
+
+
+def looks(model):
+    """Return what can be seen of a forest; its pickle holds all rows of its trees."""
+    seen = [model.n_samples, [model.score_one(x) for x in ASKED], model.features]
+    return seen, pickle.dumps(model)
+
+
+def goes_on(model):
+    for x in LATER:
+        model.learn_one(x)
+    return looks(model)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_exception_at_any_line_of_learning(moment):
+    make, call = MOMENTS[moment]
+    assert 0 in attack(pickle.dumps(make()), call, looks, goes_on)
+
+
+@pytest.mark.parametrize("params", [{}, {"lifetime": None}, {"lifetime": root}])
+def test_an_exception_while_tables_grow(params):
+    """From 6 to 36 samples, both tables grow by copying."""
+    state = pickle.dumps(forest(6, **params))
+    stream = samples(30, first=4)
+
+    def call(model, n):
+        for x in stream[:n]:
+            model.learn_one(x)
+
+    assert len(attack_many(state, call, len(stream), looks, 6)) > 10
+
+
+def test_an_exception_while_volumes_are_found():
+    state = pickle.dumps(forest(5, directions=GIVEN))
+    x = {"x0": 9.0, "x1": -9.0}
+    assert attack(state, lambda m: m.learn_one(x), looks, goes_on, every=5) == {0, 1}
+
+
+@pytest.mark.parametrize("call", READING)
+@pytest.mark.parametrize("params", [{}, {"directions": GIVEN}])
+def test_an_exception_at_any_line_of_reading(call, params):
+    state = pickle.dumps(forest(6, **params))
+    assert attack(state, READING[call], looks, goes_on) == {0}
+
+
+@pytest.mark.parametrize(
+    ("n_known", "params"),
+    [
+        (0, {}),
+        (5, {}),
+        (20, {"lifetime": None}),
+        (20, {"lifetime": root}),
+        (4, {"directions": GIVEN}),
+    ],
+)
+def test_an_exception_at_any_line_of_learning_many(n_known, params):
+    """The forest is as after some number of rows, which `n_samples` tells."""
+    state = pickle.dumps(forest(n_known, **params))
+    n_rows = 6 if "directions" in params else len(FRAME)
+
+    def call(model, n):
+        model.learn_many(FRAME[:n])
+
+    counts = attack_many(state, call, n_rows, looks, n_known)
+    assert min(counts) == n_known
+    assert len(counts) > 1
+
+
+def test_names_that_do_not_compare():
+    """A NumPy scalar is compared with each item of a tuple, which is no answer."""
+    names = [np.int64(1), ("a", "b"), (0, 5), "c", np.float64(2.5)]
+    plain = DensityForest(n_estimators=3, lifetime=2.0, seed=1)
+    model = DensityForest(n_estimators=3, lifetime=2.0, seed=1)
+    # Features of one sample are ordered by name: by the types' names first.
+    order = sorted(names, key=lambda name: (type(name).__name__, repr(name)))
+    for row in np.random.default_rng(1).random((5, len(names))).tolist():
+        model.learn_one(dict(zip(order, row, strict=True)))
+        plain.learn_one(dict(zip("abcde", row, strict=True)))
+    assert model.features == order
+    asked = [0.5] * len(names)
+    found = model.log_density_one(dict(zip(order, asked, strict=True)))
+    assert found == plain.log_density_one(dict(zip("abcde", asked, strict=True)))

@@ -1,0 +1,113 @@
+"""Nothing leaves a feature map, or a learner on one, that is neither as before nor as after."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from attack.allocations import count_allocations, fail_allocation
+from attack.judging import EVERY
+from attack.learners import (
+    JUDGE,
+    LEARNERS,
+    MAPS,
+    MOMENTS,
+    MOMENTS_OF_START,
+    ROWS,
+    WIDE,
+    before_growth,
+    call_of,
+    is_map,
+    learn,
+    learn_rows,
+    learned,
+)
+
+MODELS = MAPS | LEARNERS
+# Moments at which more or fewer labels make a difference.
+OF_CLASSES = [moment for moment in MOMENTS if "class" in moment]
+CASES = [
+    (name, moment)
+    for name in MODELS
+    for moment in MOMENTS
+    if moment not in OF_CLASSES or (name.startswith(("ogd", "dual")) and "regressor" not in name)
+]
+# Maps are built anew of 255 samples at the first of them: thousands of lines.
+OF_START = [(name, moment) for name in MODELS if "auto" in name for moment in MOMENTS_OF_START]
+
+GROWTH = [(name, table) for name in MODELS if "mondrian" in name for table in ("nodes", "points")]
+
+N_KNOWN = [0, 12, 60]
+N_READ = [1, 40]
+if EVERY > 1:
+    # Some of each; each model is among them.
+    CASES, GROWTH, N_KNOWN, N_READ = [*CASES[::7], OF_START[4]], GROWTH[::5], [12], [40]
+    SOME = list(MODELS)[::3]
+else:
+    CASES, SOME = CASES + OF_START, list(MODELS)
+
+
+def state_before(name, moment):
+    n, n_labels, _, _ = (MOMENTS | MOMENTS_OF_START)[moment]
+    return pickle.dumps(learned(MODELS[name], n, n_labels))
+
+
+@pytest.mark.parametrize(("name", "moment"), CASES)
+def test_an_exception_at_any_line_of_learning(name, moment):
+    found = JUDGE.lines(state_before(name, moment), call_of(moment), len(name + moment))
+    assert found <= {0, 1}
+
+
+@pytest.mark.parametrize(("name", "moment"), CASES)
+def test_any_allocation_that_fails_in_learning(name, moment):
+    JUDGE.allocations(state_before(name, moment), call_of(moment))
+
+
+@pytest.mark.parametrize(("name", "table"), GROWTH)
+def test_exceptions_and_failing_allocations_while_a_table_grows(name, table):
+    state, x, y = before_growth(MODELS[name], table, 260 if "auto" in name else 20)
+    JUDGE.lines(state, lambda model: learn(model, x, y))
+    JUDGE.allocations(state, lambda model: learn(model, x, y))
+
+
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("n_known", N_KNOWN)
+def test_an_exception_at_any_line_of_learning_many(name, n_known):
+    state = pickle.dumps(learned(MODELS[name], n_known))
+    found = JUDGE.lines_of_many(state, learn_rows, 12)
+    assert 0 in found
+
+
+def read(model):
+    """Call what reads a model."""
+    x = WIDE | {"unknown": 1.0}
+    if is_map(model):
+        model.transform_one(x)
+        model.transform_many(ROWS)
+    else:
+        model.predict_one(x)
+        if hasattr(model, "predict_many"):
+            model.predict_many(ROWS)
+    model.__getstate__()
+
+
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("n", N_READ)
+def test_exceptions_and_failing_allocations_while_reading(name, n):
+    state = pickle.dumps(learned(MODELS[name], n))
+    assert JUDGE.lines(state, read) == {0}
+    assert JUDGE.allocations(state, read) == {0}
+
+
+def test_each_allocation_can_be_made_to_fail():
+    def call():
+        arrays = [np.empty(10), np.zeros((3, 3)), np.full(4, 1.0)]
+        arrays += [arrays[0].copy(), np.concatenate(arrays[1:2])]
+        arrays[0].resize(100, refcheck=False)
+
+    n = count_allocations(call)
+    assert n >= 6
+    assert all(fail_allocation(call, k) for k in range(1, n + 1))
+    assert not fail_allocation(call, n + 1)
+    assert count_allocations(lambda: None) == 0

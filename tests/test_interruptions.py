@@ -1,0 +1,55 @@
+"""Real signals and a real limit of memory leave a model as before a call or as after it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+
+import numpy as np
+import pytest
+from attack import memory_limit, signals
+from test_contract import answer, learn, learned, models, stream
+
+SIGNALS = int(os.environ.get("ATTACK_SIGNALS", "12"))
+
+ASKED = [x for x, _ in stream(3, 8)]
+
+
+def look(model):
+    return getattr(model, "n_samples", None), [answer(model, x) for x in ASKED]
+
+
+def learn_one(model, sample):
+    learn(model, [sample])
+
+
+def growing(n, first):
+    """Return samples, some of which have a feature or a label of their own."""
+    return [
+        (x | ({f"z{i}": 0.5} if i % 13 == 0 else {}), y + 2 * (i % 17 == 0))
+        for i, (x, y) in enumerate(stream(n, first))
+    ]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+@models
+@pytest.mark.parametrize("n", [0, 30, 250])
+def test_signals_while_a_model_learns(name, n):
+    state = pickle.dumps(learned(name, n))
+    history = signals.History(lambda: pickle.loads(state), growing(60, n), learn_one, look)
+    n_struck = signals.attack(history, SIGNALS, np.random.default_rng(n))
+    assert n_struck > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of memory that hold")
+@pytest.mark.parametrize("name", ["classifier", "regressor", "means", "adaptive"])
+def test_memory_that_is_short(name):
+    state = pickle.dumps(learned(name, 20))
+    model = pickle.loads(state)
+    # What is compiled before the limit need not be compiled under it.
+    for sample in memory_limit.samples(6):
+        learn_one(model, sample)
+    look(model)
+    assert memory_limit.attack(state, learn_one, look) == 0

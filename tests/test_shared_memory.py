@@ -1,0 +1,69 @@
+"""Models whose arrays come in memory of others: memmaps, other processes, Ray."""
+
+from __future__ import annotations
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from stored_models import IN_GOLDEN, answers, learn, learned, stream
+
+models = pytest.mark.parametrize("name", IN_GOLDEN)
+
+
+@models
+@pytest.mark.parametrize("n", [3, 300])
+def test_memmaps(name, n, tmp_path):
+    model = learned(name, n)
+    path = tmp_path / "model.joblib"
+    joblib.dump(model, path)
+    before = path.read_bytes()
+    read_only = joblib.load(path, mmap_mode="r")
+    writable = joblib.load(path, mmap_mode="r+")
+    for one in (model, read_only, writable):
+        learn(one, stream(60, 7, ("a", "b", "c"), 3))
+    assert answers(read_only) == answers(writable) == answers(model)
+    # Nothing is written to the file.
+    assert path.read_bytes() == before
+    assert not any(isinstance(found, np.memmap) for found in arrays_in(read_only))
+
+
+def arrays_in(model):
+    """Yield what a pickle of a model has as arrays."""
+    found = []
+
+    class Reading(pickle.Pickler):
+        def reducer_override(self, one):
+            if isinstance(one, np.ndarray):
+                found.append(one)
+            return NotImplemented
+
+    with open("/dev/null", "wb") as nowhere:
+        Reading(nowhere, protocol=5).dump(model)
+    return found
+
+
+def learned_there(model):
+    learn(model, stream(60, 7, ("a", "b", "c"), 3))
+    return answers(model)
+
+
+def test_processes_that_share_arrays():
+    there = {name: learned(name, 300) for name in IN_GOLDEN}
+    # All arrays are memory of a file that both processes map.
+    work = joblib.Parallel(n_jobs=2, max_nbytes=1)
+    found = work(joblib.delayed(learned_there)(model) for model in there.values())
+    for name, theirs in zip(there, found, strict=True):
+        assert theirs == learned_there(there[name]), name
+
+
+@models
+def test_ray(name):
+    ray = pytest.importorskip("ray")
+    if not ray.is_initialized():
+        ray.init(num_cpus=1, include_dashboard=False)
+    model = learned(name, 300)
+    place = ray.put(model)
+    first, second = ray.get(place), ray.get(place)
+    assert learned_there(first) == learned_there(second) == learned_there(model)

@@ -1,0 +1,291 @@
+"""Threads that share a model: answers never mix, and nothing that is learned is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+import os
+import pickle
+import sys
+import threading
+import time
+
+import pandas as pd
+import pytest
+from river import base
+from test_contract import SUPERVISED, answer, learn, learned, models, stream
+
+import river_mondrian as rm
+from river_mondrian.model import Model
+
+SECONDS = float(os.environ.get("ATTACK_SECONDS", "0.25"))
+
+# Where a class says too little of a sample.
+ANSWERS = {name: lambda model, x: model.predict_proba_one(x) for name in ("classifier", "adaptive")}
+ANSWERS["dual"] = lambda model, x: model.decision_one(x)
+
+
+@pytest.fixture(autouse=True)
+def switches_often():
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*works):
+    """Run works again and again, each in a thread; raise what the first of them raised."""
+    end = time.monotonic() + SECONDS
+    errors = []
+
+    def run(work):
+        try:
+            while time.monotonic() < end and not errors:
+                work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+        assert not thread.is_alive(), "a thread hangs"
+    if errors:
+        raise errors[0]
+
+
+@models
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_predictions_are_those_of_their_own_samples(name, n_threads):
+    model = learned(name, 60)
+    asked = [x for x, _ in stream(n_threads, 5)]
+    says = ANSWERS.get(name, answer)
+    expected = [says(model, x) for x in asked]
+    assert any(one != expected[0] for one in expected)
+
+    def work(i):
+        def ask():
+            for _ in range(50):
+                assert says(model, asked[i]) == expected[i]
+
+        return ask
+
+    together(*map(work, range(n_threads)))
+
+
+def calls(model, counts):
+    """Return what threads may do with a model, by name; `counts` gets what has been learned."""
+    samples = itertools.cycle(stream(500, 7))
+    frame = pd.DataFrame([x for x, _ in stream(30, 8)])
+    labels = [y for _, y in stream(30, 8)]
+
+    def learn_some():
+        for _ in range(10):
+            learn(model, [next(samples)])
+            counts.append(1)
+
+    def learn_many():
+        if isinstance(model, SUPERVISED):
+            model.learn_many(frame, labels)
+        else:
+            model.learn_many(frame)
+        counts.append(len(frame))
+
+    def predict():
+        for x, _ in stream(10, 9):
+            answer(model, x)
+
+    def predict_many():
+        if isinstance(model, SUPERVISED):
+            model.predict_many(frame)
+        elif isinstance(model, rm.DensityForest):
+            model.log_density_many(frame)
+        else:
+            model.transform_many(frame)
+
+    found = {"learn_one": learn_some, "learn_many": learn_many, "predict": predict}
+    found |= {"predict_many": predict_many}
+    found |= {"pickle": lambda: pickle.loads(pickle.dumps(model))}
+    found |= {"deepcopy": lambda: answer(copy.deepcopy(model), stream(1, 9)[0][0])}
+    if isinstance(model, rm.DualOGDClassifier):
+        del found["learn_many"], found["predict_many"]
+    return found
+
+
+@models
+@pytest.mark.parametrize("n", [0, 300])
+def test_learning_beside_everything(name, n):
+    model = learned(name, n)
+    counts = []
+    works = calls(model, counts)
+    # An iterator is not to be shared by threads.
+    together(*(work for what, work in works.items() if what != "learn_many"))
+    if "learn_many" in works:
+        together(*(work for what, work in works.items() if what != "learn_one"))
+    if hasattr(model, "n_samples"):
+        assert model.n_samples == n + sum(counts)
+    again = pickle.loads(pickle.dumps(model))
+    for x, _ in stream(5, 10):
+        assert answer(model, x) == answer(again, x)
+
+
+def test_learning_in_several_threads_counts_each_sample():
+    model = learned("classifier", 10)
+
+    def work(first):
+        samples = itertools.cycle(
+            [
+                (x | ({f"z{i}": 0.1} if i % 97 == 0 else {}), y + (i % 89 == 0) * i)
+                for i, (x, y) in enumerate(stream(400, first))
+            ]
+        )
+
+        def learn_next():
+            learn(model, [next(samples)])
+            counts[first] += 1
+
+        return learn_next
+
+    counts = [0, 0, 0, 0]
+    together(*map(work, range(4)))
+    assert model.n_samples == 10 + sum(counts)
+    nodes = model.to_dataframe(0)
+    assert int(nodes["n_samples"].iloc[0]) == model.n_samples
+
+
+@models
+def test_public_methods_hold_the_lock(name):
+    """All but those that work in room of their own: the classifier's, for one sample."""
+    model = learned(name, 40)
+    entered = []
+
+    class Lock:
+        def __enter__(self):
+            entered.append(1)
+
+        def __exit__(self, *error):
+            return None
+
+        def _is_owned(self):
+            return False
+
+    own_room = {"learn_one", "learn_many", "predict_one", "predict_proba_one"}
+    model._lock = Lock()
+    frame = pd.DataFrame([x for x, _ in stream(4, 2)])
+    x, y = stream(1, 3)[0]
+    arguments = {
+        "X": frame,
+        "x": x,
+        "y": y,
+        "partition": 0,
+        "tree": 0,
+        "y_many": [y for _, y in stream(4, 2)],
+    }
+    for attribute in dir(type(model)):
+        method = getattr(type(model), attribute)
+        if attribute.startswith("_") or not callable(method) or isinstance(method, type):
+            continue
+        if not method.__module__.startswith("river_mondrian") or attribute in ("clone", "warmup"):
+            continue
+        if isinstance(model, rm.MondrianForestClassifier) and attribute in own_room:
+            continue
+        if attribute.startswith("draw"):
+            continue
+        names = list(method.__code__.co_varnames[1 : method.__code__.co_argcount])
+        if hasattr(method, "__wrapped__"):
+            code = method.__wrapped__.__code__
+            names = list(code.co_varnames[1 : code.co_argcount])
+        given = {}
+        for one in names:
+            if one in ("X", "x", "y", "partition", "tree"):
+                given[one] = arguments[one]
+        if "X" in given and "y" in given:
+            given["y"] = arguments["y_many"]
+        if attribute in ("kernel", "limit_kernel"):
+            given["y"] = x
+        if attribute == "gram":
+            given = {"X": frame}
+        entered.clear()
+        with contextlib.suppress(NotImplementedError, ValueError):
+            method(model, **given)
+        assert entered, attribute
+
+
+@models
+def test_locks_are_not_copied(name):
+    model = learned(name, 5)
+    for other in (copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model))):
+        assert other._lock is not model._lock
+        with model._lock:
+            done = threading.Event()
+            thread = threading.Thread(
+                target=lambda other=other, done=done: (answer(other, stream(1)[0][0]), done.set())
+            )
+            thread.start()
+            assert done.wait(60.0)
+            thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_has_no_locks_of_other_threads():
+    model = learned("regressor", 20)
+    x = stream(1)[0][0]
+    expected = answer(model, x)
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with model._lock:
+            held.set()
+            release.wait(60.0)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60.0)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if answer(model, x) == expected else 1)
+    deadline = time.monotonic() + 60.0
+    done, status = os.waitpid(child, os.WNOHANG)
+    while not done and time.monotonic() < deadline:
+        time.sleep(0.01)
+        done, status = os.waitpid(child, os.WNOHANG)
+    release.set()
+    thread.join()
+    if not done:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert done
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_mapping_may_call_the_model():
+    class Asking(dict):
+        def keys(self):
+            asked.append(model.predict_one({"a": 0.1, "b": 0.2}))
+            return super().keys()
+
+        def items(self):
+            asked.append(model.predict_one({"a": 0.1, "b": 0.2}))
+            return super().items()
+
+    for name in ("classifier", "regressor", "adaptive", "ogd"):
+        model, asked = learned(name, 40), []
+        learn(model, [(Asking(a=0.3, b=0.4, c=0.5), 1)])
+        assert asked, name
+        assert isinstance(model, Model)
+        assert isinstance(model, base.Estimator)
+
+
+def test_the_classifier_without_a_global_lock(monkeypatch):
+    """Its calls hold the lock then; the results are the same."""
+    usual = learned("classifier", 60)
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    model = learned("classifier", 60)
+    assert model._quick is None
+    assert usual._quick is not None
+    for x, _ in stream(10, 5):
+        assert model.predict_proba_one(x) == usual.predict_proba_one(x)
+    assert model._quick is None
