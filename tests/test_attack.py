@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import pytest
+from attack import states
 from attack.interrupts import count_lines, interrupt
 from attack.moments import FRAME, LABELS, MOMENTS, READING, forest, samples, short_of_rows
-
-# Every so many lines are attacked; ATTACK_EVERY=1 attacks all.
-EVERY = int(os.environ.get("ATTACK_EVERY", "11"))
+from attack.states import EVERY
 
 ASKED = [x for x, _ in samples(3, first=8)]
 LATER = samples(12, n_features=3, first=9)
@@ -28,27 +26,9 @@ def goes_on(model):
     return looks(model)
 
 
-def attack(state, call, first=1):
+def attack(state, call):
     """Interrupt a call at its lines; the model is as before it or as after it."""
-    # Kernels are compiled, or loaded, at their first use.
-    call(pickle.loads(state))
-    before, after = pickle.loads(state), pickle.loads(state)
-    n = count_lines(lambda: call(after))
-    assert n > 0
-    expected = looks(before), looks(after)
-    futures = goes_on(before), goes_on(after)
-    found = set()
-    for k in range(1 if EVERY == 1 else 1 + first % EVERY, n + 1, EVERY):
-        model = pickle.loads(state)
-        assert interrupt(lambda model=model: call(model), k)
-        seen = looks(model)
-        assert seen in expected, f"line {k} of {n}"
-        which = expected.index(seen)
-        is_new = which not in found
-        found.add(which)
-        if is_new or k % 10 == 0:
-            assert goes_on(model) == futures[which], f"line {k} of {n}"
-    return found
+    return states.attack(state, call, looks, goes_on)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -428,18 +428,10 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         """Number of samples learned."""
         return self.forest.n_samples
 
-    @n_samples.setter
-    def n_samples(self, n: int) -> None:
-        self.forest.n_samples = n
-
     @property
     def n_points(self) -> int:
         """Number of samples stored."""
         return self.forest.n_points
-
-    @n_points.setter
-    def n_points(self, n: int) -> None:
-        self.forest.n_points = n
 
     @property
     def n_inputs(self) -> int:
