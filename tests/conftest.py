@@ -1,5 +1,7 @@
 """What several modules of tests are given."""
 
+# Kernels that are loaded later can be made to lack memory.
+from attack import allocations
 from small_package import installed, processes
 
-__all__ = ["installed", "processes"]
+__all__ = ["allocations", "installed", "processes"]

@@ -41,7 +41,7 @@ from river_mondrian.posteriors.adaptive.statistics import (
     N_POSTERIORS,
 )
 from river_mondrian.posteriors.adaptive.trees import AdaptiveTrees
-from river_mondrian.records import Array, Float32s, Float64s, Int64s, Memory
+from river_mondrian.records import Array, Float32s, Float64s, Int32s, Memory
 
 LEVEL = 0.01
 SEEDS = range(3)
@@ -63,7 +63,7 @@ def draw_candidates(
 
 
 @kernel
-def sort_descending(numbers: Int64s, n: int) -> None:
+def sort_descending(numbers: Int32s, n: int) -> None:
     splitting.sort_descending(numbers, n)
 
 
@@ -232,8 +232,8 @@ def test_statistics_stay_when_classes_need_room():
 @given(st.lists(st.integers(0, 50), max_size=200))
 @settings(max_examples=50, deadline=None)
 def test_ages_are_sorted(ages):
-    numbers = np.array(ages, dtype=np.int64)
-    sort_descending(Int64s.of(numbers), len(numbers))
+    numbers = np.array(ages, dtype=np.int32)
+    sort_descending(Int32s.of(numbers), len(numbers))
     assert numbers.tolist() == sorted(ages, reverse=True)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from attack import states
-from attack.interrupts import count_lines, interrupt
+from attack.allocations import count_allocations, fail_allocation
+from attack.judging import Judge
 from attack.moments import FRAME, LABELS, MOMENTS, READING, forest, samples, short_of_rows
-from attack.states import EVERY
 
 ASKED = [x for x, _ in samples(3, first=8)]
 LATER = samples(12, n_features=3, first=9)
@@ -20,56 +19,62 @@ def looks(model):
     return [*seen, model.features, model.classes], pickle.dumps(model)
 
 
-def goes_on(model):
+def go_on(model):
     for x, y in LATER:
         model.learn_one(x, y)
-    return looks(model)
 
 
-def attack(state, call):
-    """Interrupt a call at its lines; the model is as before it or as after it."""
-    return states.attack(state, call, looks, goes_on)
+JUDGE = Judge(looks, go_on, every=11)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_exception_at_any_line_of_learning(moment):
     make, call = MOMENTS[moment]
-    state = pickle.dumps(make())
-    assert 0 in attack(state, call)
+    assert 0 in JUDGE.lines(pickle.dumps(make()), call)
 
 
-def test_an_exception_while_a_tree_gets_rows():
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_any_allocation_that_fails_in_learning(moment):
+    make, call = MOMENTS[moment]
+    JUDGE.allocations(pickle.dumps(make()), call)
+
+
+def test_exceptions_and_failing_allocations_while_a_tree_gets_rows():
     model, (x, y) = short_of_rows()
-    assert attack(pickle.dumps(model), lambda m: m.learn_one(x, y)) == {0, 1}
+    state = pickle.dumps(model)
+    assert JUDGE.lines(state, lambda m: m.learn_one(x, y)) == {0, 1}
+    assert JUDGE.allocations(state, lambda m: m.learn_one(x, y)) <= {0, 1}
 
 
 @pytest.mark.parametrize("call", READING)
-def test_an_exception_at_any_line_of_reading(call):
+def test_exceptions_and_failing_allocations_while_reading(call):
     state = pickle.dumps(forest(30))
-    assert attack(state, READING[call]) == {0}
+    assert JUDGE.lines(state, READING[call]) == {0}
+    assert JUDGE.allocations(state, READING[call]) <= {0}
 
 
-def attack_many(state, n_known, frame=FRAME, labels=LABELS):
-    """Interrupt learning a frame; the model is as after some rows, which `n_samples` tells."""
-    reached = []
-    for n in range(len(frame) + 1):
-        model = pickle.loads(state)
-        if n:
-            model.learn_many(frame[:n], labels[:n])
-        reached.append(looks(model)[0])
-    whole = pickle.loads(state)
-    n_lines = count_lines(lambda: whole.learn_many(frame, labels))
-    counts = set()
-    for k in range(1, n_lines + 1, EVERY):
-        model = pickle.loads(state)
-        assert interrupt(lambda model=model: model.learn_many(frame, labels), k)
-        seen = looks(model)[0]
-        assert seen == reached[seen[0] - n_known], f"line {k} of {n_lines}"
-        counts.add(seen[0])
-    assert min(counts) == n_known
-    assert len(counts) > 1
+def test_memory_of_kernels_can_be_made_to_fail():
+    model = forest(30)
+
+    def call():
+        found.append(model.predict_proba_one({"x0": 0.3}))
+
+    found = []
+    call()
+    n = count_allocations(call)
+    assert n > 0
+    # No array is made last, but the room for the rows that lack a value.
+    assert fail_allocation(call, n)
+    assert len(found) == 2
+    call()
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("n_known", [5, 250, 300])
 def test_an_exception_at_any_line_of_learning_many(n_known):
-    attack_many(pickle.dumps(forest(n_known)), n_known)
+    def learn(model, n):
+        model.learn_many(FRAME[:n], LABELS[:n])
+
+    found = JUDGE.lines_of_many(pickle.dumps(forest(n_known)), learn, len(FRAME))
+    assert 0 in found
+    assert len(found) > 1

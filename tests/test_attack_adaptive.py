@@ -8,29 +8,41 @@ import pytest
 from attack.adaptive_moments import HAPPENINGS, MOMENTS, READING, forest, happening
 from attack.detectors import EveryFew
 from attack.moments import FRAME, LABELS
-from test_attack import attack, attack_many
+from test_attack import JUDGE
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_exception_at_any_line_of_learning(moment):
     make, call = MOMENTS[moment]
-    assert 0 in attack(pickle.dumps(make()), call)
+    assert 0 in JUDGE.lines(pickle.dumps(make()), call)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_any_allocation_that_fails_in_learning(moment):
+    make, call = MOMENTS[moment]
+    JUDGE.allocations(pickle.dumps(make()), call)
 
 
 @pytest.mark.parametrize("name", HAPPENINGS)
-def test_an_exception_at_any_line_of_what_happens_now_and_then(name):
+def test_exceptions_and_failing_allocations_in_what_happens_now_and_then(name):
     state, (x, y) = happening(name)
-    assert attack(state, lambda m: m.learn_one(x, y)) == {0, 1}
+    assert JUDGE.lines(state, lambda m: m.learn_one(x, y)) == {0, 1}
+    JUDGE.allocations(state, lambda m: m.learn_one(x, y))
 
 
 @pytest.mark.parametrize("call", READING)
-def test_an_exception_at_any_line_of_reading(call):
+def test_exceptions_and_failing_allocations_while_reading(call):
     state = pickle.dumps(forest(30, drift_detector=EveryFew()))
-    assert attack(state, READING[call]) == {0}
+    assert JUDGE.lines(state, READING[call]) == {0}
+    assert JUDGE.allocations(state, READING[call]) <= {0}
 
 
 @pytest.mark.parametrize("n_known", [5, 250])
 def test_an_exception_at_any_line_of_learning_many(n_known):
-    attack_many(
-        pickle.dumps(forest(n_known, drift_detector=EveryFew())), n_known, FRAME[:9], LABELS[:9]
-    )
+    def learn(model, n):
+        model.learn_many(FRAME[:n], LABELS[:n])
+
+    state = pickle.dumps(forest(n_known, drift_detector=EveryFew()))
+    found = JUDGE.lines_of_many(state, learn, 9)
+    assert 0 in found
+    assert len(found) > 1

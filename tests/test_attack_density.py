@@ -15,7 +15,7 @@ from attack.density_moments import (
     root,
     samples,
 )
-from attack.states import attack, attack_many
+from attack.judging import Judge
 
 from river_mondrian import DensityForest
 
@@ -29,16 +29,24 @@ def looks(model):
     return seen, pickle.dumps(model)
 
 
-def goes_on(model):
+def go_on(model):
     for x in LATER:
         model.learn_one(x)
-    return looks(model)
+
+
+JUDGE = Judge(looks, go_on, every=11)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_exception_at_any_line_of_learning(moment):
     make, call = MOMENTS[moment]
-    assert 0 in attack(pickle.dumps(make()), call, looks, goes_on)
+    assert 0 in JUDGE.lines(pickle.dumps(make()), call)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_any_allocation_that_fails_in_learning(moment):
+    make, call = MOMENTS[moment]
+    JUDGE.allocations(pickle.dumps(make()), call)
 
 
 @pytest.mark.parametrize("params", [{}, {"lifetime": None}, {"lifetime": root}])
@@ -51,20 +59,22 @@ def test_an_exception_while_tables_grow(params):
         for x in stream[:n]:
             model.learn_one(x)
 
-    assert len(attack_many(state, call, len(stream), looks, 6)) > 10
+    assert len(JUDGE.lines_of_many(state, call, len(stream))) > 10
 
 
 def test_an_exception_while_volumes_are_found():
     state = pickle.dumps(forest(5, directions=GIVEN))
     x = {"x0": 9.0, "x1": -9.0}
-    assert attack(state, lambda m: m.learn_one(x), looks, goes_on, every=5) == {0, 1}
+    assert JUDGE.lines(state, lambda m: m.learn_one(x)) == {0, 1}
+    JUDGE.allocations(state, lambda m: m.learn_one(x))
 
 
 @pytest.mark.parametrize("call", READING)
 @pytest.mark.parametrize("params", [{}, {"directions": GIVEN}])
-def test_an_exception_at_any_line_of_reading(call, params):
+def test_exceptions_and_failing_allocations_while_reading(call, params):
     state = pickle.dumps(forest(6, **params))
-    assert attack(state, READING[call], looks, goes_on) == {0}
+    assert JUDGE.lines(state, READING[call]) == {0}
+    assert JUDGE.allocations(state, READING[call]) <= {0}
 
 
 @pytest.mark.parametrize(
@@ -85,9 +95,9 @@ def test_an_exception_at_any_line_of_learning_many(n_known, params):
     def call(model, n):
         model.learn_many(FRAME[:n])
 
-    counts = attack_many(state, call, n_rows, looks, n_known)
-    assert min(counts) == n_known
-    assert len(counts) > 1
+    found = JUDGE.lines_of_many(state, call, n_rows)
+    assert 0 in found
+    assert len(found) > 1
 
 
 def test_names_that_do_not_compare():

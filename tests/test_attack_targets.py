@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import pytest
 from attack.interrupts import count_lines, interrupt
-from attack.states import attack, attack_many
+from attack.judging import Judge
 from attack.target_moments import (
     FRAME,
     GROWING,
@@ -23,7 +22,6 @@ from attack.target_moments import (
 
 ASKED = [x for x, _ in samples(3, first=8)]
 LATER = samples(12, n_features=3, first=9)
-EVERY = int(os.environ.get("ATTACK_EVERY", "11"))
 
 
 def looks(model):
@@ -33,30 +31,40 @@ def looks(model):
     return seen, pickle.dumps(model)
 
 
-def goes_on(model):
+def go_on(model):
     for x, y in LATER:
         model.learn_one(x, y)
-    return looks(model)
+
+
+JUDGE = Judge(looks, go_on, every=11)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_exception_at_any_line_of_learning(moment):
     make, call = MOMENTS[moment]
-    assert 0 in attack(pickle.dumps(make()), call, looks, goes_on)
+    assert 0 in JUDGE.lines(pickle.dumps(make()), call)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_any_allocation_that_fails_in_learning(moment):
+    make, call = MOMENTS[moment]
+    JUDGE.allocations(pickle.dumps(make()), call)
 
 
 @pytest.mark.parametrize("params", [{}, {"posterior": "mean"}, GROWING])
-def test_an_exception_while_a_tree_gets_rows(params):
+def test_exceptions_and_failing_allocations_while_a_tree_gets_rows(params):
     model, (x, y) = short_of_rows(**params)
-    found = attack(pickle.dumps(model), lambda m: m.learn_one(x, y), looks, goes_on)
-    assert found == {0, 1}
+    state = pickle.dumps(model)
+    assert JUDGE.lines(state, lambda m: m.learn_one(x, y)) == {0, 1}
+    JUDGE.allocations(state, lambda m: m.learn_one(x, y))
 
 
 @pytest.mark.parametrize("n", [63, 255, 1023])
 def test_a_choice_that_is_interrupted_is_completed(n):
     """The sample has been learned from its kernel on."""
     state = pickle.dumps(regressor(n))
-    assert attack(state, learn, looks, goes_on, every=7) == {0, 1}
+    assert JUDGE.lines(state, learn) == {0, 1}
+    assert 1 in JUDGE.allocations(state, learn)
 
 
 def test_a_choice_may_be_interrupted_again_and_again():
@@ -72,9 +80,10 @@ def test_a_choice_may_be_interrupted_again_and_again():
 
 
 @pytest.mark.parametrize("call", READING)
-def test_an_exception_at_any_line_of_reading(call):
+def test_exceptions_and_failing_allocations_while_reading(call):
     state = pickle.dumps(regressor(9))
-    assert attack(state, READING[call], looks, goes_on) == {0}
+    assert JUDGE.lines(state, READING[call]) == {0}
+    assert JUDGE.allocations(state, READING[call]) <= {0}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +107,6 @@ def test_an_exception_at_any_line_of_learning_many(n_known, params):
     def call(model, n):
         model.learn_many(FRAME[:n], TARGETS[:n], WEIGHTS[:n])
 
-    counts = attack_many(state, call, len(FRAME), looks, n_known)
-    assert min(counts) == n_known
-    assert len(counts) > 1
+    found = JUDGE.lines_of_many(state, call, len(FRAME))
+    assert 0 in found
+    assert len(found) > 1

@@ -100,11 +100,8 @@ def _new_array(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _allocate(context: Any, builder: Any, typ: SpanType, length: Any) -> Any:
-    n_bytes = builder.mul(length, _INT64(typ.element_size))
-    found = context.nrt.allocate(builder, n_bytes)
-    with builder.if_then(cgutils.is_null(builder, found), likely=False):
-        text = "a kernel's working memory could not be allocated"
-        context.call_conv.return_user_exc(builder, MemoryError, (text,))
+    # Where there is no memory this raises a MemoryError.
+    found = context.nrt.allocate(builder, builder.mul(length, _INT64(typ.element_size)))
     return make_span(builder, builder.ptrtoint(found, _INT64), length)
 
 

@@ -1,13 +1,17 @@
-"""NumPy's allocations, one of which fails, as where memory is short.
+"""Allocations of NumPy and of compiled kernels, one of which fails, as where memory is short.
 
-All data of arrays come from a handler, which NumPy lets anybody replace (NEP 49): so the k-th
-allocation fails whichever function asks for it.
+All data of arrays come from a handler, which NumPy lets anybody replace (NEP 49), and all memory
+of kernels from one function, which they find by its name: so the k-th allocation fails whatever
+asks for it. The function is replaced for the kernels that are loaded after this module.
 """
 
 from __future__ import annotations
 
 import ctypes
 
+from llvmlite import binding, ir
+from numba.core import registry
+from numba.core.runtime import _nrt_python, rtsys
 from numpy._core import _multiarray_umath
 
 # Places in the table of NumPy's C functions, which never change.
@@ -53,15 +57,13 @@ def _function(place, *arguments):
 _set_handler = _function(_SET_HANDLER, ctypes.py_object)
 _usual = _Handler.from_address(_pointer(_function(_GET_HANDLER)(), _NAME))
 
-# Allocations so far, and the one that fails.
-_count = 0
-_failing = 0
+# Allocations so far, and the number of the one that fails.
+_counts = (ctypes.c_int64 * 2)()
 
 
 def _fails():
-    global _count
-    _count += 1
-    return _count == _failing
+    _counts[0] += 1
+    return _counts[0] == _counts[1]
 
 
 @_MALLOC
@@ -79,6 +81,29 @@ def _realloc(context, place, size):
     return None if _fails() else _usual.realloc(_usual.context, place, size)
 
 
+def _compiled_allocate():
+    """Return the same for kernels: the compiler that holds the function, and its address.
+
+    Nothing of Python runs within them, since a signal may interrupt that.
+    """
+    word, address, start = ir.IntType(64), ir.IntType(8).as_pointer(), ctypes.addressof(_counts)
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(address, [word]), "allocate")
+    builder = ir.IRBuilder(function.append_basic_block())
+    count, failing = (word(start + 8 * i).inttoptr(word.as_pointer()) for i in range(2))
+    n = builder.add(builder.load(count), word(1))
+    builder.store(n, count)
+    with builder.if_then(builder.icmp_signed("==", n, builder.load(failing))):
+        builder.ret(address(None))
+    usual = word(_nrt_python.c_helpers["Allocate"])
+    usual = builder.inttoptr(usual, function.function_type.as_pointer())
+    builder.ret(builder.call(usual, function.args))
+    machine = binding.Target.from_default_triple().create_target_machine()
+    compiler = binding.create_mcjit_compiler(binding.parse_assembly(str(module)), machine)
+    compiler.finalize_object()
+    return compiler, compiler.get_function_address(function.name)
+
+
 def _capsule():
     """Return the handler as NumPy takes it."""
     new = ctypes.pythonapi.PyCapsule_New
@@ -91,11 +116,16 @@ def _capsule():
 _HANDLER = _Handler(b"failing", 1, _usual.context, _malloc, _calloc, _realloc, _usual.free)
 _HELD = _capsule()
 
+# Numba tells of its own function first.
+rtsys.initialize(registry.cpu_target.target_context)
+_COMPILER, _address = _compiled_allocate()
+binding.add_symbol("NRT_Allocate", _address)
+
 
 def count_allocations(call):
-    """Run a call; return how many times it allocates memory for arrays."""
+    """Run a call; return how many times it allocates memory for arrays, or kernels do."""
     _run(call, 0)
-    return _count
+    return _counts[0]
 
 
 def fail_allocation(call, k):
@@ -103,16 +133,15 @@ def fail_allocation(call, k):
     try:
         _run(call, k)
     except MemoryError:
-        assert _count >= k
-    return _count >= k
+        assert _counts[0] >= k
+    return _counts[0] >= k
 
 
 def _run(call, k):
-    global _count, _failing
     before = _set_handler(_HELD)
-    _count, _failing = 0, k
+    _counts[:] = 0, k
     try:
         call()
     finally:
-        _failing = 0
+        _counts[1] = 0
         _set_handler(before)

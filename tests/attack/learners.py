@@ -110,7 +110,7 @@ def go_on(model):
         learn(model, x, y)
 
 
-JUDGE = Judge(looks, go_on)
+JUDGE = Judge(looks, go_on, every=61)
 
 
 def learned(make, n, n_labels=2):

@@ -238,12 +238,23 @@ class DescentWeights(Weights):
     def _learn_output(
         self, outputs: Outputs, i: int, target: float, weight: float, rate: float
     ) -> None:
-        """Learn the i-th mapped sample by a loss that kernels do not know."""
+        """Learn the i-th mapped sample by a loss that kernels do not know.
+
+        Where the loss raises an error the sample counts as learned, without a step: its map may
+        have learned it, and to ask the loss again would raise the same for ever.
+        """
         record, feature_map = self.record, self.compiled.record
         if learning.score_mapped(record, feature_map, outputs, i) == NO_ROOM:
             self._make_room()
             learning.score_mapped(record, feature_map, outputs, i)
-        self._differentiate(target, weight)
+        try:
+            self._differentiate(target, weight)
+        except MemoryError:
+            raise
+        except Exception:
+            self.gradients[:] = 0.0
+            learning.descend(record, feature_map, outputs, i, rate)
+            raise
         learning.descend(record, feature_map, outputs, i, rate)
 
     def _differentiate(self, target: float, weight: float) -> None:

@@ -247,6 +247,8 @@ class AdaptiveForest(Forest):
     class_sides: Array[ClassSides]
     block_classes: Int64s
     class_numbers: Int64s
+    # Room for the ages of a leaf's points: for as many as there is room for points.
+    ages: Int32s
 
     def path_of(self, t: int) -> Array[PathEntry]:
         """Return a tree's path."""

@@ -7,7 +7,7 @@ from ...partitions.mondrian.boxes import linear_dimension
 from ...partitions.mondrian.draws import exponential
 from ...partitions.mondrian.records import COMPLETE, NONE, PAUSED
 from ...partitions.mondrian.sampling import part_leaf
-from ...records import Int64s, new_int64s, release
+from ...records import Int32s
 from .guided_cuts import draw_guided
 from .records import LAST, LONG, RECENT, AdaptiveForest, AdaptiveNode, AdaptiveTree
 from .statistics import Statistics
@@ -28,7 +28,7 @@ def new_statistics(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNod
 
 
 @merged
-def sort_descending(numbers: Int64s, n: int) -> None:
+def sort_descending(numbers: Int32s, n: int) -> None:
     """Sort in place (Shell's sort)."""
     gap = n
     while gap > 1:
@@ -48,7 +48,7 @@ def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
     tree = forest.trees[t]
     node = tree.nodes.row(j)
     window, n = forest.window_capacity, node.n_samples
-    ages = new_int64s(n)
+    ages = forest.ages
     p = node.first_point
     for i in range(n):
         ages[i] = (last - p) % window
@@ -58,7 +58,6 @@ def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
     for i in range(n):
         label = forest.label_of((last - ages[i]) % window)
         statistics.add_sample(label, True, forest.n_classes)
-    release(ages)
 
 
 # Leaves that wait.

@@ -170,6 +170,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         own("class_sides", _room_for(ClassSides, self.n_candidates * capacity))
         own("block_classes", np.zeros(capacity, dtype=np.int64))
         own("class_numbers", np.zeros(capacity, dtype=np.int64))
+        own("ages", np.empty(self.points.capacities[0], dtype=np.int32))
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
         discriminants.reserve(capacity, n_inputs, mixture.predicted[N_TREE_EXPERTS:])
@@ -185,6 +186,13 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         own("dim_weights", self.dim_weights)
         forest.granted = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
         self._show_schedule()
+
+    def _reserve_points(self, n: int) -> None:
+        # Kernels hear of more points once there is room for the ages of as many.
+        capacity = self.points.reserve(0, n)
+        if capacity > self.forest.ages.length:
+            self.shared.own("ages", np.empty(capacity, dtype=np.int32))
+        super()._reserve_points(n)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return super()._shapes() | {"gains": (len(self.trees), len(self.dim_weights))}

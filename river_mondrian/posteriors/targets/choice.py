@@ -15,7 +15,6 @@ from ...partitions.mondrian.records import EMPTY, NONE
 from ...records import Array, Float64, Int64, Record, new_array, release
 from .learning import add_to_moments
 from .messages import (
-    NodeAt,
     forget_messages,
     is_leaf,
     joint_mean,
@@ -30,7 +29,7 @@ from .messages import (
     update_messages,
 )
 from .prediction import scale_of
-from .records import T, TargetForest, TargetTree
+from .records import T, TargetForest, TargetNode, TargetTree
 
 # How many of a leaf's latest points are searched for one whose walk is uncertain.
 LONGEST = 1024
@@ -52,6 +51,12 @@ class TakenOut(Record):
     # Weight and mean of the leaf with it; the point's own weight.
     weight: Float64
     mean: Float64
+
+
+class NodeAt(Record):
+    """A node on a path."""
+
+    node: TargetNode
 
 
 class RefAt(Record):
@@ -222,18 +227,18 @@ def progressive_likelihood(
     Densities are per standard deviation of the targets before. The first `n_trees` trees predict,
     with these hyperparameters; they keep them.
     """
+    # All memory comes first: what is taken out is put back whatever happens.
+    width, longest = n_trees + 1, _longest_path(forest, n_trees)
+    kept = new_array(TakenOut, (last - first) * width)
+    path, refs = new_array(NodeAt, longest + 1), new_array(RefAt, longest + 2)
     for t in range(n_trees):
         tree = forest.trees[t]
         tree.gamma2 = gamma2
         tree.noise = noise
         forget_messages(tree)
-    width = n_trees + 1
-    kept = new_array(TakenOut, (last - first) * width)
     y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
     _take_all_out(forest, first, last, n_trees, kept)
     update_messages(forest, 0, n_trees)
-    longest = _longest_path(forest, n_trees)
-    path, refs = new_array(NodeAt, longest + 1), new_array(RefAt, longest + 2)
     total, n = 0.0, 0
     for p in range(first, last):
         taken = kept.part(width * (p - first), width)

@@ -6,18 +6,8 @@ import math
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...partitions.mondrian.boxes import linear_dimension
-from ...partitions.mondrian.records import EMPTY, LEFT, RIGHT
-from ...records import Array, Record, new_array, release
+from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT
 from .records import UNKNOWN, Message, T, TargetForest, TargetNode, TargetTree
-
-# Nodes of a path for which there is room at first.
-FIRST_DEPTH = 64
-
-
-class NodeAt(Record):
-    """A node on a path."""
-
-    node: TargetNode
 
 
 @inlined
@@ -166,42 +156,31 @@ def _send_up(forest: TargetForest, tree: TargetTree, parent: TargetNode, node: T
         _write(parent.messages[side], max(precision, 0.0), joint_mean(node))
 
 
-@merged
-def _longer(path: Array[NodeAt], length: int) -> Array[NodeAt]:
-    """Move a path to where there is twice the room."""
-    found = new_array(NodeAt, 2 * length)
-    for k in range(length):
-        found[k].node = path[k].node
-    release(path)
-    return found
-
-
 @separate
 def update_messages(forest: T, first: int, last: int) -> None:
-    """Bring the messages of trees `first` to `last` up to date, by a walk through the unknown."""
-    # The nodes from the root down to the one at hand, after none.
-    room = FIRST_DEPTH
-    path = new_array(NodeAt, room)
+    """Bring the messages of trees `first` to `last` up to date, by a walk through the unknown.
+
+    On the way down the mean of an unknown message is the row of the node above, by which the walk
+    finds back: it needs no memory, which might be lacking.
+    """
     for t in range(first, last):
         tree = forest.trees[t]
         if tree.root == EMPTY or is_leaf(tree, tree.root):
             continue
-        path[0].node = tree.nodes.none()
-        path[1].node = tree.nodes.row(tree.root)
-        depth = 1
-        while depth > 0:
-            node = tree.nodes.known(path[depth].node)
+        above, ref = NONE, tree.root
+        while ref != NONE:
+            node = tree.nodes.row(ref)
             child = _first_unknown_below(forest, tree, node)
             if child >= 0:
-                depth += 1
-                if depth == room:
-                    path = _longer(path, room)
-                    room *= 2
-                path[depth].node = tree.nodes.row(child)
+                node.messages[side_of_child(node, child)].mean = above
+                above, ref = ref, child
                 continue
-            _send_up(forest, tree, tree.nodes.known(path[depth - 1].node), node)
-            depth -= 1
-    release(path)
+            following, parent = NONE, tree.nodes.none()
+            if above != NONE:
+                parent = tree.nodes.row(above)
+                following = int(parent.messages[side_of_child(parent, ref)].mean)
+            _send_up(forest, tree, parent, node)
+            above, ref = following, above
 
 
 @batch_kernel
