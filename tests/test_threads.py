@@ -13,6 +13,7 @@ import time
 
 import pandas as pd
 import pytest
+from attack.tally import note
 from river import base
 from test_contract import SUPERVISED, answer, learn, learned, models, stream
 
@@ -38,21 +39,23 @@ def switches_often():
 def together(*works):
     """Run works again and again, each in a thread; raise what the first of them raised."""
     end = time.monotonic() + SECONDS
-    errors = []
+    errors, runs = [], [0] * len(works)
 
-    def run(work):
+    def run(i, work):
         try:
             while time.monotonic() < end and not errors:
                 work()
+                runs[i] += 1
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    threads = [threading.Thread(target=run, args=one) for one in enumerate(works)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60.0)
         assert not thread.is_alive(), "a thread hangs"
+    note(f"runs of {len(works)} threads with one model", sum(runs))
     if errors:
         raise errors[0]
 
@@ -76,15 +79,19 @@ def test_predictions_are_those_of_their_own_samples(name, n_threads):
     together(*map(work, range(n_threads)))
 
 
-def calls(model, counts):
+def calls(model, counts, folder):
     """Return what threads may do with a model, by name; `counts` gets what has been learned."""
-    samples = itertools.cycle(stream(500, 7))
+    learning = threading.Lock()
+    endless = itertools.cycle(stream(500, 7))
     frame = pd.DataFrame([x for x, _ in stream(30, 8)])
     labels = [y for _, y in stream(30, 8)]
 
     def learn_some():
-        for _ in range(10):
-            learn(model, [next(samples)])
+        # An iterator is not to be shared by threads.
+        with learning:
+            samples = [next(endless) for _ in range(10)]
+        for sample in samples:
+            learn(model, [sample])
             counts.append(1)
 
     def learn_many():
@@ -110,6 +117,13 @@ def calls(model, counts):
     found |= {"predict_many": predict_many}
     found |= {"pickle": lambda: pickle.loads(pickle.dumps(model))}
     found |= {"deepcopy": lambda: answer(copy.deepcopy(model), stream(1, 9)[0][0])}
+
+    def save():
+        path = folder / f"{threading.get_ident()}"
+        rm.save(model, path)
+        answer(rm.load(path), stream(1, 9)[0][0])
+
+    found |= {"save": save}
     if isinstance(model, rm.DualOGDClassifier):
         del found["learn_many"], found["predict_many"]
     return found
@@ -117,14 +131,25 @@ def calls(model, counts):
 
 @models
 @pytest.mark.parametrize("n", [0, 300])
-def test_learning_beside_everything(name, n):
-    model = learned(name, n)
-    counts = []
-    works = calls(model, counts)
-    # An iterator is not to be shared by threads.
-    together(*(work for what, work in works.items() if what != "learn_many"))
-    if "learn_many" in works:
-        together(*(work for what, work in works.items() if what != "learn_one"))
+def test_everything_at_once(name, n, tmp_path):
+    model, counts = learned(name, n), []
+    together(*calls(model, counts, tmp_path).values())
+    check_learned(model, n, counts)
+
+
+@models
+@pytest.mark.parametrize("n_threads", [2, 4])
+@pytest.mark.skipif(SECONDS < 1.0, reason="one of the long attacks")
+def test_all_pairs_of_calls(name, n_threads, tmp_path):
+    model, counts = learned(name, 300), []
+    works = calls(model, counts, tmp_path)
+    for pair in itertools.combinations_with_replacement(works.values(), 2):
+        together(*(pair * (n_threads // 2)))
+    check_learned(model, 300, counts)
+
+
+def check_learned(model, n, counts):
+    """Check that a model which had learned `n` samples has learned all that `counts` says."""
     if hasattr(model, "n_samples"):
         assert model.n_samples == n + sum(counts)
     again = pickle.loads(pickle.dumps(model))

@@ -1,4 +1,7 @@
-"""All attacks: `python -m tests.attack --full`, or as the suite has them without `--full`."""
+"""All attacks: `python -m tests.attack --full`, or as the suite has them without `--full`.
+
+It needs hours. A table says at the end how often each attack has been tried; none may succeed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+from .tally import sums
 
 TESTS = Path(__file__).parents[1]
 
@@ -31,16 +37,21 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
     parser.add_argument("--full", action="store_true", help="all lines, signals and bits")
     full = parser.parse_args().full
-    environment = {"ATTACK_EVERY": "1", "ATTACK_SIGNALS": "1000", "ATTACK_SECONDS": "2"}
+    tally = Path(tempfile.mkdtemp()) / "tally"
+    environment = {"ATTACK_TALLY": str(tally)}
+    if full:
+        environment |= {"ATTACK_EVERY": "1", "ATTACK_SIGNALS": "1000", "ATTACK_SECONDS": "1"}
     failed = []
     for title, pattern in ATTACKS.items():
         files = sorted(map(str, TESTS.glob(pattern)))
-        arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
-        if not run(title, arguments, environment if full else {}):
+        arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "auto", *files]
+        if not run(title, arguments, environment):
             failed.append(title)
     flips = "2000" if full else "40"
     if not run("flipped bits", [str(TESTS / "attack" / "bitflips.py"), "--flips", flips], {}):
         failed.append("flipped bits")
+    for attack, n in sums(tally).items():
+        print(f"{n:12,} {attack}")
     for title in failed:
         print(f"FAILED: {title}")
     sys.exit(bool(failed))

@@ -7,6 +7,10 @@ import pickle
 
 from .allocations import count_allocations, fail_allocation
 from .interrupts import count_lines, interrupt
+from .tally import note
+
+LINES = "exceptions at lines of Python"
+ALLOCATIONS = "allocations that fail"
 
 
 class Judge:
@@ -39,21 +43,23 @@ class Judge:
 
         The set has 0 where a model was as before the call, and 1 where it was as after.
         """
-        return self._attack(state, call, count_lines, interrupt, self.every)
+        return self._attack(state, call, LINES, count_lines, interrupt, self.every)
 
     def allocations(self, state, call):
         """Let allocations of a call fail; returns like `lines`."""
-        return self._attack(state, call, count_allocations, fail_allocation, 1 + self.every // 8)
+        every = 1 + self.every // 8
+        return self._attack(state, call, ALLOCATIONS, count_allocations, fail_allocation, every)
 
-    def _attack(self, state, call, count, strike, every):
+    def _attack(self, state, call, what, count, strike, every):
         # Kernels are compiled, or loaded, at their first use.
         call(pickle.loads(state))
         before, after = pickle.loads(state), pickle.loads(state)
         n = count(lambda: call(after))
         expected = self.looks(before), self.looks(after)
         futures = self._future(before), self._future(after)
-        found = set()
-        for k in range(1 + n % every, n + 1, every):
+        found, tried = set(), range(1 + n % every, n + 1, every)
+        note(what, len(tried))
+        for k in tried:
             model = pickle.loads(state)
             if not strike(lambda model=model: call(model), k):
                 continue
@@ -83,8 +89,9 @@ class Judge:
             futures.append(self._future(model))
         whole = pickle.loads(state)
         n_lines = count_lines(lambda: learn_many(whole, n_rows))
-        found = set()
-        for k in range(1, n_lines + 1, 1 if self.every == 1 else 3 * self.every):
+        found, tried = set(), range(1, n_lines + 1, 1 if self.every == 1 else 3 * self.every)
+        note(LINES, len(tried))
+        for k in tried:
             model = pickle.loads(state)
             assert interrupt(lambda model=model: learn_many(model, n_rows), k)
             seen = self.looks(model)

@@ -9,6 +9,8 @@ import sys
 import traceback
 from pathlib import Path
 
+from .tally import note
+
 # Bytes that the process may take above what it has, and features that each sample adds.
 MARGIN = 24 << 20
 NEW_FEATURES = 400
@@ -37,6 +39,7 @@ def attack(state, learn, look, n=400):
 
     It has to be as before the sample for which memory was short, or as after it, and to go on.
     """
+    note("limits of memory", 1)
     grown = samples(n)
     child = os.fork()
     if child:

@@ -6,6 +6,8 @@ import copy
 import signal
 import time
 
+from .tally import note
+
 
 class Interrupted(BaseException):
     """What the handler raises."""
@@ -101,4 +103,5 @@ def attack(history, n_signals, rng, n=40, more=10):
         assert any(_goes_on(history, model, k, more) for k in possible), (
             f"goes on otherwise after {len(done)} samples"
         )
+    note("signals whose handler raises", n_struck)
     return n_struck
