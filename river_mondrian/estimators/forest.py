@@ -6,7 +6,7 @@ import abc
 import itertools
 import sys
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,6 @@ from ..model import locked, new_lock
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import ClassTrees
 from .inspection import InspectableForest, Trees
-
-if TYPE_CHECKING:
-    pass
 
 Classes = TypeVar("Classes", bound=ClassTrees[Any, Any])
 
