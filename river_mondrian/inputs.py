@@ -372,7 +372,8 @@ def read_weights(w: Any, n: int) -> NDArray[np.float64]:
         If there are not `n` weights, or one is negative or not finite.
 
     """
-    if isinstance(w, (numbers.Real, np.bool_)):
+    # What is no sequence is a weight, or none.
+    if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, check_weight(w))
     return np.array([check_weight(weight) for weight in _listed(w, n, "weights")], dtype=float)
 

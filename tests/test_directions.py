@@ -71,7 +71,7 @@ def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     trees.add_class()
     for x in X:
         trees.vector[:] = x
-        assert trees.learn(0) == -1
+        assert trees.learn(0, 1.0) == -1
     # Without scaling values count from the first sample's.
     offsets, factors = X[0], np.ones(3)
     if scale:
@@ -202,7 +202,7 @@ def test_online_and_batch_have_one_law(directions):
             trees.add_class()
             for x, y in zip(X, labels, strict=True):
                 trees.vector[:] = x
-                trees.learn(y)
+                trees.learn(y, 1.0)
         batch.build()
         level = LEVEL / (4 * len(SEEDS))
         for statistic in (lambda nodes: nodes[0].time, len):
@@ -227,7 +227,7 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
     trees.add_class()
     for x, y in zip(X, labels, strict=True):
         trees.vector[:] = x
-        trees.learn(y)
+        trees.learn(y, 1.0)
     roots = [as_twin(trees, t) for t in range(4)]
     queries = 2.0 * rng.random((30, 2)) - 0.5
     got = trees.predict_rows(queries, 1)

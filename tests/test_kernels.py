@@ -82,7 +82,7 @@ def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
         trees.add_class()
     for x, label in zip(X, y, strict=True):
         trees.vector[: len(x)] = x
-        assert trees.learn(label) == -1
+        assert trees.learn(label, 1.0) == -1
     return trees
 
 
@@ -280,7 +280,7 @@ def test_lock_step_and_threads_leave_the_trees_as_they_are():
         batch = grow(X[:1], y[:1], n_trees=5, seed=2)
         while batch.forest.n_classes < 4:
             batch.add_class()
-        batch.learn_rows(X[1:], np.array(y[1:], dtype=np.int64), n_jobs)
+        batch.learn_rows(X[1:], np.array(y[1:], dtype=np.int64), np.ones(len(X) - 1), n_jobs)
         for t in range(5):
             a, b = alone.nodes, batch.nodes
             n = alone.trees[t].nodes.n_rows

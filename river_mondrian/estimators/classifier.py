@@ -16,17 +16,20 @@ from ..inputs import (
     FeatureIndex,
     Packer,
     check_label,
+    check_weight,
     mapping_of,
     ordered,
     read_frame,
     read_labels,
     read_values,
+    read_weights,
     too_large,
 )
 from ..model import has_global_lock, locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
-from ..posteriors.labels.trees import LabelTrees
+from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
+from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..status import DONE, TOO_LARGE, WAITS
 from .forest import LabelForest, warmup_samples
 
@@ -49,7 +52,7 @@ class _Quick(Packer):
     __slots__ = ("features", "labels", "learn", "n_bytes", "names", "predict", "unpack", "version")
 
     def __init__(
-        self, trees: LabelTrees, features: FeatureIndex, labels: dict[Hashable, int]
+        self, trees: HierarchicalTrees[Any], features: FeatureIndex, labels: dict[Hashable, int]
     ) -> None:
         super().__init__(features)
         self.version = trees.version
@@ -70,7 +73,7 @@ class _Quick(Packer):
         return too_large(self.features.names[place], value)
 
 
-class MondrianForestClassifier(LabelForest[LabelTrees]):
+class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
@@ -192,18 +195,50 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         self.seed = seed
         self._begin()
 
-    # What calls on one sample need, once a sample has been learned.
-    _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_quick"})
+    # What calls on one sample need, once a sample has been learned; and the trees before a sample
+    # that is the first of another weight than 1.
+    _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_quick", "_unweighted"})
 
     def _renew(self) -> None:
         self._quick: _Quick | None = None
+        self._unweighted: HierarchicalTrees[Any] | None = None
 
-    def _make_trees(self) -> LabelTrees:
+    def _make_trees(self) -> HierarchicalTrees[Any]:
         return LabelTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
+
+    def _trees_like(self, trees: HierarchicalTrees[Any]) -> HierarchicalTrees[Any]:
+        kind = WeightedTrees if trees.weighs else LabelTrees
+        return kind(self._partitions(self.lifetime), self.gamma, self.split_pure)
+
+    # What an interrupted call has left.
+
+    def _enter(self) -> None:
+        known, trees = self._unweighted, self._trees
+        if known is not None and trees is not None:
+            if trees.n_begun == known.n_begun:
+                self._trees = known
+            self._unweighted = None
+        super()._enter()
+
+    def _weigh(self) -> HierarchicalTrees[Any]:
+        """Return trees that take samples of any weight; they are in use then.
+
+        The others stay until a sample has been learned.
+        """
+        trees = self._grown()
+        if isinstance(trees, LabelTrees):
+            # Calls that have been prepared learn nothing in them any more.
+            trees.close()
+            made = WeightedTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
+            made.take(trees)
+            made.close()
+            self._unweighted = trees
+            self._trees = trees = made
+        return trees
 
     # One sample.
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Extend every tree by a sample.
 
         Parameters
@@ -213,29 +248,33 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
             at all only the label is learned.
         y
             A label: anything hashable but None and NaN.
+        w
+            Weight of the sample, from 0 to 1e30. One of weight 2 counts as two of weight 1; one of
+            weight 0 is not learned.
 
         Raises
         ------
         TypeError
-            If a value is no number or the label is not hashable.
+            If a value or the weight is no number or the label is not hashable.
         ValueError
-            If a value is infinite or too large for single precision, or the label is missing.
+            If a value is infinite or too large for single precision, the label is missing, or the
+            weight is out of range.
 
         """
         quick = self._quick
-        if quick is not None:
+        if quick is not None and type(w) is float:
             inputs = quick.pack(x) or quick.pack_known(x)
             try:
                 label = quick.labels[y]
             except (KeyError, TypeError):
                 label = None
             if inputs is not None and label is not None:
-                status = quick.learn(inputs, label)
-                if status == DONE or self._complete(quick, status, inputs, label):
+                status = quick.learn(inputs, label, w)
+                if status == DONE or self._complete(quick, status, inputs, label, w):
                     return
-        self._learn_rarely(x, y)
+        self._learn_rarely(x, y, w)
 
-    def _complete(self, quick: _Quick, status: int, inputs: bytes, label: int) -> bool:
+    def _complete(self, quick: _Quick, status: int, inputs: bytes, label: int, w: float) -> bool:
         """Complete what a kernel has begun or lacks; False where there is more to do."""
         if status <= TOO_LARGE:
             raise quick.too_large(TOO_LARGE - status, inputs)
@@ -244,7 +283,7 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
             if trees is None:
                 return False
             if status == WAITS and trees.make_room():
-                status = quick.learn(inputs, label)
+                status = quick.learn(inputs, label, w)
             if status >= 0 and trees.is_changing:
                 # Another thread was interrupted meanwhile.
                 trees.settle()
@@ -253,16 +292,18 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
                 trees.open()
             return status != WAITS
 
-    def _learn_rarely(self, x: Mapping[Any, Any], y: Any) -> None:
+    def _learn_rarely(self, x: Mapping[Any, Any], y: Any, w: Any) -> None:
         """Learn a sample with all that it may need besides the kernel."""
         # What the user has written runs ahead of any change.
         values = read_values(x)
         check_label(y)
-        self._learn_checked(values, y)
+        weight = check_weight(w)
+        if weight > 0.0:
+            self._learn_checked(values, y, weight)
 
     @locked
-    def _learn_checked(self, values: dict[Hashable, float], y: Hashable) -> None:
-        trees = self._grown()
+    def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
+        trees = self._grown() if weight == 1.0 else self._weigh()
         label = self._labels.get(y)
         is_new = label is None or not values.keys() <= self._features.places.keys()
         if is_new:
@@ -271,15 +312,16 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
             label = self._add_label(y)
         assert label is not None
         self._features.write(values, trees.vector)
-        bad = trees.learn(label)
+        bad = trees.learn(label, weight)
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
+        self._unweighted = None
         if is_new:
             trees.end_change()
         else:
             self._prepare(trees)
 
-    def _prepare(self, trees: LabelTrees) -> _Quick:
+    def _prepare(self, trees: HierarchicalTrees[Any]) -> _Quick:
         """Prepare calls on one sample."""
         quick = self._quick
         if quick is None or quick.version != trees.version:
@@ -327,7 +369,7 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Extend every tree by the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -338,33 +380,46 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
             A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
         y
             The labels of its rows.
+        w
+            Weight of all rows, or their weights, from 0 to 1e30.
 
         Raises
         ------
         TypeError
-            If a column holds something that is no number or a label is not hashable.
+            If a column or the weights hold something that is no number or a label is not hashable.
         ValueError
-            If a value is infinite, a label missing, a column doubled or a length wrong; nothing
-            has been learned then.
+            If a value is infinite, a label missing, a weight out of range, a column doubled or a
+            length wrong; nothing has been learned then.
 
         """
         _, names, columns = read_frame(X)
         labels = read_labels(y, len(columns))
+        weights = read_weights(w, len(columns))
+        if not weights.all():
+            # What weighs nothing is not learned.
+            learned = np.flatnonzero(weights)
+            columns, weights = columns[learned], weights[learned]
+            labels = [labels[i] for i in learned.tolist()]
         start = 0
         while start < len(columns) and self.n_samples < WARM_UP:
-            self.learn_one(mapping_of(names, columns[start]), labels[start])
+            self.learn_one(mapping_of(names, columns[start]), labels[start], float(weights[start]))
             start += 1
         while start < len(columns):
-            start = self._learn_rows(names, columns, labels, start)
+            start = self._learn_rows(names, columns, labels, weights, start)
 
     @locked
     def _learn_rows(
-        self, names: list[Hashable], columns: NDArray[np.float64], labels: list[Any], start: int
+        self,
+        names: list[Hashable],
+        columns: NDArray[np.float64],
+        labels: list[Any],
+        weights: NDArray[np.float64],
+        start: int,
     ) -> int:
         """Learn rows of a frame up to the next new feature or label; returns where they end."""
-        trees = self._grown()
-        trees.begin_change()
         stop = min(len(columns), start + LEARNED_ROWS)
+        trees = self._grown() if (weights[start:stop] == 1.0).all() else self._weigh()
+        trees.begin_change()
         new = self._features.first_rows(names, columns[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         for i in range(start + 1, stop):
@@ -375,7 +430,10 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
         numbers = [self._add_label(label) for label in labels[start:stop]]
         rows = self._arrange(names, columns[start:stop])
-        trees.learn_rows(rows, np.array(numbers, dtype=np.int64), self.n_jobs)
+        trees.learn_rows(
+            rows, np.array(numbers, dtype=np.int64), weights[start:stop].copy(), self.n_jobs
+        )
+        self._unweighted = None
         trees.end_change()
         return stop
 
@@ -394,5 +452,5 @@ class MondrianForestClassifier(LabelForest[LabelTrees]):
         model.predict_one({"a": 0.5, "b": 0.5})
         model.predict_one({"a": 0.5})
         trees = model._grown()
-        trees.learn_rows(np.full((2, 2), 0.5), np.zeros(2, dtype=np.int64), 1)
+        trees.learn_rows(np.full((2, 2), 0.5), np.zeros(2, dtype=np.int64), np.ones(2), 1)
         trees.predict_rows(np.full((2, 2), 0.5), 1)

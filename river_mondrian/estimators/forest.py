@@ -96,7 +96,7 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         trees: Any = self._trees
         if trees is None:
             return
-        made: Any = self._made_anew()._make_trees()
+        made: Any = self._made_anew()._trees_like(trees)
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
         for name, value in made.__dict__.items():
@@ -117,6 +117,10 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     @abc.abstractmethod
     def _make_trees(self) -> Trees:
         """Return trees that have learned nothing."""
+
+    def _trees_like(self, trees: Trees) -> Trees:
+        """Return trees that have learned nothing, of the kind that others may be."""
+        return self._make_trees()
 
     # What an interrupted call has left.
 
@@ -325,7 +329,7 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
         return {
-            f"count_{label}": [int(node.counts[k]) for node in nodes]
+            f"count_{label}": [node.counts[k].item() for node in nodes]
             for k, label in enumerate(self.classes)
         }
 

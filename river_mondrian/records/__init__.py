@@ -9,7 +9,7 @@ side that owns a record and its arrays in `memory`.
 
 from .arrays import CHUNK_ROWS, Array, Float32s, Float64s, Int32s, Int64s, Packed, Room, Table
 from .chunked_rows import ChunkedRows, TableState
-from .memory import Memory, OwnsArrays, check_shapes, owned
+from .memory import Memory, OwnsArrays, check_shapes, owned, state_words
 from .record import (
     FLOAT32,
     FLOAT64,
@@ -79,6 +79,7 @@ __all__ = [
     "release",
     "room_of_array",
     "room_of_words",
+    "state_words",
     "transient",
     "words_of",
 ]

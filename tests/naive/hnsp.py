@@ -12,18 +12,23 @@ from .mondrian import Labels, Node, Points, extend_block, leaves, n_points, samp
 # Counts.
 
 
-def set_count(node: Node, count: list[int]) -> None:
+def set_count(node: Node, count: list[float]) -> None:
     """Set a node's customers and its tables, of which a class has at most one (IKN)."""
     node.count = count
     node.tab = [min(c, 1) for c in count]
 
 
-def count_leaf(leaf: Node, y: Labels, n_classes: int) -> list[int]:
-    """Count a leaf's labels."""
-    return [sum(y[n] == k for n in leaf.points) for k in range(n_classes)]
+def count_leaf(
+    leaf: Node, y: Labels, n_classes: int, weights: Sequence[float] | None = None
+) -> list[float]:
+    """Count a leaf's labels, or add up their weights."""
+    return [
+        sum(1 if weights is None else weights[n] for n in leaf.points if y[n] == k)
+        for k in range(n_classes)
+    ]
 
 
-def count_inner(node: Node) -> list[int]:
+def count_inner(node: Node) -> list[float]:
     """Count the tables of both children."""
     return [a + b for a, b in zip(node.left.tab, node.right.tab, strict=True)]
 
@@ -36,10 +41,12 @@ def initialize_inner(root: Node) -> None:
         set_count(root, count_inner(root))
 
 
-def initialize_counts(root: Node, y: Labels, n_classes: int) -> None:
-    """Algorithm 5, for all leaves of a tree."""
+def initialize_counts(
+    root: Node, y: Labels, n_classes: int, weights: Sequence[float] | None = None
+) -> None:
+    """Algorithm 5, for all leaves of a tree; with real numbers where there are weights."""
     for leaf in leaves(root):
-        set_count(leaf, count_leaf(leaf, y, n_classes))
+        set_count(leaf, count_leaf(leaf, y, n_classes, weights))
     initialize_inner(root)
 
 
@@ -177,7 +184,7 @@ def expected_discount(eta: float, gamma: float, delta: float) -> float:
     return eta / (eta + gamma) * math.expm1(-(eta + gamma) * delta) / math.expm1(-eta * delta)
 
 
-def smooth(count: list[int], tab: list[int], d: float, above: list[float]) -> list[float]:
+def smooth(count: list[float], tab: list[float], d: float, above: list[float]) -> list[float]:
     """Equation 4; a node without labels repeats its parent."""
     total = sum(count)
     if total == 0:

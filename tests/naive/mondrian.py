@@ -51,8 +51,8 @@ class Node:
     left: Node | None = None
     right: Node | None = None
     points: list[int] = field(default_factory=list)
-    count: list[int] = field(default_factory=list)
-    tab: list[int] = field(default_factory=list)
+    count: list[float] = field(default_factory=list)
+    tab: list[float] = field(default_factory=list)
 
     @property
     def is_leaf(self) -> bool:

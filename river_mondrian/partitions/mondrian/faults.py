@@ -36,6 +36,8 @@ STATISTICS_ROW = 29
 NEXT_WAITING = 30
 QUEUE = 31
 WINDOW = 32
+WEIGHTS = 33
+N_BELOW = 34
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -63,6 +65,8 @@ TEXTS = {
     LABEL: ("point", "label", "but it is no class"),
     CLASSES: ("node", "classes", "there are fewer classes"),
     COUNT_ROW: ("node", "count_row", "but there are {tree.side_rows.n_rows} rows of counts"),
+    WEIGHTS: ("node", "weights", "but weights of the classes are finite and >= 0"),
+    N_BELOW: ("node", "n_below", "but another number of classes has a weight"),
     TARGET: ("point", "target", "but a target is finite"),
     WEIGHT: ("point", "weight", "but a weight is finite and >= 0"),
     CUT_TIME: ("node", "cut_time", "but a time is >= 0"),

@@ -42,6 +42,14 @@ def count_below(tree: Tree, ref: int) -> int:
 
 
 @inlined
+def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
+    """Return what the samples below a reference count for."""
+    if ref < 0:
+        return forest.points.row(~ref).mass()
+    return tree.nodes.row(ref).mass(forest)
+
+
+@inlined
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     """Return how far `x` lies outside the box of a reference."""
     if ref < 0:
@@ -62,7 +70,8 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
     to_right = distance_to(forest, tree, right, x)
     if to_left != to_right:
         return RIGHT if to_right < to_left else LEFT
-    return RIGHT if count_below(tree, right) > count_below(tree, left) else LEFT
+    to_left, to_right = mass_below(forest, tree, left), mass_below(forest, tree, right)
+    return RIGHT if to_right > to_left else LEFT
 
 
 @inlined

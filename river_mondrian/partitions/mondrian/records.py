@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from ...compiling.kernels import inlined
 from ...records import (
     Array,
@@ -72,6 +74,10 @@ class Point(Record):
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of this point and another one pauses."""
         return False
+
+    def mass(self) -> float:
+        """Return what the sample counts for where the larger of two blocks is asked for."""
+        return 1.0
 
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with what a restored point keeps (see `checking`)."""
@@ -148,6 +154,10 @@ class Node(Record):
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
         """Initialise what a new internal node keeps of a side, from its child there."""
+
+    def mass(self, forest: Forest) -> float:
+        """Return what the samples below count for together, as `Point.mass` does for one."""
+        return np.float64(self.n_samples)
 
     def is_paused(self, forest: Forest) -> bool:
         """Tell whether the block of a leaf pauses."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
-import numpy as np
-
 from ...compiling.kernels import inlined, merged, separate
 from ...records import (
     Array,
@@ -27,7 +25,7 @@ from ...records import (
     room_of_array,
 )
 from .boxes import distance_outside
-from .leaves import count_below, distance_to
+from .leaves import distance_to, mass_below
 from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
@@ -215,8 +213,8 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
     to_right = distance_to(forest, tree, right, x)
     if to_left != to_right:
         return 1.0 if to_left < to_right else 0.0
-    n_left = np.float64(count_below(tree, left))
-    return n_left / (n_left + count_below(tree, right))
+    mass_left = mass_below(forest, tree, left)
+    return mass_left / (mass_left + mass_below(forest, tree, right))
 
 
 @merged

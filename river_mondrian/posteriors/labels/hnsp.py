@@ -30,7 +30,7 @@ from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
 from .class_sets import WORD_CLASSES, n_classes_in, word_at
-from .records import L, LabelForest, LabelNode, LabelTree
+from .records import ClassForest, L, LabelForest, LabelNode, LabelTree
 
 # Weight that no sum in float64 would notice.
 NEGLIGIBLE = 1e-17
@@ -158,7 +158,7 @@ def most_probable(probabilities: Float64s, n_classes: int) -> int:
 
 
 @inlined
-def _average(forest: LabelForest, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
+def average(forest: ClassForest, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
     """Average the trees' predictions for `n` rows of values (Equation 6 over all trees)."""
     out = prediction.probabilities
     size = n * forest.n_classes
@@ -173,7 +173,7 @@ def _average(forest: LabelForest, rows: Float32s, n: int, prediction: LabelPredi
 @batch_kernel
 def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
     """Predict `n` rows of values."""
-    _average(forest, rows, n, prediction)
+    average(forest, rows, n, prediction)
 
 
 @kernel
@@ -189,14 +189,8 @@ def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
         return TOO_LARGE - bad
     prediction = _room_of_prediction()[0]
     prediction.probabilities = Float64s(out, 0, forest.n_classes)
-    _average(forest, forest.row, 1, prediction)
+    average(forest, forest.row, 1, prediction)
     return most_probable(prediction.probabilities, forest.n_classes)
-
-
-@kernel
-def put_label(forest: L, label: int, p: int) -> None:
-    """Write the class of a stored point."""
-    forest.points.row(p).label = label
 
 
 @kernel
@@ -207,12 +201,12 @@ def put_labels(forest: L, labels: Int64s, n: int, first: int) -> None:
 
 
 @kernel
-def learn_one(forest: L, version: int, inputs: Packed, label: int) -> int:
+def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
     """Store a sample as the next point and extend every tree, which are of a version, by it.
 
-    Returns WAITS, or as `extension.learn_next` does.
+    Returns WAITS, also where the weight is not 1, or as `extension.learn_next` does.
     """
-    if version != forest.version or must_wait(forest):
+    if version != forest.version or must_wait(forest) or weight != 1.0:
         return WAITS
     forest.points.row(forest.n_points).label = label
     return learn_next(forest, Float64s(inputs, 0, forest.n_inputs))

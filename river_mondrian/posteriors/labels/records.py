@@ -23,11 +23,11 @@ class LabelPoint(Point):
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of this point and another one pauses: they are of one class."""
-        return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
+        return ClassForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with a restored point."""
-        return FINE if 0 <= self.label < LabelForest(forest).n_classes else faults.LABEL
+        return FINE if 0 <= self.label < ClassForest(forest).n_classes else faults.LABEL
 
 
 class CountRow(Record):
@@ -142,14 +142,9 @@ class LabelTree(Tree):
     side_rows: Table[CountRow]
 
 
-class LabelForest(Forest):
-    """A forest over classes."""
+class ClassForest(Forest):
+    """A forest over classes, whatever it keeps of them."""
 
-    trees: Array[LabelTree]
-    points: Table[LabelPoint]
-    # Words of a set of classes, and classes for which a row of counts has room.
-    n_set_words: Int64
-    count_width: Int64
     n_classes: Int64
     # Whether blocks of one class are cut, too, instead of pausing.
     splits_pure: Int64
@@ -157,6 +152,16 @@ class LabelForest(Forest):
     gamma: Float64
     # Probabilities of the sample that was predicted last.
     probabilities: Float64s
+
+
+class LabelForest(ClassForest):
+    """A forest over classes whose samples all weigh 1."""
+
+    trees: Array[LabelTree]
+    points: Table[LabelPoint]
+    # Words of a set of classes, and classes for which a row of counts has room.
+    n_set_words: Int64
+    count_width: Int64
 
 
 L = TypeVar("L", bound=LabelForest)

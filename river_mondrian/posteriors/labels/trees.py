@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float32s, Float64s, Int64s, Memory, Part, RowLayout
 from . import hnsp
 from .checking import check_labels
-from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
+from .records import ClassForest, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
 # Past this many points a paused leaf samples hidden cuts.
 PAUSE_LIMIT = 32
@@ -26,15 +27,18 @@ PAUSE_LIMIT = 32
 FIRST_COUNTS = 4
 
 
+AnyForest = TypeVar("AnyForest", bound=ClassForest)
+
+
 @dataclass
 class LabelView(NodeView):
     """A node with its class counts: a leaf's own, c of Algorithm 5 elsewhere."""
 
-    counts: NDArray[np.int64]
+    counts: NDArray[Any]
 
 
-class LabelTrees(ClassTrees[LabelForest, LabelView]):
-    """Mondrian trees with a label posterior.
+class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
+    """Mondrian trees with a hierarchical label posterior.
 
     Parameters
     ----------
@@ -48,11 +52,12 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     """
 
-    _FOREST = LabelForest
-    _TREE: ClassVar[type[Tree]] = LabelTree
-    _NODE: ClassVar[type[Node]] = LabelNode
-    _POINT: ClassVar[type[Point]] = LabelPoint
     _VIEW = LabelView
+    # The module with the kernels, and what a walk adds its prediction to.
+    _KERNELS: ClassVar[Any]
+    _PREDICTION: ClassVar[type[hnsp.LabelPrediction]]
+    # Whether samples may weigh anything but 1.
+    weighs: ClassVar[bool]
 
     def __init__(
         self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
@@ -61,13 +66,111 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         self.split_pure = split_pure
         super().__init__(partitions)
 
-    def _set_up(self) -> None:
+    def _set_up_classes(self) -> None:
+        """Write what does not depend on weights."""
         forest = self.forest
-        forest.n_set_words = 1
-        forest.count_width = FIRST_COUNTS
         forest.splits_pure = int(self.split_pure)
         forest.hide_limit = PAUSE_LIMIT
         forest.gamma = 1.0 if self.gamma is None else self.gamma
+
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        super().add_inputs(names, first_values)
+        if self.n_samples < WARM_UP and self.gamma is None:
+            self.forest.gamma = 10.0 * self.n_inputs
+
+    def _kernel(self, name: str) -> Callable[..., Any]:
+        """Return a kernel for one sample, whose first argument is the forest."""
+        return functools.partial(getattr(self._KERNELS, name).of(self._FOREST), self.forest)
+
+    def learner(self) -> Callable[[bytes, int, float], int]:
+        """Return the kernel that learns a sample, given as packed inputs, a class and a weight.
+
+        It returns as `hnsp.learn_one` does: WAITS if it is called after the trees have got other
+        inputs or classes.
+        """
+        return functools.partial(self._kernel("learn_one"), self.version)
+
+    def predictor(self) -> Callable[[bytes, bytearray], int]:
+        """Return the kernel that predicts a sample into room for the classes' probabilities.
+
+        It returns as `hnsp.predict_one` does, and WAITS as the learner does.
+        """
+        return functools.partial(self._kernel("predict_one"), self.version)
+
+    def make_room(self) -> bool:
+        """Make room for the next sample's point; False where it lacks more than that."""
+        if self.is_changing or self.doubles:
+            return False
+        self.close()
+        if self.forest.n_walking > 0:
+            return False
+        self._reserve_points(self.n_points + 1)
+        self.open()
+        return True
+
+    def learn(self, label: int, weight: float) -> int:
+        """Learn the sample in `inputs` with a class, with all that it may need.
+
+        Returns DONE, or the input whose value is too large; then nothing has changed.
+        """
+        inputs, learn = self.vector[: self.n_inputs].tobytes(), self._kernel("learn_one")
+        return self.learn_next(
+            lambda: learn(self.forest.version, inputs, label, weight),
+            lambda p: self._put(np.array([label]), np.array([weight]), p),
+        )
+
+    def learn_rows(
+        self,
+        inputs: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        n_jobs: int,
+    ) -> None:
+        """Learn rows of checked inputs, shape (n, inputs), with classes, after the warm-up."""
+
+        def put(start: int, n: int, first: int) -> None:
+            self._put(labels[start : start + n], weights[start : start + n], first)
+
+        self._learn_rows(inputs, put, n_jobs)
+
+    @abc.abstractmethod
+    def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
+        """Write the classes, and the weights if they are kept, of points from the first one on."""
+
+    # Prediction.
+
+    def predict(self, inputs: bytes, out: bytearray) -> int:
+        """Predict a sample of packed inputs, which are not too large, as a predictor does."""
+        found: int = self._kernel("predict_one")(self.forest.version, inputs, out)
+        return found
+
+    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+        """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
+
+        def predict(rows: Float32s, n: int, out: Float64s) -> None:
+            prediction = Memory(self._PREDICTION)
+            prediction[0].probabilities = out
+            self._KERNELS.predict_many(self.forest, rows, n, prediction[0])
+
+        return self._predict_rows(predict, inputs, self.forest.n_classes, n_jobs)
+
+
+class LabelTrees(HierarchicalTrees[LabelForest]):
+    """Trees whose samples all weigh 1."""
+
+    _FOREST = LabelForest
+    _TREE: ClassVar[type[Tree]] = LabelTree
+    _NODE: ClassVar[type[Node]] = LabelNode
+    _POINT: ClassVar[type[Point]] = LabelPoint
+    _KERNELS: ClassVar[Any] = hnsp
+    _PREDICTION = hnsp.LabelPrediction
+    weighs = False
+
+    def _set_up(self) -> None:
+        self._set_up_classes()
+        self.forest.n_set_words = 1
+        self.forest.count_width = FIRST_COUNTS
 
     def _kept_parts(self) -> tuple[Part, ...]:
         # The classes below either child.
@@ -79,12 +182,6 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     def _check_kind(self) -> None:
         check_labels(self)
-
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it."""
-        super().add_inputs(names, first_values)
-        if self.n_samples < WARM_UP and self.gamma is None:
-            self.forest.gamma = 10.0 * self.n_inputs
 
     def add_class(self) -> int:
         """Add a class; returns its number."""
@@ -117,70 +214,8 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         )
         self._reserve_all(0)
 
-    def learner(self) -> Callable[[bytes, int], int]:
-        """Return the kernel that learns a sample, given as packed inputs and a class.
-
-        It returns as `hnsp.learn_one` does: WAITS if it is called after the trees have got other
-        inputs or classes.
-        """
-        return functools.partial(hnsp.learn_one.of(LabelForest), self.forest, self.version)
-
-    def predictor(self) -> Callable[[bytes, bytearray], int]:
-        """Return the kernel that predicts a sample into room for the classes' probabilities.
-
-        It returns as `hnsp.predict_one` does, and WAITS as the learner does.
-        """
-        return functools.partial(hnsp.predict_one.of(LabelForest), self.forest, self.version)
-
-    def make_room(self) -> bool:
-        """Make room for the next sample's point; False where it lacks more than that."""
-        if self.is_changing or self.doubles:
-            return False
-        self.close()
-        if self.forest.n_walking > 0:
-            return False
-        self._reserve_points(self.n_points + 1)
-        self.open()
-        return True
-
-    def learn(self, label: int) -> int:
-        """Learn the sample in `inputs` with a class, with all that it may need.
-
-        Returns DONE, or the input whose value is too large; then nothing has changed.
-        """
-        inputs = self.vector[: self.n_inputs].tobytes()
-        learn = functools.partial(hnsp.learn_one.of(LabelForest), self.forest)
-        return self.learn_next(
-            lambda: learn(self.forest.version, inputs, label),
-            lambda p: hnsp.put_label(self.forest, label, p),
-        )
-
-    def learn_rows(
-        self, inputs: NDArray[np.float64], labels: NDArray[np.int64], n_jobs: int
-    ) -> None:
-        """Learn rows of checked inputs, shape (n, inputs), with classes, after the warm-up."""
-
-        def put(start: int, n: int, first: int) -> None:
-            hnsp.put_labels(self.forest, Int64s.of(labels[start : start + n]), n, first)
-
-        self._learn_rows(inputs, put, n_jobs)
-
-    # Prediction.
-
-    def predict(self, inputs: bytes, out: bytearray) -> int:
-        """Predict a sample of packed inputs, which are not too large, as a predictor does."""
-        predict = functools.partial(hnsp.predict_one.of(LabelForest), self.forest)
-        return predict(self.forest.version, inputs, out)  # type: ignore[arg-type]
-
-    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
-        """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
-
-        def predict(rows: Float32s, n: int, out: Float64s) -> None:
-            prediction = Memory(hnsp.LabelPrediction)
-            prediction[0].probabilities = out
-            hnsp.predict_many(self.forest, rows, n, prediction[0])
-
-        return self._predict_rows(predict, inputs, self.forest.n_classes, n_jobs)
+    def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
+        hnsp.put_labels(self.forest, Int64s.of(labels), len(labels), first)
 
     # Inspection.
 

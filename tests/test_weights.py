@@ -1,0 +1,337 @@
+"""Weights of the exact classifier's samples: Algorithm 5 with real numbers, and repeats."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from attack.judging import Judge
+from naive import hnsp
+from naive import mondrian as naive
+from scipy import stats
+from test_kernels import as_twin, draw, route
+
+from river_mondrian import MondrianForestClassifier, load, save
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.posteriors.labels.trees import LabelTrees
+from river_mondrian.posteriors.labels.weighted_trees import WeightedTrees
+
+NAMES = ("a", "b", "c")
+SETTINGS = [{}, {"split_pure": True}, {"lifetime": 4.0}, {"max_nodes": 31}]
+
+
+def samples(n, seed=0, n_classes=3, missing=0.0):
+    """Return samples with labels that follow from them; some lack a value."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for row in rng.random((n, len(NAMES))).tolist():
+        x = dict(zip(NAMES, row, strict=True))
+        if rng.random() < missing:
+            del x[NAMES[int(rng.integers(len(NAMES)))]]
+        found.append((x, int(sum(row) * n_classes / 3.0)))
+    return found
+
+
+def grow(X, y, weights, seed=0, n_trees=1, **params):
+    partitions = Partitions(
+        n_trees, params.get("lifetime", math.inf), max_nodes=params.get("max_nodes"), seed=seed
+    )
+    trees = WeightedTrees(partitions, 7.0, params.get("split_pure", False))
+    trees.add_inputs(list(range(X.shape[1])), X[0])
+    for _ in range(max(y) + 1):
+        trees.add_class()
+    for x, label, weight in zip(X, y, weights, strict=True):
+        trees.vector[: len(x)] = x
+        assert trees.learn(label, weight) == -1
+    return trees
+
+
+def weights_of(n, seed):
+    """Return weights below and above 1."""
+    return np.random.default_rng(seed).exponential(size=n).tolist()
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("places", [0, 12])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_counts_are_those_of_algorithm_5(params, places, seed):
+    X, y = draw(250, seed, places=places)
+    weights = weights_of(250, seed)
+    root = as_twin(grow(X, y, weights, seed, **params), 0)
+    stored = {id(node): list(node.count) for node in naive.walk(root)}
+    hnsp.initialize_counts(route(root, X), y, 4, weights)
+    for node in naive.walk(root):
+        assert stored[id(node)] == pytest.approx(node.count, rel=1e-12)
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("places", [0, 12])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_prediction_is_the_twins(params, places, seed):
+    X, y = draw(300, seed, places=places)
+    trees = grow(X, y, weights_of(300, seed), seed, 3, **params)
+    queries = np.vstack([X[:40], draw(40, seed + 9)[0], 3.0 * draw(40, seed + 5)[0] - 1.0])
+    roots = [as_twin(trees, t) for t in range(3)]
+    got = trees.predict_rows(queries, 1)
+    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
+        expected = np.mean([hnsp.predict(root, x, 7.0, [0.25] * 4) for root in roots], axis=0)
+        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 3.0}, {"max_nodes": 15}])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_whole_weight_is_as_many_repeats(params, missing):
+    """Repeats draw no cut, so that the same seed gives the same trees.
+
+    They are the same but for the rounding of times, which pass through other rows.
+    """
+    params |= {"seed": 1, "scale": False}
+    repeated, weighted = MondrianForestClassifier(**params), MondrianForestClassifier(**params)
+    for i, (x, y) in enumerate(samples(60, missing=missing)):
+        for _ in range(1 + i % 3):
+            repeated.learn_one(x, y)
+        weighted.learn_one(x, y, 1.0 + i % 3)
+    for x, _ in samples(60, 5, missing=0.5 * (missing > 0.0)):
+        expected = repeated.predict_proba_one(x)
+        assert weighted.predict_proba_one(x) == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_whole_weight_at_one_place_is_as_many_repeats():
+    x = {"a": 0.3}
+    repeated, weighted = (MondrianForestClassifier(seed=1, scale=False) for _ in range(2))
+    for y, n in (("p", 2), ("q", 3), ("p", 4)):
+        for _ in range(n):
+            repeated.learn_one(x, y)
+        weighted.learn_one(x, y, n)
+    for asked in (x, {"a": 0.9}, {}):
+        found = weighted.predict_proba_one(asked)
+        assert found == pytest.approx(repeated.predict_proba_one(asked), rel=1e-15)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_repeats_that_are_hidden_have_the_law_of_a_weight(seed):
+    """Blocks of more than 32 samples of a class draw hidden cuts, so that draws differ."""
+    stream, asked = samples(30, seed, n_classes=2), samples(1, seed + 50)[0][0]
+    made = []
+    for repeats in (1, 40):
+        params = {"n_estimators": 400, "scale": False, "seed": seed + 100 * repeats}
+        model = MondrianForestClassifier(**params)
+        for x, y in stream:
+            for _ in range(repeats):
+                model.learn_one(x, y, 40.0 / repeats)
+        trees = model._trees
+        inputs = np.array([[asked[name] for name in model.features]])
+        made.append([tree_predictions(trees, inputs, t) for t in range(len(trees.trees))])
+    assert stats.ks_2samp(*made).pvalue > 1e-4
+
+
+def tree_predictions(trees, inputs, t):
+    """Return one tree's probability of class 0."""
+    values = [float(v) for v in inputs[0]]
+    return hnsp.predict(as_twin(trees, t), values, float(trees.forest.gamma), [0.5, 0.5])[0]
+
+
+def test_nothing_is_learned_of_what_weighs_nothing():
+    model = MondrianForestClassifier(seed=1)
+    model.learn_one({"a": 1.0}, "y", 0.0)
+    assert model.n_samples == 0
+    assert model.features == model.classes == []
+    for i, (x, y) in enumerate(samples(40)):
+        model.learn_one(x, y, 1.0 + i % 2)
+    before = pickle.dumps(model)
+    model.learn_one({"a": 0.1, "new": 1.0}, "new", 0)
+    model.learn_many(pd.DataFrame([{"a": 0.1, "other": 2.0}] * 3), ["new"] * 3, 0.0)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf, -math.inf, 1e31, "1", None, [1.0]])
+@pytest.mark.parametrize("n", [0, 30])
+def test_a_weight_that_is_none(weight, n):
+    model = MondrianForestClassifier(seed=1)
+    for x, y in samples(n):
+        model.learn_one(x, y)
+    before = pickle.dumps(model)
+    with pytest.raises((TypeError, ValueError), match="the weight must be"):
+        model.learn_one({"a": 0.5, "new": 1.0}, "new", weight)
+    with pytest.raises((TypeError, ValueError), match="weight"):
+        model.learn_many(pd.DataFrame([x for x, _ in samples(3)]), [0, 1, 0], weight)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"max_nodes": 31}, {"directions": 3}])
+@pytest.mark.parametrize("n", [1, 40, 300, 600])
+def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
+    """Until then rows are without weights; they get those of their samples."""
+    model = MondrianForestClassifier(3, seed=1, **params)
+    stream = samples(n, missing=0.1)
+    for x, y in stream:
+        model.learn_one(x, y)
+    trees = model._trees
+    assert isinstance(trees, LabelTrees)
+    made = WeightedTrees(model._partitions(model.lifetime), model.gamma, model.split_pure)
+    made.take(trees)
+    rows = np.array([[x.get(name, math.nan) for name in model.features] for x, _ in stream[:40]])
+    rows = np.pad(rows, ((0, 0), (0, trees.inputs.shape[1] - rows.shape[1])))
+    expected = trees.predict_rows(rows, 1)
+    np.testing.assert_allclose(made.predict_rows(rows, 1), expected, atol=1e-13, rtol=0)
+    for t in range(3):
+        for one, other in zip(trees.read(t), made.read(t), strict=True):
+            assert one.counts.tolist() == other.counts.tolist()
+            assert (one.time, one.n_samples, one.left) == (other.time, other.n_samples, other.left)
+
+
+def test_frames_are_single_samples():
+    stream, weights = samples(700), [0.0 if i % 5 == 0 else i % 7 / 3.0 for i in range(700)]
+    one, many = MondrianForestClassifier(3, seed=1), MondrianForestClassifier(3, seed=1, n_jobs=2)
+    # The first samples weigh 1.
+    weights[:280] = [1.0] * 280
+    for (x, y), w in zip(stream, weights, strict=True):
+        one.learn_one(x, y, w)
+    frame = pd.DataFrame([x for x, _ in stream])
+    many.learn_many(frame, [y for _, y in stream], weights)
+    asked = [x for x, _ in samples(50, 3)]
+    assert [one.predict_proba_one(x) for x in asked] == [many.predict_proba_one(x) for x in asked]
+    assert one.n_samples == many.n_samples == sum(w > 0.0 for w in weights)
+    rows = one.predict_proba_many(pd.DataFrame(asked)).to_dict("records")
+    assert rows == [one.predict_proba_one(x) for x in asked]
+
+
+def test_the_side_of_a_missing_value_follows_the_weights():
+    """A prediction follows both sides of a cut, each with its share of the weight."""
+    model = MondrianForestClassifier(1, seed=1, scale=False, split_pure=True)
+    model.learn_one({"a": 0.0}, "p", 3.0)
+    model.learn_one({"a": 1.0}, "q", 1.0)
+    far = model.predict_proba_one({})
+    plain = MondrianForestClassifier(1, seed=1, scale=False, split_pure=True)
+    for x, y, n in ((0.0, "p", 3), (1.0, "q", 1)):
+        for _ in range(n):
+            plain.learn_one({"a": x}, y)
+    assert far == pytest.approx(plain.predict_proba_one({}), abs=1e-12)
+    assert far["p"] > 0.6
+
+
+def test_small_and_large_weights_leave_probabilities():
+    rng = np.random.default_rng(1)
+    model = MondrianForestClassifier(3, seed=1)
+    for x, y in samples(300):
+        model.learn_one(x, y, 10.0 ** rng.uniform(-300, 30))
+    for x, _ in samples(50, 3, missing=0.5):
+        found = model.predict_proba_one(x)
+        assert sum(found.values()) == pytest.approx(1.0, abs=1e-9)
+        assert all(0.0 <= p <= 1.0 for p in found.values())
+
+
+def test_a_sample_that_hardly_weighs_hardly_matters():
+    """At the root it does not count as a sample of its class."""
+    found = []
+    for weight in (1.0, 1e-9):
+        model = MondrianForestClassifier(1, seed=1, scale=False, lifetime=0.5)
+        for x, _ in samples(40):
+            model.learn_one(x, "p")
+        model.learn_one(dict.fromkeys(NAMES, 5.0), "q", weight)
+        assert model._trees.read(0)[0].counts[1] == weight
+        found.append(model.predict_proba_one({"a": -3.0, "b": 9.0, "c": -3.0})["q"])
+    assert found[0] > found[1] + 0.01
+
+
+def forest(n, **params):
+    """Return a forest that has learned so many samples of several weights."""
+    model = MondrianForestClassifier(**{"n_estimators": 2, "seed": 1} | params)
+    for i, (x, y) in enumerate(samples(n)):
+        model.learn_one(x, y, 0.5 + i % 3)
+    return model
+
+
+def unweighted(n):
+    """Return a forest that has learned so many samples of weight 1."""
+    model = MondrianForestClassifier(2, seed=1)
+    for x, y in samples(n):
+        model.learn_one(x, y)
+    return model
+
+
+ASKED = [x for x, _ in samples(3, 8)]
+X, Y = samples(1, 1)[0]
+FRAME = pd.DataFrame([x for x, _ in samples(12, 2)])
+LABELS = [y for _, y in samples(12, 2)]
+LABELS[7] = "new"
+
+
+def looks(model):
+    seen = [model.n_samples, [model.predict_proba_one(x) for x in ASKED]]
+    return [*seen, model.features, model.classes], pickle.dumps(model)
+
+
+def go_on(model):
+    for i, (x, y) in enumerate(samples(12, 9)):
+        model.learn_one(x, y, 1.0 + i % 2)
+
+
+JUDGE = Judge(looks, go_on, every=11)
+MOMENTS = {
+    "first sample": (lambda: forest(0), lambda m: m.learn_one(X, Y, 2.0)),
+    "first weight": (lambda: unweighted(30), lambda m: m.learn_one(X, Y, 2.0)),
+    "first weight, doubling": (lambda: unweighted(63), lambda m: m.learn_one(X, Y, 2.0)),
+    "first weight late": (lambda: unweighted(300), lambda m: m.learn_one(X, Y, 0.5)),
+    "first weight, new class and feature": (
+        lambda: unweighted(30),
+        lambda m: m.learn_one(X | {"z": 0.5}, "new", 0.5),
+    ),
+    "usual": (lambda: forest(30), lambda m: m.learn_one(X, Y, 2.0)),
+    "doubling": (lambda: forest(63), lambda m: m.learn_one(X, Y, 2.0)),
+    "new class": (lambda: forest(270), lambda m: m.learn_one(X, "new", 2.0)),
+    "new feature": (lambda: forest(270), lambda m: m.learn_one(X | {"z": 0.5}, Y, 2.0)),
+    "full trees": (lambda: forest(300, max_nodes=7), lambda m: m.learn_one(X, Y, 2.0)),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_exceptions_and_failing_allocations_in_learning(moment):
+    make, call = MOMENTS[moment]
+    state = pickle.dumps(make())
+    assert 0 in JUDGE.lines(state, call)
+    JUDGE.allocations(state, call)
+
+
+@pytest.mark.parametrize("known", [unweighted, forest])
+def test_an_exception_at_any_line_of_learning_many(known):
+    def learn(model, n):
+        model.learn_many(FRAME[:n], LABELS[:n], [1.0 + (i == 5) for i in range(n)])
+
+    found = JUDGE.lines_of_many(pickle.dumps(known(300)), learn, len(FRAME))
+    assert 0 in found
+    assert len(found) > 1
+
+
+def test_a_value_that_is_too_large_leaves_the_trees_without_weights():
+    model = unweighted(30)
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
+        model.learn_one(X | {"a": 1e300}, Y, 2.0)
+    assert pickle.dumps(model) == before
+    assert isinstance(model._trees, LabelTrees)
+
+
+@pytest.mark.parametrize("n", [20, 300])
+def test_files_hold_weights(n, tmp_path):
+    model = forest(n)
+    save(model, tmp_path / "model")
+    for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert looks(other)[0] == looks(model)[0]
+        go_on(other)
+        again = forest(n)
+        go_on(again)
+        assert looks(other)[0] == looks(again)[0]
+
+
+def test_resampling_keeps_weights():
+    model = forest(300)
+    model.resample()
+    root = model._trees.read(0, hidden=True)[0]
+    assert root.n_samples == 300
+    leaves = [node for node in model._trees.read(0) if node.is_leaf]
+    total = sum(0.5 + i % 3 for i in range(300))
+    assert sum(node.counts.sum() for node in leaves) == pytest.approx(total)
