@@ -214,11 +214,17 @@ def draw_sample(rng: Random, n_names: int, n_labels: int) -> tuple[Row, Any]:
     return x, y
 
 
+# Of the samples of some models.
+WEIGHTS = (1.0, 1.0, 0.0, 0.3, 2, 1e-20, 7.5, 1e25)
+
+
 def learn(model: Any, x: Row, y: Any) -> None:
     if isinstance(model, (*MAPS, rm.DensityForest)):
         model.learn_one(x)
     elif isinstance(model, rm.DualOGDClassifier):
         model.learn_one(x, y if y is None else bool(y))
+    elif isinstance(model, rm.MondrianForestClassifier) and model.n_estimators % 2 == 0:
+        model.learn_one(x, y, WEIGHTS[len(repr(x)) % len(WEIGHTS)])
     else:
         model.learn_one(x, y)
 

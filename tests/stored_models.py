@@ -18,6 +18,13 @@ from river_mondrian.files.store import FORMAT
 # A folder for each format.
 GOLDEN = Path(__file__).parent / "golden"
 
+
+def weighted(model):
+    """Return a model that has learned a sample of another weight than 1."""
+    model.learn_one({"a": 0.5, "b": 1.0}, 1, 2.5)
+    return model
+
+
 MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
     "adaptive, ADWIN": lambda: rm.AdaptiveMondrianForestClassifier(
@@ -43,6 +50,7 @@ MODELS = {
     "classifier, split pure": lambda: rm.MondrianForestClassifier(
         2, split_pure=True, gamma=3.0, seed=1
     ),
+    "classifier, weights": lambda: weighted(rm.MondrianForestClassifier(3, seed=1)),
     "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "regressor, normal": lambda: rm.MondrianForestRegressor(
         2, tails="normal", lifetime=2, min_samples_split=4, seed=1
@@ -80,6 +88,7 @@ MODELS = {
 IN_GOLDEN = (
     "adaptive",
     "classifier",
+    "classifier, weights",
     "regressor",
     "density",
     "isolation",

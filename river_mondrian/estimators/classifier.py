@@ -129,6 +129,11 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
     A forest keeps all samples that it has learned, once for all trees, until `max_nodes` is
     reached in each.
 
+    Weights are those of Algorithm 5 with real numbers: a leaf counts the weight c of each class, and
+    any node has min(c, 1) tables of it, c being the weight below. A sample of a whole weight is as
+    many repeats of it, in law, once the ranges are fixed: these follow the number of samples. From
+    the first weight other than 1 on each node takes 16 bytes more for each class.
+
     With an infinite lifetime the discount of a paused leaf is 0: inside the box of a block of one
     class that class has probability 1.
 
@@ -138,8 +143,8 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
     exponential kernel exp(-lifetime |x - y|_2) where they are many; they are drawn for the features
     of the first 256 samples (of the first one with `scale=False`), and a feature that appears later
     is added to them by normal coefficients. A missing value counts as the mean of those learned so
-    far, a feature that has not appeared yet as its first value, and a direction all of whose
-    features are missing is missing.
+    far, whatever these weigh, a feature that has not appeared yet as its first value, and a
+    direction all of whose features are missing is missing.
 
     Examples
     --------

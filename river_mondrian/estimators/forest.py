@@ -335,7 +335,7 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
 
     def _leaf_text(self, node: Any) -> str:
         counts = zip(self.classes, node.counts.tolist(), strict=True)
-        return ", ".join(f"{label!r}: {count}" for label, count in counts if count)
+        return ", ".join(f"{label!r}: {round(count, 3)}" for label, count in counts if count)
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         ranked = sorted(self.predict_proba_one(dict(x)).items(), key=lambda item: -item[1])

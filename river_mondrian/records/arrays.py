@@ -33,6 +33,17 @@ CHUNK_ROWS = 1 << CHUNK_BITS
 CHUNK_MASK = CHUNK_ROWS - 1
 
 
+def address_of(array: NDArray[Any]) -> int:
+    """Return the address of a contiguous array's items."""
+    if array.size == 0:
+        return 0
+    if not array.flags.writeable:
+        address: int = array.ctypes.data
+        return address
+    # A third of the time.
+    return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+
+
 class Span:
     """Elements that lie side by side: where the first one is, and how many there are.
 
@@ -89,7 +100,7 @@ class Words(Span):
         """Return the elements of a contiguous NumPy array of the same kind."""
         if array.dtype != cls.WORD.name or not array.flags.c_contiguous:
             raise TypeError(f"expected a contiguous array of {cls.WORD.name}, got {array.dtype}")
-        return cls(array.ctypes.data if array.size else 0, 0, array.size, array)
+        return cls(address_of(array), 0, array.size, array)
 
     def part(self, start: int, length: int) -> Self:
         """Return `length` elements from `start` on."""
@@ -199,8 +210,7 @@ class Array(Span, Generic[R]):
         """Return the records in the memory of a contiguous NumPy array."""
         if not array.flags.c_contiguous or array.nbytes % record.SIZE:
             raise TypeError(f"expected whole records of {record.SIZE} bytes side by side")
-        address = array.ctypes.data if array.size else 0
-        found = Array[Q](address, 0, array.nbytes // record.SIZE, array)
+        found = Array[Q](address_of(array), 0, array.nbytes // record.SIZE, array)
         found.record = record
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,11 @@ from numpy.typing import NDArray
 
 from ..checks import check_plain
 from ..errors import ModelFormatError
-from .arrays import CHUNK_ROWS, Table
+from .arrays import CHUNK_ROWS, Table, address_of
 from .record import WORD_BYTES
 from .row_layout import RowLayout
 
 _SMALLEST = 8
-
-
-def address_of(array: NDArray[Any]) -> int:
-    """Return the address of an owned array's items, several times as fast as `ctypes.data`."""
-    return addressof(c_char.from_buffer(array.data)) if array.size else 0
 
 
 def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
@@ -50,6 +44,10 @@ def _table_of(chunks: list[NDArray[np.int32]]) -> _Table:
     return chunks, places, address_of(places)
 
 
+# What grows gets a table of its own.
+_EMPTY = _table_of([])
+
+
 class ChunkedRows:
     """Rows of 32-bit words, one growing sequence of rows per table.
 
@@ -74,7 +72,7 @@ class ChunkedRows:
     def __init__(self, n_tables: int, width: int, zeroed: bool = True) -> None:
         self.width = width
         self.zeroed = zeroed
-        self._tables = [_table_of([]) for _ in range(n_tables)]
+        self._tables = [_EMPTY] * n_tables
 
     @property
     def row_bytes(self) -> int:
@@ -190,7 +188,8 @@ class ChunkedRows:
                 for source, target, length in moves:
                     new[:, target : target + length] = old[:, source : source + length]
                 relaid.append(new)
-            made._tables[table] = _table_of(relaid)
+            if relaid:
+                made._tables[table] = _table_of(relaid)
         return made
 
     def copied(self) -> ChunkedRows:

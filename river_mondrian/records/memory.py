@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_plain
 from ..errors import ModelFormatError
-from .arrays import Array
-from .chunked_rows import address_of
+from .arrays import Array, address_of
 from .layout import check_stamp, stamp_of
 from .record import Record, Role
 from .row_layout import columns_of
