@@ -161,6 +161,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.points = ChunkedRows(1, self._point_layout().words)
         self._new_rows()
         self._finish()
+        self.open()
 
     def _new_rows(self) -> None:
         """Give the trees new tables."""

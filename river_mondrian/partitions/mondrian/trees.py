@@ -152,8 +152,9 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # As many points will come before the next rebuild.
         n_rows = _rows_of(2 * n if n < WARM_UP else n, bool(lacks_value))
-        for t, tree in enumerate(self.trees):
-            self.nodes.grow(t, tree.nodes, n_rows)
+        if self.trees.words["nodes.capacity"].min() < n_rows:
+            for t, tree in enumerate(self.trees):
+                self.nodes.grow(t, tree.nodes, n_rows)
         self._rebuild(n)
         self._complete()
         self._reserve_warm_up(n)
