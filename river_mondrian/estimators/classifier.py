@@ -129,10 +129,10 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
     A forest keeps all samples that it has learned, once for all trees, until `max_nodes` is
     reached in each.
 
-    Weights are those of Algorithm 5 with real numbers: a leaf counts the weight c of each class, and
-    any node has min(c, 1) tables of it, c being the weight below. A sample of a whole weight is as
-    many repeats of it, in law, once the ranges are fixed: these follow the number of samples. From
-    the first weight other than 1 on each node takes 16 bytes more for each class.
+    Weights are those of Algorithm 5 with real numbers: a leaf counts the weight c of each class,
+    and any node has min(c, 1) tables of it, c being the weight below. A sample of a whole weight
+    is as many repeats of it, in law, once the ranges are fixed: these follow the number of samples.
+    From the first weight other than 1 on each node takes 16 bytes more for each class.
 
     With an infinite lifetime the discount of a paused leaf is 0: inside the box of a block of one
     class that class has probability 1.
@@ -266,20 +266,23 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
             weight is out of range.
 
         """
+        weight = w if type(w) is float else check_weight(w)
         quick = self._quick
-        if quick is not None and type(w) is float:
+        if quick is not None:
             inputs = quick.pack(x) or quick.pack_known(x)
             try:
                 label = quick.labels[y]
             except (KeyError, TypeError):
                 label = None
             if inputs is not None and label is not None:
-                status = quick.learn(inputs, label, w)
-                if status == DONE or self._complete(quick, status, inputs, label, w):
+                status = quick.learn(inputs, label, weight)
+                if status == DONE or self._complete(quick, status, inputs, label, weight):
                     return
-        self._learn_rarely(x, y, w)
+        self._learn_rarely(x, y, weight)
 
-    def _complete(self, quick: _Quick, status: int, inputs: bytes, label: int, w: float) -> bool:
+    def _complete(
+        self, quick: _Quick, status: int, inputs: bytes, label: int, weight: float
+    ) -> bool:
         """Complete what a kernel has begun or lacks; False where there is more to do."""
         if status <= TOO_LARGE:
             raise quick.too_large(TOO_LARGE - status, inputs)
@@ -288,7 +291,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
             if trees is None:
                 return False
             if status == WAITS and trees.make_room():
-                status = quick.learn(inputs, label, w)
+                status = quick.learn(inputs, label, weight)
             if status >= 0 and trees.is_changing:
                 # Another thread was interrupted meanwhile.
                 trees.settle()
@@ -297,13 +300,12 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
                 trees.open()
             return status != WAITS
 
-    def _learn_rarely(self, x: Mapping[Any, Any], y: Any, w: Any) -> None:
+    def _learn_rarely(self, x: Mapping[Any, Any], y: Any, weight: float) -> None:
         """Learn a sample with all that it may need besides the kernel."""
         # What the user has written runs ahead of any change.
         values = read_values(x)
         check_label(y)
-        weight = check_weight(w)
-        if weight > 0.0:
+        if check_weight(weight) > 0.0:
             self._learn_checked(values, y, weight)
 
     @locked
