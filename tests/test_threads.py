@@ -183,7 +183,7 @@ def test_learning_in_several_threads_counts_each_sample():
 
 @models
 def test_public_methods_hold_the_lock(name):
-    """All but those that work in room of their own: the classifier's, for one sample."""
+    """All but those that work in room of their own: the classifiers', for one sample."""
     model = learned(name, 40)
     entered = []
 
@@ -197,7 +197,15 @@ def test_public_methods_hold_the_lock(name):
         def _is_owned(self):
             return False
 
-    own_room = {"learn_one", "learn_many", "predict_one", "predict_proba_one"}
+    own_room = {
+        rm.MondrianForestClassifier: {
+            "learn_one",
+            "learn_many",
+            "predict_one",
+            "predict_proba_one",
+        },
+        rm.AdaptiveMondrianForestClassifier: {"predict_one", "predict_proba_one"},
+    }.get(type(model), ())
     model._lock = Lock()
     frame = pd.DataFrame([x for x, _ in stream(4, 2)])
     x, y = stream(1, 3)[0]
@@ -215,7 +223,7 @@ def test_public_methods_hold_the_lock(name):
             continue
         if not method.__module__.startswith("river_mondrian") or attribute in ("clone", "warmup"):
             continue
-        if isinstance(model, rm.MondrianForestClassifier) and attribute in own_room:
+        if attribute in own_room:
             continue
         if attribute.startswith("draw"):
             continue
@@ -304,13 +312,14 @@ def test_a_mapping_may_call_the_model():
         assert isinstance(model, base.Estimator)
 
 
-def test_the_classifier_without_a_global_lock(monkeypatch):
-    """Its calls hold the lock then; the results are the same."""
-    usual = learned("classifier", 60)
+@pytest.mark.parametrize("name", ["classifier", "adaptive"])
+def test_the_classifiers_without_a_global_lock(name, monkeypatch):
+    """Their calls hold the lock then; the results are the same."""
+    usual = learned(name, 60)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    model = learned("classifier", 60)
-    assert model._quick is None
-    assert usual._quick is not None
+    model = learned(name, 60)
+    assert model._prepared is None
+    assert usual._prepared is not None
     for x, _ in stream(10, 5):
         assert model.predict_proba_one(x) == usual.predict_proba_one(x)
-    assert model._quick is None
+    assert model._prepared is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from ..checks import refuse
 from ..directions import Directions
 from ..inputs import (
     FeatureIndex,
-    Packer,
     check_label,
     mapping_of,
     ordered,
@@ -27,7 +26,7 @@ from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..status import TOO_LARGE
-from .forest import LabelForest, warmup_samples
+from .forest import LabelForest, Prepared, warmup_samples
 from .watching import Watch
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
@@ -36,33 +35,23 @@ DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 WATCHED = ("_detector", "_error", "_n_errors", "_recent_error", "_drifts")
 
 
-class _Known(Packer):
-    """What a call on one sample needs while features and labels stay what they are.
+class _Calls(Prepared):
+    """What learning one sample needs, too."""
 
-    Parameters
-    ----------
-    trees
-        The trees; when they have another version this is not for them.
-    features, labels
-        The features, and the number of each label.
-
-    """
-
-    __slots__ = ("forest", "labels", "names", "trees", "vector", "version")
+    __slots__ = ("forest", "trees", "vector")
 
     def __init__(
         self, trees: AdaptiveTrees, features: FeatureIndex, labels: dict[Hashable, int]
     ) -> None:
-        super().__init__(features)
+        super().__init__(trees, features, labels)
         if len(features) == 1:
-            # It would be packed twice.
+            # It would be packed twice, and not fit the vector.
             self._n = -1
-        self.trees, self.forest, self.version = trees, trees.forest, trees.version
-        self.labels, self.names = labels, list(labels)
+        self.trees, self.forest = trees, trees.forest
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
 
-class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
+class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     """Adaptive Mondrian forest classifier.
 
     A Mondrian forest[^1] for streams of any kind, with nothing to tune. Where
@@ -184,11 +173,11 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         if drift_detector is not None:
             self._watch = Watch(self._new_detector())
 
-    # Calls on one sample need the first; the other is stored as what is known of errors.
-    _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_known", "_watch"})
+    # It is stored as what is known of errors.
+    _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | {"_watch"}
 
     def _renew(self) -> None:
-        self._known: _Known | None = None
+        super()._renew()
         stored = [self.__dict__.pop(name) for name in WATCHED if name in self.__dict__]
         self._watch = Watch(*stored)
 
@@ -292,18 +281,19 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             If a value is infinite or too large for single precision, or the label is missing.
 
         """
-        known = self._known
-        if known is not None:
-            inputs = known.pack(x)
+        prepared = self._prepared
+        if prepared is not None:
+            inputs = prepared.pack(x)
             try:
-                label = known.labels.get(y)
+                label = prepared.labels.get(y)
             except TypeError:
                 label = None
             if inputs is not None and label is not None:
                 with self._lock:
-                    if known.forest.version == known.version and self._watch.following is None:
-                        known.vector[:] = inputs
-                        self._learn(known.trees, label, False)
+                    is_whole = prepared.forest.version == prepared.version
+                    if is_whole and self._watch.following is None:
+                        prepared.vector[:] = inputs
+                        self._learn(prepared.trees, label, False)
                         return
         # What the user has written runs ahead of any change.
         values = read_values(x)
@@ -331,12 +321,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             trees.end_change()
         self._prepare(trees)
 
-    def _prepare(self, trees: AdaptiveTrees) -> _Known:
-        """Prepare calls on one sample."""
-        known = self._known
-        if known is None or known.version != trees.version:
-            known = self._known = _Known(trees, self._features, self._labels)
-        return known
+    def _new_calls(self, trees: AdaptiveTrees) -> _Calls:
+        return _Calls(trees, self._features, self._labels)
 
     def _learn(self, trees: AdaptiveTrees, label: int, is_new: bool) -> None:
         """Learn the sample in the trees' `inputs`."""
@@ -346,11 +332,14 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
             if bad >= 0:
                 raise self._too_large(bad, trees.vector[bad])
             return
-        best = trees.predict()
+        best = trees.foretell()
         if best < 0:
             raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
         # The detector may be the user's: it runs ahead of any change, too.
         kept = watch.foresee(best != label or is_new, trees.forest.n_samples + 1)
+        if kept:
+            # No other thread predicts before what is not kept has been forgotten.
+            trees.close()
         trees.learn(label, is_new)
         if kept:
             trees.forget_before(kept)
@@ -368,48 +357,11 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         else:
             watch.undo()
 
-    def _predicted(self, trees: AdaptiveTrees) -> int:
-        """Predict the sample in the trees' `inputs` into `out`; returns the most probable class."""
-        best = trees.predict()
-        if best < 0:
-            raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
-        return best
-
-    def _predict(self, x: Mapping[Any, Any], lists: bool) -> tuple[_Known, int, list[float]] | None:
-        """Return the number of the most probable label, and all probabilities where `lists`."""
-        known = self._known
-        if known is not None:
-            inputs = known.pack(x) or known.pack_values(read_values(x))
-            with self._lock:
-                if known.forest.version == known.version and self._watch.following is None:
-                    known.vector[:] = inputs
-                    best = self._predicted(known.trees)
-                    return known, best, known.trees.out.tolist() if lists else []
-        values, is_inside = read_values(x), self._is_inside
-        with self._lock:
-            if not is_inside:
-                self._settle()
-            trees = self._trees
-            if trees is None or not self._labels:
-                return None
-            known = self._prepare(trees)
-            self._features.write(values, trees.vector)
-            best = self._predicted(trees)
-            return known, best, trees.out.tolist() if lists else []
-
-    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
-        found = self._predict(x, True)
-        if found is None:
-            return {}, ()
-        known, _, probabilities = found
-        return known.labels, probabilities
-
-    def _most_probable(self, x: Mapping[Any, Any]) -> Any:
-        found = self._predict(x, False)
-        if found is None:
-            return None
-        known, best, _ = found
-        return known.names[best]
+    def _predict(self, x: Mapping[Any, Any]) -> tuple[_Calls, int, bytearray] | None:
+        # A sample that is being learned may come before this one.
+        if self._watch.following is not None:
+            return self._predict_checked(read_values(x))
+        return super()._predict(x)
 
     # Many samples.
 
@@ -448,7 +400,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees]):
         found = np.empty((len(values), len(self._labels)))
         for row, out in zip(values, found, strict=True):
             self._trees.vector[:] = row
-            self._trees.predict()
+            self._trees.foretell()
             out[:] = self._trees.out
         return frame, found
 

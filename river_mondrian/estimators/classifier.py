@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from ..arguments import check_flag, is_real
 from ..directions import Directions
 from ..inputs import (
     FeatureIndex,
-    Packer,
     check_label,
     check_weight,
     mapping_of,
@@ -23,57 +21,29 @@ from ..inputs import (
     read_labels,
     read_values,
     read_weights,
-    too_large,
 )
-from ..model import has_global_lock, locked
+from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..status import DONE, TOO_LARGE, WAITS
-from .forest import LabelForest, warmup_samples
+from .forest import LabelForest, Prepared, warmup_samples
 
 
-class _Quick(Packer):
-    """What a call on one sample needs while features and labels stay what they are.
+class _Calls(Prepared):
+    """What learning one sample needs, too."""
 
-    Nothing of it is written to, so that any number of threads may use it. A kernel that is called
-    when the trees have another version refuses.
-
-    Parameters
-    ----------
-    trees
-        The trees.
-    features, labels
-        The features, and the number of each label.
-
-    """
-
-    __slots__ = ("features", "labels", "learn", "n_bytes", "names", "predict", "unpack", "version")
+    __slots__ = ("learn",)
 
     def __init__(
         self, trees: HierarchicalTrees[Any], features: FeatureIndex, labels: dict[Hashable, int]
     ) -> None:
-        super().__init__(features)
-        self.version = trees.version
-        self.features = features
-        self.labels, self.names = labels, list(labels)
-        self.learn, self.predict = trees.learner(), trees.predictor()
-        numbers = struct.Struct(f"{len(labels)}d")
-        self.n_bytes, self.unpack = numbers.size, numbers.unpack
-
-    def pack_known(self, x: Mapping[Any, Any]) -> bytes | None:
-        """Pack a mapping; None where it has features that are not known."""
-        values = read_values(x)
-        return self.pack_values(values) if self.knows(values) else None
-
-    def too_large(self, place: int, inputs: bytes) -> ValueError:
-        """Return the error for a packed value that is too large."""
-        value = struct.unpack_from("d", inputs, 8 * place)[0]
-        return too_large(self.features.names[place], value)
+        super().__init__(trees, features, labels)
+        self.learn = trees.learner()
 
 
-class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
+class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
@@ -200,12 +170,11 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
         self.seed = seed
         self._begin()
 
-    # What calls on one sample need, once a sample has been learned; and the trees before a sample
-    # that is the first of another weight than 1.
-    _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_quick", "_unweighted"})
+    # The trees before a sample that is the first of another weight than 1.
+    _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | {"_unweighted"}
 
     def _renew(self) -> None:
-        self._quick: _Quick | None = None
+        super()._renew()
         self._unweighted: HierarchicalTrees[Any] | None = None
 
     def _make_trees(self) -> HierarchicalTrees[Any]:
@@ -267,31 +236,31 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
 
         """
         weight = w if type(w) is float else check_weight(w)
-        quick = self._quick
-        if quick is not None:
-            inputs = quick.pack(x) or quick.pack_known(x)
+        prepared = self._prepared
+        if prepared is not None:
+            inputs = prepared.pack(x) or prepared.pack_known(x)
             try:
-                label = quick.labels[y]
+                label = prepared.labels[y]
             except (KeyError, TypeError):
                 label = None
             if inputs is not None and label is not None:
-                status = quick.learn(inputs, label, weight)
-                if status == DONE or self._complete(quick, status, inputs, label, weight):
+                status = prepared.learn(inputs, label, weight)
+                if status == DONE or self._complete(prepared, status, inputs, label, weight):
                     return
         self._learn_rarely(x, y, weight)
 
     def _complete(
-        self, quick: _Quick, status: int, inputs: bytes, label: int, weight: float
+        self, prepared: _Calls, status: int, inputs: bytes, label: int, weight: float
     ) -> bool:
         """Complete what a kernel has begun or lacks; False where there is more to do."""
         if status <= TOO_LARGE:
-            raise quick.too_large(TOO_LARGE - status, inputs)
+            raise prepared.too_large(TOO_LARGE - status, inputs)
         with self._lock:
             trees = self._trees
             if trees is None:
                 return False
             if status == WAITS and trees.make_room():
-                status = quick.learn(inputs, label, weight)
+                status = prepared.learn(inputs, label, weight)
             if status >= 0 and trees.is_changing:
                 # Another thread was interrupted meanwhile.
                 trees.settle()
@@ -328,51 +297,8 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any]]):
         else:
             self._prepare(trees)
 
-    def _prepare(self, trees: HierarchicalTrees[Any]) -> _Quick:
-        """Prepare calls on one sample."""
-        quick = self._quick
-        if quick is None or quick.version != trees.version:
-            quick = _Quick(trees, self._features, self._labels)
-            # Without a global lock each call takes the way that holds the model's.
-            if has_global_lock():
-                self._quick = quick
-        return quick
-
-    def _predict(self, x: Mapping[Any, Any]) -> tuple[_Quick, int, bytearray] | None:
-        """Return the number of the most probable label, and packed probabilities."""
-        quick = self._quick
-        if quick is not None:
-            inputs = quick.pack(x) or quick.pack_values(read_values(x))
-            out = bytearray(quick.n_bytes)
-            best = quick.predict(inputs, out)
-            if best >= 0:
-                return quick, best, out
-        return self._predict_checked(read_values(x))
-
-    @locked
-    def _predict_checked(
-        self, values: dict[Hashable, float]
-    ) -> tuple[_Quick, int, bytearray] | None:
-        trees = self._trees
-        if trees is None or not self._labels:
-            return None
-        quick = self._prepare(trees)
-        out = bytearray(quick.n_bytes)
-        return quick, trees.predict(quick.pack_values(values), out), out
-
-    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
-        found = self._predict(x)
-        if found is None:
-            return {}, ()
-        quick, _, out = found
-        return quick.labels, quick.unpack(out)
-
-    def _most_probable(self, x: Mapping[Any, Any]) -> Any:
-        found = self._predict(x)
-        if found is None:
-            return None
-        quick, best, _ = found
-        return quick.names[best]
+    def _new_calls(self, trees: HierarchicalTrees[Any]) -> _Calls:
+        return _Calls(trees, self._features, self._labels)
 
     # Many samples.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 import itertools
+import struct
 import sys
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,11 @@ from ..arguments import (
 from ..checks import check_number, check_numbering, refuse
 from ..directions import Directions, check_directions
 from ..errors import ModelFormatError
-from ..inputs import FeatureIndex, ordered, read_frame, too_large
-from ..model import locked, new_lock
+from ..inputs import FeatureIndex, Packer, ordered, read_frame, read_values, too_large
+from ..model import has_global_lock, locked, new_lock
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import ClassTrees
+from ..status import TOO_LARGE
 from .inspection import InspectableForest, Trees
 
 Classes = TypeVar("Classes", bound=ClassTrees[Any, Any])
@@ -219,8 +221,57 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         return size
 
 
-class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
+class Prepared(Packer):
+    """What a call on one sample needs while features and labels stay what they are.
+
+    Nothing of it is written to, so that any number of threads may use it. A kernel that is called
+    when the trees have another version refuses.
+
+    Parameters
+    ----------
+    trees
+        The trees.
+    features, labels
+        The features, and the number of each label.
+
+    """
+
+    __slots__ = ("features", "labels", "n_bytes", "names", "predict", "unpack", "version")
+
+    def __init__(
+        self, trees: ClassTrees[Any, Any], features: FeatureIndex, labels: dict[Hashable, int]
+    ) -> None:
+        super().__init__(features)
+        self.version = trees.version
+        self.features = features
+        self.labels, self.names = labels, list(labels)
+        self.predict = trees.predictor()
+        numbers = struct.Struct(f"{len(labels)}d")
+        self.n_bytes, self.unpack = numbers.size, numbers.unpack
+
+    def pack_known(self, x: Mapping[Any, Any]) -> bytes | None:
+        """Pack a mapping; None where it has features that are not known."""
+        values = read_values(x)
+        return self.pack_values(values) if self.knows(values) else None
+
+    def too_large(self, place: int, inputs: bytes) -> ValueError:
+        """Return the error for a packed value that is too large."""
+        value = struct.unpack_from("d", inputs, 8 * place)[0]
+        return too_large(self.features.names[place], value)
+
+
+Calls = TypeVar("Calls", bound=Prepared)
+
+
+class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Classes, Calls]):
     """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
+
+    # Calls on one sample need it, once a sample has been learned.
+    _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
+
+    def _renew(self) -> None:
+        super()._renew()
+        self._prepared: Calls | None = None
 
     def _begin(self) -> None:
         super()._begin()
@@ -261,13 +312,54 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
         """The labels seen so far, in order of appearance."""
         return list(self._labels)
 
-    @abc.abstractmethod
-    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
-        """Return the labels, and a sample's probability of each."""
+    # Predicting one sample.
 
     @abc.abstractmethod
-    def _most_probable(self, x: Mapping[Any, Any]) -> Any:
-        """Return the most probable label, None before any learning."""
+    def _new_calls(self, trees: Classes) -> Calls:
+        """Return what calls on one sample need, by trees, features and labels as they are."""
+
+    def _prepare(self, trees: Classes) -> Calls:
+        """Prepare calls on one sample."""
+        prepared = self._prepared
+        if prepared is None or prepared.version != trees.version:
+            prepared = self._new_calls(trees)
+            # Without a global lock each call takes the way that holds the model's.
+            if has_global_lock():
+                self._prepared = prepared
+        return prepared
+
+    def _predict(self, x: Mapping[Any, Any]) -> tuple[Calls, int, bytearray] | None:
+        """Return the number of the most probable label, and packed probabilities."""
+        prepared = self._prepared
+        if prepared is not None:
+            inputs = prepared.pack(x) or prepared.pack_values(read_values(x))
+            out = bytearray(prepared.n_bytes)
+            best = prepared.predict(inputs, out)
+            if best >= 0:
+                return prepared, best, out
+        return self._predict_checked(read_values(x))
+
+    @locked
+    def _predict_checked(
+        self, values: dict[Hashable, float]
+    ) -> tuple[Calls, int, bytearray] | None:
+        trees = self._trees
+        if trees is None or not self._labels:
+            return None
+        prepared = self._prepare(trees)
+        inputs, out = prepared.pack_values(values), bytearray(prepared.n_bytes)
+        best = trees.predict(inputs, out)
+        if best <= TOO_LARGE:
+            raise prepared.too_large(TOO_LARGE - best, inputs)
+        return prepared, best, out
+
+    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
+        """Return the labels, and a sample's probability of each."""
+        found = self._predict(x)
+        if found is None:
+            return {}, ()
+        prepared, _, out = found
+        return prepared.labels, prepared.unpack(out)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of each label seen so far.
@@ -286,7 +378,11 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the most probable label, the one seen first where several are; None at first."""
-        return self._most_probable(x)
+        found = self._predict(x)
+        if found is None:
+            return None
+        prepared, best, _ = found
+        return prepared.names[best]
 
     @abc.abstractmethod
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:

@@ -370,3 +370,15 @@ class ClassTrees(MondrianTrees[AnyForest, AnyView]):
     @abc.abstractmethod
     def add_class(self) -> int:
         """Add a class; returns its number."""
+
+    @abc.abstractmethod
+    def predictor(self) -> Callable[[bytes, bytearray], int]:
+        """Return the kernel that predicts a sample into room for the classes' probabilities.
+
+        It returns the most probable class, `TOO_LARGE - i` where the i-th of the packed inputs is,
+        or WAITS where the trees are of another version than now.
+        """
+
+    @abc.abstractmethod
+    def predict(self, inputs: bytes, out: bytearray) -> int:
+        """Predict a sample as a predictor does, by the trees of whatever version."""

@@ -235,7 +235,7 @@ def learn(forest: AdaptiveForest, label: int, is_new: bool) -> int:
     the forest is closed and its owner has something to complete: building, or the sample itself,
     which counts among those that walk.
     """
-    bad = ensure_predicted(forest)
+    bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
     overwritten = forest.n_samples - forest.window_capacity
@@ -263,7 +263,7 @@ def learn_accepted(forest: AdaptiveForest) -> int:
         lacks = _lacks(forest)
         if lacks != DONE:
             return lacks
-    ensure_predicted(forest)
+    ensure_predicted(forest, forest.inputs)
     if doubles:
         _score(forest, label, is_new)
         forest.is_predicted = 0

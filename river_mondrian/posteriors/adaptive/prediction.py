@@ -14,8 +14,8 @@ from ...compiling.kernels import inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.scaling import scale
-from ...records import Array, Float32s, room_of_array
-from ...status import DONE, TOO_LARGE
+from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
+from ...status import DONE, TOO_LARGE, WAITS
 from ..labels.hnsp import most_probable
 from .factors import Factors, add_statistics
 from .paths import walk_all
@@ -228,28 +228,28 @@ def _add_trees(forest: AdaptiveForest) -> None:
 
 
 @separate
-def predict_anew(forest: AdaptiveForest) -> int:
-    """Predict the sample in the forest's `inputs`; returns DONE, or the first that is too large."""
-    bad = scale(forest, forest.row, forest.inputs)
+def predict_anew(forest: AdaptiveForest, inputs: Float64s) -> int:
+    """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+    bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad
     walk_all(forest)
     _add_trees(forest)
-    discriminants.predict(forest.discriminants, forest.inputs)
+    discriminants.predict(forest.discriminants, inputs)
     experts.combine(forest.experts)
-    for i in range(forest.input_capacity):
-        forest.last_inputs[i] = forest.inputs[i]
+    for i in range(forest.n_inputs):
+        forest.last_inputs[i] = inputs[i]
     forest.is_predicted = 1
     return DONE
 
 
 @merged
-def _is_predicted(forest: AdaptiveForest) -> bool:
-    """Tell whether the last prediction is of the forest's `inputs`, by the trees as they are."""
+def _is_predicted(forest: AdaptiveForest, inputs: Float64s) -> bool:
+    """Tell whether the last prediction is of these inputs, by the trees as they are."""
     if forest.is_predicted == 0:
         return False
-    last, inputs = forest.last_inputs, forest.inputs
-    for i in range(forest.input_capacity):
+    last = forest.last_inputs
+    for i in range(forest.n_inputs):
         # A missing value is the same as another one.
         if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
             return False
@@ -257,11 +257,11 @@ def _is_predicted(forest: AdaptiveForest) -> bool:
 
 
 @inlined
-def ensure_predicted(forest: AdaptiveForest) -> int:
+def ensure_predicted(forest: AdaptiveForest, inputs: Float64s) -> int:
     """Predict a sample where that has not been done; returns as `predict_anew` does."""
-    if _is_predicted(forest):
+    if _is_predicted(forest, inputs):
         return DONE
-    return predict_anew(forest)
+    return predict_anew(forest, inputs)
 
 
 @kernel
@@ -270,7 +270,26 @@ def predict(forest: AdaptiveForest) -> int:
 
     Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
     """
-    bad = ensure_predicted(forest)
+    bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
     return most_probable(forest.experts.mixed, forest.n_classes)
+
+
+@kernel
+def predict_one(forest: AdaptiveForest, version: int, inputs: Packed, out: Room) -> int:
+    """Predict a sample by trees of a version, into room for a probability of each class.
+
+    Returns as `predict` does, or WAITS. The forest's `inputs` stay, since another thread may be
+    about to learn them.
+    """
+    if version != forest.version:
+        return WAITS
+    bad = ensure_predicted(forest, Float64s(inputs, 0, forest.n_inputs))
+    if bad >= 0:
+        return TOO_LARGE - bad
+    mixed, n_classes = forest.experts.mixed, forest.n_classes
+    probabilities = Float64s(out, 0, n_classes)
+    for k in range(n_classes):
+        probabilities[k] = mixed[k]
+    return most_probable(mixed, n_classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -442,8 +443,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     # Prediction.
 
-    def predict(self) -> int:
-        """Predict the sample in `inputs` into `out`.
+    def foretell(self) -> int:
+        """Predict the sample in `inputs` into `out`, ahead of learning it.
 
         Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
         """
@@ -451,6 +452,15 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         if predict_one is None:
             predict_one = self._predict_one = prediction.predict.of()
         return predict_one(self.forest)
+
+    def predictor(self) -> Callable[[bytes, bytearray], int]:
+        """Return the kernel that predicts a sample."""
+        return functools.partial(prediction.predict_one.of(), self.forest, self.version)
+
+    def predict(self, inputs: bytes, out: bytearray) -> int:
+        """Predict a sample as a predictor does."""
+        call: Callable[..., int] = prediction.predict_one.of()
+        return call(self.forest, self.forest.version, inputs, out)
 
     # Inspection.
 

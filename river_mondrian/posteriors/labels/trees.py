@@ -92,10 +92,7 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         return functools.partial(self._kernel("learn_one"), self.version)
 
     def predictor(self) -> Callable[[bytes, bytearray], int]:
-        """Return the kernel that predicts a sample into room for the classes' probabilities.
-
-        It returns as `hnsp.predict_one` does, and WAITS as the learner does.
-        """
+        """Return the kernel that predicts a sample."""
         return functools.partial(self._kernel("predict_one"), self.version)
 
     def make_room(self) -> bool:
@@ -141,7 +138,7 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
     # Prediction.
 
     def predict(self, inputs: bytes, out: bytearray) -> int:
-        """Predict a sample of packed inputs, which are not too large, as a predictor does."""
+        """Predict a sample as a predictor does."""
         found: int = self._kernel("predict_one")(self.forest.version, inputs, out)
         return found
 
