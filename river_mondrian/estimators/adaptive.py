@@ -38,7 +38,7 @@ WATCHED = ("_detector", "_error", "_n_errors", "_recent_error", "_drifts")
 class _Calls(Prepared):
     """What learning one sample needs, too."""
 
-    __slots__ = ("forest", "trees", "vector")
+    __slots__ = ("trees", "vector", "version_now")
 
     def __init__(
         self, trees: AdaptiveTrees, features: FeatureIndex, labels: dict[Hashable, int]
@@ -47,7 +47,7 @@ class _Calls(Prepared):
         if len(features) == 1:
             # It would be packed twice, and not fit the vector.
             self._n = -1
-        self.trees, self.forest = trees, trees.forest
+        self.trees, self.version_now = trees, trees.version_now
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
 
@@ -290,7 +290,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
                 label = None
             if inputs is not None and label is not None:
                 with self._lock:
-                    is_whole = prepared.forest.version == prepared.version
+                    is_whole = prepared.version_now[0] == prepared.version
                     if is_whole and self._watch.following is None:
                         prepared.vector[:] = inputs
                         self._learn(prepared.trees, label, False)
@@ -336,7 +336,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         if best < 0:
             raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
         # The detector may be the user's: it runs ahead of any change, too.
-        kept = watch.foresee(best != label or is_new, trees.forest.n_samples + 1)
+        kept = watch.foresee(best != label or is_new, trees.n_now[0] + 1)
         if kept:
             # No other thread predicts before what is not kept has been forgotten.
             trees.close()

@@ -70,16 +70,16 @@ class Watch:
 
         Returns how many of these are to be kept; 0 for all.
         """
+        detector, known = self.detector, self.known
         place = n_samples - 1 - self._earlier[1]
         if not 0 <= place < COPY_EVERY:
-            self._earlier = copy.deepcopy(self.detector), n_samples - 1
+            self._earlier = copy.deepcopy(detector), n_samples - 1
             place = 0
         self._errors[place] = error
-        known = self.known
         # From here on until this is replaced the detector may be neither as before nor as after.
         self.following = known
         mean, n_errors, recent, drifts, _ = known
-        detector, value = self.detector, 1.0 if error else 0.0
+        value = 1.0 if error else 0.0
         n_errors += 1
         mean += (value - mean) / n_errors
         recent += FAST * (value - recent)

@@ -112,7 +112,12 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     _learn_one: Callable[[AdaptiveForest, int, bool], int] | None
     _predict_one: Callable[[AdaptiveForest], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
-    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {"out", "schedule"}
+    _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {
+        "out",
+        "schedule",
+        "version_now",
+        "n_now",
+    }
 
     # What is stored of the schedule.
     _STORED: ClassVar[tuple[str, ...]] = Schedule._fields[:-2]
@@ -158,6 +163,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     def _finish(self) -> None:
         super()._finish()
+        # The record's version and number of samples, for what reads them in each call.
+        self.version_now, self.n_now = self.shared.word("version"), self.shared.word("n_samples")
         forest, own = self.forest, self.shared.own
         n_trees, n_inputs, n_dims = len(self.trees), self.inputs.shape[1], int(forest.n_dims)
         capacity = int(forest.class_capacity)
