@@ -236,7 +236,8 @@ class Packer:
         self._n = len(names) or -1
         self._get: Callable[[Any], Any] = operator.itemgetter(*taken) if names else len
         self._pack = struct.Struct(f"{len(taken)}d").pack
-        self._places = features.places
+        # Others may add features meanwhile.
+        self._places = features.places.copy()
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
         """Pack a mapping the fast way; None where the keys or values forbid it."""

@@ -104,7 +104,7 @@ def test_damaged_points():
     model = learned("regressor", 300)
     trees = trees_of(model)
     trees.forest.points.row(17).weight = np.nan
-    refused(model, "point 17: weight is nan, but a weight is finite and >= 0")
+    refused(model, "point 17: weight is nan, but a weight is from 0 to 1e30")
 
 
 def test_damaged_queues_and_windows():
@@ -190,7 +190,7 @@ def test_models_at_any_moment_are_restored():
 
 
 # Flips of the suite for each class; `python tests/attack/bitflips.py` makes 2,000.
-FLIPS = 24
+FLIPS = 12
 
 
 @pytest.mark.parametrize("name", IN_GOLDEN)

@@ -220,10 +220,11 @@ def test_the_progressive_likelihood_is_the_twins(places):
     n, m = len(y), 12
     before = pickle.dumps(trees)
     gamma2, noise = hyperparameters(trees, 0)
-    same = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2, noise)
+    room = choice.room_for(m, 3, n)
+    same = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2, noise, *room)
     assert pickle.dumps(trees) == before
     for gamma2_, noise_ in ((gamma2, noise), (3.0, 0.05)):
-        got = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2_, noise_)
+        got = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2_, noise_, *room)
         nodes = [as_twin(trees, t, X) for t in range(3)]
         total = 0.0
         for p in range(n - m, n):

@@ -13,6 +13,7 @@ import time
 
 import pandas as pd
 import pytest
+from attack.detectors import EveryFew
 from attack.tally import note
 from river import base
 from test_contract import SUPERVISED, answer, learn, learned, models, stream
@@ -179,6 +180,59 @@ def test_learning_in_several_threads_counts_each_sample():
     assert model.n_samples == 10 + sum(counts)
     nodes = model.to_dataframe(0)
     assert int(nodes["n_samples"].iloc[0]) == model.n_samples
+
+
+def test_predictions_beside_drifts_are_before_or_after_them():
+    """Learning a sample and forgetting the ones before are one step."""
+    model = rm.AdaptiveMondrianForestClassifier(2, drift_detector=EveryFew(5), seed=1)
+    learn(model, stream(300))
+    seen, possible, asked = set(), set(), stream(1, 9)[0][0]
+    end, other = threading.Event(), copy.deepcopy(model)
+
+    def predict():
+        while not end.is_set():
+            seen.add(tuple(model.predict_proba_one(asked).items()))
+
+    # The classes turn again and again.
+    turning = [(x, (y + i // 40) % 2) for i, (x, y) in enumerate(stream(400, 4))]
+    thread = threading.Thread(target=predict)
+    thread.start()
+    learn(model, turning)
+    end.set()
+    thread.join()
+    possible.add(tuple(other.predict_proba_one(asked).items()))
+    for sample in turning:
+        learn(other, [sample])
+        possible.add(tuple(other.predict_proba_one(asked).items()))
+    assert len(model.drift_log) > 2
+    assert len(seen) > 3
+    assert seen <= possible
+
+
+@pytest.mark.parametrize("name", ["classifier", "adaptive"])
+def test_calls_that_are_prepared_within_a_change_are_forgotten_with_it(name):
+    """A label may call the model and raise an error while its class is new."""
+    model = learned(name, 40)
+
+    class Label:
+        breaks = True
+
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            if self.breaks:
+                model.predict_one({"a": 0.1, "b": 0.2})
+                self.breaks = False
+                raise RuntimeError
+            return self is other
+
+    before = model.predict_proba_one({"a": 0.1, "b": 0.2})
+    with contextlib.suppress(RuntimeError):
+        model.learn_one({"a": 0.3, "b": 0.1, "new": 1.0}, Label())
+    assert model.predict_proba_one({"a": 0.1, "b": 0.2}) == before
+    model.learn_one({"a": 0.3, "b": 0.1}, "other")
+    assert list(model.predict_proba_one({"a": 0.1, "b": 0.2}))[-1] == "other"
 
 
 @models

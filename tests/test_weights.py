@@ -14,7 +14,7 @@ from naive import mondrian as naive
 from scipy import stats
 from test_kernels import as_twin, draw, route
 
-from river_mondrian import MondrianForestClassifier, load, save
+from river_mondrian import ModelFormatError, MondrianForestClassifier, load, save
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
 from river_mondrian.posteriors.labels.weighted_trees import WeightedTrees
@@ -217,7 +217,7 @@ def test_small_and_large_weights_leave_probabilities():
     rng = np.random.default_rng(1)
     model = MondrianForestClassifier(3, seed=1)
     for x, y in samples(300):
-        model.learn_one(x, y, 10.0 ** rng.uniform(-300, 30))
+        model.learn_one(x, y, max(10.0 ** rng.uniform(-330, 30), 5e-324))
     for x, _ in samples(50, 3, missing=0.5):
         found = model.predict_proba_one(x)
         assert sum(found.values()) == pytest.approx(1.0, abs=1e-9)
@@ -270,7 +270,7 @@ def go_on(model):
         model.learn_one(x, y, 1.0 + i % 2)
 
 
-JUDGE = Judge(looks, go_on, every=11)
+JUDGE = Judge(looks, go_on, every=23)
 MOMENTS = {
     "first sample": (lambda: forest(0), lambda m: m.learn_one(X, Y, 2.0)),
     "first weight": (lambda: unweighted(30), lambda m: m.learn_one(X, Y, 2.0)),
@@ -335,3 +335,39 @@ def test_resampling_keeps_weights():
     leaves = [node for node in model._trees.read(0) if node.is_leaf]
     total = sum(0.5 + i % 3 for i in range(300))
     assert sum(node.counts.sum() for node in leaves) == pytest.approx(total)
+
+
+def test_damaged_weights_are_refused():
+    model = forest(40)
+    trees = model._trees
+    points = trees.forest.points
+    for weight, text in (
+        (math.nan, "weight is nan"),
+        (0.0, "weight is 0"),
+        (1e300, "weight is 1e"),
+    ):
+        known, points.row(3).weight = float(points.row(3).weight), weight
+        with pytest.raises(ModelFormatError, match=f"point 3: {text}"):
+            pickle.loads(pickle.dumps(model))
+        points.row(3).weight = known
+    node = trees.trees[0].nodes.row(trees.trees[0].root)
+    known = float(node.weights(trees.forest, 1)[0])
+    for weight in (-1.0, math.inf, math.nan):
+        node.weights(trees.forest, 1)[0] = weight
+        with pytest.raises(ModelFormatError, match="its weights is wrong, there are none"):
+            pickle.loads(pickle.dumps(model))
+    node.weights(trees.forest, 1)[0] = known
+    node.n_below += 1
+    with pytest.raises(ModelFormatError, match="n_below is 4, but another number of classes"):
+        pickle.loads(pickle.dumps(model))
+    state, other = forest(3).__getstate__() | {"_trees": "trees"}, object.__new__(type(model))
+    with pytest.raises(ModelFormatError, match="but LabelTrees are made"):
+        other.__setstate__(state)
+
+
+def test_the_path_that_is_shown_follows_the_weights():
+    model = MondrianForestClassifier(1, seed=1, scale=False, split_pure=True)
+    model.learn_one({"a": 0.0}, "p", 3.0)
+    model.learn_one({"a": 1.0}, "q", 0.1)
+    model.learn_one({"a": 1.0}, "q", 0.1)
+    assert "'p': 3" in model.debug_one({})

@@ -38,7 +38,7 @@ WATCHED = ("_detector", "_error", "_n_errors", "_recent_error", "_drifts")
 class _Calls(Prepared):
     """What learning one sample needs, too."""
 
-    __slots__ = ("trees", "vector", "version_now")
+    __slots__ = ("vector", "version_now")
 
     def __init__(
         self, trees: AdaptiveTrees, features: FeatureIndex, labels: dict[Hashable, int]
@@ -47,7 +47,7 @@ class _Calls(Prepared):
         if len(features) == 1:
             # It would be packed twice, and not fit the vector.
             self._n = -1
-        self.trees, self.version_now = trees, trees.version_now
+        self.version_now = trees.version_now
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
 
@@ -337,12 +337,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
             raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
         # The detector may be the user's: it runs ahead of any change, too.
         kept = watch.foresee(best != label or is_new, trees.n_now[0] + 1)
-        if kept:
-            # No other thread predicts before what is not kept has been forgotten.
-            trees.close()
-        trees.learn(label, is_new)
-        if kept:
-            trees.forget_before(kept)
+        trees.learn(label, is_new, kept)
         watch.follow()
 
     def _enter(self) -> None:
@@ -398,10 +393,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         if values is None or self._trees is None:
             return frame, np.empty((len(frame), 0))
         found = np.empty((len(values), len(self._labels)))
-        for row, out in zip(values, found, strict=True):
-            self._trees.vector[:] = row
-            self._trees.foretell()
-            out[:] = self._trees.out
+        out = bytearray(found[:1].nbytes)
+        for row, probabilities in zip(values[:, : self._trees.n_inputs], found, strict=True):
+            self._trees.predict(row.tobytes(), out)
+            probabilities[:] = np.frombuffer(out)
         return frame, found
 
     @property

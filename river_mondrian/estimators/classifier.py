@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..status import DONE, TOO_LARGE, WAITS
 from .forest import LabelForest, Prepared, warmup_samples
+
+Kind = TypeVar("Kind", bound=HierarchicalTrees[Any])
 
 
 class _Calls(Prepared):
@@ -177,12 +179,15 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         super()._renew()
         self._unweighted: HierarchicalTrees[Any] | None = None
 
+    def _new(self, kind: type[Kind]) -> Kind:
+        """Return trees of a kind that have learned nothing."""
+        return kind(self._partitions(self.lifetime), self.gamma, self.split_pure)
+
     def _make_trees(self) -> HierarchicalTrees[Any]:
-        return LabelTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
+        return self._new(LabelTrees)
 
     def _trees_like(self, trees: HierarchicalTrees[Any]) -> HierarchicalTrees[Any]:
-        kind = WeightedTrees if trees.weighs else LabelTrees
-        return kind(self._partitions(self.lifetime), self.gamma, self.split_pure)
+        return self._new(WeightedTrees if type(trees) is WeightedTrees else LabelTrees)
 
     # What an interrupted call has left.
 
@@ -203,7 +208,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         if isinstance(trees, LabelTrees):
             # Calls that have been prepared learn nothing in them any more.
             trees.close()
-            made = WeightedTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
+            made = self._new(WeightedTrees)
             made.take(trees)
             made.close()
             self._unweighted = trees
@@ -351,8 +356,11 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
     ) -> int:
         """Learn rows of a frame up to the next new feature or label; returns where they end."""
         stop = min(len(columns), start + LEARNED_ROWS)
-        trees = self._grown() if (weights[start:stop] == 1.0).all() else self._weigh()
+        trees = self._grown() if weights[start] == 1.0 else self._weigh()
         trees.begin_change()
+        if isinstance(trees, LabelTrees):
+            # The first of another weight begins a block.
+            stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())
         new = self._features.first_rows(names, columns[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         for i in range(start + 1, stop):
@@ -363,9 +371,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
         numbers = [self._add_label(label) for label in labels[start:stop]]
         rows = self._arrange(names, columns[start:stop])
-        trees.learn_rows(
-            rows, np.array(numbers, dtype=np.int64), weights[start:stop].copy(), self.n_jobs
-        )
+        trees.learn_rows(rows, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
         self._unweighted = None
         trees.end_change()
         return stop
@@ -378,7 +384,10 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
 
     @classmethod
     def warmup(cls) -> None:
-        """Compile the kernels, or load them from disk, ahead of the first sample."""
+        """Compile the kernels, or load them from disk, ahead of the first sample.
+
+        Those for weights are compiled at the first weight other than 1.
+        """
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
         for x, y in warmup_samples(WARM_UP + 2):
             model.learn_one(x, y)

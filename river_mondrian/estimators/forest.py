@@ -236,12 +236,13 @@ class Prepared(Packer):
 
     """
 
-    __slots__ = ("features", "labels", "n_bytes", "names", "predict", "unpack", "version")
+    __slots__ = ("features", "labels", "n_bytes", "names", "predict", "trees", "unpack", "version")
 
     def __init__(
         self, trees: ClassTrees[Any, Any], features: FeatureIndex, labels: dict[Hashable, int]
     ) -> None:
         super().__init__(features)
+        self.trees: Any = trees
         self.version = trees.version
         self.features = features
         self.labels, self.names = labels, list(labels)
@@ -321,7 +322,8 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Cla
     def _prepare(self, trees: Classes) -> Calls:
         """Prepare calls on one sample."""
         prepared = self._prepared
-        if prepared is None or prepared.version != trees.version:
+        is_due = prepared is None or prepared.trees is not trees
+        if prepared is None or is_due or prepared.version != trees.version:
             prepared = self._new_calls(trees)
             # Without a global lock each call takes the way that holds the model's.
             if has_global_lock():
@@ -431,7 +433,7 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Cla
 
     def _leaf_text(self, node: Any) -> str:
         counts = zip(self.classes, node.counts.tolist(), strict=True)
-        return ", ".join(f"{label!r}: {round(count, 3)}" for label, count in counts if count)
+        return ", ".join(f"{label!r}: {count:.15g}" for label, count in counts if count)
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         ranked = sorted(self.predict_proba_one(dict(x)).items(), key=lambda item: -item[1])

@@ -128,7 +128,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
             if math.isnan(value):
                 left, right = nodes[node.left], nodes[node.right]
                 near, far = _distance(left, values), _distance(right, values)
-                goes_left = near < far or (near == far and left.n_samples >= right.n_samples)
+                goes_left = near < far or (near == far and left.mass >= right.mass)
                 sign = "is missing, cut at"
             else:
                 goes_left = value <= node.cut

@@ -252,7 +252,7 @@ class DescentWeights(Weights):
         except MemoryError:
             raise
         except Exception:
-            self.gradients[:] = 0.0
+            self._differentiate_again(target, weight)
             learning.descend(record, feature_map, outputs, i, rate)
             raise
         learning.descend(record, feature_map, outputs, i, rate)
@@ -268,6 +268,18 @@ class DescentWeights(Weights):
                 weight * derive(y_true=k == target, y_pred=s)
                 for k, s in enumerate(self.scores.tolist())
             ]
+
+    def _differentiate_again(self, target: float, weight: float) -> None:
+        """Write the gradients of a loss that has raised an error, which are 0 if it does again.
+
+        If not, a signal's handler has raised it.
+        """
+        try:
+            self._differentiate(target, weight)
+        except MemoryError:
+            raise
+        except Exception:
+            self.gradients[:] = 0.0
 
     def learn_rows(
         self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]

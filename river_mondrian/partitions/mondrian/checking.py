@@ -253,7 +253,8 @@ def check_trees(owner: Any) -> None:
         where, record = f"tree {t}", tree
     why = why.format(forest=forest, tree=tree, n_rows=int(tree.nodes.n_rows))
     value = getattr(record, field, None)
-    found = f"{field} is {value}" if value is not None else f"its {field} is wrong"
+    is_known = value is not None and not callable(value)
+    found = f"{field} is {value}" if is_known else f"its {field} is wrong"
     raise ModelFormatError(f"{where}: {found}, {why}")
 
 

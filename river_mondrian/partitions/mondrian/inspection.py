@@ -31,6 +31,11 @@ class NodeView:
     left: int = field(default=-1, kw_only=True)
     right: int = field(default=-1, kw_only=True)
 
+    @property
+    def mass(self) -> float:
+        """What the samples below count for where the larger of two blocks is asked for."""
+        return self.n_samples
+
 
 V = TypeVar("V", bound=NodeView)
 

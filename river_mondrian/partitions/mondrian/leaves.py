@@ -70,8 +70,8 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
     to_right = distance_to(forest, tree, right, x)
     if to_left != to_right:
         return RIGHT if to_right < to_left else LEFT
-    to_left, to_right = mass_below(forest, tree, left), mass_below(forest, tree, right)
-    return RIGHT if to_right > to_left else LEFT
+    is_larger = mass_below(forest, tree, right) > mass_below(forest, tree, left)
+    return RIGHT if is_larger else LEFT
 
 
 @inlined

@@ -300,6 +300,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         before = self._before
         if before is not None and before.n_begun == self.n_begun:
             self.__dict__.update(before.attributes)
+            # Calls may have been prepared for what is undone.
+            self.version += 1
             self.shared.bytes[:] = before.forest
             self.trees.bytes[:] = before.trees
             self._finish()

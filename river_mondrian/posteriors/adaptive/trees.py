@@ -261,11 +261,15 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     # Learning.
 
-    def learn(self, label: int, is_new: bool = False) -> int:
+    def learn(self, label: int, is_new: bool = False, kept: int = 0) -> int:
         """Learn the sample in `inputs` with a class, which has or has not been seen before.
 
-        Returns DONE, or the input whose value is too large; then nothing has changed.
+        Then only the latest `kept` samples are kept; 0 stands for all. Returns DONE, or the input
+        whose value is too large; then nothing has changed.
         """
+        if kept:
+            # Nobody predicts by trees that have learned but not forgotten.
+            self.close()
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = learning.learn.of()
@@ -276,6 +280,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             self._take_steps()
             if self.forest.is_plan_due:
                 self._build_on()
+            if kept:
+                self.forget_before(kept)
             self.open()
         return DONE
 
@@ -363,13 +369,11 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         self.settle()
 
     def forget_before(self, n: int) -> None:
-        """Keep the latest `n` samples, and build all trees of these.
+        """Keep the latest `n` samples, and build all trees of these; the trees are closed.
 
         Trees of recent samples that hold earlier ones are given up.
         """
-        self.close()
         self._follow(self.schedule.forgetting(self.n_samples, n))
-        self.open()
 
     def _build_on(self) -> None:
         """Plan what is to be built, where it is time to, and go on with it."""
@@ -404,9 +408,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
             return schedule
         # Twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
-        points = capacity * self.points.row_bytes
+        ages = self.shared.arrays["ages"]
+        points = capacity * (self.points.row_bytes + ages.itemsize)
         trees = self.nodes.nbytes + self.side_rows.nbytes
-        rest = self.nbytes - trees - self.points.nbytes
+        rest = self.nbytes - trees - self.points.nbytes - ages.nbytes
         if points + GROWING * trees + rest <= limit:
             return schedule
         stored = capacity if n <= capacity else schedule.capacity

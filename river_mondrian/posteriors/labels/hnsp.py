@@ -26,7 +26,7 @@ from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...partitions.mondrian.extension import learn_next, must_wait
 from ...partitions.mondrian.records import NONE, Forest
 from ...partitions.mondrian.scaling import scale
-from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
+from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
 from .class_sets import WORD_CLASSES, n_classes_in, word_at
@@ -91,6 +91,21 @@ def _add_sets(
         _add_each(word_at(left, w) | word_at(right, w), WORD_CLASSES * w, of_any, out)
 
 
+@inlined
+def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
+    """Return the weights of a node's own classes, and of its parent's, on branching off there.
+
+    Lines 6 to 10 of Algorithm 8.
+    """
+    eta = step.eta
+    if not eta > 0.0:
+        return 0.0, 0.0
+    reach = step.reach
+    stays = step.stays
+    passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
+    return max(reach * (1.0 - stays) - passed, 0.0), passed
+
+
 @separate
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
     """Add a walk's prediction, from its leaf up to the base (Algorithm 8)."""
@@ -102,17 +117,8 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
     weight = walk.reach
     for i in range(depth, 0, -1):
         step = walk.path[i]
-        eta = step.eta
         discount = math.exp(-gamma * step.span)
-        # Weight of the node's own classes, and of its parent's distribution, on branching off
-        # (lines 6 to 10).
-        own = 0.0
-        passed = 0.0
-        if eta > 0.0:
-            reach = step.reach
-            stays = step.stays
-            passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
-            own = max(reach * (1.0 - stays) - passed, 0.0)
+        own, passed = branching(step, gamma, discount)
         if step.ref < 0:
             # A single point: c = tab = 1 at its class.
             label = forest.points.row(~step.ref).label
@@ -176,21 +182,28 @@ def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction)
     average(forest, rows, n, prediction)
 
 
+@inlined
+def predict_packed(
+    forest: ClassForest, version: int, inputs: Packed, out: Room, prediction: LabelPrediction
+) -> int:
+    """Predict a sample as `predict_one` does, by what the prediction adds up."""
+    if version != forest.version:
+        return WAITS
+    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
+    if bad >= 0:
+        return TOO_LARGE - bad
+    prediction.probabilities = Float64s(out, 0, forest.n_classes)
+    average(forest, forest.row, 1, prediction)
+    return most_probable(prediction.probabilities, forest.n_classes)
+
+
 @kernel
 def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample by trees of a version, into room for a probability of each class.
 
     Returns the most probable class, or WAITS, or `TOO_LARGE - i` where the i-th input is.
     """
-    if version != forest.version:
-        return WAITS
-    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
-    if bad >= 0:
-        return TOO_LARGE - bad
-    prediction = _room_of_prediction()[0]
-    prediction.probabilities = Float64s(out, 0, forest.n_classes)
-    average(forest, forest.row, 1, prediction)
-    return most_probable(prediction.probabilities, forest.n_classes)
+    return predict_packed(forest, version, inputs, out, _room_of_prediction()[0])
 
 
 @kernel

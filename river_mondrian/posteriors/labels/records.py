@@ -12,7 +12,7 @@ from typing import TypeVar
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
-from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, instead_of
+from ...records import Array, Float64, Int32, Int32s, Int64, Record, Table, instead_of
 from .class_sets import add_class, first_class, has_classes_below, n_classes_in
 
 
@@ -150,8 +150,6 @@ class ClassForest(Forest):
     splits_pure: Int64
     # Rate of the discount: d = exp(-gamma delta).
     gamma: Float64
-    # Probabilities of the sample that was predicted last.
-    probabilities: Float64s
 
 
 class LabelForest(ClassForest):

@@ -52,12 +52,10 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
 
     """
 
-    _VIEW = LabelView
+    _VIEW: Any = LabelView
     # The module with the kernels, and what a walk adds its prediction to.
     _KERNELS: ClassVar[Any]
     _PREDICTION: ClassVar[type[hnsp.LabelPrediction]]
-    # Whether samples may weigh anything but 1.
-    weighs: ClassVar[bool]
 
     def __init__(
         self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
@@ -72,6 +70,14 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         forest.splits_pure = int(self.split_pure)
         forest.hide_limit = PAUSE_LIMIT
         forest.gamma = 1.0 if self.gamma is None else self.gamma
+
+    def _relay_sides(self, known: int, new: int, old_box: int) -> None:
+        """Give rows more words for either side; there were `known`, and the box was elsewhere."""
+        first = self._NODE.WORDS
+        moves = [(0, 0, first + known), (first + known, first + new, known)]
+        moves.append((old_box, self.forest.box_word, 2 * self.forest.dim_capacity))
+        self.nodes = self.nodes.relaid(self._node_layout().words, moves)
+        self._reserve_all(0)
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
@@ -162,7 +168,6 @@ class LabelTrees(HierarchicalTrees[LabelForest]):
     _POINT: ClassVar[type[Point]] = LabelPoint
     _KERNELS: ClassVar[Any] = hnsp
     _PREDICTION = hnsp.LabelPrediction
-    weighs = False
 
     def _set_up(self) -> None:
         self._set_up_classes()
@@ -197,19 +202,10 @@ class LabelTrees(HierarchicalTrees[LabelForest]):
 
     def _widen_sets(self, old: int, new: int) -> None:
         """Give sets of classes more words."""
-        forest = self.forest
-        first, box = LabelNode.WORDS, forest.box_word
-        forest.n_set_words = new
+        box = self.forest.box_word
+        self.forest.n_set_words = new
         self._set_words()
-        self.nodes = self.nodes.relaid(
-            self._node_layout().words,
-            [
-                (0, 0, first + old),
-                (first + old, first + new, old),
-                (box, forest.box_word, 2 * forest.dim_capacity),
-            ],
-        )
-        self._reserve_all(0)
+        self._relay_sides(old, new, box)
 
     def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
         hnsp.put_labels(self.forest, Int64s.of(labels), len(labels), first)

@@ -13,11 +13,10 @@ from ...compiling.kernels import batch_kernel, helper, kernel, merged, separate
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.extension import learn_next, must_wait
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest
-from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Walk
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, room_of_array
-from ...status import TOO_LARGE, WAITS
-from .hnsp import NEGLIGIBLE, LabelPrediction, average, most_probable
+from ...status import WAITS
+from .hnsp import NEGLIGIBLE, LabelPrediction, average, branching, predict_packed
 from .records import LabelForest
 from .weighted_records import W, WeightedForest, WeightedNode
 
@@ -59,9 +58,10 @@ def _add_node(
         whole = left[k] + right[k]
         table = min(whole, 1.0)
         count = whole if is_leaf else min(left[k], 1.0) + min(right[k], 1.0)
-        term = weight * (count - discount * table) / total + own * table / tables
+        # Divided first: a weight may be so small that products lose it.
+        term = weight * (count / total - discount * (table / total)) + own * (table / tables)
         out[k] = out[k] + term
-    return discount * tables / total
+    return discount * (tables / total)
 
 
 @separate
@@ -74,17 +74,12 @@ def add_posterior(forest: W, t: int, walk: Walk, prediction: WeightedPrediction,
     weight = walk.reach
     for i in range(walk.depth, 0, -1):
         step = walk.path[i]
-        eta, discount = step.eta, math.exp(-gamma * step.span)
-        # Weight of the node's own classes, and of its parent's distribution, on branching off
-        # (lines 6 to 10).
-        own, passed = 0.0, 0.0
-        if eta > 0.0:
-            passed = step.reach * eta / (eta + gamma) * (1.0 - step.stays * discount)
-            own = max(step.reach * (1.0 - step.stays) - passed, 0.0)
+        discount = math.exp(-gamma * step.span)
+        own, passed = branching(step, gamma, discount)
         if step.ref < 0:
             # A single point: c is its weight.
             point = forest.points.row(~step.ref)
-            share = discount * min(point.weight, 1.0) / point.weight
+            share = discount * (min(point.weight, 1.0) / point.weight)
             out[point.label] = out[point.label] + weight * (1.0 - share) + own
         else:
             node = tree.nodes.row(step.ref)
@@ -106,15 +101,7 @@ def predict_many(forest: W, rows: Float32s, n: int, prediction: WeightedPredicti
 @kernel
 def predict_one(forest: W, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample as `hnsp.predict_one` does."""
-    if version != forest.version:
-        return WAITS
-    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
-    if bad >= 0:
-        return TOO_LARGE - bad
-    prediction = _room_of_prediction()[0]
-    prediction.probabilities = Float64s(out, 0, forest.n_classes)
-    average(forest, forest.row, 1, prediction)
-    return most_probable(prediction.probabilities, forest.n_classes)
+    return predict_packed(forest, version, inputs, out, _room_of_prediction()[0])
 
 
 @kernel
@@ -167,7 +154,7 @@ def _fill_leaf(
     node.n_below = node.count_classes(forest)
 
 
-@kernel
+@batch_kernel
 def fill_weights(forest: WeightedForest, t: int, plain: LabelForest, order: Int32s) -> None:
     """Give the rows of a tree, which are as in another forest, the weights of their samples.
 

@@ -8,14 +8,17 @@ min(W, 1) with the weight W of the class below it. So a node keeps that weight b
 
 from __future__ import annotations
 
-import math
 from typing import TypeVar
 
+from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import LEFT, RIGHT, Forest, Node, Point, Tree
 from ...records import Array, Float64, Float64s, Int32, Int64, Table
 from .records import ClassForest, LabelPoint
+
+# No sum of weights is larger.
+MOST = LARGEST_WEIGHT * 2.0**63
 
 
 class WeightedPoint(LabelPoint):
@@ -31,7 +34,7 @@ class WeightedPoint(LabelPoint):
         """Return what is wrong with a restored point."""
         if not 0 <= self.label < ClassForest(forest).n_classes:
             return faults.LABEL
-        return FINE if 0.0 < self.weight < math.inf else faults.WEIGHT
+        return FINE if 0.0 < self.weight <= LARGEST_WEIGHT else faults.WEIGHT
 
 
 class WeightedNode(Node):
@@ -65,10 +68,14 @@ class WeightedNode(Node):
         """Return what is wrong with the weights of a restored row."""
         weighted = WeightedForest(forest)
         for side in range(2):
-            own = self.weights(weighted, side)
+            own, total = self.weights(weighted, side), 0.0
             for k in range(weighted.class_capacity):
-                if not 0.0 <= own[k] < math.inf or (k >= weighted.n_classes and own[k] > 0.0):
+                if not 0.0 <= own[k] <= MOST or (k >= weighted.n_classes and own[k] > 0.0):
                     return faults.WEIGHTS
+                total += own[k]
+            has_any = side == LEFT or self.dim >= 0
+            if (total > 0.0) != has_any:
+                return faults.WEIGHTS
         return FINE if self.n_below == self.count_classes(weighted) else faults.N_BELOW
 
     def mass(self, forest: Forest) -> float:

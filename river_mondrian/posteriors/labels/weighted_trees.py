@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,15 +14,29 @@ from ...records import FLOAT64, Float64s, Int32s, Int64s, Part, state_words
 from . import weighted_hnsp
 from .checking import check_weighted
 from .records import LabelPoint
-from .trees import HierarchicalTrees, LabelTrees
+from .trees import HierarchicalTrees, LabelTrees, LabelView
 from .weighted_records import WeightedForest, WeightedNode, WeightedPoint, WeightedTree
 
 # Classes for which a row has room at first.
 FIRST_CLASSES = 2
 
 
+@dataclass
+class WeightedView(LabelView):
+    """A node with the weight of all samples below."""
+
+    weight: float
+
+    @property
+    def mass(self) -> float:
+        """The weight."""
+        return self.weight
+
+
 class WeightedTrees(HierarchicalTrees[WeightedForest]):
     """Trees whose samples have weights."""
+
+    _VIEW: Any = WeightedView
 
     _FOREST = WeightedForest
     _TREE: ClassVar[type[Tree]] = WeightedTree
@@ -29,7 +44,6 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
     _POINT: ClassVar[type[Point]] = WeightedPoint
     _KERNELS: ClassVar[Any] = weighted_hnsp
     _PREDICTION = weighted_hnsp.WeightedPrediction
-    weighs = True
 
     def _set_up(self) -> None:
         self._set_up_classes()
@@ -45,27 +59,16 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
     def add_class(self) -> int:
         """Add a class; returns its number."""
         forest = self.forest
-        label: int = forest.n_classes
+        label = forest.n_classes
         forest.n_classes = label + 1
-        if label >= forest.class_capacity:
-            self._widen(max(label + 1, 2 * forest.class_capacity))
-            self._reserve_all(0)
+        old = forest.class_capacity
+        if label >= old:
+            box = forest.box_word
+            forest.class_capacity = 2 * old
+            self._set_words()
+            # A weight takes two words.
+            self._relay_sides(2 * old, 4 * old, box)
         return label
-
-    def _widen(self, capacity: int) -> None:
-        """Give rows room for more classes."""
-        forest, first = self.forest, WeightedNode.WORDS
-        known, box = 2 * forest.class_capacity, forest.box_word
-        forest.class_capacity = capacity
-        self._set_words()
-        self.nodes = self.nodes.relaid(
-            self._node_layout().words,
-            [
-                (0, 0, first + known),
-                (first + known, first + 2 * capacity, known),
-                (box, forest.box_word, 2 * forest.dim_capacity),
-            ],
-        )
 
     def take(self, trees: LabelTrees) -> None:
         """Become as other trees, which are closed and whose samples all weigh 1."""
@@ -108,15 +111,16 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         forest = self.forest
         n_classes = forest.n_classes
 
-        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[np.float64]]]:
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[np.float64], float]]:
             if ref < 0:
                 counts = np.zeros(n_classes)
                 counts[record.label] = record.weight
-                return True, not self.split_pure, (counts,)
+                return True, not self.split_pure, (counts, record.weight)
+            weight = record.mass(forest)
             sides = [record.weights(forest, side).view()[:n_classes].copy() for side in range(2)]
             pauses = record.n_below == 1 and not self.split_pure
             if record.dim >= 0 and (hidden or not pauses):
-                return False, False, (np.minimum(sides, 1.0).sum(axis=0),)
-            return True, pauses, (sides[0] + sides[1],)
+                return False, False, (np.minimum(sides, 1.0).sum(axis=0), weight)
+            return True, pauses, (sides[0] + sides[1], weight)
 
         return kept

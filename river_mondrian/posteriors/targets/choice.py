@@ -8,11 +8,14 @@ likelihood costs a pass over the trees, and a pass along the path per sample and
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...compiling.kernels import batch_kernel, merged
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
-from ...records import Array, Float64, Int64, Record, new_array, release
+from ...records import Array, Float64, Int64, Record
 from .learning import add_to_moments
 from .messages import (
     forget_messages,
@@ -210,27 +213,42 @@ def _take_all_out(
             _take_from_moments(forest, forest.points.row(p).target, own.weight)
 
 
-@merged
-def _longest_path(forest: TargetForest, n_trees: int) -> int:
-    most = 0
-    for t in range(n_trees):
-        most = max(most, forest.trees[t].nodes.n_rows)
-    return most
+class Room(NamedTuple):
+    """Room for what is taken out, and for the nodes of a path and their references."""
+
+    kept: Array[TakenOut]
+    path: Array[NodeAt]
+    refs: Array[RefAt]
+
+
+def room_for(n: int, n_trees: int, n_rows: int) -> Room:
+    """Return room for `n` points, under trees of at most so many rows."""
+
+    def room(kind: Any, length: int) -> Any:
+        return Array.over(kind, np.empty(length * kind.SIZE, dtype=np.uint8))
+
+    kept = room(TakenOut, n * (n_trees + 1))
+    return Room(kept, room(NodeAt, n_rows + 1), room(RefAt, n_rows + 2))
 
 
 @batch_kernel
 def progressive_likelihood(
-    forest: T, first: int, last: int, n_trees: int, gamma2: float, noise: float
+    forest: T,
+    first: int,
+    last: int,
+    n_trees: int,
+    gamma2: float,
+    noise: float,
+    kept: Array[TakenOut],
+    path: Array[NodeAt],
+    refs: Array[RefAt],
 ) -> float:
     """Return the mean log density of the targets of points `first` to `last`, one after another.
 
     Densities are per standard deviation of the targets before. The first `n_trees` trees predict,
-    with these hyperparameters; they keep them.
+    with these hyperparameters; they keep them. The last three are room (`room_for`).
     """
-    # All memory comes first: what is taken out is put back whatever happens.
-    width, longest = n_trees + 1, _longest_path(forest, n_trees)
-    kept = new_array(TakenOut, (last - first) * width)
-    path, refs = new_array(NodeAt, longest + 1), new_array(RefAt, longest + 2)
+    width = n_trees + 1
     for t in range(n_trees):
         tree = forest.trees[t]
         tree.gamma2 = gamma2
@@ -260,9 +278,6 @@ def progressive_likelihood(
             total += math.log(max(mixed * spread / n_trees, LEAST_DENSITY))
             n += 1
         add_to_moments(forest, y, weight)
-    release(kept)
-    release(path)
-    release(refs)
     forest.y_weight = y_weight
     forest.y_mean = y_mean
     forest.y_squares = y_squares

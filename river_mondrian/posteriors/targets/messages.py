@@ -142,17 +142,16 @@ def _first_unknown_below(forest: TargetForest, tree: TargetTree, node: TargetNod
 
 
 @merged
-def _send_up(forest: TargetForest, tree: TargetTree, parent: TargetNode, node: TargetNode) -> None:
-    """Send a node's joint message to its parent, none above the root."""
+def _send_up(
+    forest: TargetForest, tree: TargetTree, parent: TargetNode, side: int, node: TargetNode
+) -> None:
+    """Send a node's joint message to a side of its parent, none above the root."""
     # Predictions need the prior variance of the root, too.
     variance = 0.0 if forest.plain_means == 1 else prior_variance_of(tree, parent, node)
     if parent:
-        left = parent.left
-        is_left = left >= 0 and tree.nodes.row(left) == node
         precision = joint_precision(node)
         if forest.plain_means == 0:
             precision = passed_on(precision, variance)
-        side = LEFT if is_left else RIGHT
         _write(parent.messages[side], max(precision, 0.0), joint_mean(node))
 
 
@@ -175,11 +174,12 @@ def update_messages(forest: T, first: int, last: int) -> None:
                 node.messages[side_of_child(node, child)].mean = above
                 above, ref = ref, child
                 continue
-            following, parent = NONE, tree.nodes.none()
+            following, parent, side = NONE, tree.nodes.none(), LEFT
             if above != NONE:
                 parent = tree.nodes.row(above)
-                following = int(parent.messages[side_of_child(parent, ref)].mean)
-            _send_up(forest, tree, parent, node)
+                side = side_of_child(parent, ref)
+                following = int(parent.messages[side].mean)
+            _send_up(forest, tree, parent, side, node)
             above, ref = following, above
 
 

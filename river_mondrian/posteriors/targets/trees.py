@@ -324,12 +324,15 @@ class TargetTrees(MondrianTrees[TargetForest, TargetView]):
         n = self.n_samples
         m = min(n // 2, CHOICE_SAMPLES)
         n_trees = min(len(self.trees), CHOICE_TREES)
+        n_rows = int(self.trees.words["nodes.n_rows"].max())
+        room = choice.room_for(m, n_trees, n_rows)
         found: dict[tuple[int, int], float] = {}
 
         def score(one: tuple[int, int]) -> float:
             if one not in found:
+                gamma2, noise = self._hyperparameters(one)
                 found[one] = choice.progressive_likelihood(
-                    self.forest, n - m, n, n_trees, *self._hyperparameters(one)
+                    self.forest, n - m, n, n_trees, gamma2, noise, room.kept, room.path, room.refs
                 )
             return found[one] - LEAST_GAIN * one[1]
 
