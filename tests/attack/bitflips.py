@@ -134,8 +134,9 @@ def _batch(state, bits):
         if not part:
             os.kill(child, signal.SIGKILL)
             stack.seek(0)
-            known = stack.read().decode()
-            is_ours = f"/{PACKAGE}/" in known or not known
+            # Where Python was, the innermost call first.
+            calls = [line for line in stack.read().decode().splitlines() if "File " in line]
+            is_ours = not calls or f"/{PACKAGE}/" in calls[0]
             found.append(HANG if not ready else CRASH if is_ours else OTHERS)
             break
         found += [OUTCOMES[code] for code in part]
