@@ -322,8 +322,7 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Cla
     def _prepare(self, trees: Classes) -> Calls:
         """Prepare calls on one sample."""
         prepared = self._prepared
-        is_due = prepared is None or prepared.trees is not trees
-        if prepared is None or is_due or prepared.version != trees.version:
+        if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
             prepared = self._new_calls(trees)
             # Without a global lock each call takes the way that holds the model's.
             if has_global_lock():
