@@ -12,6 +12,7 @@ from river import base
 # Streams of random numbers of a seed, besides that of the trees' own.
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
+LEVEL_DRAWS = 3
 
 
 def is_real(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""From mappings, frames and labels to vectors and class numbers."""
+"""From mappings and labels to vectors and class numbers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import numbers
 import operator
 import struct
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from river.utils.dataframe import into_frame
 
 from .checks import refuse
+from .levels import PLAIN, Level, level_of
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT
 
 
@@ -78,23 +77,97 @@ def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
     return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}{where}")
 
 
-def read_values(x: Mapping[Any, Any]) -> dict[Hashable, float]:
-    """Check a mapping's values; returns those that are not missing."""
+def read_values(
+    x: Mapping[Any, Any], read: Callable[[Hashable, Any], float] = check_value
+) -> dict[Hashable, float]:
+    """Check a mapping's values; returns those that are not missing, as `read` gives them."""
     check_mapping(x)
-    values = {name: check_value(name, value) for name, value in x.items()}
+    values = {name: read(name, value) for name, value in x.items()}
     return {name: value for name, value in values.items() if value == value}
+
+
+def read_value(name: Hashable, value: Any) -> float:
+    """Return a feature's value as `check_value` does; a string or truth value as a `Level`."""
+    if type(value) is Level:
+        return value
+    if isinstance(value, (str, bool, np.bool_)):
+        return level_of(value)
+    return check_value(name, value)
+
+
+def read_kinds(x: Mapping[Any, Any]) -> dict[Hashable, float]:
+    """Check the values of a mapping that may hold levels; returns those that are not missing."""
+    return read_values(x, read_value)
+
+
+def agreed(
+    values: Mapping[Hashable, float], known: Container[Hashable], categories: Container[Hashable]
+) -> Mapping[Hashable, float]:
+    """Return checked values, each of its feature's kind.
+
+    Parameters
+    ----------
+    values
+        The values that are not missing.
+    known
+        The features that have a kind.
+    categories
+        Those of them that are categories; the others are numbers.
+
+    Raises
+    ------
+    TypeError
+        If a category has a number, or a number a level that is no truth value.
+
+    """
+    changed = {}
+    for name, value in values.items():
+        is_level = type(value) is Level
+        if is_level is not (name in categories) and name in known:
+            changed[name] = _as_number(name, value)
+    return {**values, **changed} if changed else values
+
+
+def _as_number(name: Hashable, value: float) -> float:
+    """Return a truth value of a feature of numbers as one; refuse any other change of kind."""
+    if type(value) is not Level:
+        raise other_kind(name, True, value)
+    if not isinstance(value.level, bool):
+        raise other_kind(name, False, value.level)
+    return float(value.level)
+
+
+def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -> TypeError:
+    """Return the error for a feature whose kind changes."""
+    kind = "a level of a category, as before" if is_category else "a number"
+    return TypeError(
+        f"feature {name!r} must be {kind}, got {value!r} ({type(value).__name__}){where}"
+    )
+
+
+def _coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
+    """Return values with codes in place of the levels at these places; None where one is none."""
+    found = list(values)
+    for place in places:
+        value = found[place]
+        if type(value) not in PLAIN:
+            return None
+        found[place] = level_of(value)
+    return found
 
 
 class FeatureIndex:
     """The features known so far, each at a place of a vector.
 
-    A feature is known from its first value that is not missing. Those first met in one sample
-    are ordered by name.
+    A feature is known from its first value that is not missing, and a category where that is a
+    level. Those first met in one sample are ordered by name.
     """
 
     def __init__(self) -> None:
         self.names: list[Hashable] = []
         self.places: dict[Hashable, int] = {}
+        # It is replaced, not changed: others may be reading it.
+        self.categories: frozenset[Hashable] = frozenset()
         self._refresh()
 
     def __len__(self) -> int:
@@ -105,6 +178,7 @@ class FeatureIndex:
         # A getter of one item gives it bare.
         self._n_fast = len(names) if len(names) > 1 else -1
         self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
+        self._coded = self.category_places()
         self._bind(None)
 
     def _bind(self, vector: Any) -> None:
@@ -116,30 +190,45 @@ class FeatureIndex:
         # Last: a call that is interrupted binds again.
         self._vector = vector
 
-    def __getstate__(self) -> list[Hashable]:
-        return self.names
+    def category_places(self) -> list[int]:
+        """Return the places of categories."""
+        return sorted(self.places[name] for name in self.categories)
 
-    def __setstate__(self, names: list[Hashable]) -> None:
-        self.names = names
+    def __getstate__(self) -> Any:
+        return (self.names, self.category_places()) if self.categories else self.names
+
+    def __setstate__(self, state: Any) -> None:
+        names, places = state if type(state) is tuple and len(state) == 2 else (state, [])
         if type(names) is not list:
             refuse(self, "names", names, "but it is a list")
+        self.names = names
         self.places = {name: place for place, name in enumerate(names)}
         if len(self.places) != len(names):
             refuse(self, "names", names, "but each is there once")
+        if type(places) is not list or not all(
+            type(place) is int and 0 <= place < len(names) for place in places
+        ):
+            refuse(self, "categories", places, f"but there are {len(names)} features")
+        self.categories = frozenset(names[place] for place in places)
         self._refresh()
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
         """Return these features and more; this one stays as it is."""
         made = FeatureIndex()
         made.names, made.places = self.names.copy(), self.places.copy()
+        made.categories = self.categories
         made.add(names)
         return made
 
     def add(self, names: Iterable[Hashable]) -> None:
-        """Give new features the next places."""
-        for name in names:
+        """Give new features the next places; in a mapping, the levels tell which are categories."""
+        new = list(names)
+        levels = names.values() if isinstance(names, Mapping) else ()
+        for name in new:
             self.names.append(name)
             self.places[name] = len(self.names) - 1
+        of_levels = {name for name, value in zip(new, levels) if type(value) is Level}  # noqa: B905
+        self.categories = self.categories.union(of_levels)
         self._refresh()
 
     def keep_first(self, n: int) -> None:
@@ -148,6 +237,7 @@ class FeatureIndex:
             for name in self.names[n:]:
                 self.places.pop(name, None)
             del self.names[n:]
+            self.categories = self.categories.intersection(self.names)
             self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
@@ -157,7 +247,12 @@ class FeatureIndex:
         if vector is not self._vector:
             self._bind(vector)
         try:
-            self._put(*self._get(x))
+            values = self._get(x)
+            if self._coded:
+                values = _coded(values, self._coded)
+                if values is None:
+                    return False
+            self._put(*values)
         except (KeyError, struct.error, OverflowError):
             return False
         return True
@@ -165,6 +260,10 @@ class FeatureIndex:
     def read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
         """Check a mapping's values; returns those that are not missing."""
         return read_values(x)
+
+    def agreed(self, values: Mapping[Hashable, float]) -> Mapping[Hashable, float]:
+        """Return checked values, each of its feature's kind (see `inputs.agreed`)."""
+        return agreed(values, self.places, self.categories)
 
     def write(self, values: Mapping[Hashable, float], vector: NDArray[np.float64]) -> None:
         """Write checked values to a vector; features that are not known are left out."""
@@ -227,7 +326,7 @@ class Packer:
 
     """
 
-    __slots__ = ("_get", "_n", "_pack", "_places")
+    __slots__ = ("_categories", "_coded", "_get", "_n", "_pack", "_places")
 
     def __init__(self, features: FeatureIndex) -> None:
         names = features.names
@@ -238,13 +337,20 @@ class Packer:
         self._pack = struct.Struct(f"{len(taken)}d").pack
         # Others may add features meanwhile.
         self._places = features.places.copy()
+        self._categories = features.categories
+        self._coded = [i for i, name in enumerate(taken) if name in features.categories]
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
         """Pack a mapping the fast way; None where the keys or values forbid it."""
         if (type(x) is not dict and not hasattr(x, "keys")) or len(x) != self._n:
             return None
         try:
-            return self._pack(*self._get(x))
+            values = self._get(x)
+            if self._coded:
+                values = _coded(values, self._coded)
+                if values is None:
+                    return None
+            return self._pack(*values)
         except (KeyError, struct.error, OverflowError):
             return None
 
@@ -253,130 +359,13 @@ class Packer:
         return values.keys() <= self._places.keys()
 
     def pack_values(self, values: Mapping[Hashable, float]) -> bytes:
-        """Pack checked values; features that are not known are left out."""
+        """Pack checked values, each of its feature's kind; others' features are left out."""
         row = np.full(len(self._places), np.nan)
-        for name, value in values.items():
+        for name, value in agreed(values, self._places, self._categories).items():
             place = self._places.get(name)
             if place is not None:
                 row[place] = value
         return row.tobytes()
-
-
-def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]:
-    """Read a pandas, polars or pyarrow frame.
-
-    Returns
-    -------
-    The frame as a narwhals one, its column names, and its values, shape (n, columns), with NaN
-    for nulls.
-
-    Raises
-    ------
-    TypeError
-        If a column holds something that is no number.
-    ValueError
-        If a column name occurs twice, or a value is infinite or too large.
-
-    """
-    columns = getattr(X, "columns", None)
-    if columns is not None and not callable(columns):
-        seen: set[Hashable] = set()
-        for name in getattr(X, "column_names", columns):
-            if isinstance(name, Hashable) and name in seen:
-                raise ValueError(f"column {name!r} occurs more than once")
-            if isinstance(name, Hashable):
-                seen.add(name)
-    frame = into_frame(X)
-    names: list[Hashable] = list(frame.columns)
-    values = np.empty((len(frame), len(names)))
-    for place, name in enumerate(names):
-        values[:, place] = _read_column(frame, name)
-    with np.errstate(invalid="ignore"):
-        bad = np.abs(values) > LARGEST
-    if bad.any():
-        row, place = np.argwhere(bad)[0]
-        raise too_large(names[place], float(values[row, place]), f" in row {row}")
-    return frame, names, values
-
-
-def mapping_of(names: Sequence[Hashable], row: NDArray[np.float64]) -> dict[Hashable, float]:
-    """Return a row of a frame as a mapping without its missing values."""
-    return {name: value for name, value in zip(names, row.tolist(), strict=True) if value == value}
-
-
-def _read_column(frame: nw.DataFrame[Any], name: Any) -> NDArray[np.float64]:
-    column = frame.get_column(name)
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        if column.null_count() > 0:
-            column = column.cast(nw.Float64)
-        array = column.to_numpy()
-        if array.dtype != object:
-            return array.astype(np.float64)
-    return np.array(
-        [np.nan if value is None else check_value(name, value) for value in column.to_list()],
-        dtype=np.float64,
-    )
-
-
-def _listed(values: Any, n: int, what: str) -> list[Any]:
-    """Turn a series, an array or a sequence of `n` values into a list."""
-    found: list[Any] | None = list(values) if isinstance(values, Sequence) else None
-    for method in ("tolist", "to_list", "to_pylist"):
-        if found is None and hasattr(values, method):
-            found = list(getattr(values, method)())
-    if found is None:
-        found = list(values)
-    if len(found) != n:
-        raise ValueError(f"X has {n} rows but there are {len(found)} {what}")
-    return found
-
-
-def read_labels(y: Any, n: int) -> list[Hashable]:
-    """Read the labels of `n` rows from a series, an array or a sequence.
-
-    Raises
-    ------
-    TypeError
-        If a label is not hashable.
-    ValueError
-        If there are not `n` labels, or one is None or NaN.
-
-    """
-    labels = _listed(y, n, "labels")
-    for label in labels:
-        check_label(label)
-    return labels
-
-
-def read_targets(y: Any, n: int) -> NDArray[np.float64]:
-    """Read the targets of `n` rows from a series, an array or a sequence.
-
-    Raises
-    ------
-    TypeError
-        If a target is no number.
-    ValueError
-        If there are not `n` targets, or one is not finite or larger than 1e120 in size.
-
-    """
-    return np.array([check_target(target) for target in _listed(y, n, "targets")], dtype=float)
-
-
-def read_weights(w: Any, n: int) -> NDArray[np.float64]:
-    """Read the weights of `n` rows, or the one of all of them.
-
-    Raises
-    ------
-    TypeError
-        If a weight is no number.
-    ValueError
-        If there are not `n` weights, or one is negative or not finite.
-
-    """
-    # What is no sequence is a weight, or none.
-    if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
-        return np.full(n, check_weight(w))
-    return np.array([check_weight(weight) for weight in _listed(w, n, "weights")], dtype=float)
 
 
 def _check_finite(what: str, value: Any) -> float:

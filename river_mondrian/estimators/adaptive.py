@@ -13,15 +13,8 @@ from river import base
 from ..arguments import check_flag, check_integer
 from ..checks import refuse
 from ..directions import Directions
-from ..inputs import (
-    FeatureIndex,
-    check_label,
-    mapping_of,
-    ordered,
-    read_frame,
-    read_labels,
-    read_values,
-)
+from ..frames import read_labels, read_rows
+from ..inputs import FeatureIndex, check_label, ordered, read_kinds
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
@@ -296,7 +289,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
                         self._learn(prepared.trees, label, False)
                         return
         # What the user has written runs ahead of any change.
-        values = read_values(x)
+        values = read_kinds(x)
         check_label(y)
         is_inside = self._is_inside
         with self._lock:
@@ -304,8 +297,9 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
                 self._settle()
             self._learn_values(values, y)
 
-    def _learn_values(self, values: dict[Hashable, float], y: Hashable) -> None:
+    def _learn_values(self, values: Mapping[Hashable, float], y: Hashable) -> None:
         """Learn a checked sample, with all that it may need besides the kernel."""
+        values = self._agreed(values)
         trees = self._grown()
         label = self._labels.get(y)
         is_new = label is None
@@ -355,7 +349,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     def _predict(self, x: Mapping[Any, Any]) -> tuple[_Calls, int, bytearray] | None:
         # A sample that is being learned may come before this one.
         if self._watch.following is not None:
-            return self._predict_checked(read_values(x))
+            return self._predict_checked(read_kinds(x))
         return super()._predict(x)
 
     # Many samples.
@@ -379,14 +373,15 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
             has been learned then.
 
         """
-        _, names, columns = read_frame(X)
-        labels = read_labels(y, len(columns))
+        rows = read_rows(X, levels=True)
+        labels = read_labels(y, len(rows.values))
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:
                 self._settle()
-            for row, label in zip(columns, labels, strict=True):
-                self.learn_one(mapping_of(names, row), label)
+            self._agree(rows)
+            for i, label in enumerate(labels):
+                self.learn_one(rows.mapping(i), label)
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

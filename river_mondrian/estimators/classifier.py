@@ -11,17 +11,8 @@ from numpy.typing import NDArray
 
 from ..arguments import check_flag, is_real
 from ..directions import Directions
-from ..inputs import (
-    FeatureIndex,
-    check_label,
-    check_weight,
-    mapping_of,
-    ordered,
-    read_frame,
-    read_labels,
-    read_values,
-    read_weights,
-)
+from ..frames import Rows, read_labels, read_rows, read_weights
+from ..inputs import FeatureIndex, check_label, check_weight, ordered, read_kinds
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
@@ -223,8 +214,9 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         Parameters
         ----------
         x
-            A mapping from feature to number. NaN is the same as an absent key. With no feature
-            at all only the label is learned.
+            A mapping from feature to number, or to a level of a category: a string or truth value.
+            NaN and None are the same as an absent key. With no feature at all only the label is
+            learned.
         y
             A label: anything hashable but None and NaN.
         w
@@ -234,7 +226,8 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         Raises
         ------
         TypeError
-            If a value or the weight is no number or the label is not hashable.
+            If a value is neither a number nor a level, or not what its feature has had so far; if
+            the weight is no number or the label not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -277,13 +270,14 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
     def _learn_rarely(self, x: Mapping[Any, Any], y: Any, weight: float) -> None:
         """Learn a sample with all that it may need besides the kernel."""
         # What the user has written runs ahead of any change.
-        values = read_values(x)
+        values = read_kinds(x)
         check_label(y)
         if check_weight(weight) > 0.0:
             self._learn_checked(values, y, weight)
 
     @locked
-    def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
+    def _learn_checked(self, values: Mapping[Hashable, float], y: Hashable, weight: float) -> None:
+        values = self._agreed(values)
         trees = self._grown() if weight == 1.0 else self._weigh()
         label = self._labels.get(y)
         is_new = label is None or not values.keys() <= self._features.places.keys()
@@ -315,7 +309,8 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
+            categoricals, enums); nulls and NaN are missing.
         y
             The labels of its rows.
         w
@@ -324,54 +319,58 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         Raises
         ------
         TypeError
-            If a column or the weights hold something that is no number or a label is not hashable.
+            If a column holds something that is neither a number nor a level, or not what its
+            feature has had so far; if a weight is no number or a label not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
             length wrong; nothing has been learned then.
 
         """
-        _, names, columns = read_frame(X)
-        labels = read_labels(y, len(columns))
-        weights = read_weights(w, len(columns))
+        rows = read_rows(X, levels=True)
+        labels = read_labels(y, len(rows.values))
+        weights = read_weights(w, len(rows.values))
         if not weights.all():
             # What weighs nothing is not learned.
             learned = np.flatnonzero(weights)
-            columns, weights = columns[learned], weights[learned]
+            rows, weights = rows.taken(learned.tolist()), weights[learned]
             labels = [labels[i] for i in learned.tolist()]
         start = 0
-        while start < len(columns) and self.n_samples < WARM_UP:
-            self.learn_one(mapping_of(names, columns[start]), labels[start], float(weights[start]))
+        with self._lock:
+            self._agree(rows)
+        while start < len(labels) and self.n_samples < WARM_UP:
+            self.learn_one(rows.mapping(start), labels[start], float(weights[start]))
             start += 1
-        while start < len(columns):
-            start = self._learn_rows(names, columns, labels, weights, start)
+        while start < len(labels):
+            start = self._learn_rows(rows, labels, weights, start)
 
     @locked
     def _learn_rows(
         self,
-        names: list[Hashable],
-        columns: NDArray[np.float64],
+        rows: Rows,
         labels: list[Any],
         weights: NDArray[np.float64],
         start: int,
     ) -> int:
         """Learn rows of a frame up to the next new feature or label; returns where they end."""
-        stop = min(len(columns), start + LEARNED_ROWS)
+        # Others may have learned of features meanwhile.
+        self._agree(rows)
+        stop = min(len(labels), start + LEARNED_ROWS)
         trees = self._grown() if weights[start] == 1.0 else self._weigh()
         trees.begin_change()
         if isinstance(trees, LabelTrees):
             # The first of another weight begins a block.
             stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())
-        new = self._features.first_rows(names, columns[start:stop])
+        new = self._features.first_rows(rows.names, rows.values[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         for i in range(start + 1, stop):
             if labels[i] not in self._labels and labels[i] != labels[start]:
                 stop = i
                 break
-        first = dict(zip(names, columns[start].tolist(), strict=True))
+        first = rows.mapping(start)
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
         numbers = [self._add_label(label) for label in labels[start:stop]]
-        rows = self._arrange(names, columns[start:stop])
-        trees.learn_rows(rows, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
+        part = self._arrange(rows.part(start, stop))
+        trees.learn_rows(part, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
         self._unweighted = None
         trees.end_change()
         return stop

@@ -24,7 +24,8 @@ from ..arguments import (
 from ..checks import check_number, check_types
 from ..directions import check_directions, coefficients, sphere_directions
 from ..features.by_feature import draw_seed
-from ..inputs import FeatureIndex, ordered, read_frame, too_large
+from ..frames import read_frame
+from ..inputs import FeatureIndex, ordered, too_large
 from ..limits import LARGEST
 from ..model import Model, locked, new_lock
 from ..partitions.polytopes import check_oblique

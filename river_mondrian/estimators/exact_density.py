@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_real
-from ..inputs import check_value, read_frame
+from ..frames import read_frame
+from ..inputs import check_value
 
 # The least and the largest lifetime, so that cells have finite volumes above 0.
 LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100

@@ -16,7 +16,8 @@ from river import base
 from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
-from ..inputs import check_target, check_weight, read_frame, read_targets, read_weights
+from ..frames import read_frame, read_targets, read_weights
+from ..inputs import check_target, check_weight
 from ..learners.weights import Weights
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool

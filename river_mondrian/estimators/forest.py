@@ -24,7 +24,9 @@ from ..arguments import (
 from ..checks import check_number, check_numbering, refuse
 from ..directions import Directions, check_directions
 from ..errors import ModelFormatError
-from ..inputs import FeatureIndex, Packer, ordered, read_frame, read_values, too_large
+from ..frames import Rows, read_rows
+from ..inputs import FeatureIndex, Packer, agreed, ordered, read_kinds, too_large
+from ..levels import Level
 from ..model import has_global_lock, locked, new_lock
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import ClassTrees
@@ -92,6 +94,12 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
                 f"the trees have {self._trees.n_inputs} features, "
                 f"but {len(self._features)} are named"
             )
+        places = [] if self._trees is None else self._trees.category_places
+        if self._features.category_places() != places:
+            raise ModelFormatError(
+                f"the trees have categories at {places}, "
+                f"but {self._features.category_places()} are named"
+            )
 
     def _check_trees(self) -> None:
         """Refuse stored trees that are not such as the arguments make."""
@@ -102,7 +110,9 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
         for name, value in made.__dict__.items():
-            if name in trees._DERIVED | {"warm_up"} or not isinstance(value, (bool, type(None))):
+            if name in trees._DERIVED | {"warm_up", "categories"} or not isinstance(
+                value, (bool, type(None))
+            ):
                 continue
             if trees.__dict__[name] is not value:
                 refuse(trees, name, trees.__dict__[name], f"but the arguments make it {value!r}")
@@ -168,8 +178,20 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
         new = {name: value for name, value in values.items() if name not in self._features.places}
         if new:
-            self._grown().add_inputs(list(new), np.array(list(new.values())))
+            are_categories = [type(value) is Level for value in new.values()]
+            self._grown().add_inputs(list(new), np.array([*new.values()], float), are_categories)
             self._features.add(new)
+
+    def _agreed(self, values: Mapping[Hashable, float]) -> Mapping[Hashable, float]:
+        """Return checked values, each of its feature's kind; refuse levels that cannot be cut."""
+        if self.directions is not None:
+            # Directions are sums of numbers.
+            return agreed(values, values, ())
+        return self._features.agreed(values)
+
+    def _agree(self, rows: Rows) -> None:
+        """Let a frame's columns be of their features' kinds; refuse levels that cannot be cut."""
+        rows.agree_with(self._features, self.directions is not None)
 
     def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
         """Write a checked sample, whose features may be new, to the trees' vector."""
@@ -181,19 +203,21 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
 
     def _write(self, x: Mapping[Any, Any], trees: Trees) -> None:
         """Write a sample that is to be predicted to the trees' vector."""
-        self._features.read_into(x, trees.vector)
+        if not self._features.read_known(x, trees.vector):
+            self._features.write(self._agreed(read_kinds(x)), trees.vector)
 
     def _too_large(self, place: int, value: float) -> ValueError:
         return too_large(self._features.names[place], float(value))
 
-    def _arrange(self, names: list[Hashable], columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bring a frame's columns into the trees' order."""
-        return self._features.arrange(names, columns, self._grown().inputs.shape[1])
+    def _arrange(self, rows: Rows) -> NDArray[np.float64]:
+        """Bring the columns of rows that agree into the trees' order."""
+        return self._features.arrange(rows.names, rows.values, self._grown().inputs.shape[1])
 
     def _read_rows(self, X: Any) -> tuple[Any, NDArray[np.float64] | None]:
         """Read a frame; returns its narwhals form and its rows, None before any learning."""
-        frame, names, columns = read_frame(X)
-        return frame, None if self._trees is None else self._arrange(names, columns)
+        rows = read_rows(X, levels=True)
+        self._agree(rows)
+        return rows.frame, None if self._trees is None else self._arrange(rows)
 
     @locked
     def resample(self) -> None:
@@ -252,7 +276,7 @@ class Prepared(Packer):
 
     def pack_known(self, x: Mapping[Any, Any]) -> bytes | None:
         """Pack a mapping; None where it has features that are not known."""
-        values = read_values(x)
+        values = read_kinds(x)
         return self.pack_values(values) if self.knows(values) else None
 
     def too_large(self, place: int, inputs: bytes) -> ValueError:
@@ -333,12 +357,12 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Cla
         """Return the number of the most probable label, and packed probabilities."""
         prepared = self._prepared
         if prepared is not None:
-            inputs = prepared.pack(x) or prepared.pack_values(read_values(x))
+            inputs = prepared.pack(x) or prepared.pack_values(read_kinds(x))
             out = bytearray(prepared.n_bytes)
             best = prepared.predict(inputs, out)
             if best >= 0:
                 return prepared, best, out
-        return self._predict_checked(read_values(x))
+        return self._predict_checked(read_kinds(x))
 
     @locked
     def _predict_checked(
@@ -368,7 +392,8 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Cla
         Parameters
         ----------
         x
-            A mapping from feature to number; unknown features are ignored.
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from ..arguments import check_seed
 from ..checks import check_number, check_types
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
-from ..inputs import read_frame
+from ..frames import read_frame
 from ..learners.gradient_descent.rule import Rule
 from ..learners.gradient_descent.weights import DescentWeights
 from ..maps.compiled import CompiledMap

@@ -15,7 +15,8 @@ from scipy import special
 
 from ..checks import check_number, check_numbering
 from ..features.base import FeatureMap
-from ..inputs import check_label, check_weight, read_frame, read_labels, read_weights
+from ..frames import read_frame, read_labels, read_weights
+from ..inputs import check_label, check_weight
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
 from .gradient_descent import OnlineGradientDescent

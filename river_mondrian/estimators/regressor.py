@@ -13,7 +13,7 @@ from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, is_real
 from ..directions import Directions
-from ..inputs import check_target, check_weight, mapping_of
+from ..inputs import check_target, check_weight, read_kinds
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
@@ -227,8 +227,9 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         Parameters
         ----------
         x
-            A mapping from feature to number. NaN is the same as an absent key. With no feature
-            at all only the target is learned.
+            A mapping from feature to number, or to a level of a category: a string or truth value.
+            NaN and None are the same as an absent key. With no feature at all only the target is
+            learned.
         y
             The target, a number of at most 1e120 in size.
         w
@@ -237,7 +238,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         Raises
         ------
         TypeError
-            If a value or the target is no number.
+            If a value is neither a number nor a level, or not what its feature has had so far; if
+            the target is no number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range, or a `lifetime` that is a function falls.
@@ -254,7 +256,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             grows = callable(self.lifetime)
             horizon = self._horizons(1)[0] if grows else math.inf
             if trees is None or not self._features.read_known(x, trees.vector):
-                self._learn_rarely(self._features.read(x), y, w, horizon)
+                self._learn_rarely(self._agreed(read_kinds(x)), y, w, horizon)
                 return
             if grows:
                 trees.forest.next_horizon = horizon
@@ -263,7 +265,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
                 raise self._too_large(bad, trees.vector[bad])
 
     def _learn_rarely(
-        self, values: dict[Hashable, float], y: float, w: float, horizon: float
+        self, values: Mapping[Hashable, float], y: float, w: float, horizon: float
     ) -> None:
         """Learn a checked sample, whose features may be new."""
         trees = self._grown()
@@ -364,7 +366,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
+            categoricals, enums); nulls and NaN are missing.
         y
             The targets of its rows.
         w
@@ -373,19 +376,22 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         Raises
         ------
         TypeError
-            If a column holds something that is no number, or a target is none.
+            If a column holds something that is neither a number nor a level, or not what its
+            feature has had so far; if a target is no number.
         ValueError
             If a value or target is not finite, a column doubled or a length wrong; nothing has
             been learned then.
 
         """
         rows, start = TargetRows(X, y, w), 0
+        with self._lock:
+            self._agree(rows.rows)
         if callable(self.lifetime):
             with self._lock:
                 self._settle()
                 rows.n_before, rows.horizons = self.n_samples, self._horizons(len(rows))
         while start < len(rows) and self.n_samples < WARM_UP:
-            row = mapping_of(rows.names, rows.columns[start])
+            row = rows.rows.mapping(start)
             self.learn_one(row, float(rows.targets[start]), float(rows.weights[start]))
             start += 1
         while start < len(rows):
@@ -397,7 +403,9 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     def _learn_rows(self, rows: TargetRows, start: int) -> int:
         """Learn rows up to the next new feature, after the warm-up; returns where they end."""
         stop = min(len(rows), start + LEARNED_ROWS)
-        new = self._features.first_rows(rows.names, rows.columns[start:stop])
+        # Others may have learned of features meanwhile.
+        self._agree(rows.rows)
+        new = self._features.first_rows(rows.rows.names, rows.rows.values[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         horizons = None
         if rows.horizons is not None:
@@ -407,8 +415,9 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
                 horizons = self._horizons(stop - start)
         trees = self._grown()
         trees.begin_change()
-        self._add_features({name: rows.value(start, name) for name in new if new[name] == 0})
-        part = self._arrange(rows.names, rows.columns[start:stop])
+        first = rows.rows.mapping(start)
+        self._add_features({name: first[name] for name in new if new[name] == 0})
+        part = self._arrange(rows.rows.part(start, stop))
         trees.learn_rows(part, *rows.of_targets(start, stop), self.n_jobs, horizons)
         trees.end_change()
         return stop

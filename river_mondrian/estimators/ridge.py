@@ -12,7 +12,7 @@ from river.utils.dataframe import to_native_frame, to_native_series
 from ..arguments import check_flag, check_integer, check_positive, check_seed
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
-from ..inputs import read_frame
+from ..frames import read_frame
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
 from ..model import locked

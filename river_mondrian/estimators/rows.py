@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_real
-from ..inputs import read_frame, read_targets, read_weights
+from ..frames import read_rows, read_targets, read_weights
 
 
 class TargetRows:
@@ -27,21 +27,16 @@ class TargetRows:
     """
 
     def __init__(self, X: Any, y: Any, w: Any) -> None:
-        self.names: list[Hashable]
-        _, self.names, self.columns = read_frame(X)
-        self.targets = read_targets(y, len(self.columns))
-        self.weights = read_weights(w, len(self.columns))
-        self.places = {name: place for place, name in enumerate(self.names)}
+        self.rows = read_rows(X, levels=True)
+        n = len(self.rows.values)
+        self.targets = read_targets(y, n)
+        self.weights = read_weights(w, n)
         # The lifetimes after each row, where they change, if so many samples come before the first.
         self.n_before = 0
         self.horizons: list[float] | None = None
 
     def __len__(self) -> int:
-        return len(self.columns)
-
-    def value(self, row: int, name: Hashable) -> float:
-        """Return a row's value of a feature."""
-        return float(self.columns[row, self.places[name]])
+        return len(self.targets)
 
     def of_targets(self, start: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return copies of the targets and weights of some rows."""

@@ -46,7 +46,8 @@ from scipy import sparse
 
 from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
-from ..inputs import read_frame, too_large
+from ..frames import read_frame
+from ..inputs import too_large
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..maps.record import Sample

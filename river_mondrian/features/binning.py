@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..arguments import check_integer, check_positive, check_seed
 from ..changes import Snapshot, Steps
-from ..inputs import read_frame
+from ..frames import read_frame
 from ..maps.binning import UNKNOWN
 from ..maps.compiled import Array
 from ..maps.grids import BinningMap

@@ -21,7 +21,7 @@ from ..arguments import (
 )
 from ..checks import check_types, refuse
 from ..directions import Directions, check_directions, distances, laplace_transform
-from ..inputs import mapping_of
+from ..frames import mapping_of
 from ..limits import LARGEST
 from ..maps.compiled import Array
 from ..maps.pool import Pool
@@ -244,7 +244,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         for values in self._pool.rows:
             old = made.n_inputs
             if len(values) > old:
-                made.add_inputs(names[old : len(values)], values[old:])
+                self._add_inputs(made, names[old : len(values)], values[old:])
                 made.complete()
             self._reader.vector.fill(np.nan)
             self._reader.vector[: len(values)] = values
@@ -292,8 +292,15 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             )
         new = self._reader.index.names[self._map.n_inputs :]
         if new:
-            self._map.add_inputs(new, np.array([values[name] for name in new]))
+            self._add_inputs(self._map, new, np.array([values[name] for name in new], float))
         return self._map
+
+    def _add_inputs(
+        self, made: MondrianMap, names: Sequence[Hashable], first_values: NDArray[np.float64]
+    ) -> None:
+        """Add features to a map."""
+        categories = self._reader.index.categories
+        made.add_inputs(names, first_values, [name in categories for name in names])
 
     def _learn_observed(
         self, compiled: MondrianMap, n_before: int, values: Mapping[Hashable, float]

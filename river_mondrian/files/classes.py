@@ -49,6 +49,7 @@ HOMES = {
     "Pool": "maps.pool",
     "IsolationTreesMap": "partitions.isolation.map",
     "IsolationTrees": "partitions.isolation.records",
+    "Categories": "partitions.mondrian.categories",
     "CutDirections": "partitions.mondrian.cut_directions",
     "DensityTree": "partitions.unbounded.records:Tree",
     "VoronoiMap": "partitions.voronoi.map",

@@ -28,13 +28,18 @@ def _attributes(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
-    """Add whether every tree is full, which was an attribute, and numbers of samples learned."""
+    """Add whether every tree is full, which was an attribute, and numbers of samples learned.
+
+    Trees had no categories.
+    """
     for i, tree in enumerate(_parts(document, "object")):
         attributes = _attributes(tree)
         if "full" in attributes:
             place = f"{i}/is_full"
             arrays[place] = np.array([attributes.pop("full")], np.int64)
             attributes["shared"]["columns"]["is_full"] = place
+        if "bounded" in attributes:
+            attributes["categories"] = None
         if tree["object"] == "DualOGDClassifier":
             # Others have not been counted.
             attributes["_n_samples"] = _attributes(attributes["_supports"])["n"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...inputs import read_frame, read_targets
+from ...frames import read_frame, read_targets
 from .result import SETS
 
 Array = NDArray[np.float64]

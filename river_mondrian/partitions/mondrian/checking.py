@@ -20,6 +20,7 @@ from ...errors import ModelFormatError
 from ...records import Float32s, Int32s, Int64, Int64s, Memory, Record
 from . import faults
 from .boxes import BATCH, hold_batch, room_of_batch
+from .categories import Categories
 from .cut_directions import CutDirections
 from .faults import FINE
 from .leaves import count_below
@@ -191,9 +192,9 @@ def fault_of_points(forest: F, check: Check) -> int:
             return fault
         values = Float32s(point, forest.values_word, forest.n_values)
         is_right, is_known = True, True
-        for d in range(n):
+        for d in range(forest.n_values):
             v = values[d]
-            is_known = is_known and v == v
+            is_known = is_known and (v == v or d >= n)
             is_right = is_right and not abs(v) > FARTHEST
         if not is_right:
             return faults.VALUES
@@ -273,6 +274,7 @@ def check_sizes(owner: Any) -> None:
             "scale": bool,
             "bounded": bool,
             "directions": (type(None), CutDirections),
+            "categories": (type(None), Categories),
             "trees": Memory,
             "shared": Memory,
             "scaling": np.ndarray,
@@ -306,7 +308,12 @@ def check_sizes(owner: Any) -> None:
     if directions is None:
         bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
         bounds("n_dims", forest.n_inputs, forest.n_inputs)
-    else:
+        if owner.categories is not None:
+            owner.categories.check(forest.n_trees, forest.n_inputs)
+            first_values = forest.dim_capacity * np.arange(len(owner.trees))
+    elif owner.categories is not None:
+        refuse(owner, "categories", owner.categories, "but there are cut directions")
+    if directions is not None:
         bounds("n_dims", directions.n_dims, directions.n_dims)
         bounds("dim_capacity", directions.n_dims, directions.n_dims)
         bounds("n_inputs", directions.n_inputs, directions.n_inputs)

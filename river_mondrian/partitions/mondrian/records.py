@@ -9,7 +9,7 @@ no point of the node has a value.
 
 A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
 values are what the trees cut: scaled inputs, or what cut directions make of them, once for all
-trees or, where each has directions of its own, once for each.
+trees or, where each has directions or places of levels of its own, once for each.
 
 A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the
 methods by which partitions tell it what happens, and adds what it keeps. Kernels over `Forest` are
@@ -39,6 +39,7 @@ from ...records import (
     transient,
 )
 from .faults import FINE
+from .levels import LevelPlaces
 from .oblique import ObliqueTransform
 
 # A reference to nothing, and the end of a list of points.
@@ -252,7 +253,7 @@ class Forest(Record):
     # Words of a node's row.
     node_words: Int64 = derived()
     # Dimensions that are cut, for how many there is room, and values of a point: those of all sets
-    # of directions.
+    # of directions, or of all trees where there are categories.
     n_dims: Int64
     dim_capacity: Int64
     n_values: Int64 = derived()
@@ -285,6 +286,8 @@ class Forest(Record):
     raw_values: Float64s
     # What makes values of inputs where there are cut directions; none else.
     oblique: ObliqueTransform
+    # Where trees put the levels of categories, where there are such; none else.
+    levels: LevelPlaces
     # The sample that is learned or predicted: its inputs, and its values.
     inputs: Float64s
     row: Float32s

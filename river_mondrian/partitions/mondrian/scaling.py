@@ -31,6 +31,9 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
         target[d] = clipped((raw - offsets[d]) * factors[d])
     for d in range(n_dims, forest.dim_capacity):
         target[d] = math.nan
+    levels = forest.levels
+    if levels:
+        levels.apply(levels, target, inputs)
     return bad
 
 
@@ -83,10 +86,16 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
 def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
     """Scale the inputs from `first` on by their ranges over `n` rows of inputs.
 
-    An input that has not varied has no range: its magnitude stands in, or 1 where that is 0.
+    An input that has not varied has no range: its magnitude stands in, or 1 where that is 0. The
+    places of levels need no scaling.
     """
     capacity = forest.input_capacity
+    levels = forest.levels
     for d in range(first, forest.n_inputs):
+        if levels and levels.is_category[d] == 1:
+            forest.offsets[d] = 0.0
+            forest.factors[d] = 1.0
+            continue
         low = math.inf
         high = -math.inf
         for i in range(n):

@@ -32,6 +32,7 @@ from ...records import (
     words_of,
 )
 from . import checking, scaling
+from .categories import Categories
 from .cut_directions import CutDirections
 from .records import CLOSED, EMPTY, UNLIMITED, Forest, Node, Point, Tree
 
@@ -134,6 +135,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.bounded = max_nodes is not None
         directions = partitions.directions
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
+        # Where levels are put, from the first category on.
+        self.categories: Categories | None = None
         self.trees: Memory[Any] = Memory(self._TREE, n_trees)
         self.shared = Memory(self._FOREST)
         self.forest = self.shared[0]
@@ -177,11 +180,17 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         """Write where the parts of nodes' and points' rows begin."""
         forest = self.forest
         forest.box_word = self._NODE.WORDS + words_of(self._kept_parts())
-        n_sets = 1 if self.directions is None else self.directions.n_sets
-        forest.n_values = n_sets * forest.dim_capacity
+        forest.n_values = self._n_sets * forest.dim_capacity
         forest.values_word = self._POINT.WORDS
         forest.links_word = forest.values_word + forest.n_values
         forest.node_words = forest.box_word + 2 * forest.dim_capacity
+
+    @property
+    def _n_sets(self) -> int:
+        """How many values a point has in each dimension: one, or one for each tree."""
+        if self.directions is not None:
+            return self.directions.n_sets
+        return 1 if self.categories is None else len(self.trees)
 
     def _kept_parts(self) -> tuple[Part, ...]:
         """Return what a node's row has between its record and its box."""
@@ -237,6 +246,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         forest.offsets, forest.factors = Float64s.of(offsets), Float64s.of(factors)
         if self.directions is not None:
             forest.oblique = self.directions.finish(offsets, factors)
+        if self.categories is not None:
+            forest.levels = self.categories.finish(forest.dim_capacity)
 
     def _reserve_warm_up(self, n: int) -> None:
         """Make room for inputs until the number of samples, which is `n`, has doubled."""
@@ -422,6 +433,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             size += self.warm_up.nbytes
         if self.directions is not None:
             size += self.directions.nbytes
+        if self.categories is not None:
+            size += self.categories.nbytes
         return size + self.nodes.nbytes + self.points.nbytes + self.side_rows.nbytes
 
     # What has been learned. Kernels count.
@@ -441,10 +454,24 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         """Number of features in use."""
         return self.forest.n_inputs
 
+    @property
+    def category_places(self) -> list[int]:
+        """The features that are categories."""
+        found: list[int] = [] if self.categories is None else self.categories.places
+        return found
+
     # Growth.
 
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it."""
+    def add_inputs(
+        self,
+        names: Sequence[Hashable],
+        first_values: NDArray[np.float64],
+        are_categories: Sequence[bool],
+    ) -> None:
+        """Add features, each with the first value that was seen of it.
+
+        Without directions they may be categories, whose values are codes of levels.
+        """
         forest = self.forest
         old = int(forest.input_capacity)
         n_inputs = self.n_inputs
@@ -456,8 +483,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         if self.directions is not None:
             self.directions = self.directions.copied()
             self.directions.add_inputs(names, capacity)
-        elif capacity > old:
-            self._add_dims(old, capacity)
+        else:
+            self._add_dims(old, capacity, are_categories)
         if capacity > old:
             self._add_input_capacity(old, capacity)
         if self.scale or self.directions is not None:
@@ -484,17 +511,26 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             rows[:, :old] = self.warm_up
             self.warm_up = rows
 
-    def _add_dims(self, old: int, new: int) -> None:
-        """Make room for more dimensions."""
-        forest = self.forest
+    def _add_dims(self, old: int, new: int, are_categories: Sequence[bool]) -> None:
+        """Make room for more dimensions, and for values of each tree where there are categories."""
+        forest, known_sets = self.forest, self._n_sets
+        if self.categories is not None:
+            self.categories = self.categories.with_inputs(are_categories)
+        elif any(are_categories):
+            made = Categories(self.trees.words["random_state"])
+            self.categories = made.with_inputs([False] * self.n_inputs + list(are_categories))
+        n_sets = self._n_sets
+        if new == old and n_sets == known_sets:
+            return
         box, values = int(forest.box_word), int(forest.values_word)
         forest.dim_capacity = new
         self._set_words()
-        self.nodes = self.nodes.relaid(
-            self._node_layout().words, [(0, 0, box + old), (box + old, box + new, old)], NAN_BITS
-        )
-        self.points = self.points.relaid(
-            self._point_layout().words,
-            [(0, 0, values + old), (values + old, values + new, len(self.trees))],
-            NAN_BITS,
-        )
+        if new > old:
+            moves = [(0, 0, box + old), (box + old, box + new, old)]
+            self.nodes = self.nodes.relaid(self._node_layout().words, moves, NAN_BITS)
+        sets = [(values + old * (s % known_sets), values + new * s, old) for s in range(n_sets)]
+        links = (values + old * known_sets, values + new * n_sets, len(self.trees))
+        moves = [(0, 0, values), *sets, links]
+        self.points = self.points.relaid(self._point_layout().words, moves, NAN_BITS)
+        if n_sets > 1:
+            self.trees.words["first_value"] = new * np.arange(n_sets)

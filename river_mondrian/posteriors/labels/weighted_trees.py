@@ -78,6 +78,8 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
                 own.words[name] = known.words[name]
         forest, plain = self.forest, trees.forest
         forest.class_capacity = max(FIRST_CLASSES, plain.n_classes)
+        if trees.categories is not None:
+            self.categories = trees.categories.with_inputs(())
         self._set_words()
         self.scaling = trees.scaling.copy()
         self.warm_up = None if trees.warm_up is None else trees.warm_up.copy()

@@ -1,0 +1,49 @@
+"""Levels of categories, as numbers by which trees place them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import Any
+
+# Codes are whole numbers from 1 to this, which float64 holds.
+MOST_CODES = 2**52
+
+# What a mapping may hold besides numbers, where it need not be looked at twice.
+PLAIN = frozenset({str, bool})
+
+# Levels whose codes are at hand; the others are hashed again.
+MOST_CACHED = 1 << 16
+
+
+class Level(float):
+    """A level of a category as its code, which is a hash of it.
+
+    So levels need no table: there may be any number of them, at any time, and a level has the same
+    code everywhere. Of 100,000 levels two share a code with probability one in a million.
+    """
+
+    __slots__ = ("level",)
+
+    level: Any
+
+    def __new__(cls, code: float, level: Any) -> Level:
+        """Make a level of its code and what the user calls it."""
+        made = super().__new__(cls, code)
+        made.level = level
+        return made
+
+
+@functools.lru_cache(MOST_CACHED, typed=True)
+def level_of(value: Any) -> Level:
+    """Return the level that a hashable value stands for."""
+    # NumPy's strings and truth values are the same levels as Python's.
+    if isinstance(value, str):
+        text = f"str {value}"
+    elif type(value).__name__ in ("bool", "bool_"):
+        value = bool(value)
+        text = f"bool {value}"
+    else:
+        text = f"{type(value).__name__} {value!r}"
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return Level(1 + int.from_bytes(digest, "little") % MOST_CODES, value)

@@ -1,0 +1,86 @@
+"""Which features of a forest are categories, and the keys by which trees place their levels."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...arguments import LEVEL_DRAWS
+from ...checks import check_array, check_number, check_types, refuse
+from ...compiling.kernels import address_of
+from ...records import Memory, OwnsArrays
+from .levels import LevelPlaces, place_levels
+
+
+class Categories(OwnsArrays):
+    """The categories among a forest's inputs (see `levels`).
+
+    Parameters
+    ----------
+    states
+        The states of the trees' random numbers, of which the keys are made.
+
+    """
+
+    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
+
+    def __init__(self, states: NDArray[np.int64]) -> None:
+        entropy = states.view(np.uint64).tolist()
+        sequence = np.random.SeedSequence(entropy, spawn_key=(LEVEL_DRAWS,))
+        self.keys = sequence.generate_state(len(states), np.uint64).view(np.int64)
+        # 1 for each input that is a category.
+        self.flags = np.zeros(0, dtype=np.int64)
+
+    def finish(self, capacity: int) -> Any:
+        """Make what is derived from the rest; returns the kernels' record.
+
+        Parameters
+        ----------
+        capacity
+            Values of one tree.
+
+        """
+        self.memory = Memory(LevelPlaces)
+        record = self.memory[0]
+        record.n_trees, record.n_inputs = len(self.keys), len(self.flags)
+        record.capacity = capacity
+        self.memory.own("keys", self.keys)
+        self.memory.own("is_category", self.flags)
+        record.apply = address_of(place_levels)
+        return record
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"keys": np.ndarray, "flags": np.ndarray})
+        check_array(self, "flags", self.flags, np.int64, 0, 1)
+        if self.keys.dtype != np.int64 or self.keys.ndim != 1 or self.flags.ndim != 1:
+            refuse(self, "keys", self.keys.shape, f"of {self.keys.dtype}")
+
+    def check(self, n_trees: int, n_inputs: int) -> None:
+        """Refuse what is not of so many trees and inputs."""
+        check_number(self, "the number of keys", len(self.keys), n_trees, n_trees)
+        check_number(self, "the number of flags", len(self.flags), n_inputs, n_inputs)
+
+    @property
+    def places(self) -> list[int]:
+        """The inputs that are categories."""
+        found: list[int] = np.flatnonzero(self.flags).tolist()
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        return self.memory.nbytes
+
+    def with_inputs(self, flags: Sequence[bool]) -> Categories:
+        """Return these with more inputs; kernels may have these meanwhile."""
+        made = copy.copy(self)
+        made.flags = np.append(self.flags, np.array(flags, dtype=np.int64))
+        return made
