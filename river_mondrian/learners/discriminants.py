@@ -4,12 +4,14 @@ Two softmax regressions of standardized inputs, trained by gradient descent whos
 the sum of the gradients' squares (AdaGrad, Duchi, Hazan and Singer 2011, with one sum for all
 weights), one with small steps and one with large ones; and naive Bayes with normal inputs whose
 variances all classes share, which is linear, too. They take raw inputs, estimate means and
-variances themselves, and leave out missing values.
+variances themselves, and leave out missing values. An input that is a category has a weight or a
+count for each level, in tables whose rows levels share by a hash (Weinberger et al. 2009).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,18 @@ from numpy.typing import NDArray
 from ..checks import check_array, check_types, refuse
 from ..compiling.kernels import inlined, kernel
 from ..elementary import normalize_logs
-from ..records import Float64, Float64s, Int64, Memory, OwnsArrays, Record, transient
+from ..partitions.splitmix import mixed, state_after
+from ..records import (
+    Float64,
+    Float64s,
+    Int64,
+    Int64s,
+    Memory,
+    OwnsArrays,
+    Record,
+    derived,
+    transient,
+)
 
 Array = NDArray[np.float64]
 
@@ -40,6 +53,10 @@ LEAST_WITHIN = 0.01
 PRIOR = 0.5
 # Sum of squares above which an input counts as one that varies.
 VARIES = 1e-280
+# Rows that the levels of all categories share; a power of 2.
+LEVEL_ROWS = 2048
+# How many samples the shares of levels among all classes count as among those of a class.
+LEVEL_PRIOR = 1.0
 
 
 class Discriminants(Record):
@@ -71,6 +88,17 @@ class Discriminants(Record):
     # Of each class: the number of values of each input (of samples in column 0), and their mean.
     class_counts: Float64s
     class_means: Float64s
+    # Inputs that are categories: how many, and which. Of levels, a row for each class: weights of
+    # the regressions, and the number of samples.
+    n_categories: Int64 = derived()
+    categories: Int64s = derived()
+    small_levels: Float64s
+    large_levels: Float64s
+    level_counts: Float64s
+    # Of the last sample: its inputs but for categories, which are missing here; and where the rows
+    # of its levels begin, -1 where one is missing.
+    numbers: Float64s = transient()
+    level_places: Int64s = transient()
     # Of the last sample: inputs as standard deviations from their mean, 0 where missing, 1 in
     # column 0; and the inverse of their variance within classes, 0 where missing.
     standardized: Float64s = transient()
@@ -93,6 +121,68 @@ class Discriminants(Record):
             precisions[i] = n / within if known else 0.0
             deviation = deviation * math.sqrt(n / squares) if known else 0.0
             standardized[i] = min(max(deviation, -LARGEST), LARGEST)
+
+    def part_levels(self, values: Float64s) -> Float64s:
+        """Find the rows of a sample's levels; returns its inputs but for these."""
+        numbers = self.numbers
+        for i in range(self.n_inputs):
+            numbers[i] = values[i]
+        for c in range(self.n_categories):
+            i = self.categories[c]
+            code = values[i]
+            row = -1
+            if code == code:
+                row = (mixed(state_after(int(code), i)) & (LEVEL_ROWS - 1)) * self.width
+            self.level_places[c] = row
+            numbers[i] = math.nan
+        return numbers
+
+    def level_score(self, weights: Float64s, label: int) -> float:
+        """Sum what the last sample's levels add to the value of a class's line."""
+        found = 0.0
+        for c in range(self.n_categories):
+            place = self.level_places[c]
+            if place >= 0:
+                found += weights[place + label]
+        return found
+
+    def level_evidence(self, label: int) -> float:
+        """Return log p(levels | class) - log p(levels) of the last sample's levels."""
+        found = 0.0
+        columns, counts = self.columns, self.level_counts
+        for c in range(self.n_categories):
+            place = self.level_places[c]
+            n = self.counts[1 + self.categories[c]]
+            if place >= 0 and n > 0.0:
+                of_level = 0.0
+                for k in range(self.n_classes):
+                    of_level += counts[place + k]
+                of_class = self.class_counts[columns * label + 1 + self.categories[c]]
+                if of_level > 0.0:
+                    # The share of the level among all is what a class without samples has.
+                    share = LEVEL_PRIOR * of_level / n
+                    of_both = counts[place + label]
+                    found += math.log((of_both + share) / (of_class + LEVEL_PRIOR) / (of_level / n))
+        return found
+
+    def move_levels(self, weights: Float64s, label: int, by: float) -> None:
+        """Add to a class's weights of the last sample's levels."""
+        for c in range(self.n_categories):
+            place = self.level_places[c]
+            if place >= 0:
+                weights[place + label] = weights[place + label] + by
+
+    def count_levels(self, label: int) -> None:
+        """Count the last sample's levels."""
+        counts, class_counts = self.counts, self.class_counts
+        for c in range(self.n_categories):
+            place = self.level_places[c]
+            i = 1 + self.categories[c]
+            if place >= 0:
+                own = self.columns * label + i
+                self.level_counts[place + label] = self.level_counts[place + label] + 1.0
+                class_counts[own] = class_counts[own] + 1.0
+                counts[i] = counts[i] + 1.0
 
 
 @inlined
@@ -125,6 +215,8 @@ def squared_distance(
 @kernel
 def predict(discriminants: Discriminants, values: Float64s) -> None:
     """Predict the class of a sample's raw inputs."""
+    if discriminants.n_categories > 0:
+        values = discriminants.part_levels(values)
     discriminants.standardize(values)
     n_classes, n_inputs = discriminants.n_classes, discriminants.n_inputs
     columns, width = discriminants.columns, discriminants.width
@@ -143,6 +235,10 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
         distance = squared_distance(discriminants, values, counts, means)
         # log p(k) + log p(x | k), but for what all classes have in common.
         by_bayes[k] = math.log((counts[0] + PRIOR) / total) - 0.5 * distance
+        if discriminants.n_categories > 0:
+            by_small[k] = by_small[k] + discriminants.level_score(discriminants.small_levels, k)
+            by_large[k] = by_large[k] + discriminants.level_score(discriminants.large_levels, k)
+            by_bayes[k] = by_bayes[k] + discriminants.level_evidence(k)
     for e in range(N_DISCRIMINANTS):
         normalize_logs(predicted.part(width * e, width), n_classes)
 
@@ -152,6 +248,7 @@ def descend(
     discriminants: Discriminants,
     probabilities: Float64s,
     weights: Float64s,
+    levels: Float64s,
     squares: float,
     rate: float,
     label: int,
@@ -165,6 +262,9 @@ def descend(
     sizes = 1.0
     for i in range(1, n_inputs + 1):
         sizes += standardized[i] * standardized[i]
+    for c in range(discriminants.n_categories):
+        # A level that is there is an input of 1.
+        sizes += 1.0 if discriminants.level_places[c] >= 0 else 0.0
     errors = 0.0
     for k in range(n_classes):
         error = probabilities[k] - (1.0 if k == label else 0.0)
@@ -179,6 +279,8 @@ def descend(
         row = weights.part(columns * k, columns)
         for i in range(n_inputs + 1):
             row[i] = row[i] - move * standardized[i]
+        if discriminants.n_categories > 0:
+            discriminants.move_levels(levels, k, -move)
     return squares
 
 
@@ -219,6 +321,7 @@ def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
         discriminants,
         predicted.part(width * SMALL_STEPS, width),
         discriminants.small_weights,
+        discriminants.small_levels,
         discriminants.small_squares,
         SMALL_RATE,
         label,
@@ -227,16 +330,21 @@ def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
         discriminants,
         predicted.part(width * LARGE_STEPS, width),
         discriminants.large_weights,
+        discriminants.large_levels,
         discriminants.large_squares,
         LARGE_RATE,
         label,
     )
+    if discriminants.n_categories > 0:
+        values = discriminants.numbers
+        discriminants.count_levels(label)
     update_moments(discriminants, values, label)
 
 
-# Arrays of a row, and of a row for each class.
+# Arrays of a row, of a row for each class, and of a row for levels, where there are any.
 _OF_INPUTS = ("counts", "means", "squares", "within")
 _OF_CLASSES = ("small_weights", "large_weights", "class_counts", "class_means")
+_OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
 
 class LinearDiscriminants(OwnsArrays):
@@ -250,11 +358,13 @@ class LinearDiscriminants(OwnsArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         check_types(self, {"memory": Memory, "learned": dict})
-        if self.learned.keys() != {*_OF_INPUTS, *_OF_CLASSES}:
+        of_levels = _OF_LEVELS if _OF_LEVELS[0] in self.learned else ()
+        if self.learned.keys() != {*_OF_INPUTS, *_OF_CLASSES, *of_levels}:
             refuse(self, "learned", list(self.learned), "but other arrays were stored")
         for name, array in self.learned.items():
             check_array(self, name, array, np.float64, -math.inf, math.inf)
-            if array.ndim != 2 or (name in _OF_INPUTS and len(array) != 1):
+            n_rows = 1 if name in _OF_INPUTS else LEVEL_ROWS if name in _OF_LEVELS else len(array)
+            if array.ndim != 2 or len(array) != n_rows:
                 refuse(self, name, array.shape, "which is no shape of it")
 
     @property
@@ -262,20 +372,41 @@ class LinearDiscriminants(OwnsArrays):
         """The record, for kernels."""
         return self.memory[0]
 
-    def reserve(self, width: int, n_inputs: int, predicted: Array) -> None:
+    def reserve(
+        self, width: int, n_inputs: int, categories: Sequence[int], predicted: Array
+    ) -> None:
         """Make room for so many classes and inputs; what has been learned stays.
 
-        `predicted`, of `width` columns, is where predictions go.
+        Parameters
+        ----------
+        width
+            Number of classes.
+        n_inputs
+            Number of inputs.
+        categories
+            Inputs that are categories.
+        predicted
+            Where predictions go, of `width` columns.
+
         """
         columns = 1 + n_inputs
         self.record.width, self.record.columns = width, columns
+        if categories and _OF_LEVELS[0] not in self.learned:
+            self.learned |= {name: np.zeros((LEVEL_ROWS, width)) for name in _OF_LEVELS}
+        shapes = dict.fromkeys(_OF_INPUTS, (1, columns)) | dict.fromkeys(
+            _OF_CLASSES, (width, columns)
+        )
         for name, known in self.learned.items():
-            grown = np.zeros((1 if name in _OF_INPUTS else width, columns))
+            grown = np.zeros(shapes.get(name, (LEVEL_ROWS, width)))
             # Less room is what there was before a change that is undone.
             kept = np.minimum(grown.shape, known.shape)
             grown[: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
             self.learned[name] = grown
             self.memory.own(name, grown.ravel())
+        self.record.n_categories = len(categories)
+        self.memory.own("categories", np.array(categories, dtype=np.int64))
+        self.memory.own("level_places", np.full(len(categories), -1))
+        self.memory.own("numbers", np.zeros(n_inputs))
         self.memory.own("standardized", np.zeros(columns))
         self.memory.own("precisions", np.zeros(columns))
         self.memory.own("predicted", predicted.ravel())

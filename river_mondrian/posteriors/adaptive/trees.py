@@ -181,7 +181,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         own("ages", np.empty(self.points.capacities[0], dtype=np.int32))
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
-        discriminants.reserve(capacity, n_inputs, mixture.predicted[N_TREE_EXPERTS:])
+        of_discriminants = mixture.predicted[N_TREE_EXPERTS:]
+        discriminants.reserve(capacity, n_inputs, self.category_places, of_discriminants)
         discriminants.record.n_inputs = self.n_inputs
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         self._show_classes()
