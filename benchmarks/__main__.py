@@ -5,12 +5,24 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import adaptive, forest, isolation, kernel, processors, regressor, stit, sweep, versions
+from . import (
+    adaptive,
+    categories,
+    forest,
+    isolation,
+    kernel,
+    processors,
+    regressor,
+    stit,
+    sweep,
+    versions,
+)
 from .data import DataFolder
 from .report import Report
 
 SUITES = {
     "adaptive": adaptive.PARTS,
+    "categories": categories.PARTS,
     "forest": forest.PARTS,
     "isolation": isolation.PARTS,
     "kernel": kernel.PARTS,

@@ -1,0 +1,268 @@
+"""Streams with categories: levels as they are beside three encodings of them and River's trees.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from river import ensemble, forest, naive_bayes, preprocessing, tree
+from river.datasets import synth
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+)
+
+from .data import DataFolder, take
+from .report import Report, progress
+
+FLOOR = 1e-3
+PREFIX = 5000
+
+Samples = list[tuple[dict[str, Any], Any]]
+
+# First columns of a9a's features, each of which is one-hot, and one after the last.
+A9A = {
+    "age": 0,
+    "workclass": 5,
+    "fnlwgt": 13,
+    "education": 18,
+    "education_num": 34,
+    "marital_status": 39,
+    "occupation": 46,
+    "relationship": 60,
+    "race": 66,
+    "sex": 71,
+    "capital_gain": 73,
+    "capital_loss": 75,
+    "hours": 77,
+    "country": 82,
+    "": 123,
+}
+
+
+def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
+    """Turn the values of some features into strings."""
+    return [
+        ({name: f"{name} {v}" if name in names else v for name, v in x.items()}, y)
+        for x, y in samples
+    ]
+
+
+def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
+    """Turn one-hot columns into levels; a row without any has None."""
+    samples = []
+    bounds = list(starts.values())
+    parts = list(zip(starts, bounds, bounds[1:], strict=False))
+    for row, label in zip(X[:n], y[:n].tolist(), strict=True):
+        x = {}
+        for name, first, last in parts:
+            hot = np.flatnonzero(row[first:last])
+            x[name] = f"{name} {hot[0]}" if len(hot) else None
+        samples.append((x, label))
+    return samples
+
+
+def mushrooms(n: int) -> Samples:
+    """Make mushrooms: 22 categories of 2 to 12 levels; rules on four of them say which kill."""
+    rng = np.random.default_rng(1)
+    sizes = [int(k) for k in rng.integers(2, 13, 22)]
+    # The odour, the spores, the habitat and the population.
+    sizes[4], sizes[19], sizes[20], sizes[21] = 9, 9, 6, 7
+    samples = []
+    for _ in range(n):
+        kind = int(rng.integers(4))
+        # Other features go with the kind, more or less.
+        drawn = [
+            int((kind * 3 + rng.integers(2)) % k if rng.random() < 0.4 else rng.integers(k))
+            for k in sizes
+        ]
+        odour, spores, habitat, population = (drawn[i] for i in (4, 19, 20, 21))
+        kills = odour in (2, 5, 7) or (odour == 0 and spores in (1, 4))
+        kills = kills or (spores == 8 and habitat == 3 and population != 2)
+        samples.append(({f"a{i}": f"level {v}" for i, v in enumerate(drawn)}, kills))
+    return samples
+
+
+def users(n: int) -> Samples:
+    """Make clicks of 3,000 users, some of whom come often, on 40 pages at some hour."""
+    rng = np.random.default_rng(1)
+    tastes, appeal = rng.normal(0.0, 2.0, 3000), rng.normal(0.0, 1.0, 40)
+    samples = []
+    for _ in range(n):
+        user, page = min(int(rng.pareto(0.7) * 10), 2999), int(rng.integers(40))
+        hour = rng.random() * 24.0
+        score = tastes[user] + appeal[page] + math.sin(hour * math.pi / 12.0)
+        clicks = bool(rng.random() < 1.0 / (1.0 + math.exp(-score)))
+        samples.append(({"user": f"u{user}", "page": f"p{page}", "hour": hour}, clicks))
+    return samples
+
+
+AGRAWAL = {"elevel", "car", "zipcode"}
+
+
+def _agrawal(function: int, seed: int, n: int) -> Samples:
+    made = synth.Agrawal(classification_function=function, seed=seed)
+    return with_levels(take(made, n), AGRAWAL)
+
+
+MADE: dict[str, Callable[[int], Samples]] = {
+    "Agrawal 1": lambda n: _agrawal(0, 1, n),
+    "Agrawal 4": lambda n: _agrawal(3, 1, n),
+    "Agrawal 9": lambda n: _agrawal(8, 1, n),
+    "AgrawalDrift": lambda n: _agrawal(2, 1, n) + _agrawal(6, 2, n),
+    "LED": lambda n: [
+        ({str(i): bool(v) for i, v in x.items()}, y)
+        for x, y in take(synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True), n)
+    ],
+    "mushrooms": mushrooms,
+    "users": users,
+}
+
+
+def load(data: DataFolder, name: str, n: int) -> Samples | None:
+    """Return the first samples of a stream; None where its file is missing."""
+    if name in MADE:
+        return MADE[name](n)
+    arrays = data.load(name)
+    if arrays is None:
+        return None
+    X, y = arrays["X_train"], arrays["y_train"]
+    if name == "a9a":
+        return from_one_hot(X, y, A9A, n)
+    if name == "dna":
+        # Two bits stand for three bases; the fourth has none.
+        order = np.random.default_rng(0).permutation(len(X))
+        starts = {f"base{i}": 3 * i for i in range(61)}
+        found = from_one_hot(X[order], y[order], starts, n)
+        return [({k: v or "none" for k, v in x.items()}, label) for x, label in found]
+    # Covertype: ten numbers, an area and a soil.
+    found = from_one_hot(X[:n, 10:], y[:n], {"area": 0, "soil": 4, "": 44}, n)
+    return [
+        ({f"x{i}": float(v) for i, v in enumerate(row)} | x, label)
+        for (x, label), row in zip(found, X[:n, :10], strict=True)
+    ]
+
+
+STREAMS = (*MADE, "a9a", "dna", "covtype")
+
+
+class Encoded:
+    """A model behind an encoding of levels, which is learned from the samples before.
+
+    Parameters
+    ----------
+    model
+        The model.
+    encoding
+        "one-hot", "ordinal" or "target": a number for each level in order of appearance, or the
+        frequency of each class but the first among its samples, with two of the class's own
+        frequency added.
+
+    """
+
+    def __init__(self, model: Any, encoding: str) -> None:
+        self.model, self.encoding = model, encoding
+        self.levels: dict[str, dict[str, int]] = defaultdict(dict)
+        self.counts: dict[Any, Counter[Any]] = defaultdict(Counter)
+
+    def _encode(self, x: dict[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, value in x.items():
+            if not isinstance(value, (str, bool)):
+                found[name] = value
+            elif self.encoding == "one-hot":
+                found |= {f"{name}={v}": float(v == value) for v in self.levels[name]}
+            elif self.encoding == "ordinal":
+                found[name] = self.levels[name].get(value, -1)
+            else:
+                seen, total = self.counts[name, value], self.counts[None]
+                n, all_n = sum(seen.values()), max(1, sum(total.values()))
+                for label in list(total)[1:]:
+                    share = total[label] / all_n
+                    found[f"{name}, {label}"] = (seen[label] + 2.0 * share) / (n + 2.0)
+        return found
+
+    def predict_proba_one(self, x: dict[str, Any]) -> dict[Any, float]:
+        return self.model.predict_proba_one(self._encode(x))
+
+    def learn_one(self, x: dict[str, Any], y: Any) -> None:
+        for name, value in x.items():
+            if isinstance(value, (str, bool)):
+                self.levels[name].setdefault(value, len(self.levels[name]))
+        self.model.learn_one(self._encode(x), y)
+        self.counts[None][y] += 1
+        for name, value in x.items():
+            if isinstance(value, (str, bool)):
+                self.counts[name, value][y] += 1
+
+
+def _exact(seed: int) -> Any:
+    return MondrianForestClassifier(seed=seed)
+
+
+def _adaptive(seed: int) -> Any:
+    return AdaptiveMondrianForestClassifier(seed=seed)
+
+
+MODELS: dict[str, Callable[[int], Any]] = {
+    "adaptive": _adaptive,
+    "adaptive, one-hot": lambda seed: Encoded(_adaptive(seed), "one-hot"),
+    "exact": _exact,
+    "exact, one-hot": lambda seed: Encoded(_exact(seed), "one-hot"),
+    "exact, ordinal": lambda seed: Encoded(_exact(seed), "ordinal"),
+    "exact, target": lambda seed: Encoded(_exact(seed), "target"),
+    "ARF": lambda seed: forest.ARFClassifier(seed=seed),
+    "SRP": lambda seed: ensemble.SRPClassifier(n_models=10, seed=seed),
+    "HT": lambda seed: tree.HoeffdingTreeClassifier(),
+    "HAT": lambda seed: tree.HoeffdingAdaptiveTreeClassifier(seed=seed),
+}
+PEERS = ("ARF", "SRP", "HT", "HAT")
+
+
+def run(model: Any, samples: Samples) -> tuple[float, float, float]:
+    """Return the progressive accuracy and log loss of a model, and its seconds."""
+    right, losses = 0, 0.0
+    start = time.perf_counter()
+    seen = set()
+    for x, y in samples:
+        # River's trees have no place for None.
+        x = {name: value for name, value in x.items() if value is not None}
+        predicted = model.predict_proba_one(x)
+        right += bool(predicted) and max(predicted, key=predicted.__getitem__) == y
+        seen.add(y)
+        losses -= math.log(max(predicted.get(y, 0.0), FLOOR))
+        model.learn_one(x, y)
+    return right / len(samples), losses / len(samples), time.perf_counter() - start
+
+
+def classes(data: DataFolder, report: Report, quick: bool) -> None:
+    """Progressive accuracy and log loss of ours and River's on streams with categories."""
+    n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
+    rows = []
+    for name in [name for name in STREAMS if not data.sets or name in data.sets]:
+        samples = load(data, name, n)
+        if samples is None:
+            continue
+        found: dict[str, tuple[float, float]] = {}
+        for model, make in MODELS.items():
+            # The trees of SRP take longest.
+            own = seeds[:1] if model == "SRP" else seeds
+            results = [run(make(seed), samples) for seed in own]
+            accuracy, loss, _ = np.mean(results, axis=0)
+            found[model] = float(accuracy), float(loss)
+            progress(f"{name}: {model} {accuracy:.3f} / {loss:.3f}")
+        rows.append([name, *(f"{a:.3f} / {b:.3f}" for a, b in found.values())])
+    report.note("Progressive accuracy / log loss.")
+    report.table(["stream", *MODELS], rows)
+
+
+PARTS = {"classes": classes}
