@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from river import ensemble, forest, naive_bayes, preprocessing, tree
+from river import ensemble, forest, tree
 from river.datasets import synth
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
     MondrianForestClassifier,
-    MondrianForestRegressor,
 )
 
 from .data import DataFolder, take

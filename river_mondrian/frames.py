@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -17,98 +17,37 @@ from .inputs import (
     check_label,
     check_target,
     check_value,
+    check_value_or_level,
     check_weight,
     other_kind,
-    read_value,
     too_large,
 )
-from .levels import Level, level_of
-from .limits import LARGEST
+from .levels import TRUTH_VALUES, Level, level_of
+from .limits import LARGEST, LEAST_LEVEL
+
+Frame = tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]
 
 
-class Rows(NamedTuple):
-    """The checked rows of a frame.
+def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
+    """Read a pandas, polars or pyarrow frame.
 
-    Attributes
+    Parameters
     ----------
-    frame
-        The frame, as a narwhals one.
-    names
-        Names of its columns.
-    values
-        Shape (n, columns), with NaN for nulls; levels are codes.
-    levels
-        The levels of each column of these.
+    X
+        The frame.
+    features
+        The features, where there may be levels of categories; columns are of their kinds then.
 
-    """
-
-    frame: nw.DataFrame[Any]
-    names: list[Hashable]
-    values: NDArray[np.float64]
-    levels: dict[Hashable, list[Any]]
-
-    def mapping(self, row: int) -> dict[Hashable, float]:
-        """Return a row as a mapping without its missing values."""
-        found = mapping_of(self.names, self.values[row])
-        for name, levels in self.levels.items():
-            if name in found:
-                found[name] = level_of(levels[row])
-        return found
-
-    def part(self, start: int, stop: int) -> Rows:
-        """Return some of the rows; `frame` stays whole."""
-        levels = {name: found[start:stop] for name, found in self.levels.items()}
-        return self._replace(values=self.values[start:stop], levels=levels)
-
-    def taken(self, places: list[int]) -> Rows:
-        """Return the rows at these places; `frame` stays whole."""
-        levels = {name: [found[i] for i in places] for name, found in self.levels.items()}
-        return self._replace(values=self.values[places], levels=levels)
-
-    def agree_with(self, features: FeatureIndex, are_numbers: bool = False) -> None:
-        """Let each column be of its feature's kind: truth values may have to be numbers.
-
-        Parameters
-        ----------
-        features
-            The features, of which those that are known have a kind.
-        are_numbers
-            Whether features that are not known have to be numbers, too.
-
-        Raises
-        ------
-        TypeError
-            If another column is of the wrong kind.
-
-        """
-        for place, name in enumerate(self.names):
-            is_category = name in features.categories
-            is_known = are_numbers or name in features.places
-            if not is_known or is_category == (name in self.levels):
-                continue
-            column = self.values[:, place]
-            there = np.flatnonzero(~np.isnan(column))
-            if is_category:
-                if len(there):
-                    row = int(there[0])
-                    raise other_kind(name, True, float(column[row]), f" in row {row}")
-                continue
-            levels = self.levels[name]
-            for row in there.tolist():
-                if not isinstance(levels[row], (bool, np.bool_)):
-                    raise other_kind(name, False, levels[row], f" in row {row}")
-                column[row] = float(levels[row])
-            del self.levels[name]
-
-
-def read_rows(X: Any, levels: bool = False) -> Rows:
-    """Read a pandas, polars or pyarrow frame, whose columns may have to be numbers.
+    Returns
+    -------
+    The frame as a narwhals one, its column names, and its values, shape (n, columns), with NaN
+    for nulls and codes for levels.
 
     Raises
     ------
     TypeError
-        If a column holds something that is no number and, where there may be `levels`, no level of
-        a category; or both of these.
+        If a column holds something that is neither a number nor, where there may be such, a level;
+        if it holds both, or what its feature is not.
     ValueError
         If a column name occurs twice, or a value is infinite or too large.
 
@@ -124,51 +63,60 @@ def read_rows(X: Any, levels: bool = False) -> Rows:
     frame = into_frame(X)
     names: list[Hashable] = list(frame.columns)
     values = np.empty((len(frame), len(names)))
-    categories = {}
     for place, name in enumerate(names):
-        values[:, place], found = _read_column(frame, name, levels)
-        if found is not None:
-            categories[name] = found
+        values[:, place] = _read_column(frame, name, features)
     with np.errstate(invalid="ignore"):
-        bad = np.abs(values) > LARGEST
+        bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
     if bad.any():
         row, place = np.argwhere(bad)[0]
         raise too_large(names[place], float(values[row, place]), f" in row {row}")
-    return Rows(frame, names, values, categories)
-
-
-def read_frame(X: Any) -> tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]:
-    """Read a frame of numbers: the frame, names of columns and values, as `read_rows` does."""
-    return read_rows(X)[:3]
+    return frame, names, values
 
 
 def mapping_of(names: Sequence[Hashable], row: NDArray[np.float64]) -> dict[Hashable, float]:
     """Return a row of a frame as a mapping without its missing values."""
-    return {name: value for name, value in zip(names, row.tolist(), strict=True) if value == value}
+    return {
+        name: Level(value, None) if value >= LEAST_LEVEL else value
+        for name, value in zip(names, row.tolist(), strict=True)
+        if value == value
+    }
 
 
 def _read_column(
-    frame: nw.DataFrame[Any], name: Any, levels: bool
-) -> tuple[NDArray[np.float64], list[Any] | None]:
-    """Return a column's values and, where it is a category, its levels."""
+    frame: nw.DataFrame[Any], name: Any, features: FeatureIndex | None
+) -> NDArray[np.float64]:
     column = frame.get_column(name)
     dtype = column.dtype
-    is_category = dtype in (nw.Boolean, nw.Categorical, nw.Enum, nw.String)
-    if not (levels and is_category) and (dtype.is_numeric() or dtype == nw.Boolean):
+    is_known = features is not None and name in features.places
+    is_category = is_known and features is not None and name in features.categories
+    # Truth values are numbers where they have been.
+    takes_levels = features is not None and (is_category or not is_known)
+    has_levels = takes_levels and dtype in (nw.Boolean, nw.Categorical, nw.Enum)
+    if not has_levels and (dtype.is_numeric() or dtype == nw.Boolean) and not is_category:
         if column.null_count() > 0:
             column = column.cast(nw.Float64)
         array = column.to_numpy()
         if array.dtype != object:
-            return array.astype(np.float64), None
-    given = column.to_list()
-    read = _level_in_column if levels and is_category else read_value if levels else check_value
-    found = [math.nan if value is None else read(name, value) for value in given]
-    kinds = {type(value) is Level for value in found if value == value}
-    if len(kinds) > 1:
-        first = type(next(value for value in found if value == value)) is Level
-        row = next(i for i, v in enumerate(found) if v == v and (type(v) is Level) is not first)
-        raise other_kind(name, first, given[row], f" in row {row}")
-    return np.array(found, dtype=np.float64), given if True in kinds else None
+            numbers_of_rows = array.astype(np.float64)
+            for row in np.flatnonzero(numbers_of_rows >= LEAST_LEVEL).tolist():
+                raise too_large(name, float(numbers_of_rows[row]), f" in row {row}")
+            return numbers_of_rows
+    check = _level_in_column if has_levels else check_value_or_level
+    kinds: bool | None = is_category if is_known else None
+    values = np.full(len(frame), np.nan)
+    for row, given in enumerate(column.to_list()):
+        if given is None:
+            continue
+        value = check_value(name, given) if features is None else check(name, given)
+        if value == value:
+            kind = type(value) is Level
+            kinds = kind if kinds is None else kinds
+            if kind is not kinds:
+                if kinds or value not in TRUTH_VALUES:
+                    raise other_kind(name, kinds, given, f" in row {row}")
+                value = TRUTH_VALUES[value]
+            values[row] = value
+    return values
 
 
 def _level_in_column(name: Hashable, value: Any) -> float:

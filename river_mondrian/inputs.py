@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import refuse
-from .levels import PLAIN, Level, level_of
-from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT
+from .levels import PLAIN, TRUTH_VALUES, Level, level_of
+from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
@@ -77,17 +77,8 @@ def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
     return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}{where}")
 
 
-def read_values(
-    x: Mapping[Any, Any], read: Callable[[Hashable, Any], float] = check_value
-) -> dict[Hashable, float]:
-    """Check a mapping's values; returns those that are not missing, as `read` gives them."""
-    check_mapping(x)
-    values = {name: read(name, value) for name, value in x.items()}
-    return {name: value for name, value in values.items() if value == value}
-
-
-def read_value(name: Hashable, value: Any) -> float:
-    """Return a feature's value as `check_value` does; a string or truth value as a `Level`."""
+def check_value_or_level(name: Hashable, value: Any) -> float:
+    """Return a feature's value as `check_value` does, or a level where it is no number."""
     if type(value) is Level:
         return value
     if isinstance(value, (str, bool, np.bool_)):
@@ -95,54 +86,51 @@ def read_value(name: Hashable, value: Any) -> float:
     return check_value(name, value)
 
 
-def read_kinds(x: Mapping[Any, Any]) -> dict[Hashable, float]:
-    """Check the values of a mapping that may hold levels; returns those that are not missing."""
-    return read_values(x, read_value)
+def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
+    """Check a mapping's values, among which there may be `levels`; returns what is not missing."""
+    check_mapping(x)
+    check = check_value_or_level if levels else check_value
+    values = {name: check(name, value) for name, value in x.items()}
+    return {name: value for name, value in values.items() if value == value}
 
 
-def agreed(
-    values: Mapping[Hashable, float], known: Container[Hashable], categories: Container[Hashable]
-) -> Mapping[Hashable, float]:
-    """Return checked values, each of its feature's kind.
+def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -> TypeError:
+    """Return the error for a value that is not of its feature's kind."""
+    kind = "a level of a category, as before" if is_category else "a number"
+    level = value.level if type(value) is Level else value
+    return TypeError(
+        f"feature {name!r} must be {kind}, got {level!r} ({type(level).__name__}){where}"
+    )
 
-    Parameters
-    ----------
-    values
-        The values that are not missing.
-    known
-        The features that have a kind.
-    categories
-        Those of them that are categories; the others are numbers.
+
+def of_kind(name: Hashable, value: float, is_category: bool) -> float:
+    """Return a checked value of a feature that is or is no category.
+
+    A truth value counts as a number where the feature is one.
 
     Raises
     ------
     TypeError
-        If a category has a number, or a number a level that is no truth value.
+        If it is of the other kind.
 
     """
-    changed = {}
-    for name, value in values.items():
-        is_level = type(value) is Level
-        if is_level is not (name in categories) and name in known:
-            changed[name] = _as_number(name, value)
-    return {**values, **changed} if changed else values
+    if (value >= LEAST_LEVEL) is is_category or value != value:
+        return value
+    if is_category or value not in TRUTH_VALUES:
+        raise other_kind(name, is_category, value)
+    return TRUTH_VALUES[value]
 
 
-def _as_number(name: Hashable, value: float) -> float:
-    """Return a truth value of a feature of numbers as one; refuse any other change of kind."""
-    if type(value) is not Level:
-        raise other_kind(name, True, value)
-    if not isinstance(value.level, bool):
-        raise other_kind(name, False, value.level)
-    return float(value.level)
-
-
-def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -> TypeError:
-    """Return the error for a feature whose kind changes."""
-    kind = "a level of a category, as before" if is_category else "a number"
-    return TypeError(
-        f"feature {name!r} must be {kind}, got {value!r} ({type(value).__name__}){where}"
-    )
+def agreed(
+    values: dict[Hashable, float], known: Container[Hashable], categories: Container[Hashable]
+) -> dict[Hashable, float]:
+    """Return checked values, those of known features as `of_kind` does."""
+    if not categories and max(values.values(), default=0.0) < LEAST_LEVEL:
+        return values
+    return {
+        name: of_kind(name, value, name in categories) if name in known else value
+        for name, value in values.items()
+    }
 
 
 def _coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
@@ -178,7 +166,7 @@ class FeatureIndex:
         # A getter of one item gives it bare.
         self._n_fast = len(names) if len(names) > 1 else -1
         self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
-        self._coded = self.category_places()
+        self._levels_at = self.category_places
         self._bind(None)
 
     def _bind(self, vector: Any) -> None:
@@ -190,12 +178,13 @@ class FeatureIndex:
         # Last: a call that is interrupted binds again.
         self._vector = vector
 
+    @property
     def category_places(self) -> list[int]:
-        """Return the places of categories."""
+        """The places of categories."""
         return sorted(self.places[name] for name in self.categories)
 
     def __getstate__(self) -> Any:
-        return (self.names, self.category_places()) if self.categories else self.names
+        return (self.names, self.category_places) if self.categories else self.names
 
     def __setstate__(self, state: Any) -> None:
         names, places = state if type(state) is tuple and len(state) == 2 else (state, [])
@@ -205,15 +194,14 @@ class FeatureIndex:
         self.places = {name: place for place, name in enumerate(names)}
         if len(self.places) != len(names):
             refuse(self, "names", names, "but each is there once")
-        if type(places) is not list or not all(
-            type(place) is int and 0 <= place < len(names) for place in places
-        ):
+        are_places = type(places) is list and all(type(place) is int for place in places)
+        if not are_places or not set(places) <= set(range(len(names))):
             refuse(self, "categories", places, f"but there are {len(names)} features")
         self.categories = frozenset(names[place] for place in places)
         self._refresh()
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
-        """Return these features and more; this one stays as it is."""
+        """Return these features and more (see `add`); this one stays as it is."""
         made = FeatureIndex()
         made.names, made.places = self.names.copy(), self.places.copy()
         made.categories = self.categories
@@ -221,14 +209,13 @@ class FeatureIndex:
         return made
 
     def add(self, names: Iterable[Hashable]) -> None:
-        """Give new features the next places; in a mapping, the levels tell which are categories."""
-        new = list(names)
-        levels = names.values() if isinstance(names, Mapping) else ()
-        for name in new:
+        """Give new features the next places; a mapping to first values tells the categories."""
+        for name in names:
             self.names.append(name)
             self.places[name] = len(self.names) - 1
-        of_levels = {name for name, value in zip(new, levels) if type(value) is Level}  # noqa: B905
-        self.categories = self.categories.union(of_levels)
+        if isinstance(names, Mapping):
+            categories = {name for name, value in names.items() if value >= LEAST_LEVEL}
+            self.categories = self.categories.union(categories)
         self._refresh()
 
     def keep_first(self, n: int) -> None:
@@ -248,8 +235,8 @@ class FeatureIndex:
             self._bind(vector)
         try:
             values = self._get(x)
-            if self._coded:
-                values = _coded(values, self._coded)
+            if self._levels_at:
+                values = _coded(values, self._levels_at)
                 if values is None:
                     return False
             self._put(*values)
@@ -257,13 +244,22 @@ class FeatureIndex:
             return False
         return True
 
-    def read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Check a mapping's values; returns those that are not missing."""
-        return read_values(x)
+    def read(self, x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
+        """Check a mapping's values, which are of their features' kinds; returns what there is."""
+        return self.agreed(read_values(x, levels))
 
-    def agreed(self, values: Mapping[Hashable, float]) -> Mapping[Hashable, float]:
-        """Return checked values, each of its feature's kind (see `inputs.agreed`)."""
+    def agreed(self, values: dict[Hashable, float]) -> dict[Hashable, float]:
+        """Return checked values, those of known features of their kinds (see `of_kind`)."""
         return agreed(values, self.places, self.categories)
+
+    def agree(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        """Let a frame's columns be of their features' kinds (see `of_kind`)."""
+        for place, name in enumerate(names):
+            column = columns[:, place]
+            is_category = name in self.categories
+            if name in self.places and (is_category or (column >= LEAST_LEVEL).any()):
+                for row in np.flatnonzero((column >= LEAST_LEVEL) != is_category).tolist():
+                    columns[row, place] = of_kind(name, float(column[row]), is_category)
 
     def write(self, values: Mapping[Hashable, float], vector: NDArray[np.float64]) -> None:
         """Write checked values to a vector; features that are not known are left out."""
@@ -273,10 +269,12 @@ class FeatureIndex:
             if place is not None:
                 vector[place] = value
 
-    def read_into(self, x: Mapping[Any, Any], vector: NDArray[np.float64]) -> None:
+    def read_into(
+        self, x: Mapping[Any, Any], vector: NDArray[np.float64], levels: bool = False
+    ) -> None:
         """Write a mapping to a vector, checked; features that are not known are left out."""
         if not self.read_known(x, vector):
-            self.write(self.read(x), vector)
+            self.write(self.read(x, levels), vector)
 
     def first_rows(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
@@ -326,7 +324,7 @@ class Packer:
 
     """
 
-    __slots__ = ("_categories", "_coded", "_get", "_n", "_pack", "_places")
+    __slots__ = ("_categories", "_get", "_levels_at", "_n", "_pack", "_places")
 
     def __init__(self, features: FeatureIndex) -> None:
         names = features.names
@@ -338,7 +336,7 @@ class Packer:
         # Others may add features meanwhile.
         self._places = features.places.copy()
         self._categories = features.categories
-        self._coded = [i for i, name in enumerate(taken) if name in features.categories]
+        self._levels_at = [i for i, name in enumerate(taken) if name in features.categories]
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
         """Pack a mapping the fast way; None where the keys or values forbid it."""
@@ -346,8 +344,8 @@ class Packer:
             return None
         try:
             values = self._get(x)
-            if self._coded:
-                values = _coded(values, self._coded)
+            if self._levels_at:
+                values = _coded(values, self._levels_at)
                 if values is None:
                     return None
             return self._pack(*values)
@@ -358,8 +356,8 @@ class Packer:
         """Tell whether all keys of a mapping are known features."""
         return values.keys() <= self._places.keys()
 
-    def pack_values(self, values: Mapping[Hashable, float]) -> bytes:
-        """Pack checked values, each of its feature's kind; others' features are left out."""
+    def pack_values(self, values: dict[Hashable, float]) -> bytes:
+        """Pack checked values, of their features' kinds; unknown features are left out."""
         row = np.full(len(self._places), np.nan)
         for name, value in agreed(values, self._places, self._categories).items():
             place = self._places.get(name)

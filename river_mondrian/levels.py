@@ -6,8 +6,7 @@ import functools
 import hashlib
 from typing import Any
 
-# Codes are whole numbers from 1 to this, which float64 holds.
-MOST_CODES = 2**52
+from .limits import LEAST_LEVEL
 
 # What a mapping may hold besides numbers, where it need not be looked at twice.
 PLAIN = frozenset({str, bool})
@@ -15,12 +14,15 @@ PLAIN = frozenset({str, bool})
 # Levels whose codes are at hand; the others are hashed again.
 MOST_CACHED = 1 << 16
 
+_CODES = 2**52
+
 
 class Level(float):
-    """A level of a category as its code, which is a hash of it.
+    """A level of a category as its code: `LEAST_LEVEL` times 1 and a fraction, a hash of it.
 
-    So levels need no table: there may be any number of them, at any time, and a level has the same
-    code everywhere. Of 100,000 levels two share a code with probability one in a million.
+    No feature has a number as large, so that a code tells by itself that it is one, in arrays, too.
+    Since it is a hash, levels need no table: there may be any number of them, at any time. Of
+    100,000 levels two have the same code with probability one in a million.
     """
 
     __slots__ = ("level",)
@@ -46,4 +48,8 @@ def level_of(value: Any) -> Level:
     else:
         text = f"{type(value).__name__} {value!r}"
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-    return Level(1 + int.from_bytes(digest, "little") % MOST_CODES, value)
+    fraction = int.from_bytes(digest, "little") % _CODES / _CODES
+    return Level(LEAST_LEVEL * (1.0 + fraction), value)
+
+
+TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}

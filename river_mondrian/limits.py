@@ -8,6 +8,9 @@ import numpy as np
 LARGEST = float(np.finfo(np.float32).max)
 FARTHEST = 1e30
 
+# From here on a feature's value is the code of a category's level, up to twice this.
+LEAST_LEVEL = 2.0**200
+
 # Largest target and weight of a sample: sums of squared targets times weights stay finite.
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30

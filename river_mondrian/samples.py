@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import struct
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,11 +59,11 @@ class SampleReader:
             refuse(self, "index", index, "but it is of features")
         self._use(index)
 
-    def add(self, names: Iterable[Hashable]) -> None:
-        """Learn the features among these that are new, in the order of their names."""
-        new = [name for name in names if name not in self.index.places]
+    def add(self, values: Mapping[Hashable, float]) -> None:
+        """Learn the features of a checked sample that are new, in the order of their names."""
+        new = [name for name in values if name not in self.index.places]
         if new:
-            self._use(self.index.with_more(ordered(new)))
+            self._use(self.index.with_more({name: values[name] for name in ordered(new)}))
 
     def knows(self, x: Mapping[Any, Any]) -> bool:
         """Tell whether all keys of a mapping are known features."""
@@ -91,10 +92,15 @@ class SampleReader:
         room = self._entries
         if n > len(room.places):
             room = self._entries = _Entries.of(2 * n)
-        try:
-            struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
-        except (struct.error, OverflowError):
-            room.values[:n] = [check_value(name, value) for name, value in x.items()]
+        if self.index.categories:
+            # A level of a feature that is not known is left out, too.
+            known = self.index.read(x, levels=True)
+            room.values[:n] = [known.get(name, math.nan) for name in x]
+        else:
+            try:
+                struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
+            except (struct.error, OverflowError):
+                room.values[:n] = [check_value(name, value) for name, value in x.items()]
         room.places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
         room.sample.n_entries = n
         return room.sample
@@ -132,8 +138,10 @@ class SampleReader:
 
     def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Learn a frame's features in the order in which `add` on each row would."""
-        first = self.index.first_rows(names, columns)
-        if first:
+        rows = self.index.first_rows(names, columns)
+        if rows:
+            places = {name: place for place, name in enumerate(names)}
+            first = {name: float(columns[row, places[name]]) for name, row in rows.items()}
             self._use(self.index.with_more(first))
 
     def arrange(

@@ -89,7 +89,7 @@ def draw(n, seed, dims=3, classes=3):
 def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5000):
     partitions = Partitions(2 * n_trees + 1, math.inf, seed=seed)
     trees = AdaptiveTrees(partitions, n_trees, n_candidates, max_samples, None, forgets)
-    trees.add_inputs(list(range(X.shape[1])), X[0], [False] * X.shape[1])
+    trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
     for x, label in zip(X, y, strict=True):

@@ -36,7 +36,7 @@ def mapping(row):
 
 def grown(X, n_partitions, seed):
     made = MondrianMap(Partitions(n_partitions, math.inf, seed=seed), GRID)
-    made.add_inputs(list(range(X.shape[1])), X[0], [False] * X.shape[1])
+    made.add_inputs(list(range(X.shape[1])), X[0])
     for row in X:
         assert made.learn(sample_of(row)) == -1
     return made
@@ -59,7 +59,7 @@ def columns(made, rows):
 def test_one_walk_finds_the_cells_of_all_lifetimes():
     X = samples(200)
     made = MondrianMap(Partitions(5, math.inf, seed=1), GRID)
-    made.add_inputs(list(range(X.shape[1])), X[0], [False] * X.shape[1])
+    made.add_inputs(list(range(X.shape[1])), X[0])
     first = []
     for row in X:
         made.learn(sample_of(row))

@@ -67,7 +67,7 @@ def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     X[rng.random(X.shape) < holes] = math.nan
     X[0] = 10.5
     trees = LabelTrees(Partitions(3, 2.0, directions, scale=scale, seed=5), 1.0)
-    trees.add_inputs(list("abc"), X[0], [False] * 3)
+    trees.add_inputs(list("abc"), X[0])
     trees.add_class()
     for x in X:
         trees.vector[:] = x
@@ -197,7 +197,7 @@ def test_online_and_batch_have_one_law(directions):
         online = LabelTrees(Partitions(500, math.inf, directions, seed=seed), 1.0)
         batch = LabelTrees(Partitions(500, math.inf, directions, seed=seed + 100), 1.0)
         for trees in (online, batch):
-            trees.add_inputs(["a", "b"], X[0], [False] * 2)
+            trees.add_inputs(["a", "b"], X[0])
             trees.add_class()
             trees.add_class()
             for x, y in zip(X, labels, strict=True):
@@ -222,7 +222,7 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
     trees = LabelTrees(
         Partitions(4, stats.uniform(1.0, 4.0), directions, seed=3), 7.0, split_pure=True
     )
-    trees.add_inputs(["a", "b"], X[0], [False] * 2)
+    trees.add_inputs(["a", "b"], X[0])
     trees.add_class()
     trees.add_class()
     for x, y in zip(X, labels, strict=True):

@@ -47,7 +47,7 @@ def test_ranges_are_those_of_the_samples_in_the_cell(module, lifetime):
     X = rng.random((300, 2)).astype(np.float32).astype(float)
     y = np.sin(5.0 * X[:, 0]) + X[:, 1]
     trees = module.RangeTrees(Partitions(n_trees=3, lifetime=lifetime, seed=1))
-    trees.add_inputs(["a", "b"], X[0], [False] * 2)
+    trees.add_inputs(["a", "b"], X[0])
     for x, target in zip(X, y.tolist(), strict=True):
         trees.learn(x, target)
     read = [trees.read(t) for t in range(3)]

@@ -54,7 +54,7 @@ def make(n_trees=1, seed=0, plain_means=False, **params):
 def grow(X, y, w=None, trees=None, **params):
     if trees is None:
         trees = make(**params)
-        trees.add_inputs(list(range(X.shape[1])), X[0], [False] * X.shape[1])
+        trees.add_inputs(list(range(X.shape[1])), X[0])
     w = np.ones(len(y)) if w is None else w
     for x, target, weight in zip(X, y, w, strict=True):
         trees.vector[: len(x)] = x
@@ -244,7 +244,7 @@ def test_the_progressive_likelihood_is_the_twins(places):
 def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     X, y = draw(5000, 2)
     trees = make(n_trees=2)
-    trees.add_inputs(list(range(X.shape[1])), X[0], [False] * X.shape[1])
+    trees.add_inputs(list(range(X.shape[1])), X[0])
     seen = []
     for i, (x, target) in enumerate(zip(X, y, strict=True)):
         trees.vector[:3] = x

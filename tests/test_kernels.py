@@ -77,7 +77,7 @@ def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
         seed=seed,
     )
     trees = LabelTrees(partitions, gamma, params.get("split_pure", False))
-    trees.add_inputs(list(range(X.shape[1])), X[0], [False] * X.shape[1])
+    trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
     for x, label in zip(X, y, strict=True):
@@ -146,7 +146,7 @@ def test_inputs_are_scaled_by_their_ranges():
     X[rng.random(X.shape) < 0.2] = np.nan
     X[:, 6], X[:, 7], X[:, 8] = np.nan, 0.0, -4.0
     trees = LabelTrees(Partitions(1, math.inf, scale=True, seed=1))
-    trees.add_inputs(list(range(9)), X[0], [False] * 9)
+    trees.add_inputs(list(range(9)), X[0])
     before = trees.scaling.copy()
     scaling.fit_ranges(trees.forest, Float64s.of(X), len(X), 2)
     np.testing.assert_array_equal(trees.scaling[:, :2], before[:, :2])

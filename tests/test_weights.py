@@ -40,7 +40,7 @@ def grow(X, y, weights, seed=0, n_trees=1, **params):
         n_trees, params.get("lifetime", math.inf), max_nodes=params.get("max_nodes"), seed=seed
     )
     trees = WeightedTrees(partitions, 7.0, params.get("split_pure", False))
-    trees.add_inputs(list(range(X.shape[1])), X[0], [False] * X.shape[1])
+    trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
     for x, label, weight in zip(X, y, weights, strict=True):

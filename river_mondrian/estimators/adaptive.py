@@ -13,8 +13,8 @@ from river import base
 from ..arguments import check_flag, check_integer
 from ..checks import refuse
 from ..directions import Directions
-from ..frames import read_labels, read_rows
-from ..inputs import FeatureIndex, check_label, ordered, read_kinds
+from ..frames import mapping_of, read_labels
+from ..inputs import FeatureIndex, check_label, ordered
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
@@ -261,15 +261,17 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         Parameters
         ----------
         x
-            A mapping from feature to number. NaN is the same as an absent key. With no feature
-            at all only the label is learned.
+            A mapping from feature to number, or to a level of a category: a string or truth value.
+            NaN and None are the same as an absent key. With no feature at all only the label is
+            learned.
         y
             A label: anything hashable but None and NaN.
 
         Raises
         ------
         TypeError
-            If a value is no number or the label is not hashable.
+            If a value is neither a number nor a level, or not what its feature has had so far; if
+            the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, or the label is missing.
 
@@ -289,7 +291,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
                         self._learn(prepared.trees, label, False)
                         return
         # What the user has written runs ahead of any change.
-        values = read_kinds(x)
+        values = self._read(x)
         check_label(y)
         is_inside = self._is_inside
         with self._lock:
@@ -297,9 +299,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
                 self._settle()
             self._learn_values(values, y)
 
-    def _learn_values(self, values: Mapping[Hashable, float], y: Hashable) -> None:
+    def _learn_values(self, values: dict[Hashable, float], y: Hashable) -> None:
         """Learn a checked sample, with all that it may need besides the kernel."""
-        values = self._agreed(values)
+        # Another thread may have added a feature.
+        values = self._features.agreed(values)
         trees = self._grown()
         label = self._labels.get(y)
         is_new = label is None
@@ -349,7 +352,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     def _predict(self, x: Mapping[Any, Any]) -> tuple[_Calls, int, bytearray] | None:
         # A sample that is being learned may come before this one.
         if self._watch.following is not None:
-            return self._predict_checked(read_kinds(x))
+            return self._predict_checked(self._read(x))
         return super()._predict(x)
 
     # Many samples.
@@ -360,28 +363,29 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
+            categoricals, enums); nulls and NaN are missing.
         y
             The labels of its rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is no number or a label is not hashable.
+            If a column holds something that is neither a number nor a level, or not what its
+            feature has had so far; if a label is not hashable.
         ValueError
             If a value is infinite, a label missing, a column doubled or a length wrong; nothing
             has been learned then.
 
         """
-        rows = read_rows(X, levels=True)
-        labels = read_labels(y, len(rows.values))
+        _, names, columns = self._read_frame(X)
+        labels = read_labels(y, len(columns))
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:
                 self._settle()
-            self._agree(rows)
-            for i, label in enumerate(labels):
-                self.learn_one(rows.mapping(i), label)
+            for row, label in zip(columns, labels, strict=True):
+                self.learn_one(mapping_of(names, row), label)
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..arguments import check_flag, is_real
 from ..directions import Directions
-from ..frames import Rows, read_labels, read_rows, read_weights
-from ..inputs import FeatureIndex, check_label, check_weight, ordered, read_kinds
+from ..frames import mapping_of, read_labels, read_weights
+from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
@@ -270,14 +270,15 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
     def _learn_rarely(self, x: Mapping[Any, Any], y: Any, weight: float) -> None:
         """Learn a sample with all that it may need besides the kernel."""
         # What the user has written runs ahead of any change.
-        values = read_kinds(x)
+        values = self._read(x)
         check_label(y)
         if check_weight(weight) > 0.0:
             self._learn_checked(values, y, weight)
 
     @locked
-    def _learn_checked(self, values: Mapping[Hashable, float], y: Hashable, weight: float) -> None:
-        values = self._agreed(values)
+    def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
+        # Another thread may have added a feature.
+        values = self._features.agreed(values)
         trees = self._grown() if weight == 1.0 else self._weigh()
         label = self._labels.get(y)
         is_new = label is None or not values.keys() <= self._features.places.keys()
@@ -326,51 +327,50 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
             length wrong; nothing has been learned then.
 
         """
-        rows = read_rows(X, levels=True)
-        labels = read_labels(y, len(rows.values))
-        weights = read_weights(w, len(rows.values))
+        _, names, columns = self._read_frame(X)
+        labels = read_labels(y, len(columns))
+        weights = read_weights(w, len(columns))
         if not weights.all():
             # What weighs nothing is not learned.
             learned = np.flatnonzero(weights)
-            rows, weights = rows.taken(learned.tolist()), weights[learned]
+            columns, weights = columns[learned], weights[learned]
             labels = [labels[i] for i in learned.tolist()]
         start = 0
-        with self._lock:
-            self._agree(rows)
-        while start < len(labels) and self.n_samples < WARM_UP:
-            self.learn_one(rows.mapping(start), labels[start], float(weights[start]))
+        while start < len(columns) and self.n_samples < WARM_UP:
+            self.learn_one(mapping_of(names, columns[start]), labels[start], float(weights[start]))
             start += 1
-        while start < len(labels):
-            start = self._learn_rows(rows, labels, weights, start)
+        while start < len(columns):
+            start = self._learn_rows(names, columns, labels, weights, start)
 
     @locked
     def _learn_rows(
         self,
-        rows: Rows,
+        names: list[Hashable],
+        columns: NDArray[np.float64],
         labels: list[Any],
         weights: NDArray[np.float64],
         start: int,
     ) -> int:
         """Learn rows of a frame up to the next new feature or label; returns where they end."""
-        # Others may have learned of features meanwhile.
-        self._agree(rows)
-        stop = min(len(labels), start + LEARNED_ROWS)
+        # Another thread may have added a feature.
+        self._features.agree(names, columns)
+        stop = min(len(columns), start + LEARNED_ROWS)
         trees = self._grown() if weights[start] == 1.0 else self._weigh()
         trees.begin_change()
         if isinstance(trees, LabelTrees):
             # The first of another weight begins a block.
             stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())
-        new = self._features.first_rows(rows.names, rows.values[start:stop])
+        new = self._features.first_rows(names, columns[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         for i in range(start + 1, stop):
             if labels[i] not in self._labels and labels[i] != labels[start]:
                 stop = i
                 break
-        first = rows.mapping(start)
+        first = dict(zip(names, columns[start].tolist(), strict=True))
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
         numbers = [self._add_label(label) for label in labels[start:stop]]
-        part = self._arrange(rows.part(start, stop))
-        trees.learn_rows(part, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
+        rows = self._arrange(names, columns[start:stop])
+        trees.learn_rows(rows, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
         self._unweighted = None
         trees.end_change()
         return stop

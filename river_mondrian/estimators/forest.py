@@ -24,9 +24,8 @@ from ..arguments import (
 from ..checks import check_number, check_numbering, refuse
 from ..directions import Directions, check_directions
 from ..errors import ModelFormatError
-from ..frames import Rows, read_rows
-from ..inputs import FeatureIndex, Packer, agreed, ordered, read_kinds, too_large
-from ..levels import Level
+from ..frames import Frame, read_frame
+from ..inputs import FeatureIndex, Packer, ordered, read_values, too_large
 from ..model import has_global_lock, locked, new_lock
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import ClassTrees
@@ -95,10 +94,10 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
                 f"but {len(self._features)} are named"
             )
         places = [] if self._trees is None else self._trees.category_places
-        if self._features.category_places() != places:
+        if self._features.category_places != places:
             raise ModelFormatError(
                 f"the trees have categories at {places}, "
-                f"but {self._features.category_places()} are named"
+                f"but {self._features.category_places} are named"
             )
 
     def _check_trees(self) -> None:
@@ -109,10 +108,10 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         made: Any = self._made_anew()._trees_like(trees)
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
+        # What depends on the samples is left out.
+        rest = trees._DERIVED | {"warm_up", "categories"}
         for name, value in made.__dict__.items():
-            if name in trees._DERIVED | {"warm_up", "categories"} or not isinstance(
-                value, (bool, type(None))
-            ):
+            if name in rest or not isinstance(value, (bool, type(None))):
                 continue
             if trees.__dict__[name] is not value:
                 refuse(trees, name, trees.__dict__[name], f"but the arguments make it {value!r}")
@@ -175,23 +174,24 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
 
     # Reading samples and frames.
 
+    def _read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
+        """Check a mapping's values, which are of their features' kinds; returns what there is."""
+        return self._features.read(x, self._takes_levels)
+
+    def _read_frame(self, X: Any) -> Frame:
+        """Read a frame, whose columns are of their features' kinds."""
+        return read_frame(X, self._features if self._takes_levels else None)
+
+    @property
+    def _takes_levels(self) -> bool:
+        # Directions are sums of numbers.
+        return self.directions is None
+
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
         new = {name: value for name, value in values.items() if name not in self._features.places}
         if new:
-            are_categories = [type(value) is Level for value in new.values()]
-            self._grown().add_inputs(list(new), np.array([*new.values()], float), are_categories)
+            self._grown().add_inputs(list(new), np.array([*new.values()], float))
             self._features.add(new)
-
-    def _agreed(self, values: Mapping[Hashable, float]) -> Mapping[Hashable, float]:
-        """Return checked values, each of its feature's kind; refuse levels that cannot be cut."""
-        if self.directions is not None:
-            # Directions are sums of numbers.
-            return agreed(values, values, ())
-        return self._features.agreed(values)
-
-    def _agree(self, rows: Rows) -> None:
-        """Let a frame's columns be of their features' kinds; refuse levels that cannot be cut."""
-        rows.agree_with(self._features, self.directions is not None)
 
     def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
         """Write a checked sample, whose features may be new, to the trees' vector."""
@@ -203,21 +203,19 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
 
     def _write(self, x: Mapping[Any, Any], trees: Trees) -> None:
         """Write a sample that is to be predicted to the trees' vector."""
-        if not self._features.read_known(x, trees.vector):
-            self._features.write(self._agreed(read_kinds(x)), trees.vector)
+        self._features.read_into(x, trees.vector, self._takes_levels)
 
     def _too_large(self, place: int, value: float) -> ValueError:
         return too_large(self._features.names[place], float(value))
 
-    def _arrange(self, rows: Rows) -> NDArray[np.float64]:
-        """Bring the columns of rows that agree into the trees' order."""
-        return self._features.arrange(rows.names, rows.values, self._grown().inputs.shape[1])
+    def _arrange(self, names: list[Hashable], columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring a frame's columns into the trees' order."""
+        return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
     def _read_rows(self, X: Any) -> tuple[Any, NDArray[np.float64] | None]:
         """Read a frame; returns its narwhals form and its rows, None before any learning."""
-        rows = read_rows(X, levels=True)
-        self._agree(rows)
-        return rows.frame, None if self._trees is None else self._arrange(rows)
+        frame, names, columns = self._read_frame(X)
+        return frame, None if self._trees is None else self._arrange(names, columns)
 
     @locked
     def resample(self) -> None:
@@ -260,13 +258,24 @@ class Prepared(Packer):
 
     """
 
-    __slots__ = ("features", "labels", "n_bytes", "names", "predict", "trees", "unpack", "version")
+    __slots__ = (
+        "features",
+        "labels",
+        "n_bytes",
+        "names",
+        "predict",
+        "takes_levels",
+        "trees",
+        "unpack",
+        "version",
+    )
 
     def __init__(
         self, trees: ClassTrees[Any, Any], features: FeatureIndex, labels: dict[Hashable, int]
     ) -> None:
         super().__init__(features)
         self.trees: Any = trees
+        self.takes_levels = trees.directions is None
         self.version = trees.version
         self.features = features
         self.labels, self.names = labels, list(labels)
@@ -276,7 +285,7 @@ class Prepared(Packer):
 
     def pack_known(self, x: Mapping[Any, Any]) -> bytes | None:
         """Pack a mapping; None where it has features that are not known."""
-        values = read_kinds(x)
+        values = read_values(x, self.takes_levels)
         return self.pack_values(values) if self.knows(values) else None
 
     def too_large(self, place: int, inputs: bytes) -> ValueError:
@@ -357,12 +366,12 @@ class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Cla
         """Return the number of the most probable label, and packed probabilities."""
         prepared = self._prepared
         if prepared is not None:
-            inputs = prepared.pack(x) or prepared.pack_values(read_kinds(x))
+            inputs = prepared.pack(x) or prepared.pack_values(self._read(x))
             out = bytearray(prepared.n_bytes)
             best = prepared.predict(inputs, out)
             if best >= 0:
                 return prepared, best, out
-        return self._predict_checked(read_kinds(x))
+        return self._predict_checked(self._read(x))
 
     @locked
     def _predict_checked(

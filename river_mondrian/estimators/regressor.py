@@ -13,7 +13,8 @@ from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, is_real
 from ..directions import Directions
-from ..inputs import check_target, check_weight, read_kinds
+from ..frames import mapping_of
+from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
@@ -256,7 +257,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             grows = callable(self.lifetime)
             horizon = self._horizons(1)[0] if grows else math.inf
             if trees is None or not self._features.read_known(x, trees.vector):
-                self._learn_rarely(self._agreed(read_kinds(x)), y, w, horizon)
+                self._learn_rarely(self._read(x), y, w, horizon)
                 return
             if grows:
                 trees.forest.next_horizon = horizon
@@ -265,7 +266,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
                 raise self._too_large(bad, trees.vector[bad])
 
     def _learn_rarely(
-        self, values: Mapping[Hashable, float], y: float, w: float, horizon: float
+        self, values: dict[Hashable, float], y: float, w: float, horizon: float
     ) -> None:
         """Learn a checked sample, whose features may be new."""
         trees = self._grown()
@@ -383,15 +384,13 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             been learned then.
 
         """
-        rows, start = TargetRows(X, y, w), 0
-        with self._lock:
-            self._agree(rows.rows)
+        rows, start = TargetRows(self._read_frame(X), y, w), 0
         if callable(self.lifetime):
             with self._lock:
                 self._settle()
                 rows.n_before, rows.horizons = self.n_samples, self._horizons(len(rows))
         while start < len(rows) and self.n_samples < WARM_UP:
-            row = rows.rows.mapping(start)
+            row = mapping_of(rows.names, rows.columns[start])
             self.learn_one(row, float(rows.targets[start]), float(rows.weights[start]))
             start += 1
         while start < len(rows):
@@ -402,10 +401,10 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
 
     def _learn_rows(self, rows: TargetRows, start: int) -> int:
         """Learn rows up to the next new feature, after the warm-up; returns where they end."""
+        # Another thread may have added a feature.
+        self._features.agree(rows.names, rows.columns)
         stop = min(len(rows), start + LEARNED_ROWS)
-        # Others may have learned of features meanwhile.
-        self._agree(rows.rows)
-        new = self._features.first_rows(rows.rows.names, rows.rows.values[start:stop])
+        new = self._features.first_rows(rows.names, rows.columns[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         horizons = None
         if rows.horizons is not None:
@@ -415,9 +414,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
                 horizons = self._horizons(stop - start)
         trees = self._grown()
         trees.begin_change()
-        first = rows.rows.mapping(start)
-        self._add_features({name: first[name] for name in new if new[name] == 0})
-        part = self._arrange(rows.rows.part(start, stop))
+        self._add_features({name: rows.value(start, name) for name in new if new[name] == 0})
+        part = self._arrange(rows.names, rows.columns[start:stop])
         trees.learn_rows(part, *rows.of_targets(start, stop), self.n_jobs, horizons)
         trees.end_change()
         return stop

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_real
-from ..frames import read_rows, read_targets, read_weights
+from ..frames import Frame, read_targets, read_weights
 
 
 class TargetRows:
@@ -17,8 +17,8 @@ class TargetRows:
 
     Parameters
     ----------
-    X
-        The frame.
+    frame
+        The frame, read.
     y
         The targets of its rows.
     w
@@ -26,17 +26,21 @@ class TargetRows:
 
     """
 
-    def __init__(self, X: Any, y: Any, w: Any) -> None:
-        self.rows = read_rows(X, levels=True)
-        n = len(self.rows.values)
-        self.targets = read_targets(y, n)
-        self.weights = read_weights(w, n)
+    def __init__(self, frame: Frame, y: Any, w: Any) -> None:
+        _, self.names, self.columns = frame
+        self.targets = read_targets(y, len(self.columns))
+        self.weights = read_weights(w, len(self.columns))
+        self.places = {name: place for place, name in enumerate(self.names)}
         # The lifetimes after each row, where they change, if so many samples come before the first.
         self.n_before = 0
         self.horizons: list[float] | None = None
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self.columns)
+
+    def value(self, row: int, name: Hashable) -> float:
+        """Return a row's value of a feature."""
+        return float(self.columns[row, self.places[name]])
 
     def of_targets(self, start: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return copies of the targets and weights of some rows."""

@@ -244,7 +244,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         for values in self._pool.rows:
             old = made.n_inputs
             if len(values) > old:
-                self._add_inputs(made, names[old : len(values)], values[old:])
+                made.add_inputs(names[old : len(values)], values[old:])
                 made.complete()
             self._reader.vector.fill(np.nan)
             self._reader.vector[: len(values)] = values
@@ -292,15 +292,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             )
         new = self._reader.index.names[self._map.n_inputs :]
         if new:
-            self._add_inputs(self._map, new, np.array([values[name] for name in new], float))
+            self._map.add_inputs(new, np.array([values[name] for name in new]))
         return self._map
-
-    def _add_inputs(
-        self, made: MondrianMap, names: Sequence[Hashable], first_values: NDArray[np.float64]
-    ) -> None:
-        """Add features to a map."""
-        categories = self._reader.index.categories
-        made.add_inputs(names, first_values, [name in categories for name in names])
 
     def _learn_observed(
         self, compiled: MondrianMap, n_before: int, values: Mapping[Hashable, float]

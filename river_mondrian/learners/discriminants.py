@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..checks import check_array, check_types, refuse
 from ..compiling.kernels import inlined, kernel
 from ..elementary import normalize_logs
-from ..partitions.splitmix import mixed, state_after
+from ..partitions.mondrian.levels import hash_of
 from ..records import (
     Float64,
     Float64s,
@@ -132,7 +132,7 @@ class Discriminants(Record):
             code = values[i]
             row = -1
             if code == code:
-                row = (mixed(state_after(int(code), i)) & (LEVEL_ROWS - 1)) * self.width
+                row = (hash_of(code, i) & (LEVEL_ROWS - 1)) * self.width
             self.level_places[c] = row
             numbers[i] = math.nan
         return numbers

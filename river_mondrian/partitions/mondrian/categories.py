@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,8 +78,12 @@ class Categories(OwnsArrays):
         """Bytes held by arrays."""
         return self.memory.nbytes
 
-    def with_inputs(self, flags: Sequence[bool]) -> Categories:
+    def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
         """Return these with more inputs; kernels may have these meanwhile."""
         made = copy.copy(self)
-        made.flags = np.append(self.flags, np.array(flags, dtype=np.int64))
+        made.flags = np.append(self.flags, are_categories.astype(np.int64))
         return made
+
+    def copied(self) -> Categories:
+        """Return categories for other trees."""
+        return copy.copy(self)

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...compiling.kernels import separate
+from ...compiling.kernels import inlined, separate
+from ...limits import LARGEST, LEAST_LEVEL
 from ...records import Float32s, Float64s, Int64, Int64s, Record, entry
 from ...status import DONE
 from ..splitmix import mixed, state_after, uniform_of
+
+# From codes of levels, which are from LEAST_LEVEL to twice that, to whole numbers.
+_TO_BITS = 2.0**52 / LEAST_LEVEL
 
 
 class LevelPlaces(Record):
@@ -30,13 +34,22 @@ class LevelPlaces(Record):
     apply: Callable[[LevelPlaces, Float32s, Float64s], int] = entry()
 
 
+@inlined
+def hash_of(code: float, key: int) -> int:
+    """Return 64 random bits of a level's code and a key."""
+    return mixed(mixed(key ^ int(code * _TO_BITS)))
+
+
 @separate
 def place_levels(places: LevelPlaces, values: Float32s, inputs: Float64s) -> int:
     """Complete a sample's values for each tree, of which the first tree's numbers are there.
 
-    Returns DONE.
+    Returns DONE, or the first input that is too large for a number.
     """
     capacity, is_category = places.capacity, places.is_category
+    for d in range(places.n_inputs):
+        if is_category[d] == 0 and abs(inputs[d]) > LARGEST:
+            return d
     for t in range(1, places.n_trees):
         own = values.part(capacity * t, capacity)
         for d in range(capacity):
@@ -48,6 +61,5 @@ def place_levels(places: LevelPlaces, values: Float32s, inputs: Float64s) -> int
             code = inputs[d]
             # A missing level is missing.
             if is_category[d] == 1 and code == code:
-                level = mixed(state_after(key, d) ^ int(code))
-                own[d] = uniform_of(mixed(level))
+                own[d] = uniform_of(hash_of(code, state_after(key, d)))
     return DONE

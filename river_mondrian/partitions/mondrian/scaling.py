@@ -32,9 +32,7 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
     for d in range(n_dims, forest.dim_capacity):
         target[d] = math.nan
     levels = forest.levels
-    if levels:
-        levels.apply(levels, target, inputs)
-    return bad
+    return levels.apply(levels, target, inputs) if levels else bad
 
 
 @inlined
@@ -76,8 +74,12 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
 @kernel
 def find_too_large(forest: F, inputs: Float64s) -> int:
     """Return the first of a sample's inputs that single precision does not hold, or DONE."""
+    levels = forest.levels
     for d in range(forest.n_inputs):
         if abs(inputs[d]) > LARGEST:
+            # Codes of levels are larger.
+            if levels and levels.is_category[d] == 1:
+                continue
             return d
     return DONE
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...arguments import draw_lifetimes
 from ...directions import Directions
 from ...errors import ModelFormatError
+from ...limits import LEAST_LEVEL
 from ...records import (
     FLOAT32,
     INT32,
@@ -462,16 +463,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
 
     # Growth.
 
-    def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        are_categories: Sequence[bool],
-    ) -> None:
-        """Add features, each with the first value that was seen of it.
-
-        Without directions they may be categories, whose values are codes of levels.
-        """
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it: of categories, a level."""
         forest = self.forest
         old = int(forest.input_capacity)
         n_inputs = self.n_inputs
@@ -484,7 +477,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             self.directions = self.directions.copied()
             self.directions.add_inputs(names, capacity)
         else:
-            self._add_dims(old, capacity, are_categories)
+            self._add_dims(old, capacity, first_values >= LEAST_LEVEL)
         if capacity > old:
             self._add_input_capacity(old, capacity)
         if self.scale or self.directions is not None:
@@ -511,14 +504,15 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             rows[:, :old] = self.warm_up
             self.warm_up = rows
 
-    def _add_dims(self, old: int, new: int, are_categories: Sequence[bool]) -> None:
+    def _add_dims(self, old: int, new: int, are_categories: NDArray[np.bool_]) -> None:
         """Make room for more dimensions, and for values of each tree where there are categories."""
         forest, known_sets = self.forest, self._n_sets
         if self.categories is not None:
             self.categories = self.categories.with_inputs(are_categories)
-        elif any(are_categories):
+        elif are_categories.any():
             made = Categories(self.trees.words["random_state"])
-            self.categories = made.with_inputs([False] * self.n_inputs + list(are_categories))
+            known = np.zeros(self.n_inputs, dtype=np.bool_)
+            self.categories = made.with_inputs(known).with_inputs(are_categories)
         n_sets = self._n_sets
         if new == old and n_sets == known_sets:
             return

@@ -239,14 +239,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         size += sum(sys.getsizeof(part) for part in self.schedule if isinstance(part, tuple))
         return size + self.mixture.nbytes + self.discriminants.nbytes
 
-    def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        are_categories: Sequence[bool],
-    ) -> None:
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
-        super().add_inputs(names, first_values, are_categories)
+        super().add_inputs(names, first_values)
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 

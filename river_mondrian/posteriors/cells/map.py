@@ -72,18 +72,13 @@ class MondrianMap(CompiledMap):
         self.record.descents = self.descents.array
         self.record.forest = self.trees.forest
 
-    def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        are_categories: Sequence[bool],
-    ) -> None:
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it.
 
         From then on `complete` lets them stay, and `trees.settle` undoes what is the trees'.
         """
         self.trees.begin_change()
-        self.trees.add_inputs(names, first_values, are_categories)
+        self.trees.add_inputs(names, first_values)
         self.record.n_inputs = self.trees.n_inputs
         self._bind()
 

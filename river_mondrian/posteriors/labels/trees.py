@@ -79,14 +79,9 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         self.nodes = self.nodes.relaid(self._node_layout().words, moves)
         self._reserve_all(0)
 
-    def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        are_categories: Sequence[bool],
-    ) -> None:
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
-        super().add_inputs(names, first_values, are_categories)
+        super().add_inputs(names, first_values)
         if self.n_samples < WARM_UP and self.gamma is None:
             self.forest.gamma = 10.0 * self.n_inputs
 

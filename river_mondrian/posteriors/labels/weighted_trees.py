@@ -79,7 +79,7 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         forest, plain = self.forest, trees.forest
         forest.class_capacity = max(FIRST_CLASSES, plain.n_classes)
         if trees.categories is not None:
-            self.categories = trees.categories.with_inputs(())
+            self.categories = trees.categories.copied()
         self._set_words()
         self.scaling = trees.scaling.copy()
         self.warm_up = None if trees.warm_up is None else trees.warm_up.copy()
