@@ -120,14 +120,31 @@ def distances(
     return found
 
 
-def laplace_transform(lifetime: Any, h: float) -> float:
+def level_kernel(lifetime: float) -> float:
+    """Return the mean of exp(-lifetime |u - v|), with u and v uniform in [0, 1] and independent.
+
+    That is the limit kernel of two levels of a category, 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
+    """
+    if lifetime < 1e-4:
+        return 1.0 - lifetime / 3.0 + lifetime * lifetime / 12.0
+    if lifetime == math.inf:
+        return 0.0
+    return 2.0 * (lifetime + math.expm1(-lifetime)) / (lifetime * lifetime)
+
+
+def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     """Return the mean of exp(-lifetime h): the limit kernel at distance h (Theorem 4.2).
 
-    It has a closed form for a number and for gamma, exponential and uniform distributions
-    (Corollary 4.2), and is integrated numerically for others.
+    Each of `n_levels` categories in which two samples differ is a factor within the mean (see
+    `level_kernel`). Without any the mean has a closed form for a number and for gamma, exponential
+    and uniform distributions (Corollary 4.2), and is integrated numerically for others.
     """
     if not is_distribution(lifetime):
-        return math.exp(-float(lifetime) * h)
+        return math.exp(-float(lifetime) * h) * level_kernel(float(lifetime)) ** n_levels
+    if n_levels > 0:
+        return float(
+            lifetime.expect(lambda value: math.exp(-value * h) * level_kernel(value) ** n_levels)
+        )
     name = lifetime.dist.name
     least, most = (float(end) for end in lifetime.support())
     if name in ("gamma", "expon"):

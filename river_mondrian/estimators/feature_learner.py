@@ -16,7 +16,7 @@ from river import base
 from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
-from ..frames import read_frame, read_targets, read_weights
+from ..frames import mapping_of, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.weights import Weights
 from ..maps.compiled import Array, CompiledMap
@@ -178,7 +178,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         `find_target` returns its target. Where this `is_new`, it may change what there is.
         """
         features = self._features
-        values = features._reader.index.read(x)
+        values = features._read_values(x)
         self._pending = Snapshot(self._changing(is_new))
         target, stored = find_target(), features._pool is not None
         steps = features._observe(values)
@@ -290,7 +290,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         weight: float,
     ) -> None:
         """Learn a row of a frame as a mapping."""
-        self._learn(dict(zip(names, row.tolist(), strict=True)), target, weight)
+        self._learn(mapping_of(names, row), target, weight)
 
     def _learn_rows(
         self,
@@ -431,6 +431,6 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             wrong; nothing has been learned then.
 
         """
-        _, names, columns = read_frame(X)
+        _, names, columns = self._features._read_frame(X)
         targets = read_targets(y, len(columns))
         self._learn_rows(names, columns, targets, read_weights(w, len(columns)))

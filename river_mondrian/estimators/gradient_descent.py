@@ -14,7 +14,6 @@ from ..arguments import check_seed
 from ..checks import check_number, check_types
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
-from ..frames import read_frame
 from ..learners.gradient_descent.rule import Rule
 from ..learners.gradient_descent.weights import DescentWeights
 from ..maps.compiled import CompiledMap
@@ -100,7 +99,7 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
 
     def _scores(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         """Read a frame; returns it as a narwhals one with the scores of its rows."""
-        frame, names, columns = read_frame(X)
+        frame, names, columns = self._features._read_frame(X)
         weights = self._current
         if weights is None:
             return frame, np.zeros((len(columns), self._n_scores))

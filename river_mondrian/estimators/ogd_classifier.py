@@ -15,7 +15,7 @@ from scipy import special
 
 from ..checks import check_number, check_numbering
 from ..features.base import FeatureMap
-from ..frames import read_frame, read_labels, read_weights
+from ..frames import mapping_of, read_labels, read_weights
 from ..inputs import check_label, check_weight
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
@@ -208,14 +208,14 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             length wrong; nothing has been learned then.
 
         """
-        _, names, columns = read_frame(X)
+        _, names, columns = self._features._read_frame(X)
         labels = read_labels(y, len(columns))
         weights = read_weights(w, len(columns))
         start = 0
         while start < len(labels):
             label = labels[start]
             if label not in self._labels:
-                row = dict(zip(names, columns[start].tolist(), strict=True))
+                row = mapping_of(names, columns[start])
                 self._learn_new(row, partial(self._add_label, label), float(weights[start]), True)
                 start += 1
                 continue

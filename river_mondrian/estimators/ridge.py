@@ -12,7 +12,6 @@ from river.utils.dataframe import to_native_frame, to_native_series
 from ..arguments import check_flag, check_integer, check_positive, check_seed
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
-from ..frames import read_frame
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
 from ..model import locked
@@ -214,7 +213,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         A series of means of the same kind (and pandas index), or the frame.
 
         """
-        frame, names, columns = read_frame(X)
+        frame, names, columns = self._features._read_frame(X)
         moments = np.full((len(columns), 2), math.inf)
         moments[:, 0] = 0.0
         if self._current is not None:

@@ -46,7 +46,7 @@ from scipy import sparse
 
 from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
-from ..frames import read_frame
+from ..frames import Frame, read_frame
 from ..inputs import too_large
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
@@ -126,7 +126,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             then.
 
         """
-        _, names, columns = read_frame(X)
+        _, names, columns = self._read_frame(X)
         if len(columns):
             self._learn_rows(names, columns)
 
@@ -143,6 +143,17 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     # Whether learning a sample changes the map even where it knows all features.
     _grows = False
+
+    # Whether features may be categories.
+    _takes_levels = False
+
+    def _read_values(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
+        """Check a mapping's values, which are of their features' kinds; returns what there is."""
+        return self._reader.index.read(x, self._takes_levels)
+
+    def _read_frame(self, X: Any) -> Frame:
+        """Read a frame, whose columns are of their features' kinds."""
+        return read_frame(X, self._reader.index if self._takes_levels else None)
 
     def _changing(self) -> list[Any]:
         """Return the objects that `_observe` may change."""
@@ -192,8 +203,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return self._outputs(names, columns, compiled)
 
     def _check(self, x: Mapping[Any, Any]) -> None:
-        """Raise the error for a value that is no number, infinite, or too large."""
-        self._reader.index.read(x)
+        """Raise the error for a value that is not of its feature's kind, infinite, or too large."""
+        self._read_values(x)
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
         """Write a sample where a map's kernel reads it."""
@@ -281,7 +292,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     def _read(self, X: Any) -> tuple[Any, Array]:
         """Read a frame; returns it as a narwhals one with its rows' outputs."""
-        frame, names, columns = read_frame(X)
+        frame, names, columns = self._read_frame(X)
         return frame, self._outputs(names, columns, self._ready())
 
     def _known(self, out: Array) -> Array:
@@ -321,7 +332,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         """
         if self._map is None:
-            frame, _, _ = read_frame(X)
+            frame, _, _ = self._read_frame(X)
             return to_native_frame({}, like=frame)
         compiled = self._map
         frame, out = self._read(X)

@@ -22,7 +22,7 @@ from ..arguments import (
 from ..checks import check_types, refuse
 from ..directions import Directions, check_directions, distances, laplace_transform
 from ..frames import mapping_of
-from ..limits import LARGEST
+from ..limits import LARGEST, LEAST_LEVEL
 from ..maps.compiled import Array
 from ..maps.pool import Pool
 from ..maps.record import Sample
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 START = 256
+
+# Mean distance of two uniforms.
+MEAN_GAP = 1.0 / 3.0
 
 
 class _Start(Pool):
@@ -65,7 +68,8 @@ class _Start(Pool):
             # NaN is missing.
             if not isinstance(row, np.ndarray) or row.dtype != np.float64:
                 refuse(self, f"row {i}", row, "but it is of numbers")
-            if (np.abs(row) > LARGEST).any():
+            is_level = (row >= LEAST_LEVEL) & (row < 2.0 * LEAST_LEVEL)
+            if (np.abs(row[~is_level]) > LARGEST).any():
                 refuse(self, f"row {i}", row.tolist(), "but all are finite in single precision")
 
     def check(self, n_features: int) -> None:
@@ -80,7 +84,7 @@ class _Start(Pool):
         rows = np.full((len(self.rows), max(map(len, self.rows))), np.nan)
         for row, values in zip(rows, self.rows, strict=True):
             row[: len(values)] = values
-        gaps = [rows[k:] - rows[:-k] for k in (1, 2, 3) if k < len(rows)]
+        gaps = [_gaps(rows[k:], rows[:-k]) for k in (1, 2, 3) if k < len(rows)]
         found = distances(directions, names, np.concatenate([rows[:0], *gaps]))
         found = found[found > 0.0]
         median = float(np.median(found)) if len(found) else 1.0
@@ -91,6 +95,13 @@ class _Start(Pool):
     def nbytes(self) -> int:
         """Bytes held."""
         return super().nbytes + sum(row.nbytes for row in self.rows)
+
+
+def _gaps(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return differences of samples: of two levels what their places differ by in the mean."""
+    gaps = first - second
+    gaps[(first >= LEAST_LEVEL) & (gaps != 0.0) & ~np.isnan(gaps)] = MEAN_GAP
+    return gaps
 
 
 class MondrianFeatures(ClonesLifetime, CellFeatures):
@@ -204,6 +215,11 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     _map: MondrianMap | None
     _grows = True
+
+    @property
+    def _takes_levels(self) -> bool:  # type: ignore[override]
+        # Directions are sums of numbers.
+        return self.directions is None
 
     def __init__(
         self,
@@ -324,7 +340,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 self._settle()
             if not self._knows(x):
                 self._check_alone()
-                self._learn_new(self._reader.index.read(x))
+                self._learn_new(self._read_values(x))
                 return
             assert self._map is not None
             bad = self._learn_known(self._reader.read(x))
@@ -402,10 +418,14 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         """
         if self._auto:
             raise ValueError('lifetime="auto" is a mixture that the loss chooses')
-        first, second = self._reader.index.read(x), self._reader.index.read(y)
+        first, second = self._read_values(x), self._read_values(y)
         names = [name for name in first if name in second]
+        levels = [name for name in names if max(first[name], second[name]) >= LEAST_LEVEL]
+        names = [name for name in names if name not in levels]
         gaps = np.array([[first[name] - second[name] for name in names]])
-        return laplace_transform(self.lifetime, float(distances(self.directions, names, gaps)[0]))
+        n_levels = sum(first[name] != second[name] for name in levels)
+        h = float(distances(self.directions, names, gaps)[0])
+        return laplace_transform(self.lifetime, h, n_levels)
 
     @locked
     def cut_directions(self, partition: int = 0) -> list[dict[Any, float]]:
