@@ -104,8 +104,9 @@ def _read_column(
     check = _level_in_column if has_levels else check_value_or_level
     kinds: bool | None = is_category if is_known else None
     values = np.full(len(frame), np.nan)
+    there = ~column.is_null().to_numpy()
     for row, given in enumerate(column.to_list()):
-        if given is None:
+        if given is None or not there[row]:
             continue
         value = check_value(name, given) if features is None else check(name, given)
         if value == value:

@@ -175,9 +175,10 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     # Reading samples and frames.
 
     def _read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Check a mapping's values, which are of their features' kinds; returns what there is."""
-        return self._features.read(x, self._takes_levels)
+        """Check a mapping's values; returns those that are not missing."""
+        return read_values(x, self._takes_levels)
 
+    @locked
     def _read_frame(self, X: Any) -> Frame:
         """Read a frame, whose columns are of their features' kinds."""
         return read_frame(X, self._features if self._takes_levels else None)

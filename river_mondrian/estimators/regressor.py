@@ -257,7 +257,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
             grows = callable(self.lifetime)
             horizon = self._horizons(1)[0] if grows else math.inf
             if trees is None or not self._features.read_known(x, trees.vector):
-                self._learn_rarely(self._read(x), y, w, horizon)
+                values = self._features.agreed(self._read(x))
+                self._learn_rarely(values, y, w, horizon)
                 return
             if grows:
                 trees.forest.next_horizon = horizon

@@ -391,8 +391,12 @@ class LinearDiscriminants(OwnsArrays):
         """
         columns = 1 + n_inputs
         self.record.width, self.record.columns = width, columns
-        if categories and _OF_LEVELS[0] not in self.learned:
-            self.learned |= {name: np.zeros((LEVEL_ROWS, width)) for name in _OF_LEVELS}
+        for name in _OF_LEVELS:
+            if not categories:
+                # There are some left where a change is undone.
+                self.learned.pop(name, None)
+            elif name not in self.learned:
+                self.learned[name] = np.zeros((LEVEL_ROWS, width))
         shapes = dict.fromkeys(_OF_INPUTS, (1, columns)) | dict.fromkeys(
             _OF_CLASSES, (width, columns)
         )

@@ -12,7 +12,7 @@ from ...arguments import LEVEL_DRAWS
 from ...checks import check_array, check_number, check_types, refuse
 from ...compiling.kernels import address_of
 from ...records import Memory, OwnsArrays
-from .levels import LevelPlaces, place_levels
+from .levels import LevelPlaces, place_levels, place_of
 
 
 class Categories(OwnsArrays):
@@ -71,6 +71,11 @@ class Categories(OwnsArrays):
     def places(self) -> list[int]:
         """The inputs that are categories."""
         found: list[int] = np.flatnonzero(self.flags).tolist()
+        return found
+
+    def place(self, t: int, feature: int, code: float) -> float:
+        """Return where a tree puts the level of a code, as `place_levels` does."""
+        found: float = place_of(self.memory[0], t, feature, code)
         return found
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import inlined, kernel, separate
 from ...limits import LARGEST, LEAST_LEVEL
 from ...records import Float32s, Float64s, Int64, Int64s, Record, entry
 from ...status import DONE
@@ -63,3 +63,9 @@ def place_levels(places: LevelPlaces, values: Float32s, inputs: Float64s) -> int
             if is_category[d] == 1 and code == code:
                 own[d] = uniform_of(hash_of(code, state_after(key, d)))
     return DONE
+
+
+@kernel
+def place_of(places: LevelPlaces, t: int, d: int, code: float) -> float:
+    """Return where a tree puts the level of a code."""
+    return uniform_of(hash_of(code, state_after(places.keys[t], d)))

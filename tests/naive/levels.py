@@ -1,0 +1,38 @@
+"""Where a tree puts a level of a category: written from the definition, in whole numbers."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+MASK = 2**64 - 1
+STEP = 0x9E3779B97F4A7C15
+
+
+def code(level):
+    """Return the 52 bits that stand for a level."""
+    kind = "bool" if isinstance(level, bool) else type(level).__name__
+    shown = level if isinstance(level, (str, bool)) else repr(level)
+    digest = hashlib.blake2b(f"{kind} {shown}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % 2**52
+
+
+def mix(state):
+    """Return the bits of a state of splitmix64."""
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & MASK
+    return state ^ (state >> 31)
+
+
+def keys(states):
+    """Return the keys of trees, of the states of their random numbers."""
+    sequence = np.random.SeedSequence([int(s) & MASK for s in states], spawn_key=(3,))
+    return sequence.generate_state(len(states), np.uint64).tolist()
+
+
+def place(key, feature, level):
+    """Return where the tree with a key puts a level of the feature of a number."""
+    state = (key + feature * STEP) & MASK
+    bits = mix(mix(state ^ (2**52 + code(level))))
+    return float(np.float32((((bits >> 12) & (2**52 - 1)) + 0.5) / 2**52))

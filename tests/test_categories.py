@@ -1,0 +1,421 @@
+"""Categories: where trees put levels, the law of that, what is taken and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from attack.judging import Judge
+from naive import levels as naive
+from scipy import stats
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    DensityForest,
+    IsolationFeatures,
+    ModelFormatError,
+    MondrianFeatures,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    OGDClassifier,
+    RidgeRegressor,
+    load,
+    save,
+)
+from river_mondrian.levels import level_of
+from river_mondrian.partitions.mondrian.categories import Categories
+
+COLORS = ("red", "green", "blue", "violet")
+FORESTS = {
+    "exact": lambda: MondrianForestClassifier(3, seed=1),
+    "weights": lambda: MondrianForestClassifier(3, seed=1),
+    "adaptive": lambda: AdaptiveMondrianForestClassifier(3, n_candidates=4, seed=1),
+    "gaussian": lambda: MondrianForestRegressor(3, seed=1),
+    "mean": lambda: MondrianForestRegressor(3, posterior="mean", seed=1),
+}
+MODELS = FORESTS | {
+    "ogd": lambda: OGDClassifier(MondrianFeatures(5, lifetime=3.0, seed=1), loss="log"),
+    "auto": lambda: OGDClassifier(MondrianFeatures(5, lifetime="auto", seed=1), loss="log"),
+    "ridge": lambda: RidgeRegressor(MondrianFeatures(5, lifetime=3.0, seed=1)),
+}
+
+
+def samples(n, seed=0, missing=0.1):
+    """Return samples of two categories and a number, with targets that follow from them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(n):
+        color, is_new, size = COLORS[rng.integers(4)], bool(rng.integers(2)), float(rng.random())
+        y = int((color in ("red", "blue")) ^ is_new ^ (size > 0.7))
+        x = {"color": color, "is_new": is_new, "size": size}
+        if rng.random() < missing:
+            x[("color", "is_new", "size")[rng.integers(3)]] = None
+        found.append((x, y))
+    return found
+
+
+def learn(name, model, pairs):
+    """Let a model learn samples, some of them with other weights where that is its kind."""
+    for i, (x, y) in enumerate(pairs):
+        if name == "weights":
+            model.learn_one(x, y, 1.0 + i % 3 / 2)
+        else:
+            model.learn_one(x, y)
+    return model
+
+
+def predicted(model, x):
+    """Return what a model predicts as a list."""
+    if hasattr(model, "predict_proba_one"):
+        return list(model.predict_proba_one(x).values())
+    if isinstance(model, MondrianForestRegressor) and model.posterior == "gaussian":
+        found = model.predict_one(x, with_dist=True)
+        return [found.mu, found.sigma]
+    return [model.predict_one(x)]
+
+
+# Places.
+
+
+@pytest.mark.parametrize("level", ["red", "", "naïve \U0001f980", True, False, 7, 2.5])
+def test_places_are_the_twins(level):
+    states = np.array([5, -3, 2**62], dtype=np.int64)
+    categories = Categories(states)
+    categories.finish(1)
+    for key, t in zip(naive.keys(states), range(3), strict=True):
+        for feature in (0, 1, 9):
+            got = categories.place(t, feature, level_of(level))
+            assert np.float32(got) == naive.place(key, feature, level)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_places_are_uniform_and_independent(seed):
+    """By levels, trees and features, at a level of 1e-4 for each of 7 tests."""
+    states = np.random.default_rng(seed).integers(-(2**63), 2**63, 300)
+    categories = Categories(states)
+    categories.finish(1)
+    grid = np.array(
+        [[[categories.place(t, d, level_of(f"{k}")) for k in range(12)] for d in (0, 1)]
+         for t in range(300)]
+    )  # fmt: skip
+    assert stats.kstest(grid.ravel(), "uniform").pvalue > 1e-4
+    # The levels of a feature, features of a tree, and trees that follow each other.
+    for first, second in (
+        (grid[:, :, :-1], grid[:, :, 1:]),
+        (grid[:, 0], grid[:, 1]),
+        (grid[:-1], grid[1:]),
+    ):
+        cells = np.histogram2d(first.ravel(), second.ravel(), 4, [[0, 1], [0, 1]])[0]
+        assert stats.chisquare(cells.ravel()).pvalue > 1e-4
+        assert stats.spearmanr(first.ravel(), second.ravel()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["exact", "weights", "gaussian", "mean", "features"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
+    """With one tree, digit for digit: by where the twin puts the levels."""
+    make = {
+        "exact": lambda: MondrianForestClassifier(1, scale=False, seed=seed),
+        "weights": lambda: MondrianForestClassifier(1, scale=False, seed=seed),
+        "gaussian": lambda: MondrianForestRegressor(1, scale=False, seed=seed),
+        "mean": lambda: MondrianForestRegressor(1, posterior="mean", scale=False, seed=seed),
+        "features": lambda: MondrianFeatures(1, lifetime=5.0, seed=seed),
+    }[kind]
+    states = np.random.SeedSequence(seed).generate_state(1, dtype=np.uint64).view(np.int64)
+    (key,) = naive.keys(states)
+
+    def as_numbers(x):
+        found = {name: value for name, value in x.items() if value is not None}
+        for place, name in enumerate(("color", "is_new")):
+            if name in found:
+                found[name] = naive.place(key, place, found[name])
+        return found
+
+    # The first has all features, which get their places by name then.
+    pairs = samples(2, seed, missing=0.0) + samples(400, seed)
+    levels, numbers = make(), make()
+    for i, (x, y) in enumerate(pairs):
+        if kind == "features":
+            levels.learn_one(x)
+            numbers.learn_one(as_numbers(x))
+            assert levels.transform_one(x) == numbers.transform_one(as_numbers(x))
+            continue
+        if i > 0:
+            assert predicted(levels, x) == predicted(numbers, as_numbers(x))
+        learn(kind, levels, [(x, y)])
+        learn(kind, numbers, [(as_numbers(x), y)])
+
+
+@pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_kernel_of_levels_is_the_limit(lifetime, seed):
+    """The share of 2,000 partitions that do not part two samples: binomial, at a level of 1e-5."""
+    n = 2000
+    features = MondrianFeatures(n, lifetime=lifetime, seed=seed)
+    base = {"color": "red", "kind": "a", "size": 0.2}
+    others = [base | more for more in ({"color": "blue"}, {"color": "blue", "kind": "b"},
+                                       {"color": "blue", "size": 0.5})]  # fmt: skip
+    for x in (base, *others):
+        features.learn_one(x)
+    for x in others:
+        expected = features.limit_kernel(base, x)
+        found = round(features.kernel(base, x) * n)
+        assert stats.binomtest(found, n, expected).pvalue > 1e-5
+    assert features.kernel(base, base) == features.limit_kernel(base, base) == 1.0
+
+
+# Frames.
+
+
+def frames(pairs):
+    """Return frames of samples by backends and types of columns."""
+    rows = [x for x, _ in pairs]
+    plain = pd.DataFrame(rows)
+    plain["size"] = plain["size"].astype(float)
+    typed = plain.assign(color=plain["color"].astype("category"))
+    typed["is_new"] = typed["is_new"].astype("boolean")
+    columns = {name: [x[name] for x in rows] for name in rows[0]}
+    enums = pl.DataFrame(columns, schema_overrides={"color": pl.Enum(COLORS)})
+    texts = pl.DataFrame(columns, schema_overrides={"color": pl.Categorical})
+    return {
+        "pandas": plain,
+        "typed": typed,
+        "polars": pl.DataFrame(columns),
+        "enums": enums,
+        "categoricals": texts,
+        "arrow": pl.DataFrame(columns).to_arrow(),
+    }
+
+
+@pytest.mark.parametrize("backend", ["pandas", "typed", "polars", "enums", "categoricals", "arrow"])
+@pytest.mark.parametrize("name", [*MODELS])
+def test_frames_are_learned_and_predicted_as_mappings(name, backend):
+    pairs = samples(300)
+    model, by_frame = MODELS[name](), MODELS[name]()
+    learn("" if name == "weights" else name, model, pairs)
+    frame = frames(pairs)[backend]
+    by_frame.learn_many(frame, [y for _, y in pairs])
+    for x, _ in pairs[:20]:
+        assert predicted(by_frame, x) == predicted(model, x)
+    many = np.asarray(by_frame.predict_many(frame)).tolist()
+    one = [model.predict_one(x) for x, _ in pairs]
+    if name in ("gaussian", "mean", "ridge"):
+        # A batch of the linear model adds in another order.
+        assert many == pytest.approx(one, rel=1e-9, abs=1e-12)
+    else:
+        assert many == one
+
+
+def test_a_pandas_categorical_of_numbers_is_a_category():
+    frame = pd.DataFrame({"a": pd.Series([3, 1, 3, None], dtype="category")})
+    model = MondrianForestClassifier(2, seed=1)
+    model.learn_many(frame, [0, 1, 0, 1])
+    assert model.predict_many(frame[:3]).tolist() == [0, 1, 0]
+    with pytest.raises(TypeError, match=r"feature 'a' must be a level .* got 3"):
+        model.predict_one({"a": 3})
+
+
+# Kinds.
+
+
+@pytest.mark.parametrize("name", [*MODELS])
+@pytest.mark.parametrize(
+    ("name_of_feature", "value", "is_category"),
+    [("color", 1.0, True), ("is_new", 1, True), ("size", "big", False)],
+)
+def test_a_change_of_kind_is_an_error_that_names_it(name, name_of_feature, value, is_category):
+    model = learn(name, MODELS[name](), samples(40))
+    before = pickle.dumps(model)
+    bad = {"color": "red", "is_new": True, "size": 0.5} | {name_of_feature: value}
+    what = "a level of a category" if is_category else "a number"
+    pattern = rf"feature '{name_of_feature}' must be {what}.*got {value!r}"
+    calls = [
+        lambda: model.learn_one(bad, 1),
+        lambda: model.predict_one(bad),
+        lambda: model.learn_many(pd.DataFrame([bad | {"size": 0.1}, bad]), [0, 1]),
+        lambda: model.predict_many(pl.DataFrame([bad])),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=pattern):
+            call()
+    assert pickle.dumps(model) == before
+
+
+def test_a_column_of_numbers_and_levels_is_refused():
+    frame = pd.DataFrame({"a": [0.5, None, "red"]})
+    with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' .* in row 2"):
+        MondrianForestClassifier().learn_many(frame, [0, 1, 0])
+    frame = pd.DataFrame({"a": ["red", None, 0.5]})
+    with pytest.raises(TypeError, match=r"feature 'a' must be a level .* got 0.5 .* in row 2"):
+        MondrianForestClassifier().learn_many(frame, [0, 1, 0])
+
+
+@pytest.mark.parametrize("name", [*FORESTS])
+def test_a_truth_value_counts_as_a_number_where_the_feature_is_one(name):
+    first, second = FORESTS[name](), FORESTS[name]()
+    learn(name, first, [({"a": 0.0, "b": 0.5}, 0), ({"a": True, "b": 0.1}, 1)])
+    learn(name, second, [({"a": 0.0, "b": 0.5}, 0), ({"a": 1.0, "b": 0.1}, 1)])
+    for model in (first, second):
+        model.learn_many(pd.DataFrame({"a": [True, False], "b": [0.3, 0.6]}), [1, 0])
+    for value in (True, np.True_, 1):
+        assert predicted(first, {"a": value}) == predicted(second, {"a": 1.0})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MondrianForestClassifier(2, directions=2, seed=1),
+        lambda: MondrianForestRegressor(2, directions=[{"a": 1.0}], seed=1),
+        lambda: OGDClassifier(MondrianFeatures(3, directions=2, seed=1)),
+        lambda: OGDClassifier(IsolationFeatures(4, 4, seed=1)),
+    ],
+)
+def test_what_cannot_take_levels_says_so(make):
+    model = make()
+    with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' \(str\)"):
+        model.learn_one({"a": "red"}, 1)
+    with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' \(str\)"):
+        model.learn_many(pd.DataFrame({"a": ["red"]}), [1])
+    model.learn_one({"a": True}, 1)
+
+
+def test_densities_take_no_levels():
+    with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
+        DensityForest(2, seed=1).learn_one({"a": "red"})
+
+
+def test_a_number_as_large_as_a_code_is_refused():
+    for name in FORESTS:
+        model = learn(name, FORESTS[name](), samples(40))
+        for call in (model.learn_one, lambda x, y=0, model=model: model.predict_one(x)):
+            with pytest.raises(ValueError, match="feature 'size' must be finite"):
+                call({"color": "red", "is_new": True, "size": 2.0**200 * 1.25}, 0)
+        with pytest.raises(ValueError, match="feature 'size' must be finite"):
+            model.learn_many(pd.DataFrame({"size": [2.0**200 * 1.25]}), [0])
+
+
+# Streams.
+
+
+@pytest.mark.parametrize("name", [*MODELS])
+def test_categories_that_come_later(name):
+    """Numbers first, a category after 30 samples, in the warm-up or after it, another one last."""
+    for n in (30, 300):
+        model = MODELS[name]()
+        learn(name, model, [({"size": x["size"]}, y) for x, y in samples(n)])
+        learn(name, model, [({"size": x["size"], "z": x["color"]}, y) for x, y in samples(30, 1)])
+        learn(name, model, samples(60, 2))
+        again = pickle.loads(pickle.dumps(model))
+        for x, y in samples(20, 3):
+            assert predicted(model, x) == predicted(again, x)
+            learn(name, model, [(x, y)])
+            learn(name, again, [(x, y)])
+
+
+@pytest.mark.parametrize("name", [*MODELS])
+def test_levels_that_are_new_and_missing(name):
+    model = learn(name, MODELS[name](), samples(100))
+    for x in ({"color": "pink"}, {"color": None, "is_new": True}, {"color": float("nan")}, {},
+              {"color": "", "other": "red", "size": None}):  # fmt: skip
+        assert all(math.isfinite(value) for value in predicted(model, x))
+        learn(name, model, [(x, 1)])
+
+
+@pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian", "ogd"])
+def test_thousands_of_levels_take_no_table(name):
+    """Twice as many samples, each with a level of its own, take about twice the memory."""
+    model, sizes = MODELS[name](), []
+    for n in (1500, 1500):
+        learn(name, model, [({"id": f"{len(sizes)} {i}", "b": 0.5}, i % 2) for i in range(n)])
+        sizes.append(model._raw_memory_usage)
+    assert sizes[1] < 2.3 * sizes[0]
+
+
+def test_what_levels_say_is_learned():
+    for name in ("exact", "adaptive"):
+        right = 0
+        model = FORESTS[name]()
+        pairs = samples(1500, 4, missing=0.0)
+        for i, (x, y) in enumerate(pairs):
+            right += i >= 1000 and model.predict_one(x) == y
+            model.learn_one(x, y)
+        assert right / 500 > 0.8
+
+
+@pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian", "ogd"])
+def test_the_order_of_keys_and_the_process_do_not_matter(name):
+    first, second = MODELS[name](), MODELS[name]()
+    for x, y in samples(50):
+        learn(name, first, [(x, y)])
+        learn(name, second, [(dict(reversed(x.items())), y)])
+    assert predicted(first, {"color": "red"}) == predicted(second, {"color": "red"})
+
+
+# Models in files, and damaged ones.
+
+
+@pytest.mark.parametrize("name", [*MODELS])
+def test_saved_and_copied_models_go_on_alike(name, tmp_path):
+    model = learn(name, MODELS[name](), samples(80))
+    save(model, tmp_path / "model")
+    others = [load(tmp_path / "model"), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for other in others:
+        learn(name, other, samples(40, 1))
+    learn(name, model, samples(40, 1))
+    for x, _ in samples(10, 2):
+        assert all(predicted(other, x) == predicted(model, x) for other in others)
+
+
+def test_kinds_that_do_not_fit_the_trees_are_refused():
+    model = learn("exact", FORESTS["exact"](), samples(20))
+    model._features.categories = frozenset({"color"})
+    with pytest.raises(ModelFormatError, match="categories"):
+        pickle.loads(pickle.dumps(model))
+    model = learn("exact", FORESTS["exact"](), samples(20))
+    model._trees.categories.flags[:1] = 7
+    with pytest.raises(ModelFormatError, match="flags"):
+        pickle.loads(pickle.dumps(model))
+
+
+# Interruptions.
+
+
+def _looks(model):
+    asked = [predicted(model, x) for x, _ in samples(3, 8)]
+    return [model.n_samples, asked], pickle.dumps(model)
+
+
+def _go_on(model):
+    for x, y in samples(10, 9):
+        model.learn_one(x, y)
+
+
+JUDGE = Judge(_looks, _go_on, every=37)
+
+
+@pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian"])
+@pytest.mark.parametrize("n", [0, 20, 300])
+def test_an_exception_at_any_line_while_the_first_category_comes(name, n):
+    """Points get values of each tree then."""
+    model = learn(name, FORESTS[name](), [({"size": x["size"]}, y) for x, y in samples(n)])
+    state = pickle.dumps(model)
+    ((x, y),) = samples(1, 5, missing=0.0)
+    assert 0 in JUDGE.lines(state, lambda m: m.learn_one(x, y))
+    JUDGE.allocations(state, lambda m: m.learn_one(x, y))
+
+
+def test_frames_in_parts_learn_as_whole_ones():
+    pairs = samples(900)
+    frame, labels = frames(pairs)["pandas"], [y for _, y in pairs]
+    whole, parts = FORESTS["exact"](), FORESTS["exact"]()
+    whole.learn_many(frame, labels)
+    for start, stop in pairwise((0, 1, 100, 300, 555, 900)):
+        parts.learn_many(frame[start:stop], labels[start:stop])
+    for x, _ in pairs[:20]:
+        assert predicted(whole, x) == predicted(parts, x)
