@@ -32,6 +32,13 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
+def check_missing(missing: Any) -> float:
+    """Return what a missing value counts as: NaN, which is unknown, or 0."""
+    if missing not in ("unknown", "zero"):
+        raise ValueError(f'missing must be "unknown" or "zero", got {missing!r}')
+    return math.nan if missing == "unknown" else 0.0
+
+
 def check_seed(seed: Any) -> None:
     """Refuse what is neither None nor an integer from 0 on."""
     if seed is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_flag, check_integer
+from ..arguments import check_flag, check_integer, check_missing
 from ..checks import refuse
 from ..directions import Directions
 from ..frames import mapping_of, read_labels
@@ -93,6 +93,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         of the latest labels, for streams where these repeat.
     scale
         Whether to divide each feature by its range over the first 256 samples.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
+        encodings. With "zero" a feature has been 0 before its first value, too. Of a
+        category that is a level of its own.
     seed
         Random seed for reproducibility.
 
@@ -139,6 +143,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         drift_detector: base.DriftDetector | base.BinaryDriftDetector | str | None = "adwin",
         no_change: bool = False,
         scale: bool = True,
+        missing: str = "unknown",
         seed: int | None = None,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
@@ -161,6 +166,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         self.drift_detector = drift_detector
         self.no_change = no_change
         self.scale = scale
+        self.missing = missing
         self.seed = seed
         self._begin()
         if drift_detector is not None:
@@ -196,7 +202,13 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     def _make_trees(self) -> AdaptiveTrees:
         # One more is being built.
         n_trees = self.n_estimators + 1
-        partitions = Partitions(n_trees, math.inf, scale=self.scale, seed=self.seed)
+        partitions = Partitions(
+            n_trees,
+            math.inf,
+            scale=self.scale,
+            absent=check_missing(self.missing),
+            seed=self.seed,
+        )
         return AdaptiveTrees(
             partitions,
             self._n_readable,

@@ -81,6 +81,10 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         refreshed by building the forest anew from its stored samples after 1, 2, 4, ... samples,
         and fixed after 256. A feature that has not varied by then is divided by its magnitude.
         Scaled values end at 1e30.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
+        encodings. With "zero" a feature has been 0 before its first value, too. Of a
+        category that is a level of its own.
     n_jobs
         Number of threads of `learn_many`, `predict_many` and `predict_proba_many`. The results do
         not depend on it.
@@ -146,6 +150,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         max_nodes: int | None = None,
         directions: Directions = None,
         scale: bool = True,
+        missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
     ) -> None:
@@ -159,6 +164,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         self.max_nodes = max_nodes
         self.directions = directions
         self.scale = scale
+        self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
         self._begin()

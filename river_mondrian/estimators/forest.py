@@ -19,6 +19,7 @@ from ..arguments import (
     check_flag,
     check_integer,
     check_lifetime,
+    check_missing,
     check_seed,
 )
 from ..checks import check_number, check_numbering, refuse
@@ -66,6 +67,7 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     max_nodes: int | None
     directions: Directions
     scale: bool
+    missing: str
     n_jobs: int
     seed: int | None
 
@@ -79,6 +81,7 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
             check_lifetime(self.lifetime)
         check_directions(self.directions)
         check_flag("scale", self.scale)
+        check_missing(self.missing)
         check_seed(self.seed)
         self._lock = new_lock()
         self._features = FeatureIndex()
@@ -116,13 +119,22 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
             if trees.__dict__[name] is not value:
                 refuse(trees, name, trees.__dict__[name], f"but the arguments make it {value!r}")
         check_number(self, "n_trees", len(trees.trees), len(made.trees), len(made.trees))
+        unknown = made._lacks_unknown
+        if trees._lacks_unknown is not unknown:
+            refuse(trees, "absent", trees.forest.absent, f"but missing is {self.missing!r}")
         ends = made.forest.max_splits
         check_number(self, "max_splits", trees.forest.max_splits, ends, ends)
 
     def _partitions(self, lifetime: Any) -> Partitions:
         """Return what the trees are told."""
         return Partitions(
-            self.n_estimators, lifetime, self.directions, self.max_nodes, self.scale, self.seed
+            self.n_estimators,
+            lifetime,
+            self.directions,
+            self.max_nodes,
+            self.scale,
+            check_missing(self.missing),
+            self.seed,
         )
 
     @abc.abstractmethod

@@ -83,6 +83,10 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         Directions in which to cut, as for `MondrianForestClassifier`.
     scale
         Whether to divide each feature by its range, as `MondrianForestClassifier` does.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
+        encodings. With "zero" a feature has been 0 before its first value, too. Of a
+        category that is a level of its own.
     n_jobs
         Number of threads of `learn_many` and `predict_many`. The results do not depend on it.
     seed
@@ -153,6 +157,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         max_nodes: int | None = None,
         directions: Directions = None,
         scale: bool = True,
+        missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
     ) -> None:
@@ -183,6 +188,7 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         self.max_nodes = max_nodes
         self.directions = directions
         self.scale = scale
+        self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
         self._begin()

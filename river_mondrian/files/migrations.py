@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,7 +31,7 @@ def _attributes(tree: dict[str, Any]) -> dict[str, Any]:
 def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     """Add whether every tree is full, which was an attribute, and numbers of samples learned.
 
-    Trees had no categories.
+    Trees had no categories, and what was missing was unknown.
     """
     for i, tree in enumerate(_parts(document, "object")):
         attributes = _attributes(tree)
@@ -43,7 +44,11 @@ def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
         if tree["object"] == "DualOGDClassifier":
             # Others have not been counted.
             attributes["_n_samples"] = _attributes(attributes["_supports"])["n"]
-    for tree in _parts(document, "records"):
+    for i, tree in enumerate(_parts(document, "records")):
+        if "horizon" in tree["columns"]:
+            place = f"{i}/absent"
+            arrays[place] = np.full(1, math.nan)
+            tree["columns"]["absent"] = place
         if tree["records"] == "RidgePosterior":
             # Those of weight 0 have not been counted.
             tree["columns"]["n_learned"] = tree["columns"]["n_samples"]

@@ -95,8 +95,10 @@ class Discriminants(Record):
     small_levels: Float64s
     large_levels: Float64s
     level_counts: Float64s
-    # Of the last sample: its inputs but for categories, which are missing here; and where the rows
-    # of its levels begin, -1 where one is missing.
+    # What a missing input that is no category counts as: NaN, which is unknown, or 0.
+    absent: Float64 = derived()
+    # Of the last sample, where there are categories or nothing is unknown: its inputs, categories
+    # missing; and where the rows of its levels begin, -1 where one is missing.
     numbers: Float64s = transient()
     level_places: Int64s = transient()
     # Of the last sample: inputs as standard deviations from their mean, 0 where missing, 1 in
@@ -122,11 +124,15 @@ class Discriminants(Record):
             deviation = deviation * math.sqrt(n / squares) if known else 0.0
             standardized[i] = min(max(deviation, -LARGEST), LARGEST)
 
-    def part_levels(self, values: Float64s) -> Float64s:
-        """Find the rows of a sample's levels; returns its inputs but for these."""
+    def takes_apart(self) -> bool:
+        """Tell whether `numbers` are not the inputs."""
+        return self.n_categories > 0 or self.absent == self.absent
+
+    def take_apart(self, values: Float64s) -> Float64s:
+        """Find the rows of a sample's levels; returns its numbers."""
         numbers = self.numbers
         for i in range(self.n_inputs):
-            numbers[i] = values[i]
+            numbers[i] = values[i] if values[i] == values[i] else self.absent
         for c in range(self.n_categories):
             i = self.categories[c]
             code = values[i]
@@ -215,8 +221,8 @@ def squared_distance(
 @kernel
 def predict(discriminants: Discriminants, values: Float64s) -> None:
     """Predict the class of a sample's raw inputs."""
-    if discriminants.n_categories > 0:
-        values = discriminants.part_levels(values)
+    if discriminants.takes_apart():
+        values = discriminants.take_apart(values)
     discriminants.standardize(values)
     n_classes, n_inputs = discriminants.n_classes, discriminants.n_inputs
     columns, width = discriminants.columns, discriminants.width
@@ -335,7 +341,7 @@ def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
         LARGE_RATE,
         label,
     )
-    if discriminants.n_categories > 0:
+    if discriminants.takes_apart():
         values = discriminants.numbers
         discriminants.count_levels(label)
     update_moments(discriminants, values, label)
@@ -373,7 +379,12 @@ class LinearDiscriminants(OwnsArrays):
         return self.memory[0]
 
     def reserve(
-        self, width: int, n_inputs: int, categories: Sequence[int], predicted: Array
+        self,
+        width: int,
+        n_inputs: int,
+        categories: Sequence[int],
+        absent: float,
+        predicted: Array,
     ) -> None:
         """Make room for so many classes and inputs; what has been learned stays.
 
@@ -385,6 +396,8 @@ class LinearDiscriminants(OwnsArrays):
             Number of inputs.
         categories
             Inputs that are categories.
+        absent
+            What another input counts as where it is missing: NaN, which is unknown, or 0.
         predicted
             Where predictions go, of `width` columns.
 
@@ -407,13 +420,21 @@ class LinearDiscriminants(OwnsArrays):
             grown[: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
             self.learned[name] = grown
             self.memory.own(name, grown.ravel())
-        self.record.n_categories = len(categories)
+        self.record.n_categories, self.record.absent = len(categories), absent
         self.memory.own("categories", np.array(categories, dtype=np.int64))
         self.memory.own("level_places", np.full(len(categories), -1))
         self.memory.own("numbers", np.zeros(n_inputs))
         self.memory.own("standardized", np.zeros(columns))
         self.memory.own("precisions", np.zeros(columns))
         self.memory.own("predicted", predicted.ravel())
+
+    def begin_at_zero(self, first: int, n_inputs: int) -> None:
+        """Let inputs from `first` on have been 0 in all samples so far."""
+        counts, class_counts = self.learned["counts"], self.learned["class_counts"]
+        new = slice(first + 1, n_inputs + 1)
+        counts[:, new] = counts[:, :1]
+        # A class begins with one value.
+        class_counts[:, new] = class_counts[:, :1] + (class_counts[:, :1] > 0.0)
 
     @property
     def nbytes(self) -> int:

@@ -300,6 +300,8 @@ def check_sizes(owner: Any) -> None:
     bounds("max_splits", 0, UNLIMITED)
     bounds("hide_limit", 1, UNLIMITED)
     bounds("has_missing", 0, 1)
+    if not math.isnan(forest.absent):
+        bounds("absent", 0, 0)
     bounds("is_full", 0, int(owner.bounded))
     if owner.bounded != (forest.max_splits != UNLIMITED):
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")

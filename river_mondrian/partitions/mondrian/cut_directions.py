@@ -60,13 +60,17 @@ class CutDirections(OwnsArrays):
         self.coefficients = np.zeros((self.n_sets, 0, self.n_dims))
         self.moments = np.zeros((0, MOMENTS_WIDTH))
 
-    def finish(self, offsets: NDArray[np.float64], factors: NDArray[np.float64]) -> Any:
+    def finish(
+        self, offsets: NDArray[np.float64], factors: NDArray[np.float64], absent: float
+    ) -> Any:
         """Make what is derived from the rest; returns the kernels' record.
 
         Parameters
         ----------
         offsets, factors
             By which inputs are scaled.
+        absent
+            What a missing input counts as.
 
         """
         self.memory = Memory(ObliqueTransform)
@@ -74,6 +78,7 @@ class CutDirections(OwnsArrays):
         record.n_sets = self.n_sets
         record.is_whole = int(self.coefficients[0].any(axis=0).all())
         record.n_inputs = self.n_inputs
+        record.absent = absent
         record.input_capacity = self.coefficients.shape[1]
         record.n_directions = self.n_dims
         self.memory.own("coefficients", self.coefficients)

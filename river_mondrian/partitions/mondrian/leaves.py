@@ -30,6 +30,11 @@ def new_leaf(forest: Forest, tree: Tree) -> int:
     box = node.box(forest)
     for i in range(2 * forest.dim_capacity):
         box[i] = math.nan
+    capacity = forest.dim_capacity
+    for d in range(forest.n_dims, capacity):
+        # What its points have of features that are yet to come.
+        box[d] = forest.absent
+        box[capacity + d] = forest.absent
     return j
 
 

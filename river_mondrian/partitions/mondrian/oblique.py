@@ -1,8 +1,8 @@
 """Values along cut directions: an axis-aligned partition of U x is an oblique one of x.
 
-See O'Reilly and Tran, Theorem 3.1. A missing input counts as the mean of those learned so far then,
-and a direction is missing where all of its inputs are. What is here is compiled only where there
-are directions: a forest's record holds the addresses of these kernels.
+See O'Reilly and Tran, Theorem 3.1. A missing input that is unknown counts as the mean of those
+learned so far then, and a direction is missing where all of its inputs are. What is here is
+compiled only where there are directions: a forest's record holds the addresses of these kernels.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class ObliqueTransform(Record):
     n_inputs: Int64
     input_capacity: Int64
     n_directions: Int64
+    # What a missing input counts as (see `Forest`).
+    absent: Float64
     # Shape (sets, room for inputs, directions).
     coefficients: Float64s
     moments: Array[Moments]
@@ -74,9 +76,9 @@ def apply_directions(oblique: ObliqueTransform, target: Float32s, inputs: Float6
     scaled, projected = oblique.inputs, oblique.projected
     n_inputs, n = oblique.n_inputs, oblique.n_directions
     bad = -1
-    lacks = oblique.is_whole == 0
+    lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
     for d in range(n_inputs):
-        raw = inputs[d]
+        raw = inputs[d] if inputs[d] == inputs[d] else oblique.absent
         if abs(raw) > LARGEST and bad < 0:
             bad = d
         v = (raw - oblique.offsets[d]) * oblique.factors[d]
@@ -106,7 +108,7 @@ def apply_directions(oblique: ObliqueTransform, target: Float32s, inputs: Float6
 def learn_moments(oblique: ObliqueTransform, inputs: Float64s) -> int:
     """Add a learned sample's inputs, just scaled, to the moments; returns DONE."""
     for d in range(oblique.n_inputs):
-        if inputs[d] == inputs[d]:
+        if inputs[d] == inputs[d] or oblique.absent == oblique.absent:
             v = oblique.inputs[d]
             own = oblique.moments[d]
             n = own.n + 1.0

@@ -267,6 +267,8 @@ class Forest(Record):
     hide_limit: Int64
     # Whether a stored point may lack a value.
     has_missing: Int64
+    # What an input that is missing counts as: NaN, which is unknown, or 0.
+    absent: Float64
     # Time at which trees are read, where that is before their lifetime.
     horizon: Float64
     # Samples learned and stored. Past these, walks have begun to add some points: they count once

@@ -16,21 +16,22 @@ from .records import F, Forest
 def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
     """Write the values of inputs; returns DONE, or the first input that is too large.
 
-    Scaled values end at `FARTHEST`. Dimensions for which there is only room are missing.
+    Scaled values end at `FARTHEST`. In dimensions for which there is only room is what a feature
+    has that is yet to come: a missing value.
     """
     oblique = forest.oblique
     if oblique:
         return oblique.apply(oblique, target, inputs)
     bad = -1
     n_dims = forest.n_dims
-    offsets, factors = forest.offsets, forest.factors
+    offsets, factors, absent = forest.offsets, forest.factors, forest.absent
     for d in range(n_dims):
-        raw = inputs[d]
+        raw = inputs[d] if inputs[d] == inputs[d] else absent
         if abs(raw) > LARGEST and bad < 0:
             bad = d
         target[d] = clipped((raw - offsets[d]) * factors[d])
     for d in range(n_dims, forest.dim_capacity):
-        target[d] = math.nan
+        target[d] = absent
     levels = forest.levels
     return levels.apply(levels, target, inputs) if levels else bad
 
@@ -89,7 +90,8 @@ def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
     """Scale the inputs from `first` on by their ranges over `n` rows of inputs.
 
     An input that has not varied has no range: its magnitude stands in, or 1 where that is 0. The
-    places of levels need no scaling.
+    places of levels need no scaling. Where a missing input is 0 that is a value as others are, and
+    stays 0.
     """
     capacity = forest.input_capacity
     levels = forest.levels
@@ -101,8 +103,9 @@ def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
         low = math.inf
         high = -math.inf
         for i in range(n):
-            # Comparisons with NaN are false.
             v = rows[i * capacity + d]
+            v = v if v == v else forest.absent
+            # Comparisons with NaN are false.
             low = v if v < low else low
             high = v if v > high else high
         if low > high:
@@ -110,7 +113,7 @@ def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
         factor = 1.0 / (high - low)
         if not math.isfinite(factor):
             factor = 1.0 / abs(low)
-        forest.offsets[d] = low
+        forest.offsets[d] = low if forest.absent != forest.absent else 0.0
         forest.factors[d] = factor if math.isfinite(factor) else 1.0
 
 

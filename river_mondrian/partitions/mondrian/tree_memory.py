@@ -59,6 +59,8 @@ class Partitions:
         Nodes (leaves and internal ones) at which a tree stops being cut.
     scale
         Whether inputs are divided by their range over the warm-up.
+    absent
+        What a missing input counts as: NaN, which is unknown, or 0.
     seed
         Seed of the random numbers.
 
@@ -69,6 +71,7 @@ class Partitions:
     directions: Directions = None
     max_nodes: int | None = None
     scale: bool = False
+    absent: float = math.nan
     seed: int | None = None
 
 
@@ -155,6 +158,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
                 words["first_value"] = self.directions.n_dims * np.arange(n_trees)
         forest.max_splits = UNLIMITED if max_nodes is None else (max_nodes - 1) // 2
         forest.horizon = math.inf
+        forest.absent = partitions.absent
         forest.hide_limit = UNLIMITED
         self._set_up()
         # What is subtracted from each input, and what that is multiplied with.
@@ -246,7 +250,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         offsets, factors = self.scaling
         forest.offsets, forest.factors = Float64s.of(offsets), Float64s.of(factors)
         if self.directions is not None:
-            forest.oblique = self.directions.finish(offsets, factors)
+            forest.oblique = self.directions.finish(offsets, factors, forest.absent)
         if self.categories is not None:
             forest.levels = self.categories.finish(forest.dim_capacity)
 
@@ -456,6 +460,11 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         return self.forest.n_inputs
 
     @property
+    def _lacks_unknown(self) -> bool:
+        """Whether a missing value is unknown."""
+        return math.isnan(self.forest.absent)
+
+    @property
     def category_places(self) -> list[int]:
         """The features that are categories."""
         found: list[int] = [] if self.categories is None else self.categories.places
@@ -481,12 +490,12 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         if capacity > old:
             self._add_input_capacity(old, capacity)
         if self.scale or self.directions is not None:
-            # With directions, a feature counts as its first value before it appears.
-            self.scaling[0, n_inputs:wanted] = first_values
+            # With directions, a feature that is unknown counts as its first value.
+            self.scaling[0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
         forest.n_inputs = wanted
         if self.directions is None:
             forest.n_dims = wanted
-            if self.n_samples > 0:
+            if self.n_samples > 0 and self._lacks_unknown:
                 forest.has_missing = 1
         self._finish()
         if self.scale:
@@ -519,12 +528,14 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         box, values = int(forest.box_word), int(forest.values_word)
         forest.dim_capacity = new
         self._set_words()
+        # Samples so far have what is missing of features that are yet to come.
+        fill = NAN_BITS if self._lacks_unknown else 0
         if new > old:
             moves = [(0, 0, box + old), (box + old, box + new, old)]
-            self.nodes = self.nodes.relaid(self._node_layout().words, moves, NAN_BITS)
+            self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
         sets = [(values + old * (s % known_sets), values + new * s, old) for s in range(n_sets)]
         links = (values + old * known_sets, values + new * n_sets, len(self.trees))
         moves = [(0, 0, values), *sets, links]
-        self.points = self.points.relaid(self._point_layout().words, moves, NAN_BITS)
+        self.points = self.points.relaid(self._point_layout().words, moves, fill)
         if n_sets > 1:
             self.trees.words["first_value"] = new * np.arange(n_sets)

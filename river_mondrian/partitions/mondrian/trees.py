@@ -149,7 +149,8 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
             self.directions.redraw()
             self.directions.forget()
             self._show_scaling()
-        lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
+        is_whole = not (self._lacks_unknown and np.isnan(self.vector[: self.n_inputs]).any())
+        lacks_value = self.forest.has_missing or not is_whole
         # As many points will come before the next rebuild.
         n_rows = _rows_of(2 * n if n < WARM_UP else n, bool(lacks_value))
         if self.trees.words["nodes.capacity"].min() < n_rows:

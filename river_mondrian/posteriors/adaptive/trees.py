@@ -182,7 +182,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
         of_discriminants = mixture.predicted[N_TREE_EXPERTS:]
-        discriminants.reserve(capacity, n_inputs, self.category_places, of_discriminants)
+        discriminants.reserve(
+            capacity, n_inputs, self.category_places, forest.absent, of_discriminants
+        )
         discriminants.record.n_inputs = self.n_inputs
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         self._show_classes()
@@ -242,6 +244,9 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         super().add_inputs(names, first_values)
+        if not self._lacks_unknown:
+            first = self.n_inputs - len(names)
+            self.discriminants.begin_at_zero(first, self.n_inputs)
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 

@@ -1,0 +1,245 @@
+"""What is absent as 0: forests on bags of words, counts and one-hot encodings."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from attack.judging import Judge
+from river import compose, feature_extraction, metrics, naive_bayes, preprocessing, tree
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    ModelFormatError,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    load,
+    save,
+)
+
+NAMES = [f"w{i:02}" for i in range(12)]
+KINDS = {
+    "exact": lambda **more: MondrianForestClassifier(3, seed=1, **more),
+    "weights": lambda **more: MondrianForestClassifier(3, seed=1, **more),
+    "split pure": lambda **more: MondrianForestClassifier(3, split_pure=True, seed=1, **more),
+    "adaptive": lambda **more: AdaptiveMondrianForestClassifier(3, n_candidates=4, seed=1, **more),
+    "gaussian": lambda **more: MondrianForestRegressor(3, seed=1, **more),
+    "mean": lambda **more: MondrianForestRegressor(3, posterior="mean", seed=1, **more),
+}
+
+
+def bags(n, seed=0):
+    """Return counts of words, of which later ones come later, with labels that follow from them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        known = min(len(NAMES), 3 + i // 25)
+        words = rng.integers(0, known, 4)
+        x = {NAMES[w]: float((words == w).sum()) * (1.0 if w % 2 else -0.5) for w in set(words)}
+        found.append((x, int(sum(w % 3 == 0 for w in words) > 1)))
+    return found
+
+
+def dense(x):
+    return {name: x.get(name, 0.0) for name in NAMES}
+
+
+def learn(kind, model, x, y, i):
+    if kind == "weights" and i % 3 == 0:
+        model.learn_one(x, y, 0.5 + i % 2)
+    else:
+        model.learn_one(x, y)
+
+
+def predicted(model, x):
+    if hasattr(model, "predict_proba_one"):
+        return list(model.predict_proba_one(x).values())
+    if model.posterior == "gaussian":
+        found = model.predict_one(x, with_dist=True)
+        return [found.mu, found.sigma]
+    return [model.predict_one(x)]
+
+
+@pytest.mark.parametrize("kind", [*KINDS])
+def test_what_is_absent_counts_as_zero(kind):
+    """Digit for digit as where the zeros are there; so do None and NaN."""
+    sparse, full = KINDS[kind](missing="zero"), KINDS[kind](missing="zero")
+    for i, (x, y) in enumerate([(dict.fromkeys(NAMES, 0.1), 0), *bags(400)]):
+        holes = {NAMES[i % 12]: None, NAMES[(i + 5) % 12]: float("nan")} | x
+        if i > 0:
+            assert predicted(sparse, x) == predicted(sparse, holes) == predicted(full, dense(x))
+        learn(kind, sparse, holes if i % 2 else x, y, i)
+        learn(kind, full, dense(x), y, i)
+
+
+@pytest.mark.parametrize("kind", ["exact", "weights", "split pure", "mean"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_feature_has_been_zero_before_its_first_value(kind, many):
+    """Digit for digit as where all features are there from the start, in their order."""
+    more = {} if kind == "mean" else {"gamma": 20.0}
+    sparse, full = (
+        KINDS[kind](missing=missing, scale=False, **more) for missing in ("zero", "unknown")
+    )
+    pairs = bags(500)
+    if many:
+        frame = pd.DataFrame([x for x, _ in pairs], columns=NAMES)
+        sparse.learn_many(frame, [y for _, y in pairs])
+        full.learn_many(frame.fillna(0.0), [y for _, y in pairs])
+    else:
+        for i, (x, y) in enumerate(pairs):
+            learn(kind, sparse, x, y, i)
+            learn(kind, full, dense(x), y, i)
+    for x, _ in bags(50, 1):
+        assert predicted(sparse, x) == predicted(full, dense(x))
+
+
+@pytest.mark.parametrize("kind", [*KINDS])
+def test_frames_files_and_pickles(kind, tmp_path):
+    model, other = KINDS[kind](missing="zero"), KINDS[kind](missing="zero")
+    pairs = bags(320)
+    for i, (x, y) in enumerate(pairs):
+        learn("", model, x, y, i)
+    frame = pd.DataFrame([x for x, _ in pairs], columns=NAMES)
+    other.learn_many(frame, [y for _, y in pairs])
+    save(model, tmp_path / "model")
+    others = [other, load(tmp_path / "model"), pickle.loads(pickle.dumps(model))]
+    for i, (x, y) in enumerate(bags(60, 3)):
+        assert all(predicted(one, x) == predicted(model, x) for one in others)
+        for one in (model, *others):
+            learn(kind, one, x, y, i)
+    assert np.asarray(other.predict_many(frame)).tolist() == pytest.approx(
+        [model.predict_one(x) for x, _ in pairs], rel=1e-12
+    )
+
+
+def test_categories_that_are_absent_are_a_level():
+    """Of a category what is absent tells as much as a level does."""
+    rng = np.random.default_rng(0)
+    for make in (MondrianForestClassifier, AdaptiveMondrianForestClassifier):
+        right, model = 0, make(seed=1, missing="zero")
+        for i in range(600):
+            level = (None, "red", "blue")[rng.integers(3)]
+            x = {"size": float(rng.random())} | ({"color": level} if level else {})
+            right += i >= 300 and model.predict_one(x) == (level is None)
+            model.learn_one(x, level is None)
+        assert right > 280
+
+
+@pytest.mark.parametrize("directions", [3, [{"w00": 1.0, "w05": -1.0}, {"w11": 2.0}]])
+def test_directions_of_zeros(directions):
+    sparse = MondrianForestClassifier(3, directions=directions, missing="zero", seed=1)
+    full = MondrianForestClassifier(3, directions=directions, missing="zero", seed=1)
+    for x, y in [(dense({"w00": 1.0}), 0), *bags(300)]:
+        sparse.learn_one(x, y)
+        full.learn_one(dense(x), y)
+    for x, _ in bags(30, 1):
+        assert sparse.predict_proba_one(x) == full.predict_proba_one(dense(x))
+
+
+def test_missing_is_checked():
+    for make in KINDS.values():
+        with pytest.raises(ValueError, match=r'missing must be "unknown" or "zero", got None'):
+            make(missing=None)
+    model = MondrianForestClassifier(2, seed=1)
+    model.learn_one({"a": 1.0}, 0)
+    model._trees.forest.absent = 0.0
+    with pytest.raises(ModelFormatError, match="absent"):
+        pickle.loads(pickle.dumps(model))
+
+
+# Within River's pipelines.
+
+TOPICS = (
+    "the match was won by the home team after a late goal in the second half",
+    "shares of the bank fell after the market opened on news of the merger",
+    "the new phone has a better camera and a faster chip than the one before",
+)
+
+
+def texts(n, seed=0):
+    """Return sentences, half of whose words are of a topic, among 300 others."""
+    rng = np.random.default_rng(seed)
+    others = [f"word{i}" for i in range(300)]
+    found = []
+    for _ in range(n):
+        topic = int(rng.integers(3))
+        words = [*rng.choice(TOPICS[topic].split(), 3), *rng.choice(others, 9)]
+        rng.shuffle(words)
+        found.append((" ".join(words), topic))
+    return found
+
+
+def accuracy(model, pairs):
+    metric = metrics.Accuracy()
+    for x, y in pairs:
+        predicted = model.predict_one(x)
+        if predicted is not None:
+            metric.update(y, predicted)
+        model.learn_one(x, y)
+    return metric.get()
+
+
+def test_a_bag_of_words():
+    """As good as River's naive Bayes, where with unknown values there is little to learn from."""
+    pairs = texts(600)
+    found = {
+        name: accuracy(compose.Pipeline(feature_extraction.BagOfWords(), model), pairs)
+        for name, model in {
+            "adaptive": AdaptiveMondrianForestClassifier(missing="zero", seed=1),
+            "exact": MondrianForestClassifier(missing="zero", seed=1),
+            "unknown": MondrianForestClassifier(seed=1),
+            "bayes": naive_bayes.MultinomialNB(),
+        }.items()
+    }
+    assert found["adaptive"] > found["exact"] > found["unknown"]
+    assert found["adaptive"] > found["bayes"] - 0.05
+
+
+def test_one_hot_encodings():
+    """Zeros that are dropped are as good as those that are there; better than River's tree."""
+    rng = np.random.default_rng(0)
+    pairs = []
+    for _ in range(800):
+        x = {f"c{i}": str(rng.integers(4)) for i in range(4)}
+        pairs.append((x, (x["c0"] in "02") != (x["c1"] in "13")))
+    found = {
+        name: accuracy(
+            compose.Pipeline(preprocessing.OneHotEncoder(drop_zeros=drops), model), pairs
+        )
+        for name, drops, model in (
+            ("dropped", True, AdaptiveMondrianForestClassifier(missing="zero", seed=1)),
+            ("there", False, AdaptiveMondrianForestClassifier(missing="zero", seed=1)),
+            ("tree", False, tree.HoeffdingTreeClassifier()),
+        )
+    }
+    assert abs(found["dropped"] - found["there"]) < 0.03
+    assert found["dropped"] > max(found["tree"], 0.7)
+
+
+# Interruptions.
+
+
+def _go_on(model):
+    for i, (x, y) in enumerate(bags(10, 9)):
+        learn("", model, x, y, i)
+
+
+def _looks(model):
+    return [model.n_samples, [predicted(model, x) for x, _ in bags(3, 8)]], pickle.dumps(model)
+
+
+JUDGE = Judge(_looks, _go_on, every=37)
+
+
+@pytest.mark.parametrize("kind", ["exact", "adaptive", "gaussian"])
+@pytest.mark.parametrize("n", [20, 300])
+def test_an_exception_at_any_line_while_features_come(kind, n):
+    model = KINDS[kind](missing="zero")
+    for i, (x, y) in enumerate(bags(n)):
+        learn("", model, x, y, i)
+    state = pickle.dumps(model)
+    new = {f"new{i}": float(i) for i in range(9)} | {"w01": 2.0}
+    assert 0 in JUDGE.lines(state, lambda m: m.learn_one(new, 1))
+    JUDGE.allocations(state, lambda m: m.learn_one(new, 1))
