@@ -419,3 +419,32 @@ def test_frames_in_parts_learn_as_whole_ones():
         parts.learn_many(frame[start:stop], labels[start:stop])
     for x, _ in pairs[:20]:
         assert predicted(whole, x) == predicted(parts, x)
+
+
+# Reading.
+
+
+@pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian"])
+def test_cuts_of_levels_can_be_read(name):
+    """A walk by the frame of a tree and the places of levels ends where `debug_one` does."""
+    model = learn(name, FORESTS[name](), samples(400, missing=0.0))
+    for tree in range(2):
+        frame = model.to_dataframe(tree)
+        for x, _ in samples(20, 2, missing=0.0):
+            places = {
+                feature: model.level_places(feature, [x[feature]], tree)[x[feature]]
+                for feature in ("color", "is_new")
+            } | {"size": x["size"]}
+            node, path = 0, []
+            while not frame.is_leaf[node]:
+                feature = frame.feature[node]
+                goes_left = places[feature] <= frame.threshold[node]
+                path.append((feature, goes_left))
+                node = frame.left[node] if goes_left else frame.right[node]
+            lines = model.debug_one(x, tree).splitlines()[1 : 2 + len(path)]
+            for line, (feature, goes_left) in zip(lines, path, strict=False):
+                assert line.strip().startswith(repr(feature))
+                assert (" <= " in line) is goes_left
+            assert "leaf" in lines[-1]
+    with pytest.raises(ValueError, match="feature 'size' is no category"):
+        model.level_places("size", ["red"])

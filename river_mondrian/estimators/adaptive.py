@@ -68,8 +68,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
       samples since.
     - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
 
-    Building is spread over calls. Features need no scaling, may be missing and may appear at any
-    time, as may classes.
+    Building is spread over calls. Features need no scaling, may be categories or missing, and may
+    appear at any time, as may classes. Trees place levels of categories as those of
+    `MondrianForestClassifier` do; the lines have weights and counts for each level, in 2,048 rows
+    that levels share by a hash.
 
     Parameters
     ----------

@@ -96,6 +96,12 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
     A forest keeps all samples that it has learned, once for all trees, until `max_nodes` is
     reached in each.
 
+    A feature is a number or a category, as its first value is. Each tree puts a level of a category
+    at a place of its own in [0, 1], by a hash of tree, feature and level, and cuts there as it cuts
+    numbers: so there may be any number of levels, new ones at any time, and none is stored. Given
+    the places the law of the trees is that of numbers. In a feature of numbers False and True count
+    as 0 and 1.
+
     Weights are those of Algorithm 5 with real numbers: a leaf counts the weight c of each class,
     and any node has min(c, 1) tables of it, c being the weight below. A sample of a whole weight
     is as many repeats of it, in law, once the ranges are fixed: these follow the number of samples.

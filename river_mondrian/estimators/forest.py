@@ -174,6 +174,10 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         return list(self._features.names)
 
     @property
+    def _categories(self) -> frozenset[Hashable]:
+        return self._features.categories
+
+    @property
     def n_samples(self) -> int:
         """Number of samples learned."""
         return 0 if self._trees is None else self._trees.n_begun

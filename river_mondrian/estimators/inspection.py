@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from ..directions import Directions
+from ..levels import level_of
 from ..model import Model, locked
 from ..partitions.mondrian.drawing import axes_for, cells_of_plane, check_plane, clip, name_axes
 from ..partitions.mondrian.inspection import NodeView
@@ -55,6 +56,11 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         if not 0 <= tree < self._n_readable:
             raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
         return [] if self._trees is None else self._trees.read(tree)
+
+    @property
+    @abc.abstractmethod
+    def _categories(self) -> Collection[Hashable]:
+        """The features that are categories."""
 
     def _name(self, dim: int) -> Any:
         """Return what a tree's dimension is called."""
@@ -124,6 +130,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
                 break
             name = self._name(node.dim)
             value = values[node.dim]
+            at = f" at {value:.6g}" if name in self._categories and value == value else ""
             threshold = trees.cut_of(tree, node.dim, node.cut)[1]
             if math.isnan(value):
                 left, right = nodes[node.left], nodes[node.right]
@@ -133,7 +140,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
             else:
                 goes_left = value <= node.cut
                 sign = "<=" if goes_left else ">"
-            lines.append(f"{indent}{name!r} {sign} {threshold:.6g} ({about})")
+            lines.append(f"{indent}{name!r}{at} {sign} {threshold:.6g} ({about})")
             number = node.left if goes_left else node.right
         lines.append("forest")
         lines.extend(f"  {line}" for line in summary)
@@ -153,8 +160,9 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
         paused, time, feature, threshold (in the feature's own units) and n_samples. With cut
         directions the feature is "direction K", and the threshold is for the sum that the K-th of
-        `cut_directions` tells. A classifier adds count_LABEL (the counts of the posterior,
-        Algorithm 5's c), a regressor mean and variance (the posterior of the node's mean).
+        `cut_directions` tells; that of a category parts the places of its levels
+        (`level_places`). A classifier adds count_LABEL (the counts of the posterior, Algorithm 5's
+        c), a regressor mean and variance (the posterior of the node's mean).
 
         """
         import pandas as pd
@@ -249,6 +257,38 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
             ax.add_patch(Polygon(held, facecolor=colors[i], edgecolor=colors[i]))
         name_axes(ax, self.features, f"partition of tree {tree}")
         return ax
+
+    @locked
+    def level_places(
+        self, feature: Hashable, levels: Iterable[Any], tree: int = 0
+    ) -> dict[Any, float]:
+        """Return where a tree puts levels of a category; a cut parts them by its threshold.
+
+        Parameters
+        ----------
+        feature
+            A feature that is a category.
+        levels
+            Levels, strings or truth values, which need not have been seen.
+        tree
+            Number of the tree.
+
+        Returns
+        -------
+        A mapping from level to its place in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If the feature is no category.
+
+        """
+        if feature not in self._categories:
+            raise ValueError(f"feature {feature!r} is no category that has been learned")
+        if not 0 <= tree < self._n_readable:
+            raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
+        trees, dim = self._grown(), self.features.index(feature)
+        return {level: trees.level_place(tree, dim, level_of(level)) for level in levels}
 
     @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:

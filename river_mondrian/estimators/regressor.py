@@ -35,8 +35,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     the data; the forest predicts the mixture of what its trees predict. With `posterior="mean"`[^2]
     a tree predicts the mean of the targets in the sample's cell.
 
-    Features need no scaling and may appear at any time; missing values are treated as by the
-    classifier. Targets need none either: a model of targets in cents predicts 100 times what it
+    Features need no scaling, may be categories and may appear at any time; levels of categories and
+    missing values are treated as by the classifier. Targets need none either: a model of targets in cents predicts 100 times what it
     predicts in euros.
 
     What a tree says of a target is normal only if its noise is, and neither too wide nor too
@@ -300,7 +300,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
         Parameters
         ----------
         x
-            A mapping from feature to number; unknown features are ignored.
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
         with_dist
             Whether to return a normal distribution with the mixture's mean and variance.
 

@@ -165,6 +165,10 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     mean of those learned so far, a feature that has not appeared yet as its first value, and a
     direction all of whose features are missing is missing as a feature is.
 
+    A level of a category is put at a place of its own in [0, 1] by each partition, by a hash, and
+    cut there as a number is: two levels are the same with probability 2 (l - 1 + exp(-l)) / l^2 at
+    lifetime l.
+
     A lifetime that is drawn for each partition gives mixtures of kernels: a gamma distribution
     (rate / (rate + h))^shape, a uniform one (exp(-a h) - exp(-b h)) / (h (b - a)), at distance h.
     `limit_kernel` tells them.
@@ -325,12 +329,13 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         Parameters
         ----------
         x
-            A mapping from feature to number. NaN is the same as an absent key.
+            A mapping from feature to number or, without `directions`, to a level of a category: a
+            string or truth value. NaN and None are the same as an absent key.
 
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is neither a number nor a level, or not what its feature has had so far.
         ValueError
             If a value is infinite or too large for single precision.
 

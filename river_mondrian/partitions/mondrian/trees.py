@@ -340,8 +340,17 @@ class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
 
     def values_of_row(self, t: int) -> NDArray[np.float64]:
         """Return the values that a tree cuts of the sample that was predicted last."""
-        first = self.trees[t].first_value
+        first = self.trees[self._slot(t)].first_value
         return self.row[first:].astype(np.float64)
+
+    def _slot(self, t: int) -> int:
+        """Return where the tree is that is read as the t-th."""
+        return t
+
+    def level_place(self, t: int, dim: int, code: float) -> float:
+        """Return where a tree puts a level of a category."""
+        assert self.categories is not None
+        return self.categories.place(self._slot(t), dim, code)
 
     def read(self, t: int, hidden: bool = False) -> list[AnyView]:
         """Read a tree's nodes in preorder.

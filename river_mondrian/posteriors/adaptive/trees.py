@@ -490,7 +490,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
 
     def read(self, t: int, hidden: bool = False) -> list[AdaptiveView]:
         """Read the nodes of a tree of all samples in preorder."""
-        return super().read(self.schedule.of_role(LONG)[t], hidden)
+        return super().read(self._slot(t), hidden)
+
+    def _slot(self, t: int) -> int:
+        return self.schedule.of_role(LONG)[t]
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes = int(self.forest.n_classes)
