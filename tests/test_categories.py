@@ -438,7 +438,7 @@ def test_cuts_of_levels_can_be_read(name):
             node, path = 0, []
             while not frame.is_leaf[node]:
                 feature = frame.feature[node]
-                goes_left = places[feature] <= frame.threshold[node]
+                goes_left = bool(places[feature] <= frame.threshold[node])
                 path.append((feature, goes_left))
                 node = frame.left[node] if goes_left else frame.right[node]
             lines = model.debug_one(x, tree).splitlines()[1 : 2 + len(path)]

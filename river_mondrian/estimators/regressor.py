@@ -36,8 +36,8 @@ class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegress
     a tree predicts the mean of the targets in the sample's cell.
 
     Features need no scaling, may be categories and may appear at any time; levels of categories and
-    missing values are treated as by the classifier. Targets need none either: a model of targets in cents predicts 100 times what it
-    predicts in euros.
+    missing values are treated as by the classifier. Targets need no scaling either: a model of
+    targets in cents predicts 100 times what it predicts in euros.
 
     What a tree says of a target is normal only if its noise is, and neither too wide nor too
     narrow only if the trees fit. With `tails="learned"` the forest predicts a scale mixture of
