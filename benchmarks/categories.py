@@ -1,4 +1,4 @@
-"""Streams with categories: levels as they are beside three encodings of them and River's trees.
+"""Streams with categories and bags of words, beside encodings of them and River's own models.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from river import ensemble, forest, tree
+from river import ensemble, forest, naive_bayes, tree
 from river.datasets import synth
+from scipy import sparse
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
     MondrianForestClassifier,
+    MondrianForestRegressor,
 )
 
 from .data import DataFolder, take
@@ -264,4 +266,130 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["stream", *MODELS], rows)
 
 
-PARTS = {"classes": classes}
+# Of targets: River's Mv, and hours of rented bikes with three categories.
+def _targets(data: DataFolder, n: int) -> dict[str, Samples]:
+    found: dict[str, Samples] = {"Mv": take(synth.Mv(seed=1), n)}
+    arrays = data.load("bike_hour")
+    if arrays is not None:
+        names = [str(name) for name in arrays["features"]]
+        rows = [
+            (dict(zip(names, row, strict=True)), y)
+            for row, y in zip(arrays["X"][:n].tolist(), arrays["y"][:n].tolist(), strict=True)
+        ]
+        found["bike_hour"] = with_levels(rows, {"season", "weathersit", "weekday"})
+    return found
+
+
+class EncodedTargets(Encoded):
+    """A regressor behind one-hot or ordinal numbers."""
+
+    def predict_one(self, x: dict[str, Any]) -> float:
+        return float(self.model.predict_one(self._encode(x)))
+
+
+TARGET_MODELS: dict[str, Callable[[int], Any]] = {
+    "levels": lambda seed: MondrianForestRegressor(seed=seed),
+    "one-hot": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "one-hot"),
+    "ordinal": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "ordinal"),
+    "ARF": lambda seed: forest.ARFRegressor(seed=seed),
+    "HT": lambda seed: tree.HoeffdingTreeRegressor(),
+    "HAT": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(seed=seed),
+}
+
+
+def targets(data: DataFolder, report: Report, quick: bool) -> None:
+    """Progressive absolute errors of the regressor and River's on streams with categories."""
+    rows = []
+    for name, samples in _targets(data, 1000 if quick else PREFIX).items():
+        found = []
+        for model, make in TARGET_MODELS.items():
+            errors = []
+            for seed in (1,) if quick else (1, 2, 3):
+                learner = make(seed)
+                for x, y in samples:
+                    errors.append(abs(learner.predict_one(x) - y))
+                    learner.learn_one(x, y)
+            found.append(float(np.mean(errors)))
+            progress(f"{name}: {model} {found[-1]:.4g}")
+        rows.append([name, *(f"{error:.4g}" for error in found)])
+    report.note("Progressive mean absolute error.")
+    report.table(["stream", *TARGET_MODELS], rows)
+
+
+def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
+    """Return the first Reuters texts by their most frequent words, as mappings of those there."""
+    arrays = data.load("reuters_acq")
+    if arrays is None:
+        return None
+    parts = (arrays[f"X_train_{part}"] for part in ("data", "indices", "indptr"))
+    X = sparse.csr_matrix(tuple(parts), shape=arrays["X_train_shape"])
+    frequencies = np.asarray((X > 0).sum(axis=0)).ravel()
+    X = X[:, np.sort(np.argsort(-frequencies, kind="stable")[:n_words])].tocsr()
+    bounds = list(zip(X.indptr[:n].tolist(), X.indptr[1 : n + 1].tolist(), strict=False))
+    names, values = [f"w{i}" for i in X.indices.tolist()], X.data.astype(float).tolist()
+    return [
+        (dict(zip(names[a:b], values[a:b], strict=True)), label)
+        for (a, b), label in zip(bounds, arrays["y_train"][:n].tolist(), strict=True)
+    ]
+
+
+def words(data: DataFolder, report: Report, quick: bool) -> None:
+    """A bag of 2,000 words, what is absent as zero, beside River's naive Bayes."""
+    samples = _words(data, 2000, 1000 if quick else 7770)
+    if samples is None:
+        return
+    present = np.mean([len(x) for x, _ in samples])
+    share = np.mean([y for _, y in samples])
+    report.note(
+        f"{len(samples)} texts of reuters_acq, 2,000 words of which {present:.0f} are there; "
+        f"{share:.3f} of the texts are of the second class."
+    )
+    rows = []
+    for name, make in {
+        "adaptive": lambda: AdaptiveMondrianForestClassifier(missing="zero", seed=1),
+        "adaptive, unknown": lambda: AdaptiveMondrianForestClassifier(seed=1),
+        "exact": lambda: MondrianForestClassifier(missing="zero", seed=1),
+        "multinomial naive Bayes": naive_bayes.MultinomialNB,
+        "complement naive Bayes": naive_bayes.ComplementNB,
+        "Bernoulli naive Bayes": naive_bayes.BernoulliNB,
+    }.items():
+        model = make()
+        accuracy, loss, seconds = run(model, samples)
+        size = model._raw_memory_usage / 2**20
+        cost = 1e3 * seconds / len(samples)
+        rows.append([name, f"{accuracy:.4f}", f"{loss:.4f}", f"{cost:.2f}", f"{size:.1f}"])
+        progress(" ".join(rows[-1]))
+    report.table(["model", "accuracy", "log loss", "ms a text", "MiB"], rows)
+
+
+def cost(data: DataFolder, report: Report, quick: bool) -> None:
+    """What 10,000 words cost of which 50 are there, as far as boxes allow."""
+    rows = []
+    for n_words in (100, 1000, 10_000):
+        rng = np.random.default_rng(1)
+        for name, make in (
+            ("exact", MondrianForestClassifier),
+            ("adaptive", AdaptiveMondrianForestClassifier),
+        ):
+            model = make(n_estimators=10, missing="zero", seed=1)
+            first = {f"w{i}": 1.0 for i in range(n_words)}
+            model.learn_one(first, 0)
+            n, seconds = (100 if quick else 400), [0.0, 0.0]
+            for _ in range(n):
+                places = rng.choice(n_words, 50, replace=False)
+                x, y = {f"w{i}": 1.0 for i in places.tolist()}, int(places.min() % 2)
+                start = time.perf_counter()
+                model.predict_proba_one(x)
+                between = time.perf_counter()
+                model.learn_one(x, y)
+                seconds[0] += between - start
+                seconds[1] += time.perf_counter() - between
+            size = model._raw_memory_usage / 2**20
+            times = [f"{1e3 * one / n:.2f}" for one in seconds]
+            rows.append([f"{n_words:,}", name, *times, f"{size:.0f}"])
+            progress(" ".join(rows[-1]))
+    report.note("50 words present; the means over the samples after the first, one pass.")
+    report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
+
+
+PARTS = {"classes": classes, "targets": targets, "words": words, "cost": cost}
