@@ -1,11 +1,11 @@
-"""The memory of a forest's trees: records and rows, room for more of them, features, pickling."""
+"""The memory of a forest's trees: records and rows, room for more of them, changes, pickling."""
 
 from __future__ import annotations
 
 import abc
 import copy
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ...arguments import draw_lifetimes
 from ...directions import Directions
 from ...errors import ModelFormatError
-from ...limits import LEAST_LEVEL
 from ...records import (
     FLOAT32,
     INT32,
@@ -32,12 +31,10 @@ from ...records import (
     owned,
     words_of,
 )
-from . import checking, scaling
+from . import checking
 from .categories import Categories
 from .cut_directions import CutDirections
 from .records import CLOSED, EMPTY, UNLIMITED, Forest, Node, Point, Tree
-
-NAN_BITS = 0x7FC00000
 
 # The ranges and gamma are fixed after this many samples.
 WARM_UP = 256
@@ -469,73 +466,3 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         """The features that are categories."""
         found: list[int] = [] if self.categories is None else self.categories.places
         return found
-
-    # Growth.
-
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it: of categories, a level."""
-        forest = self.forest
-        old = int(forest.input_capacity)
-        n_inputs = self.n_inputs
-        wanted = n_inputs + len(names)
-        capacity = old
-        if wanted > old:
-            # The first sample's features get exact room; later ones some to spare.
-            capacity = wanted if n_inputs == 0 else max(wanted, old + old // 8)
-        if self.directions is not None:
-            self.directions = self.directions.copied()
-            self.directions.add_inputs(names, capacity)
-        else:
-            self._add_dims(old, capacity, first_values >= LEAST_LEVEL)
-        if capacity > old:
-            self._add_input_capacity(old, capacity)
-        if self.scale or self.directions is not None:
-            # With directions, a feature that is unknown counts as its first value.
-            self.scaling[0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
-        forest.n_inputs = wanted
-        if self.directions is None:
-            forest.n_dims = wanted
-            if self.n_samples > 0 and self._lacks_unknown:
-                forest.has_missing = 1
-        self._finish()
-        if self.scale:
-            self.inputs[0, n_inputs:wanted] = first_values
-            scaling.fit_ranges(self.forest, Float64s.of(self.inputs), 1, n_inputs)
-
-    def _add_input_capacity(self, old: int, new: int) -> None:
-        """Make room for more inputs in what is kept of each."""
-        self.forest.input_capacity = new
-        scales = np.vstack([np.zeros(new), np.ones(new)])
-        scales[:, :old] = self.scaling
-        self.scaling = scales
-        if self.warm_up is not None:
-            rows = np.full((len(self.warm_up), new), np.nan)
-            rows[:, :old] = self.warm_up
-            self.warm_up = rows
-
-    def _add_dims(self, old: int, new: int, are_categories: NDArray[np.bool_]) -> None:
-        """Make room for more dimensions, and for values of each tree where there are categories."""
-        forest, known_sets = self.forest, self._n_sets
-        if self.categories is not None:
-            self.categories = self.categories.with_inputs(are_categories)
-        elif are_categories.any():
-            made = Categories(self.trees.words["random_state"])
-            known = np.zeros(self.n_inputs, dtype=np.bool_)
-            self.categories = made.with_inputs(known).with_inputs(are_categories)
-        n_sets = self._n_sets
-        if new == old and n_sets == known_sets:
-            return
-        box, values = int(forest.box_word), int(forest.values_word)
-        forest.dim_capacity = new
-        self._set_words()
-        # Samples so far have what is missing of features that are yet to come.
-        fill = NAN_BITS if self._lacks_unknown else 0
-        if new > old:
-            moves = [(0, 0, box + old), (box + old, box + new, old)]
-            self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
-        sets = [(values + old * (s % known_sets), values + new * s, old) for s in range(n_sets)]
-        links = (values + old * known_sets, values + new * n_sets, len(self.trees))
-        moves = [(0, 0, values), *sets, links]
-        self.points = self.points.relaid(self._point_layout().words, moves, fill)
-        if n_sets > 1:
-            self.trees.words["first_value"] = new * np.arange(n_sets)

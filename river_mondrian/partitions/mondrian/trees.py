@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from ...records import Float32s, Float64s
 from ...status import DONE, TOO_LARGE
 from . import extension, rebuilding, sampling, scaling
+from .growth import GrowingTrees
 from .inspection import Kept, NodeView, read_tree
 from .records import CLOSED
-from .tree_memory import WARM_UP, AnyForest, TreeMemory
+from .tree_memory import WARM_UP, AnyForest
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -60,7 +61,7 @@ def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: 
             job.set_result(None)
 
 
-class MondrianTrees(TreeMemory[AnyForest], Generic[AnyForest, AnyView]):
+class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     """Mondrian trees over one store of points.
 
     A kind of trees names its records, and what it makes of a node that is read.

@@ -1,0 +1,88 @@
+"""New features in the memory of a forest's trees: wider rows, and values of each tree."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...limits import LEAST_LEVEL
+from ...records import Float64s
+from . import scaling
+from .categories import Categories
+from .tree_memory import AnyForest, TreeMemory
+
+NAN_BITS = 0x7FC00000
+
+
+class GrowingTrees(TreeMemory[AnyForest]):
+    """The memory of trees to which features can be added."""
+
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it: of categories, a level."""
+        forest = self.forest
+        old = int(forest.input_capacity)
+        n_inputs = self.n_inputs
+        wanted = n_inputs + len(names)
+        capacity = old
+        if wanted > old:
+            # The first sample's features get exact room; later ones some to spare.
+            capacity = wanted if n_inputs == 0 else max(wanted, old + old // 8)
+        if self.directions is not None:
+            self.directions = self.directions.copied()
+            self.directions.add_inputs(names, capacity)
+        else:
+            self._add_dims(old, capacity, first_values >= LEAST_LEVEL)
+        if capacity > old:
+            self._add_input_capacity(old, capacity)
+        if self.scale or self.directions is not None:
+            # With directions, a feature that is unknown counts as its first value.
+            self.scaling[0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
+        forest.n_inputs = wanted
+        if self.directions is None:
+            forest.n_dims = wanted
+            if self.n_samples > 0 and self._lacks_unknown:
+                forest.has_missing = 1
+        self._finish()
+        if self.scale:
+            self.inputs[0, n_inputs:wanted] = first_values
+            scaling.fit_ranges(self.forest, Float64s.of(self.inputs), 1, n_inputs)
+
+    def _add_input_capacity(self, old: int, new: int) -> None:
+        """Make room for more inputs in what is kept of each."""
+        self.forest.input_capacity = new
+        scales = np.vstack([np.zeros(new), np.ones(new)])
+        scales[:, :old] = self.scaling
+        self.scaling = scales
+        if self.warm_up is not None:
+            rows = np.full((len(self.warm_up), new), np.nan)
+            rows[:, :old] = self.warm_up
+            self.warm_up = rows
+
+    def _add_dims(self, old: int, new: int, are_categories: NDArray[np.bool_]) -> None:
+        """Make room for more dimensions, and for values of each tree where there are categories."""
+        forest, known_sets = self.forest, self._n_sets
+        if self.categories is not None:
+            self.categories = self.categories.with_inputs(are_categories)
+        elif are_categories.any():
+            made = Categories(self.trees.words["random_state"])
+            known = np.zeros(self.n_inputs, dtype=np.bool_)
+            self.categories = made.with_inputs(known).with_inputs(are_categories)
+        n_sets = self._n_sets
+        if new == old and n_sets == known_sets:
+            return
+        box, values = int(forest.box_word), int(forest.values_word)
+        forest.dim_capacity = new
+        self._set_words()
+        # Samples so far have what is missing of features that are yet to come.
+        fill = NAN_BITS if self._lacks_unknown else 0
+        if new > old:
+            moves = [(0, 0, box + old), (box + old, box + new, old)]
+            self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
+        sets = [(values + old * (s % known_sets), values + new * s, old) for s in range(n_sets)]
+        links = (values + old * known_sets, values + new * n_sets, len(self.trees))
+        moves = [(0, 0, values), *sets, links]
+        self.points = self.points.relaid(self._point_layout().words, moves, fill)
+        if n_sets > 1:
+            self.trees.words["first_value"] = new * np.arange(n_sets)
