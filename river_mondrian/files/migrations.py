@@ -41,6 +41,8 @@ def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
             attributes["shared"]["columns"]["is_full"] = place
         if "bounded" in attributes:
             attributes["categories"] = None
+        if "n_estimators" in attributes and "scale" in attributes:
+            attributes["missing"] = "unknown"
         if tree["object"] == "DualOGDClassifier":
             # Others have not been counted.
             attributes["_n_samples"] = _attributes(attributes["_supports"])["n"]
