@@ -26,7 +26,7 @@ def recorded(rng, n, n_experts, n_classes):
     return predicted / predicted.sum(axis=2, keepdims=True), labels.tolist()
 
 
-def run_mixture(predicted, labels, room=0, again=()):
+def run_mixture(predicted, labels, room=0, again=(), weights=None):
     """Yield what each sample finds; the mixture is copied before those numbered in `again`."""
     _, n_experts, n_classes = predicted.shape
     mixture = experts.Mixture(n_experts)
@@ -43,18 +43,20 @@ def run_mixture(predicted, labels, room=0, again=()):
         )
         floored = mixture.predicted[:, :n_classes]
         yield floored, logs, finalists, mixture.mixed[:n_classes].copy()
-        experts.learn(mixture.record, label)
+        experts.learn(mixture.record, label, 1.0 if weights is None else weights[i])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("room", [0, 3])
-def test_the_mixture_is_the_twins(seed, room):
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_the_mixture_is_the_twins(seed, room, spread):
     predicted, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
     twin = Twin(5, experts.FLOOR, experts.SHARE_RATE, experts.STEP, experts.LARGEST_EXPONENT)
-    runs = run_mixture(predicted, labels, room)
-    for one, label, (_, _, _, mixed) in zip(predicted, labels, runs, strict=True):
-        np.testing.assert_allclose(mixed, twin.predict(one.tolist()), rtol=1e-9)
-        twin.learn(label)
+    weights = np.exp(spread * np.random.default_rng(seed).normal(size=300)).tolist()
+    runs = run_mixture(predicted, labels, room, weights=weights)
+    for one, label, weight, run in zip(predicted, labels, weights, runs, strict=True):
+        np.testing.assert_allclose(run[-1], twin.predict(one.tolist()), rtol=1e-9)
+        twin.learn(label, weight)
 
 
 def test_a_copy_goes_on_as_the_original():

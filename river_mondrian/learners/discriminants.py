@@ -4,7 +4,8 @@ Two softmax regressions of standardized inputs, trained by gradient descent whos
 the sum of the gradients' squares (AdaGrad, Duchi, Hazan and Singer 2011, with one sum for all
 weights), one with small steps and one with large ones; and naive Bayes with normal inputs whose
 variances all classes share, which is linear, too. They take raw inputs, estimate means and
-variances themselves, and leave out missing values.
+variances themselves, and leave out missing values. A sample's weight is a factor of its gradients,
+and what it counts for in means and variances.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Discriminants(Record):
     # Length of a row of inputs' numbers, and number of classes for which a row has room.
     columns: Int64
     width: Int64
-    # Of each input: the number of its values (of samples in column 0), their mean, the sum of
+    # Of each input: the weight of its values (of samples in column 0), their mean, the sum of
     # squared deviations from it, and of those from the mean of the own class, which for each
     # value are those of the values before it.
     counts: Float64s
@@ -68,7 +69,7 @@ class Discriminants(Record):
     large_weights: Float64s
     small_squares: Float64
     large_squares: Float64
-    # Of each class: the number of values of each input (of samples in column 0), and their mean.
+    # Of each class: the weight of values of each input (of samples in column 0), and their mean.
     class_counts: Float64s
     class_means: Float64s
     # Of the last sample: inputs as standard deviations from their mean, 0 where missing, 1 in
@@ -155,6 +156,7 @@ def descend(
     squares: float,
     rate: float,
     label: int,
+    weight: float,
 ) -> float:
     """Let a regression learn the class of the sample of which it has given these probabilities.
 
@@ -171,9 +173,9 @@ def descend(
         errors += error * error
     # The gradient of the log loss by weight (k, i) is error_k z_i, so the sum of all squares is the
     # product of both sums; over the number of features it is that of one weight per class.
-    squares += errors * sizes / (n_inputs + 1)
+    squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
-    step = rate / math.sqrt(1.0 + squares)
+    step = weight * rate / math.sqrt(1.0 + squares)
     for k in range(n_classes):
         move = step * (probabilities[k] - (1.0 if k == label else 0.0))
         row = weights.part(columns * k, columns)
@@ -183,36 +185,42 @@ def descend(
 
 
 @inlined
-def update_moments(discriminants: Discriminants, values: Float64s, label: int) -> None:
-    """Update the means and sums of squares of all inputs and of a class's (Welford 1962)."""
+def update_moments(
+    discriminants: Discriminants, values: Float64s, label: int, weight: float
+) -> None:
+    """Update the means and sums of squares of all inputs and of a class's (Welford 1962).
+
+    With weights as West 1979 has them.
+    """
     columns = discriminants.columns
     class_counts = discriminants.class_counts.part(columns * label, columns)
     class_means = discriminants.class_means.part(columns * label, columns)
     counts, means = discriminants.counts, discriminants.means
     squares, all_within = discriminants.squares, discriminants.within
-    class_counts[0] = class_counts[0] + 1.0
-    counts[0] = counts[0] + 1.0
+    class_counts[0] = class_counts[0] + weight
+    counts[0] = counts[0] + weight
     for i in range(1, discriminants.n_inputs + 1):
         value = values[i - 1]
         if value != value:
             continue
-        n = counts[i] + 1.0
-        mean = means[i] if n > 1.0 else value
-        # A class begins with one value at the mean of all.
-        class_n = max(class_counts[i], 1.0) + 1.0
-        class_mean = class_means[i] if class_n > 2.0 else mean
-        moved = class_mean + (value - class_mean) / class_n
-        all_within[i] = all_within[i] + (value - class_mean) * (value - moved)
+        n = counts[i] + weight
+        mean = means[i] if counts[i] > 0.0 else value
+        # A class begins with one value of weight 1 at the mean of all.
+        is_known = class_counts[i] > 0.0
+        class_n = (class_counts[i] if is_known else 1.0) + weight
+        class_mean = class_means[i] if is_known else mean
+        moved = class_mean + weight * (value - class_mean) / class_n
+        all_within[i] = all_within[i] + weight * (value - class_mean) * (value - moved)
         class_counts[i] = class_n
         class_means[i] = moved
-        moved = mean + (value - mean) / n
-        squares[i] = squares[i] + (value - mean) * (value - moved)
+        moved = mean + weight * (value - mean) / n
+        squares[i] = squares[i] + weight * (value - mean) * (value - moved)
         counts[i] = n
         means[i] = moved
 
 
 @kernel
-def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
+def learn(discriminants: Discriminants, values: Float64s, label: int, weight: float) -> None:
     """Let the discriminants learn the class of the sample predicted last, of these raw inputs."""
     width, predicted = discriminants.width, discriminants.predicted
     discriminants.small_squares = descend(
@@ -222,6 +230,7 @@ def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
         discriminants.small_squares,
         SMALL_RATE,
         label,
+        weight,
     )
     discriminants.large_squares = descend(
         discriminants,
@@ -230,8 +239,9 @@ def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
         discriminants.large_squares,
         LARGE_RATE,
         label,
+        weight,
     )
-    update_moments(discriminants, values, label)
+    update_moments(discriminants, values, label, weight)
 
 
 # Arrays of a row, and of a row for each class.

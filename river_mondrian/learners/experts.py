@@ -3,7 +3,7 @@
 The experts are mixed in two ways: by fixed share (Herbster and Warmuth 1998), whose result is
 sharpened or flattened by a temperature that is learned online; and in a log-linear pool whose
 exponents are learned online. A second fixed share chooses among these two and the first expert as
-it is.
+it is. The loss of a sample of weight w counts w times, and so do the gradients of it.
 """
 
 from __future__ import annotations
@@ -137,14 +137,23 @@ def combine(experts: Experts) -> None:
 
 
 @inlined
-def share(weights: Float64s, n: int, width: int, probabilities: Float64s, label: int) -> None:
+def share(
+    weights: Float64s, n: int, width: int, probabilities: Float64s, label: int, weight: float
+) -> None:
     """Let the weights of a fixed share learn a class (Herbster and Warmuth 1998).
 
-    `probabilities` has what each of the `n` has predicted, in rows of `width`.
+    `probabilities` has what each of the `n` has predicted, in rows of `width`; the sample counts
+    by its `weight`.
     """
+    most = 0.0
+    if weight != 1.0:
+        for e in range(n):
+            most = max(most, probabilities.part(width * e, width)[label])
     for e in range(n):
-        # Loss update: w_e exp(-loss), where the loss is the log loss -log p_e.
-        weights[e] = weights[e] * probabilities.part(width * e, width)[label]
+        # Loss update: w_e exp(-loss), where the loss is the log loss -log p_e, times the weight.
+        p = probabilities.part(width * e, width)[label]
+        # Over the largest: a power may be too small for a number.
+        weights[e] = weights[e] * (p if weight == 1.0 else (p / most) ** weight)
     total = ordered_sum(weights, n)
     for e in range(n):
         # Share update: (1 - a) w_e + a / (n - 1) sum_{i != e} w_i with a = SHARE_RATE (n - 1) / n,
@@ -175,24 +184,26 @@ def descended(value: float, gradient: float, squares: float, least: float) -> fl
 
 
 @kernel
-def learn(experts: Experts, label: int) -> None:
-    """Let the mixture learn a class, after `combine`."""
+def learn(experts: Experts, label: int, weight: float) -> None:
+    """Let the mixture learn a class, of a sample of a weight, after `combine`."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     exponents, squares, logs = experts.exponents, experts.squares, experts.logs
     finalists = experts.finalists
     pooled = finalists.part(width * LOG_LINEAR, width)
     for e in range(n):
         gradient = log_loss_gradient(pooled, logs.part(width * e, width), n_classes, label)
+        gradient *= weight
         squares[e] = squares[e] + gradient * gradient
         exponents[e] = descended(exponents[e], gradient, squares[e], LEAST_EXPONENT)
     tempered = finalists.part(width * TEMPERED, width)
     gradient = log_loss_gradient(tempered, logs.part(width * n, width), n_classes, label)
+    gradient *= weight
     experts.temperature_squares = experts.temperature_squares + gradient * gradient
     experts.inverse_temperature = descended(
         experts.inverse_temperature, gradient, experts.temperature_squares, LEAST_INVERSE
     )
-    share(experts.weights, n, width, experts.predicted, label)
-    share(experts.last_weights, N_FINALISTS, width, finalists, label)
+    share(experts.weights, n, width, experts.predicted, label, weight)
+    share(experts.last_weights, N_FINALISTS, width, finalists, label, weight)
 
 
 class Mixture:
