@@ -109,9 +109,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     Notes
     -----
     A sample of weight w is learned once, and all sums count it w times: the classes of nodes, also
-    in the memories, the gains of cuts, and the moments of the lines. Its loss counts w times where
-    parts are weighed against each other, and so do gradients. The hierarchy of stable processes has
-    min(c, 1) tables of a class, c being the weight below, as in `MondrianForestClassifier`.
+    in the memories, the gains of cuts, and the moments of the lines. Gradients are times w, and the
+    likelihoods by which nodes learn where to stop to the power of w. The mixture counts losses in
+    units of the largest weight of late. The hierarchy of stable processes has min(c, 1) tables of a
+    class, c being the weight below, as in `MondrianForestClassifier`.
 
     A whole weight is not as many repeats of the sample: it is one visit, after which memories
     forget once, one step of all gradients and shares, one stored sample of `max_samples`, one value
@@ -288,9 +289,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         y
             A label: anything hashable but None and NaN.
         w
-            Weight of the sample, from 0 to 1e30: how often its loss counts. What differs from as
-            many repeats is in the notes. One of weight 0 is not learned; less than 1e-30 counts as
-            that.
+            Weight of the sample, from 0 to 1e30. What differs from as many repeats is in the notes.
+            One of weight 0 is not learned; less than 1e-30 counts as that.
 
         Raises
         ------

@@ -64,7 +64,10 @@ def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
         if tree["object"] == "DualOGDClassifier":
             # Others have not been counted.
             attributes["_n_samples"] = _attributes(attributes["_supports"])["n"]
-    for tree in _parts(document, "records"):
+    for i, tree in enumerate(_parts(document, "records")):
+        if tree["records"] == "Experts":
+            tree["columns"]["largest_weight"] = f"{i}/largest"
+            arrays[f"{i}/largest"] = np.ones(1)
         if tree["records"] == "RidgePosterior":
             # Those of weight 0 have not been counted.
             tree["columns"]["n_learned"] = tree["columns"]["n_samples"]

@@ -3,7 +3,11 @@
 The experts are mixed in two ways: by fixed share (Herbster and Warmuth 1998), whose result is
 sharpened or flattened by a temperature that is learned online; and in a log-linear pool whose
 exponents are learned online. A second fixed share chooses among these two and the first expert as
-it is. The loss of a sample of weight w counts w times, and so do the gradients of it.
+it is.
+
+A sample of weight w has w times the loss and w times the gradients of one of weight 1. A fixed
+share has its bound for at most one log loss at a time, so that it counts losses in units of the
+largest weight W of late: as w / W of a sample, which also takes as much of the share's time.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 from ..checks import check_number, check_types
 from ..compiling.kernels import inlined, kernel
 from ..elementary import logarithms, normalize_logs, ordered_sum
+from ..limits import LARGEST_WEIGHT
 from ..records import (
     Float64,
     Float64s,
@@ -37,6 +42,8 @@ LARGEST_WIDTH = 1 << 25
 FLOOR = 1e-4
 # Part of the weights that a fixed share spreads evenly at each sample.
 SHARE_RATE = 0.01
+# Part of the largest weight by which it fades at each sample.
+FADING = 0.001
 # Of the exponents and the temperature: size of the steps, and bounds.
 STEP = 0.05
 LARGEST_EXPONENT = 4.0
@@ -71,6 +78,8 @@ class Experts(Record):
     # Inverse temperature of the fixed share, and the sum of its squared gradients.
     inverse_temperature: Float64
     temperature_squares: Float64
+    # Largest weight of a sample, which fades, or 1.
+    largest_weight: Float64
     # Of the last sample: what each expert has predicted (n_experts rows), the logarithms of that
     # and of the fixed share (n_experts + 1 rows), what the last fixed share chose among
     # (N_FINALISTS rows), and its result (one row).
@@ -138,27 +147,23 @@ def combine(experts: Experts) -> None:
 
 @inlined
 def share(
-    weights: Float64s, n: int, width: int, probabilities: Float64s, label: int, weight: float
+    weights: Float64s, n: int, width: int, probabilities: Float64s, label: int, part: float
 ) -> None:
     """Let the weights of a fixed share learn a class (Herbster and Warmuth 1998).
 
-    `probabilities` has what each of the `n` has predicted, in rows of `width`; the sample counts
-    by its `weight`.
+    `probabilities` has what each of the `n` has predicted, in rows of `width`; of the sample a
+    `part` counts, which is at most 1.
     """
-    most = 0.0
-    if weight != 1.0:
-        for e in range(n):
-            most = max(most, probabilities.part(width * e, width)[label])
     for e in range(n):
-        # Loss update: w_e exp(-loss), where the loss is the log loss -log p_e, times the weight.
+        # Loss update: w_e exp(-loss), where the loss is a part of the log loss -log p_e.
         p = probabilities.part(width * e, width)[label]
-        # Over the largest: a power may be too small for a number.
-        weights[e] = weights[e] * (p if weight == 1.0 else (p / most) ** weight)
+        weights[e] = weights[e] * (p if part == 1.0 else p**part)
     total = ordered_sum(weights, n)
+    rate = SHARE_RATE * part
     for e in range(n):
-        # Share update: (1 - a) w_e + a / (n - 1) sum_{i != e} w_i with a = SHARE_RATE (n - 1) / n,
-        # which is (1 - SHARE_RATE) w_e + SHARE_RATE / n, as the weights add up to 1.
-        weights[e] = (1.0 - SHARE_RATE) * weights[e] / total + SHARE_RATE / n
+        # Share update: (1 - a) w_e + a / (n - 1) sum_{i != e} w_i with a = rate (n - 1) / n, which
+        # is (1 - rate) w_e + rate / n, as the weights add up to 1.
+        weights[e] = (1.0 - rate) * weights[e] / total + rate / n
 
 
 @inlined
@@ -202,8 +207,11 @@ def learn(experts: Experts, label: int, weight: float) -> None:
     experts.inverse_temperature = descended(
         experts.inverse_temperature, gradient, experts.temperature_squares, LEAST_INVERSE
     )
-    share(experts.weights, n, width, experts.predicted, label, weight)
-    share(experts.last_weights, N_FINALISTS, width, finalists, label, weight)
+    largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
+    experts.largest_weight = largest
+    part = weight / largest
+    share(experts.weights, n, width, experts.predicted, label, part)
+    share(experts.last_weights, N_FINALISTS, width, finalists, label, part)
 
 
 class Mixture:
@@ -224,6 +232,7 @@ class Mixture:
         self.memory = Memory(Experts)
         self.record.n_experts = n
         self.record.inverse_temperature = 1.0
+        self.record.largest_weight = 1.0
         self.reserve(0)
 
     @property
@@ -266,4 +275,6 @@ class Mixture:
         check_types(self, {"memory": Memory} | dict.fromkeys(shapes, np.ndarray))
         check_shapes(self, shapes)
         check_number(self, "width", self.record.width, 0, LARGEST_WIDTH)
+        largest = self.record.largest_weight
+        check_number(self, "largest_weight", largest, 1.0, LARGEST_WEIGHT)
         self.reserve(self.record.width)

@@ -142,6 +142,7 @@ class Mixture:
         self.squares = [0.0] * n
         self.last = [1.0 / 3.0] * 3
         self.inverse, self.inverse_squares = 1.0, 0.0
+        self.heaviest = 1.0
 
     def predict(self, experts):
         n_classes = len(experts[0])
@@ -169,13 +170,12 @@ class Mixture:
     def _gradient(self, pool, logs, label):
         return sum(p * log for p, log in zip(pool, logs, strict=True)) - logs[label]
 
-    def _share(self, weights, chances, weight):
-        chances = to_power(chances, weight)
+    def _share(self, weights, chances, part):
+        chances, rate = to_power(chances, part), part * self.rate
         total = sum(w * c for w, c in zip(weights, chances, strict=True))
         n = len(weights)
         return [
-            (1 - self.rate) * w * c / total + self.rate / n
-            for w, c in zip(weights, chances, strict=True)
+            (1 - rate) * w * c / total + rate / n for w, c in zip(weights, chances, strict=True)
         ]
 
     def learn(self, label, weight=1.0):
@@ -190,6 +190,9 @@ class Mixture:
         self.inverse_squares += gradient**2
         moved = self.inverse - self.step * gradient / math.sqrt(1.0 + self.inverse_squares)
         self.inverse = min(max(moved, 0.05), self.largest)
+        # Losses are in units of the largest of late.
+        self.heaviest = max(weight, 1.0, 0.999 * self.heaviest)
+        part = weight / self.heaviest
         of_experts = [expert[label] for expert in self.experts]
-        self.weights = self._share(self.weights, of_experts, weight)
-        self.last = self._share(self.last, [pool[label] for pool in self.pools], weight)
+        self.weights = self._share(self.weights, of_experts, part)
+        self.last = self._share(self.last, [pool[label] for pool in self.pools], part)
