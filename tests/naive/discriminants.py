@@ -19,7 +19,9 @@ class Moments:
 
     def add(self, value, weight=1.0):
         """Add a value; returns the product of its deviations from the mean before and after."""
-        before = value - self.mean if self.n else 0.0
+        if not self.n:
+            self.mean = value
+        before = value - self.mean
         self.n += weight
         self.mean += (value - self.mean) * weight / self.n
         product = weight * before * (value - self.mean)
