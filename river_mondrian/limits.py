@@ -14,3 +14,6 @@ LEAST_LEVEL = 2.0**200
 # Largest target and weight of a sample: sums of squared targets times weights stay finite.
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
+
+# Weight as which smaller ones count where sums of weights are in single precision.
+LEAST_WEIGHT = 1e-30

@@ -223,7 +223,7 @@ def learn(model: Any, x: Row, y: Any) -> None:
         model.learn_one(x)
     elif isinstance(model, rm.DualOGDClassifier):
         model.learn_one(x, y if y is None else bool(y))
-    elif isinstance(model, rm.MondrianForestClassifier) and model.n_estimators % 2 == 0:
+    elif isinstance(model, FOREST_CLASSIFIERS) and model.n_estimators % 2 == 0:
         model.learn_one(x, y, WEIGHTS[len(repr(x)) % len(WEIGHTS)])
     else:
         model.learn_one(x, y)

@@ -38,7 +38,8 @@ def results():
     predicted = []
     for i, (x, y) in enumerate(samples()):
         predicted.append(list(model.predict_proba_one(x).values()))
-        model.learn_one(x, y)
+        # The later samples do not all weigh 1.
+        model.learn_one(x, y, 1.0 if i < N_SAMPLES // 3 else 0.5 + i % 3)
         if i == FORGETS_AT:
             model._trees.forget_before(40)
     adaptive_trees.BUILD_BUDGET = whole

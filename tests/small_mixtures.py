@@ -37,7 +37,7 @@ def of_mixtures():
     mixture.record.n_classes = lines.record.n_classes = n_classes
     lines.record.n_inputs = n_inputs
     found = []
-    for _ in range(30):
+    for i in range(30):
         label = int(rng.integers(n_classes))
         x = rng.normal(size=n_inputs + 1) + label
         x[rng.random(n_inputs + 1) < 0.2] = np.nan
@@ -46,8 +46,9 @@ def of_mixtures():
         experts.combine(mixture.record)
         found += mixture.predicted[:, :n_classes].ravel().tolist()
         found += mixture.mixed[:n_classes].tolist()
-        experts.learn(mixture.record, label)
-        discriminants.learn(lines.record, values, label)
+        weight = 1.0 if i < 15 else 0.5 + i % 3
+        experts.learn(mixture.record, label, weight)
+        discriminants.learn(lines.record, values, label, weight)
     return found + mixture.weights.tolist() + mixture.last_weights.tolist()
 
 

@@ -27,6 +27,9 @@ def weighted(model):
 
 MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
+    "adaptive, weights": lambda: weighted(
+        rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1)
+    ),
     "adaptive, ADWIN": lambda: rm.AdaptiveMondrianForestClassifier(
         2, max_samples=1000, drift_detector=drift.ADWIN(grace_period=5), seed=1
     ),
@@ -87,6 +90,7 @@ MODELS = {
 # One for each class, which earlier versions have written.
 IN_GOLDEN = (
     "adaptive",
+    "adaptive, weights",
     "classifier",
     "classifier, weights",
     "regressor",

@@ -38,9 +38,10 @@ def test_exceptions_and_failing_allocations_while_reading(call):
 
 
 @pytest.mark.parametrize("n_known", [5, 250])
-def test_an_exception_at_any_line_of_learning_many(n_known):
+@pytest.mark.parametrize("weight", [1.0, 2.0])
+def test_an_exception_at_any_line_of_learning_many(n_known, weight):
     def learn(model, n):
-        model.learn_many(FRAME[:n], LABELS[:n])
+        model.learn_many(FRAME[:n], LABELS[:n], [weight if i > 4 else 1.0 for i in range(n)])
 
     state = pickle.dumps(forest(n_known, drift_detector=EveryFew()))
     found = JUDGE.lines_of_many(state, learn, 9)

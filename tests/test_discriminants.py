@@ -31,9 +31,9 @@ class Kernels:
         discriminants.predict(self.memory.record, Float64s.of(values))
         return self.predicted[:, :n_classes].copy()
 
-    def learn(self, values, label, n_classes):
+    def learn(self, values, label, n_classes, weight=1.0):
         self.memory.record.n_classes = n_classes
-        discriminants.learn(self.memory.record, Float64s.of(values), label)
+        discriminants.learn(self.memory.record, Float64s.of(values), label, weight)
 
 
 def mapping(values):
@@ -47,23 +47,25 @@ def mapping(values):
     st.integers(1, 5),
     st.sampled_from([0.0, 0.3]),
     st.booleans(),
+    st.sampled_from([0.0, 1.0]),
 )
-@settings(max_examples=40, deadline=None)
-def test_kernels_are_the_twin(seed, n, n_classes, n_inputs, missing, constant):
+@settings(max_examples=60, deadline=None)
+def test_kernels_are_the_twin(seed, n, n_classes, n_inputs, missing, constant, spread):
     rng = np.random.default_rng(seed)
     X = rng.normal(5.0, 10.0 ** rng.uniform(-3, 3, n_inputs), (n, n_inputs))
     X[rng.random(X.shape) < missing] = math.nan
     if constant:
         X[:, 0] = 7.0
     y = rng.integers(0, n_classes, n).tolist()
+    weights = np.exp(spread * rng.normal(size=n)).tolist()
     kernels, twin, labels = Kernels(n_classes, n_inputs), Discriminants(), range(n_classes)
-    for values, label in zip(X, y, strict=True):
+    for values, label, weight in zip(X, y, weights, strict=True):
         found = kernels.predict(values, n_classes)
         expected = twin.predict(mapping(values), labels)
         for own, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(own, list(other.values()), rtol=1e-8, atol=1e-12)
-        kernels.learn(values, label, n_classes)
-        twin.learn(mapping(values), label, labels, n_inputs, expected)
+        kernels.learn(values, label, n_classes, weight)
+        twin.learn(mapping(values), label, labels, n_inputs, expected, weight)
 
 
 @pytest.mark.blas

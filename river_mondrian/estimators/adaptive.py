@@ -13,8 +13,9 @@ from river import base
 from ..arguments import check_flag, check_integer, check_missing
 from ..checks import refuse
 from ..directions import Directions
-from ..frames import mapping_of, read_labels
-from ..inputs import FeatureIndex, check_label, ordered
+from ..frames import mapping_of, read_labels, read_weights
+from ..inputs import FeatureIndex, check_label, check_weight, ordered
+from ..limits import LARGEST_WEIGHT
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
@@ -101,6 +102,19 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         category that is a level of its own.
     seed
         Random seed for reproducibility.
+
+    Notes
+    -----
+    A sample of weight w is learned once, and all sums count it w times: the classes of nodes, also
+    in the memories, the gains of cuts, and the moments of the lines. Gradients are times w, and the
+    likelihoods by which nodes learn where to stop to the power of w. The mixture counts losses in
+    units of the largest weight of late. The hierarchy of stable processes has min(c, 1) tables of a
+    class, c being the weight below, as in `MondrianForestClassifier`.
+
+    A whole weight is not as many repeats of the sample: it is one visit, after which memories
+    forget once, one step of all gradients and shares, one stored sample of `max_samples`, one value
+    for the detector of drifts, whatever the weight, and one of the samples after which trees are
+    built. Priors weigh as in a sample of weight 1, so that weights should be about 1 on average.
 
     Examples
     --------
@@ -269,7 +283,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
 
     # One sample.
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn a sample: the mixture, the detector of drifts, every tree.
 
         Parameters
@@ -280,16 +294,21 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
             learned.
         y
             A label: anything hashable but None and NaN.
+        w
+            Weight of the sample, from 0 to 1e30. What differs from as many repeats is in the notes.
+            One of weight 0 is not learned; less than 1e-30 counts as that.
 
         Raises
         ------
         TypeError
             If a value is neither a number nor a level, or not what its feature has had so far; if
-            the label is not hashable.
+            the weight is no number or the label not hashable.
         ValueError
-            If a value is infinite or too large for single precision, or the label is missing.
+            If a value is infinite or too large for single precision, the label is missing, or the
+            weight is out of range.
 
         """
+        weight = w if type(w) is float else check_weight(w)
         prepared = self._prepared
         if prepared is not None:
             inputs = prepared.pack(x)
@@ -297,23 +316,25 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
                 label = prepared.labels.get(y)
             except TypeError:
                 label = None
-            if inputs is not None and label is not None:
+            if inputs is not None and label is not None and 0.0 < weight <= LARGEST_WEIGHT:
                 with self._lock:
                     is_whole = prepared.version_now[0] == prepared.version
                     if is_whole and self._watch.following is None:
                         prepared.vector[:] = inputs
-                        self._learn(prepared.trees, label, False)
+                        self._learn(prepared.trees, label, weight, False)
                         return
         # What the user has written runs ahead of any change.
         values = self._read(x)
         check_label(y)
+        if check_weight(weight) == 0.0:
+            return
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:
                 self._settle()
-            self._learn_values(values, y)
+            self._learn_values(values, y, weight)
 
-    def _learn_values(self, values: dict[Hashable, float], y: Hashable) -> None:
+    def _learn_values(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
         """Learn a checked sample, with all that it may need besides the kernel."""
         # Another thread may have added a feature.
         values = self._features.agreed(values)
@@ -327,7 +348,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
             label = self._add_label(y)
         assert label is not None
         self._features.write(values, trees.vector)
-        self._learn(trees, label, is_new)
+        self._learn(trees, label, weight, is_new)
         if changes:
             trees.end_change()
         self._prepare(trees)
@@ -335,20 +356,20 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     def _new_calls(self, trees: AdaptiveTrees) -> _Calls:
         return _Calls(trees, self._features, self._labels)
 
-    def _learn(self, trees: AdaptiveTrees, label: int, is_new: bool) -> None:
+    def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in the trees' `inputs`."""
         watch = self._watch
         if watch.detector is None or (is_new and len(self._labels) == 1):
-            bad = trees.learn(label, is_new)
+            bad = trees.learn(label, weight, is_new)
             if bad >= 0:
                 raise self._too_large(bad, trees.vector[bad])
             return
         best = trees.foretell()
         if best < 0:
             raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
-        # The detector may be the user's: it runs ahead of any change, too.
+        # The detector may be the user's: it runs ahead of any change, too. It takes no weights.
         kept = watch.foresee(best != label or is_new, trees.n_now[0] + 1)
-        trees.learn(label, is_new, kept)
+        trees.learn(label, weight, is_new, kept)
         watch.follow()
 
     def _enter(self) -> None:
@@ -371,7 +392,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
 
         Parameters
@@ -381,25 +402,28 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
             categoricals, enums); nulls and NaN are missing.
         y
             The labels of its rows.
+        w
+            Weight of all rows, or their weights, as `learn_one` takes them.
 
         Raises
         ------
         TypeError
             If a column holds something that is neither a number nor a level, or not what its
-            feature has had so far; if a label is not hashable.
+            feature has had so far; if a weight is no number or a label not hashable.
         ValueError
-            If a value is infinite, a label missing, a column doubled or a length wrong; nothing
-            has been learned then.
+            If a value is infinite, a label missing, a weight out of range, a column doubled or a
+            length wrong; nothing has been learned then.
 
         """
         _, names, columns = self._read_frame(X)
         labels = read_labels(y, len(columns))
+        weights = read_weights(w, len(columns)).tolist()
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:
                 self._settle()
-            for row, label in zip(columns, labels, strict=True):
-                self.learn_one(mapping_of(names, row), label)
+            for row, label, weight in zip(columns, labels, weights, strict=True):
+                self.learn_one(mapping_of(names, row), label, weight)
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

@@ -28,8 +28,32 @@ def _attributes(tree: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _weigh(attributes: dict[str, Any], arrays: Arrays, place: str) -> None:
+    """Let the samples of an adaptive forest weigh 1, and part classes' numbers and sides."""
+    columns = attributes["side_rows"]["columns"]
+    counted = arrays[columns.pop("blocks.counted")]
+    n, n_blocks, _ = counted.shape
+    # A word has two bits of each of 16 classes.
+    sides = np.zeros((n, -(-n_blocks // 4), 16), np.uint32)
+    sides.reshape(n, -1)[:, : 4 * n_blocks] = counted.reshape(n, -1) & 3
+    words = np.bitwise_or.reduce(sides << np.arange(0, 32, 2, dtype=np.uint32), axis=2)
+    n_samples, n_sides = (columns.pop(name) for name in ("n_samples", "sum_of_c"))
+    for name, column in (
+        ("blocks.counts", (counted >> 2).astype(np.float32)),
+        ("sides", words.view(np.int32)),
+        ("weight", arrays[n_samples].astype(np.float32)),
+        ("n_sides", arrays[n_sides]),
+    ):
+        columns[name] = f"{place}/{name}"
+        arrays[columns[name]] = column
+    points = attributes["points"]["columns"]
+    points["weight"], attributes["shared"]["columns"]["is_weighted"] = f"{place}/1", f"{place}/0"
+    arrays[f"{place}/1"] = np.ones(len(arrays[points["label"]]), np.float32)
+    arrays[f"{place}/0"] = np.zeros(1, np.int64)
+
+
 def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
-    """Add whether every tree is full, which was an attribute, and numbers of samples learned.
+    """Add whether every tree is full, which was an attribute, numbers of samples, and weights.
 
     Trees had no categories, and what was missing was unknown.
     """
@@ -43,6 +67,8 @@ def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
             attributes["categories"] = None
         if "n_estimators" in attributes and "scale" in attributes:
             attributes["missing"] = "unknown"
+        if tree["object"] == "AdaptiveTrees":
+            _weigh(attributes, arrays, f"{i}")
         if tree["object"] == "DualOGDClassifier":
             # Others have not been counted.
             attributes["_n_samples"] = _attributes(attributes["_supports"])["n"]
@@ -51,6 +77,9 @@ def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
             place = f"{i}/absent"
             arrays[place] = np.full(1, math.nan)
             tree["columns"]["absent"] = place
+        if tree["records"] == "Experts":
+            tree["columns"]["largest_weight"] = f"{i}/largest"
+            arrays[f"{i}/largest"] = np.ones(1)
         if tree["records"] == "RidgePosterior":
             # Those of weight 0 have not been counted.
             tree["columns"]["n_learned"] = tree["columns"]["n_samples"]

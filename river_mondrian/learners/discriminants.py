@@ -5,7 +5,8 @@ the sum of the gradients' squares (AdaGrad, Duchi, Hazan and Singer 2011, with o
 weights), one with small steps and one with large ones; and naive Bayes with normal inputs whose
 variances all classes share, which is linear, too. They take raw inputs, estimate means and
 variances themselves, and leave out missing values. An input that is a category has a weight or a
-count for each level, in tables whose rows levels share by a hash (Weinberger et al. 2009).
+count for each level, in tables whose rows levels share by a hash (Weinberger et al. 2009). A
+sample's weight is a factor of its gradients, and what it counts for in means and variances.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Discriminants(Record):
     # Length of a row of inputs' numbers, and number of classes for which a row has room.
     columns: Int64
     width: Int64
-    # Of each input: the number of its values (of samples in column 0), their mean, the sum of
+    # Of each input: the weight of its values (of samples in column 0), their mean, the sum of
     # squared deviations from it, and of those from the mean of the own class, which for each
     # value are those of the values before it.
     counts: Float64s
@@ -85,11 +86,11 @@ class Discriminants(Record):
     large_weights: Float64s
     small_squares: Float64
     large_squares: Float64
-    # Of each class: the number of values of each input (of samples in column 0), and their mean.
+    # Of each class: the weight of values of each input (of samples in column 0), and their mean.
     class_counts: Float64s
     class_means: Float64s
     # Inputs that are categories: how many, and which. Of levels, a row for each class: weights of
-    # the regressions, and the number of samples.
+    # the regressions, and the weight of samples.
     n_categories: Int64 = derived()
     categories: Int64s = derived()
     small_levels: Float64s
@@ -178,7 +179,7 @@ class Discriminants(Record):
             if place >= 0:
                 weights[place + label] = weights[place + label] + by
 
-    def count_levels(self, label: int) -> None:
+    def count_levels(self, label: int, weight: float) -> None:
         """Count the last sample's levels."""
         counts, class_counts = self.counts, self.class_counts
         for c in range(self.n_categories):
@@ -186,9 +187,9 @@ class Discriminants(Record):
             i = 1 + self.categories[c]
             if place >= 0:
                 own = self.columns * label + i
-                self.level_counts[place + label] = self.level_counts[place + label] + 1.0
-                class_counts[own] = class_counts[own] + 1.0
-                counts[i] = counts[i] + 1.0
+                self.level_counts[place + label] = self.level_counts[place + label] + weight
+                class_counts[own] = class_counts[own] + weight
+                counts[i] = counts[i] + weight
 
 
 @inlined
@@ -258,6 +259,7 @@ def descend(
     squares: float,
     rate: float,
     label: int,
+    weight: float,
 ) -> float:
     """Let a regression learn the class of the sample of which it has given these probabilities.
 
@@ -277,9 +279,9 @@ def descend(
         errors += error * error
     # The gradient of the log loss by weight (k, i) is error_k z_i, so the sum of all squares is the
     # product of both sums; over the number of features it is that of one weight per class.
-    squares += errors * sizes / (n_inputs + 1)
+    squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
-    step = rate / math.sqrt(1.0 + squares)
+    step = weight * rate / math.sqrt(1.0 + squares)
     for k in range(n_classes):
         move = step * (probabilities[k] - (1.0 if k == label else 0.0))
         row = weights.part(columns * k, columns)
@@ -291,36 +293,42 @@ def descend(
 
 
 @inlined
-def update_moments(discriminants: Discriminants, values: Float64s, label: int) -> None:
-    """Update the means and sums of squares of all inputs and of a class's (Welford 1962)."""
+def update_moments(
+    discriminants: Discriminants, values: Float64s, label: int, weight: float
+) -> None:
+    """Update the means and sums of squares of all inputs and of a class's (Welford 1962).
+
+    With weights as West 1979 has them.
+    """
     columns = discriminants.columns
     class_counts = discriminants.class_counts.part(columns * label, columns)
     class_means = discriminants.class_means.part(columns * label, columns)
     counts, means = discriminants.counts, discriminants.means
     squares, all_within = discriminants.squares, discriminants.within
-    class_counts[0] = class_counts[0] + 1.0
-    counts[0] = counts[0] + 1.0
+    class_counts[0] = class_counts[0] + weight
+    counts[0] = counts[0] + weight
     for i in range(1, discriminants.n_inputs + 1):
         value = values[i - 1]
         if value != value:
             continue
-        n = counts[i] + 1.0
-        mean = means[i] if n > 1.0 else value
-        # A class begins with one value at the mean of all.
-        class_n = max(class_counts[i], 1.0) + 1.0
-        class_mean = class_means[i] if class_n > 2.0 else mean
-        moved = class_mean + (value - class_mean) / class_n
-        all_within[i] = all_within[i] + (value - class_mean) * (value - moved)
+        n = counts[i] + weight
+        mean = means[i] if counts[i] > 0.0 else value
+        # A class begins with one value of weight 1 at the mean of all.
+        is_known = class_counts[i] > 0.0
+        class_n = (class_counts[i] if is_known else 1.0) + weight
+        class_mean = class_means[i] if is_known else mean
+        moved = class_mean + weight * (value - class_mean) / class_n
+        all_within[i] = all_within[i] + weight * (value - class_mean) * (value - moved)
         class_counts[i] = class_n
         class_means[i] = moved
-        moved = mean + (value - mean) / n
-        squares[i] = squares[i] + (value - mean) * (value - moved)
+        moved = mean + weight * (value - mean) / n
+        squares[i] = squares[i] + weight * (value - mean) * (value - moved)
         counts[i] = n
         means[i] = moved
 
 
 @kernel
-def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
+def learn(discriminants: Discriminants, values: Float64s, label: int, weight: float) -> None:
     """Let the discriminants learn the class of the sample predicted last, of these raw inputs."""
     width, predicted = discriminants.width, discriminants.predicted
     discriminants.small_squares = descend(
@@ -331,6 +339,7 @@ def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
         discriminants.small_squares,
         SMALL_RATE,
         label,
+        weight,
     )
     discriminants.large_squares = descend(
         discriminants,
@@ -340,11 +349,12 @@ def learn(discriminants: Discriminants, values: Float64s, label: int) -> None:
         discriminants.large_squares,
         LARGE_RATE,
         label,
+        weight,
     )
     if discriminants.takes_apart():
         values = discriminants.numbers
-        discriminants.count_levels(label)
-    update_moments(discriminants, values, label)
+        discriminants.count_levels(label, weight)
+    update_moments(discriminants, values, label, weight)
 
 
 # Arrays of a row, of a row for each class, and of a row for levels, where there are any.

@@ -4,6 +4,10 @@ The experts are mixed in two ways: by fixed share (Herbster and Warmuth 1998), w
 sharpened or flattened by a temperature that is learned online; and in a log-linear pool whose
 exponents are learned online. A second fixed share chooses among these two and the first expert as
 it is.
+
+A sample of weight w has w times the loss and w times the gradients of one of weight 1. A fixed
+share has its bound for at most one log loss at a time, so that it counts losses in units of the
+largest weight W of late: as w / W of a sample, which also takes as much of the share's time.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 from ..checks import check_number, check_types
 from ..compiling.kernels import inlined, kernel
 from ..elementary import logarithms, normalize_logs, ordered_sum
+from ..limits import LARGEST_WEIGHT
 from ..records import (
     Float64,
     Float64s,
@@ -37,6 +42,8 @@ LARGEST_WIDTH = 1 << 25
 FLOOR = 1e-4
 # Part of the weights that a fixed share spreads evenly at each sample.
 SHARE_RATE = 0.01
+# Part of the largest weight by which it fades at each sample.
+FADING = 0.001
 # Of the exponents and the temperature: size of the steps, and bounds.
 STEP = 0.05
 LARGEST_EXPONENT = 4.0
@@ -71,6 +78,8 @@ class Experts(Record):
     # Inverse temperature of the fixed share, and the sum of its squared gradients.
     inverse_temperature: Float64
     temperature_squares: Float64
+    # Largest weight of a sample, which fades, or 1.
+    largest_weight: Float64
     # Of the last sample: what each expert has predicted (n_experts rows), the logarithms of that
     # and of the fixed share (n_experts + 1 rows), what the last fixed share chose among
     # (N_FINALISTS rows), and its result (one row).
@@ -137,19 +146,24 @@ def combine(experts: Experts) -> None:
 
 
 @inlined
-def share(weights: Float64s, n: int, width: int, probabilities: Float64s, label: int) -> None:
+def share(
+    weights: Float64s, n: int, width: int, probabilities: Float64s, label: int, part: float
+) -> None:
     """Let the weights of a fixed share learn a class (Herbster and Warmuth 1998).
 
-    `probabilities` has what each of the `n` has predicted, in rows of `width`.
+    `probabilities` has what each of the `n` has predicted, in rows of `width`; of the sample a
+    `part` counts, which is at most 1.
     """
     for e in range(n):
-        # Loss update: w_e exp(-loss), where the loss is the log loss -log p_e.
-        weights[e] = weights[e] * probabilities.part(width * e, width)[label]
+        # Loss update: w_e exp(-loss), where the loss is a part of the log loss -log p_e.
+        p = probabilities.part(width * e, width)[label]
+        weights[e] = weights[e] * (p if part == 1.0 else p**part)
     total = ordered_sum(weights, n)
+    rate = SHARE_RATE * part
     for e in range(n):
-        # Share update: (1 - a) w_e + a / (n - 1) sum_{i != e} w_i with a = SHARE_RATE (n - 1) / n,
-        # which is (1 - SHARE_RATE) w_e + SHARE_RATE / n, as the weights add up to 1.
-        weights[e] = (1.0 - SHARE_RATE) * weights[e] / total + SHARE_RATE / n
+        # Share update: (1 - a) w_e + a / (n - 1) sum_{i != e} w_i with a = rate (n - 1) / n, which
+        # is (1 - rate) w_e + rate / n, as the weights add up to 1.
+        weights[e] = (1.0 - rate) * weights[e] / total + rate / n
 
 
 @inlined
@@ -175,24 +189,29 @@ def descended(value: float, gradient: float, squares: float, least: float) -> fl
 
 
 @kernel
-def learn(experts: Experts, label: int) -> None:
-    """Let the mixture learn a class, after `combine`."""
+def learn(experts: Experts, label: int, weight: float) -> None:
+    """Let the mixture learn a class, of a sample of a weight, after `combine`."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     exponents, squares, logs = experts.exponents, experts.squares, experts.logs
     finalists = experts.finalists
     pooled = finalists.part(width * LOG_LINEAR, width)
     for e in range(n):
         gradient = log_loss_gradient(pooled, logs.part(width * e, width), n_classes, label)
+        gradient *= weight
         squares[e] = squares[e] + gradient * gradient
         exponents[e] = descended(exponents[e], gradient, squares[e], LEAST_EXPONENT)
     tempered = finalists.part(width * TEMPERED, width)
     gradient = log_loss_gradient(tempered, logs.part(width * n, width), n_classes, label)
+    gradient *= weight
     experts.temperature_squares = experts.temperature_squares + gradient * gradient
     experts.inverse_temperature = descended(
         experts.inverse_temperature, gradient, experts.temperature_squares, LEAST_INVERSE
     )
-    share(experts.weights, n, width, experts.predicted, label)
-    share(experts.last_weights, N_FINALISTS, width, finalists, label)
+    largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
+    experts.largest_weight = largest
+    part = weight / largest
+    share(experts.weights, n, width, experts.predicted, label, part)
+    share(experts.last_weights, N_FINALISTS, width, finalists, label, part)
 
 
 class Mixture:
@@ -213,6 +232,7 @@ class Mixture:
         self.memory = Memory(Experts)
         self.record.n_experts = n
         self.record.inverse_temperature = 1.0
+        self.record.largest_weight = 1.0
         self.reserve(0)
 
     @property
@@ -255,4 +275,6 @@ class Mixture:
         check_types(self, {"memory": Memory} | dict.fromkeys(shapes, np.ndarray))
         check_shapes(self, shapes)
         check_number(self, "width", self.record.width, 0, LARGEST_WIDTH)
+        largest = self.record.largest_weight
+        check_number(self, "largest_weight", largest, 1.0, LARGEST_WEIGHT)
         self.reserve(self.record.width)

@@ -25,12 +25,13 @@ def noisy(n, n_features=2, n_labels=3, first=0):
     ]
 
 
-def forest(n, n_labels=3, **params):
-    """Return a forest that has learned so many samples."""
+def forest(n, n_labels=3, weighted_from=None, **params):
+    """Return a forest that has learned so many samples, of several weights from one on."""
     params = {"n_estimators": 3, "n_candidates": 4, "drift_detector": None, "seed": 1} | params
     model = AdaptiveMondrianForestClassifier(**params)
-    for x, y in noisy(n, n_labels=n_labels):
-        model.learn_one(x, y)
+    for i, (x, y) in enumerate(noisy(n, n_labels=n_labels)):
+        is_weighted = weighted_from is not None and i >= weighted_from
+        model.learn_one(x, y, 0.5 + i % 3 if is_weighted else 1.0)
     return model
 
 
@@ -135,6 +136,23 @@ MOMENTS = {
     "no scaling": (lambda: forest(20, scale=False), lambda m: m.learn_one(X | {"z": 0.5}, Y)),
     "missing value": (lambda: forest(300), lambda m: m.learn_one({"x0": 0.3}, Y)),
     "resample": (lambda: forest(270), lambda m: m.resample()),
+    "first sample, weighted": (lambda: forest(0), lambda m: m.learn_one(X, Y, 2.0)),
+    "first weight": (lambda: forest(30), lambda m: m.learn_one(X, Y, 2.0)),
+    "first weight, doubling": (lambda: forest(63), lambda m: m.learn_one(X, Y, 2.0)),
+    "first weight, new class and feature": (
+        lambda: forest(30),
+        lambda m: m.learn_one(X | {"z": 0.5}, "new", 0.5),
+    ),
+    "weighted": (lambda: forest(270, weighted_from=0), lambda m: m.learn_one(X, Y, 2.0)),
+    "weighted, end of the warm-up": (
+        lambda: forest(255, weighted_from=0, drift_detector=EveryFew()),
+        lambda m: m.learn_one(X, Y, 0.5),
+    ),
+    "weighted, wider statistics": (
+        lambda: forest(270, n_labels=4, weighted_from=100),
+        lambda m: m.learn_one(X, "new", 2.0),
+    ),
+    "weighted, resample": (lambda: forest(270, weighted_from=0), lambda m: m.resample()),
 }
 READING = {
     "predict_one": lambda m: m.predict_one(X),

@@ -42,14 +42,15 @@ class Statistics:
             for column in zip(*own, strict=True)
         ]
 
-    def see(self, label, forgets):
+    def see(self, label, forgets, weight=1.0):
         for m, decay in enumerate(DECAYS):
             if forgets:
                 self.counts[m] = [decay * count for count in self.counts[m]]
-            self.counts[m][label] += 1.0
+            self.counts[m][label] += weight
 
-    def weigh(self, label):
+    def weigh(self, label, weight=1.0):
         chances = [self.memory(m, PRIORS[2])[label] for m in range(len(DECAYS))]
+        chances = to_power(chances, weight)
         total = sum(s * c for s, c in zip(self.shares, chances, strict=True))
         n = len(DECAYS)
         self.shares = [
@@ -69,29 +70,37 @@ def predict(nodes, seen, x, v):
     return found
 
 
-def learn(nodes, seen, x, label, root_forgets=False):
-    """Let the nodes on a sample's way learn from it: weights first, then counts."""
+def to_power(chances, weight):
+    """Return numbers to a power but for a common factor, since they may be too small."""
+    return [(chance / max(chances)) ** weight for chance in chances]
+
+
+def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
+    """Let the nodes on a sample's way learn from it: weights first, then counts.
+
+    The loss of a sample counts as often as its weight says. `below` has logarithms.
+    """
     path = route(nodes, x)
-    below = [seen[path[-1]].estimate(v)[label] for v in range(3)]
-    seen[path[-1]].weigh(label)
+    below = [weight * math.log(seen[path[-1]].estimate(v)[label]) for v in range(3)]
+    seen[path[-1]].weigh(label, weight)
     for number in reversed(path[:-1]):
         node = seen[number]
         for v in range(3):
-            own = node.estimate(v)[label]
-            mixed = node.stops[v] * own + (1.0 - node.stops[v]) * below[v]
-            stop = node.stops[v] * own / mixed
-            node.stops[v] = min(max(stop, LEAST_STOP), 1.0 - LEAST_STOP)
-            below[v] = mixed
-        node.weigh(label)
+            own = weight * math.log(node.estimate(v)[label])
+            # Of the logarithms, that of the sum, and the first's part of that.
+            parts = math.log(node.stops[v]) + own, math.log1p(-node.stops[v]) + below[v]
+            below[v] = max(parts) + math.log1p(math.exp(min(parts) - max(parts)))
+            node.stops[v] = min(max(math.exp(parts[0] - below[v]), LEAST_STOP), 1.0 - LEAST_STOP)
+        node.weigh(label, weight)
     for depth, number in enumerate(path):
-        seen[number].see(label, depth > 0 or root_forgets)
+        seen[number].see(label, depth > 0 or root_forgets, weight)
 
 
-def replay(nodes, X, labels, n_classes, root_forgets=False):
+def replay(nodes, X, labels, n_classes, root_forgets=False, weights=None):
     """Return what each node has seen once all samples have come in order."""
     seen = [Statistics(n_classes) for _ in nodes]
-    for x, label in zip(X, labels, strict=True):
-        learn(nodes, seen, x, label, root_forgets)
+    for i, (x, label) in enumerate(zip(X, labels, strict=True)):
+        learn(nodes, seen, x, label, root_forgets, 1.0 if weights is None else weights[i])
     return seen
 
 
@@ -108,16 +117,19 @@ def hnsp_counts(nodes, seen):
     return found
 
 
-def gini(labels):
-    n = len(labels)
-    return 1.0 - sum((labels.count(k) / n) ** 2 for k in set(labels)) if n else 0.0
+def gini(weighted):
+    """Return the weight of pairs of class and weight, times their Gini impurity."""
+    n = sum(weight for _, weight in weighted)
+    of_class = [sum(w for k, w in weighted if k == label) for label in {k for k, _ in weighted}]
+    return n * (1.0 - sum((weight / n) ** 2 for weight in of_class)) if n else 0.0
 
 
-def gain(values, labels, cut):
-    """Return the decrease of n times the Gini impurity by a cut."""
-    left = [y for v, y in zip(values, labels, strict=True) if v <= cut]
-    right = [y for v, y in zip(values, labels, strict=True) if v > cut]
-    return len(labels) * gini(labels) - len(left) * gini(left) - len(right) * gini(right)
+def gain(values, labels, cut, weights=None):
+    """Return the decrease of n times the Gini impurity by a cut, n being the weight."""
+    pairs = list(zip(labels, weights or [1.0] * len(labels), strict=True))
+    left = [pair for v, pair in zip(values, pairs, strict=True) if v <= cut]
+    right = [pair for v, pair in zip(values, pairs, strict=True) if v > cut]
+    return gini(pairs) - gini(left) - gini(right)
 
 
 class Mixture:
@@ -130,6 +142,7 @@ class Mixture:
         self.squares = [0.0] * n
         self.last = [1.0 / 3.0] * 3
         self.inverse, self.inverse_squares = 1.0, 0.0
+        self.heaviest = 1.0
 
     def predict(self, experts):
         n_classes = len(experts[0])
@@ -157,25 +170,29 @@ class Mixture:
     def _gradient(self, pool, logs, label):
         return sum(p * log for p, log in zip(pool, logs, strict=True)) - logs[label]
 
-    def _share(self, weights, chances):
+    def _share(self, weights, chances, part):
+        chances, rate = to_power(chances, part), part * self.rate
         total = sum(w * c for w, c in zip(weights, chances, strict=True))
         n = len(weights)
         return [
-            (1 - self.rate) * w * c / total + self.rate / n
-            for w, c in zip(weights, chances, strict=True)
+            (1 - rate) * w * c / total + rate / n for w, c in zip(weights, chances, strict=True)
         ]
 
-    def learn(self, label):
+    def learn(self, label, weight=1.0):
         for e, expert in enumerate(self.experts):
             logs = [math.log(p) for p in expert]
-            gradient = self._gradient(self.pools[1], logs, label)
+            gradient = weight * self._gradient(self.pools[1], logs, label)
             self.squares[e] += gradient**2
             moved = self.exponents[e] - self.step * gradient / math.sqrt(1.0 + self.squares[e])
             self.exponents[e] = min(max(moved, -1.0), self.largest)
         logs = [math.log(p) for p in self.mixed]
-        gradient = self._gradient(self.pools[0], logs, label)
+        gradient = weight * self._gradient(self.pools[0], logs, label)
         self.inverse_squares += gradient**2
         moved = self.inverse - self.step * gradient / math.sqrt(1.0 + self.inverse_squares)
         self.inverse = min(max(moved, 0.05), self.largest)
-        self.weights = self._share(self.weights, [expert[label] for expert in self.experts])
-        self.last = self._share(self.last, [pool[label] for pool in self.pools])
+        # Losses are in units of the largest of late.
+        self.heaviest = max(weight, 1.0, 0.999 * self.heaviest)
+        part = weight / self.heaviest
+        of_experts = [expert[label] for expert in self.experts]
+        self.weights = self._share(self.weights, of_experts, part)
+        self.last = self._share(self.last, [pool[label] for pool in self.pools], part)

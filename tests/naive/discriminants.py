@@ -12,17 +12,19 @@ PRIOR = 0.5
 
 
 class Moments:
-    """The number of values, their mean, the sum of squared deviations from it."""
+    """The weight of values, their mean, the sum of squared deviations from it."""
 
     def __init__(self):
         self.n, self.mean, self.squares = 0, 0.0, 0.0
 
-    def add(self, value):
+    def add(self, value, weight=1.0):
         """Add a value; returns the product of its deviations from the mean before and after."""
-        before = value - self.mean if self.n else 0.0
-        self.n += 1
-        self.mean += (value - self.mean) / self.n
-        product = before * (value - self.mean)
+        if not self.n:
+            self.mean = value
+        before = value - self.mean
+        self.n += weight
+        self.mean += (value - self.mean) * weight / self.n
+        product = weight * before * (value - self.mean)
         self.squares += product
         return product
 
@@ -71,25 +73,25 @@ class Discriminants:
                 found -= 0.5 * min((x[name] - own.mean) ** 2 / within, FARTHEST)
         return found
 
-    def learn(self, x, label, labels, n_features, predicted):
+    def learn(self, x, label, labels, n_features, predicted, weight=1.0):
         """Learn a class of a sample whose predictions were `predicted`."""
         z = self.standardized(x)
         for r, weights in enumerate(self.weights):
-            errors = {k: predicted[r][k] - (k == label) for k in labels}
+            errors = {k: weight * (predicted[r][k] - (k == label)) for k in labels}
             squares = sum(e**2 for e in errors.values()) * sum(v**2 for v in z.values())
             self.gradients[r] += squares / (n_features + 1)
             step = RATES[r] / math.sqrt(1.0 + self.gradients[r])
             for k, error in errors.items():
                 for name, v in z.items():
                     weights[k, name] = weights.get((k, name), 0.0) - step * error * v
-        self.n += 1
-        self.counts[label] = self.counts.get(label, 0) + 1
+        self.n += weight
+        self.counts[label] = self.counts.get(label, 0) + weight
         for name, value in x.items():
             moments = self.features.setdefault(name, Moments())
             if (label, name) not in self.own:
                 # A class begins with one value at the mean of all.
                 self.own[label, name] = Moments()
                 self.own[label, name].add(moments.mean if moments.n else value)
-            product = self.own[label, name].add(value)
+            product = self.own[label, name].add(value, weight)
             self.within[name] = self.within.get(name, 0.0) + product
-            moments.add(value)
+            moments.add(value, weight)

@@ -64,6 +64,7 @@ def check_adaptive(trees: Any) -> None:
         ("n_candidates", trees.n_candidates, 1, 1 << 31),
         ("n_candidates", forest.n_candidates, trees.n_candidates, trees.n_candidates),
         ("root_forgets", forest.root_forgets, trees.root_forgets, trees.root_forgets),
+        ("is_weighted", forest.is_weighted, 0, 1),
         ("capacity", capacity, 1, 1 << 31),
         ("window_capacity", forest.window_capacity, capacity, capacity),
         ("n_points", forest.n_points, min(n, capacity), min(n, capacity)),

@@ -16,6 +16,7 @@ from ...records.compiled import lowered, pointer_to
 from .statistics import (
     BLOCK,
     BLOCK_WORDS,
+    CLASSES_OF_WORD,
     HEAD_WORDS,
     LATE,
     LATEST,
@@ -28,13 +29,14 @@ from .statistics import (
 class Factors(Record):
     """What a node adds to a tree's posteriors: factors of its numbers, and constants.
 
-    The HNSP gets factors of each class's samples, of its c and of whether it has been seen at all;
-    the weightings get factors of its samples, in the third by memory, and a constant for all.
+    The HNSP gets factors of each class's weight, of its number of sides and of its tables, which
+    are its weight, but 1 at most; the weightings get factors of its weight, in the third by memory,
+    and a constant for all.
     """
 
     hnsp_samples: Float64
-    hnsp_c: Float64
-    hnsp_presence: Float64
+    hnsp_sides: Float64
+    hnsp_tables: Float64
     noisy_samples: Float64
     noisy_constant: Float64
     deep_samples: Float64
@@ -55,9 +57,12 @@ _CONTRACT = ("contract",)
 def _each(builder: Any, factors: Any, i: int) -> Any:
     """Return a block of which each is the i-th of the factors, rounded to float32."""
     number = builder.load(builder.gep(factors, [_INDEX(i)]), align=_ALIGNMENT)
-    block = builder.insert_element(
-        ir.Constant(_FLOATS, None), builder.fptrunc(number, _FLOAT), _WORD(0)
-    )
+    return _spread(builder, builder.fptrunc(number, _FLOAT), _FLOATS)
+
+
+def _spread(builder: Any, number: Any, kind: Any) -> Any:
+    """Return a block of a kind of which each is the number."""
+    block = builder.insert_element(ir.Constant(kind, None), number, _WORD(0))
     return builder.shuffle_vector(block, block, ir.Constant(_WORDS, None))
 
 
@@ -85,8 +90,10 @@ def _add_by_blocks(
     numbers = pointer_to(builder, factors, _DOUBLE)
     each = {name: _each(builder, numbers, i) for i, name in enumerate(Factors.FIELDS)}
     weights = HEAD_WORDS + ClassBlock.FIELDS["weights"].word
-    bits = [ir.Constant(_WORDS, [bit] * BLOCK) for bit in range(4)]
-    zeros = ir.Constant(_FLOATS, None)
+    one, three = (ir.Constant(_WORDS, [bits] * BLOCK) for bits in (1, 3))
+    shifts = ir.Constant(_WORDS, [SIDE_BITS * k for k in range(BLOCK)])
+    ones = ir.Constant(_FLOATS, [1.0] * BLOCK)
+    blocks_of_word = _INDEX(CLASSES_OF_WORD // BLOCK)
 
     def add_to(posterior: int, first: Any, part: Any) -> None:
         start = builder.add(builder.mul(width, _INDEX(posterior)), first)
@@ -95,17 +102,21 @@ def _add_by_blocks(
         builder.store(_sum(builder, before, part), place, align=_ALIGNMENT)
 
     size = _INDEX(BLOCK)
+    all_sides = builder.mul(builder.udiv(width, size), _INDEX(BLOCK_WORDS))
+    all_sides = builder.add(all_sides, _INDEX(HEAD_WORDS))
     n_blocks = builder.udiv(builder.add(n_classes, _INDEX(BLOCK - 1)), size)
     with cgutils.for_range(builder, n_blocks) as loop:
         block = builder.mul(loop.index, _INDEX(BLOCK_WORDS))
         first = builder.mul(loop.index, size)
-        counted = _load(builder, words, builder.add(block, _INDEX(HEAD_WORDS)), _WORDS)
-        count = builder.sitofp(builder.ashr(counted, bits[SIDE_BITS]), _FLOATS)
-        sides = builder.and_(counted, bits[3])
+        count = _load(builder, words, builder.add(block, _INDEX(HEAD_WORDS)), _FLOATS)
+        tables = builder.select(builder.fcmp_ordered("<", count, ones), count, ones)
+        place = builder.add(all_sides, builder.udiv(loop.index, blocks_of_word))
+        word = builder.load(builder.gep(words, [place]), align=_ALIGNMENT)
+        shift = builder.mul(builder.urem(loop.index, blocks_of_word), _INDEX(SIDE_BITS * BLOCK))
+        word = builder.lshr(word, builder.trunc(shift, _WORD))
+        bits = builder.and_(builder.lshr(_spread(builder, word, _WORDS), shifts), three)
         # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
-        c = builder.sitofp(builder.sub(sides, builder.lshr(sides, bits[1])), _FLOATS)
-        present = builder.fcmp_ordered(">", count, zeros)
-        presence = builder.select(present, each["hnsp_presence"], zeros)
+        sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, one)), _FLOATS)
         late, latest = (
             _load(builder, words, builder.add(block, _INDEX(weights + m * BLOCK)), _FLOATS)
             for m in (LATE, LATEST)
@@ -114,7 +125,12 @@ def _add_by_blocks(
             name: (each[name], count)
             for name in ("hnsp_samples", "noisy_samples", "deep_samples", "mixed_all")
         }
-        hnsp = _sum(builder, presence, (each["hnsp_c"], c), of_samples["hnsp_samples"])
+        hnsp = _sum(
+            builder,
+            (each["hnsp_tables"], tables),
+            (each["hnsp_sides"], sides),
+            of_samples["hnsp_samples"],
+        )
         noisy = _sum(builder, each["noisy_constant"], of_samples["noisy_samples"])
         deep = _sum(builder, each["deep_constant"], of_samples["deep_samples"])
         mixed = _sum(
@@ -133,14 +149,16 @@ def add_statistics(
     statistics: Statistics, n_classes: int, factors: Factors, out: Float32s, width: int
 ) -> None:
     """Add a node's part to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
+    all_sides = statistics.sides(width)
     for k in range(n_classes):
         block = statistics.block_of(k)
         place = k % BLOCK
-        count, sides = block.counted[place] >> SIDE_BITS, block.counted[place] & 3
+        count = block.counts[place]
+        bits = all_sides[k // CLASSES_OF_WORD] >> k % CLASSES_OF_WORD * SIDE_BITS & 3
         late, latest = block.weights[place], block.weights[BLOCK + place]
         parts = (
-            (factors.hnsp_presence if count > 0 else 0.0)
-            + factors.hnsp_c * (sides - (sides >> 1))
+            factors.hnsp_tables * min(count, 1.0)
+            + factors.hnsp_sides * (bits - (bits >> 1))
             + factors.hnsp_samples * count,
             factors.noisy_constant + factors.noisy_samples * count,
             factors.deep_constant + factors.deep_samples * count,

@@ -69,21 +69,21 @@ def draw_candidates(
 
 @merged
 def gain_of(table: Array[ClassSides], n_classes: int) -> float:
-    """Return the Gini gain of a cut, times the number of points, from the classes at its sides.
+    """Return the Gini gain of a cut, times the points' weight, from the classes at its sides.
 
-    The Gini impurity times the number n of points is n - sum_k n_k^2 / n, and n is that of both
+    The Gini impurity times the weight n of the points is n - sum_k n_k^2 / n, and n is that of both
     sides: what is gained is the sum of squares over n, at either side, less that of the block.
     """
-    n_left, n_right, squares_left, squares_right, squares = 0, 0, 0, 0, 0
+    n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(n_classes):
-        counts = table[k].counts
-        a, b = counts[0], counts[1]
+        weights = table[k].weights
+        a, b = weights[0], weights[1]
         n_left += a
         n_right += b
         squares_left += a * a
         squares_right += b * b
         squares += (a + b) * (a + b)
-    if n_left == 0 or n_right == 0:
+    if n_left == 0.0 or n_right == 0.0:
         return 0.0
     return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
@@ -95,10 +95,10 @@ def _side(v: float, cut: float) -> int:
 
 
 @merged
-def _count_sides(
+def _weigh_sides(
     forest: AdaptiveForest, tree: AdaptiveTree, t: int, node: AdaptiveNode, m: int, width: int
 ) -> int:
-    """Count how candidates part a sample of a block's points; returns its number of classes.
+    """Add up how candidates part a sample of a block's points; returns its number of classes.
 
     Each candidate has a table of `width` classes. They are numbered anew, from 1 on: most blocks
     have few.
@@ -115,7 +115,7 @@ def _count_sides(
     while p != NONE:
         if i % step == 0:
             x = forest.values_of(tree, p)
-            label = forest.label_of(p)
+            label, weight = forest.label_of(p), forest.weight_of(p)
             if numbers[label] == 0:
                 present[n_present] = label
                 n_present += 1
@@ -123,9 +123,9 @@ def _count_sides(
             k = numbers[label] - 1
             for c in range(m):
                 candidate = candidates[c]
-                counts = tables[width * c + k].counts
+                weights = tables[width * c + k].weights
                 side = _side(x[candidate.dim], candidate.cut)
-                counts[side] = counts[side] + 1
+                weights[side] = weights[side] + weight
         i += 1
         p = forest.links_of(p)[t]
     for k in range(n_present):
@@ -149,7 +149,7 @@ def draw_guided(forest: AdaptiveForest, t: int, j: int) -> Candidate:
     sum_sides(lower, upper, n_dims, forest.dim_weights, sums)
     draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
     width = min(forest.n_classes, n_points)
-    n_present = _count_sides(forest, tree, t, node, m, width)
+    n_present = _weigh_sides(forest, tree, t, node, m, width)
     best, most = candidates[0], -1.0
     for c in range(m):
         gain = gain_of(forest.class_sides.part(width * c, width), n_present)

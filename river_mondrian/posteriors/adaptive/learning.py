@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel, merged, separate
 from ...learners import discriminants, experts
+from ...limits import LEAST_WEIGHT
 from ...partitions.mondrian.extension import LANES, extend_trees
 from ...partitions.mondrian.records import CLOSED, LEFT, NONE, RIGHT, START
 from ...partitions.mondrian.scaling import store_values
@@ -60,16 +61,16 @@ def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog:
         other = node.child(side)
     if other < 0:
         if (p - ~other) % forest.window_capacity > backlog:
-            label = forest.label_of(~other)
+            label, weight = forest.label_of(~other), forest.weight_of(~other)
             statistics = new_statistics(forest, tree, node)
             if node.dim >= 0:
-                statistics.add_side(label, side)
-            statistics.add_sample(label, True, n_classes)
+                statistics.add_side(label, side, forest.class_capacity)
+            statistics.add_sample(label, weight, True, n_classes)
         return
     below = tree.nodes.row(other).statistics(tree)
     if below:
         statistics = new_statistics(forest, tree, node)
-        statistics.copy_from(below, side, forest.statistics_words, n_classes)
+        statistics.copy_from(below, side, forest.statistics_words, n_classes, forest.class_capacity)
 
 
 @separate
@@ -98,7 +99,7 @@ def update_path(
     come in order, and a row's statistics are new when its first point comes.
     """
     tree = forest.trees[t]
-    label = forest.label_of(p)
+    label, weight = forest.label_of(p), forest.weight_of(p)
     for i in range(n):
         entry = path[i]
         ref, statistics = entry.ref, entry.statistics
@@ -112,8 +113,9 @@ def update_path(
                 new_statistics(forest, tree, node)
             statistics = node.statistics(tree)
         if i + 1 < n:
-            statistics.add_side(label, LEFT if node.left == path[i + 1].ref else RIGHT)
-        statistics.add_sample(label, i > 0 or forest.root_forgets == 1, forest.n_classes)
+            side = LEFT if node.left == path[i + 1].ref else RIGHT
+            statistics.add_side(label, side, forest.class_capacity)
+        statistics.add_sample(label, weight, i > 0 or forest.root_forgets == 1, forest.n_classes)
         if node.dim < 0:
             enqueue(tree, ref)
 
@@ -122,14 +124,14 @@ def update_path(
 
 
 @merged
-def _score(forest: AdaptiveForest, label: int, is_new: bool) -> None:
+def _score(forest: AdaptiveForest, label: int, weight: float, is_new: bool) -> None:
     """Let the mixture learn the class of the sample predicted last.
 
     Of a class that is new the discriminants learn only: nothing can have foreseen it.
     """
     if not is_new:
-        experts.learn(forest.experts, label)
-    discriminants.learn(forest.discriminants, forest.inputs, label)
+        experts.learn(forest.experts, label, weight)
+    discriminants.learn(forest.discriminants, forest.inputs, label, weight)
 
 
 @merged
@@ -153,13 +155,13 @@ def _takes(tree: AdaptiveTree) -> bool:
 
 
 @merged
-def _store(forest: AdaptiveForest, label: int, p: int) -> None:
+def _store(forest: AdaptiveForest, label: int, weight: float, p: int) -> None:
     """Store the sample predicted last for all trees in use, and let its paths down them learn.
 
     The trees are to be extended by it then.
     """
     store_values(forest, forest.inputs, p)
-    forest.points.row(p).label = label
+    forest.keep_sample(p, label, weight)
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         tree.walk_point = p
@@ -167,7 +169,7 @@ def _store(forest: AdaptiveForest, label: int, p: int) -> None:
         tree.walk_ref = START
         tree.rows_before = tree.nodes.n_rows
         if tree.path_length > 0:
-            update_weights(forest, forest.path_of(t), tree.path_length, label, NONE)
+            update_weights(forest, forest.path_of(t), tree.path_length, label, weight, NONE)
 
 
 @merged
@@ -205,7 +207,7 @@ def _lacks(forest: AdaptiveForest) -> int:
 
 
 @separate
-def learn_sample(forest: AdaptiveForest, label: int, is_new: bool) -> None:
+def learn_sample(forest: AdaptiveForest, label: int, weight: float, is_new: bool) -> None:
     """Learn the class of the sample predicted last, and count it: the mixture, then the trees.
 
     There is room for `ROOM` more rows in each tree. The forest is closed where it is time to go on
@@ -213,9 +215,9 @@ def learn_sample(forest: AdaptiveForest, label: int, is_new: bool) -> None:
     """
     n = forest.n_samples
     p = n % forest.window_capacity
-    _score(forest, label, is_new)
+    _score(forest, label, weight, is_new)
     forest.is_predicted = 0
-    _store(forest, label, p)
+    _store(forest, label, weight, p)
     extend_trees(forest, 0, forest.n_trees, LANES)
     _update_all(forest, p, n - forest.cursor)
     split_all(forest, SPLIT_BUDGET, p)
@@ -228,25 +230,27 @@ def learn_sample(forest: AdaptiveForest, label: int, is_new: bool) -> None:
 
 
 @kernel
-def learn(forest: AdaptiveForest, label: int, is_new: bool) -> int:
+def learn(forest: AdaptiveForest, label: int, weight: float, is_new: bool) -> int:
     """Learn the class of the sample in the forest's `inputs`, and count it.
 
-    Returns DONE; `TOO_LARGE - i` where the i-th input is, and nothing has changed; or WAITS, where
-    the forest is closed and its owner has something to complete: building, or the sample itself,
-    which counts among those that walk.
+    A weight below LEAST_WEIGHT counts as that. Returns DONE; `TOO_LARGE - i` where the i-th input
+    is, and nothing has changed; or WAITS, where the forest is closed and its owner has something to
+    complete: building, or the sample itself, which counts among those that walk.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
+    weight = max(weight, LEAST_WEIGHT)
     overwritten = forest.n_samples - forest.window_capacity
     if _doubles(forest) or overwritten >= forest.oldest or _lacks(forest) != DONE:
         forest.stage = ACCEPTED
         forest.accepted = label
+        forest.accepted_weight = weight
         forest.accepted_is_new = 1 if is_new else 0
         forest.n_walking = 1
         forest.version = CLOSED
         return WAITS
-    learn_sample(forest, label, is_new)
+    learn_sample(forest, label, weight, is_new)
     return WAITS if forest.version == CLOSED else DONE
 
 
@@ -257,7 +261,8 @@ def learn_accepted(forest: AdaptiveForest) -> int:
     Returns DONE, NO_POINT_ROOM or a tree that needs room for `ROOM` more rows, which may move what
     is noted of a prediction; then nothing has been learned.
     """
-    label, is_new = forest.accepted, forest.accepted_is_new == 1
+    label, weight = forest.accepted, forest.accepted_weight
+    is_new = forest.accepted_is_new == 1
     doubles = _doubles(forest)
     if not doubles:
         lacks = _lacks(forest)
@@ -265,11 +270,11 @@ def learn_accepted(forest: AdaptiveForest) -> int:
             return lacks
     ensure_predicted(forest, forest.inputs)
     if doubles:
-        _score(forest, label, is_new)
+        _score(forest, label, weight, is_new)
         forest.is_predicted = 0
         forest.stage = MIXED_IN
         return DONE
-    learn_sample(forest, label, is_new)
+    learn_sample(forest, label, weight, is_new)
     forest.n_walking = 0
     forest.stage = LEARNED
     return DONE

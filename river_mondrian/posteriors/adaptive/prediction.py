@@ -49,7 +49,7 @@ def _stop(statistics: Statistics, v: int, rest: float, ends: bool) -> float:
 def _weight_memories(statistics: Statistics, step: Step, weight: float, n_classes: int) -> None:
     """Note what a sample weighs in each memory, of a node with this weight."""
     alpha = PRIORS[MIXED]
-    of_all = weight / (statistics.n_samples + alpha * n_classes)
+    of_all = weight / (statistics.weight + alpha * n_classes)
     step.of_all = of_all * statistics.shares[0]
     total = statistics.totals[LATE] + alpha * statistics.units[LATE] * n_classes
     step.of_late = weight * statistics.shares[1] / total
@@ -74,11 +74,12 @@ def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: 
     """Add what a weighting has left at the end of a path: to all classes, and to a last point's."""
     n_classes = forest.n_classes
     own = out.part(forest.class_capacity * (1 + v), forest.class_capacity)
-    each = rest / ((1.0 if last < 0 else 0.0) + PRIORS[v] * n_classes)
+    seen = forest.weight_of(~last) if last < 0 else 0.0
+    each = rest / (seen + PRIORS[v] * n_classes)
     for k in range(n_classes):
         _add(own, k, PRIORS[v] * each)
     if last < 0:
-        _add(own, forest.label_of(~last), each)
+        _add(own, forest.label_of(~last), seen * each)
 
 
 @merged
@@ -111,10 +112,10 @@ def _walk_down(
         if statistics and statistics.n_seen > 0:
             step.statistics = statistics
             stopped = _stop(statistics, NOISY, noisy, ends)
-            step.noisy = stopped / (statistics.n_samples + PRIORS[NOISY] * n_classes)
+            step.noisy = stopped / (statistics.weight + PRIORS[NOISY] * n_classes)
             noisy -= stopped
             stopped = _stop(statistics, DEEP, deep, ends)
-            step.deep = stopped / (statistics.n_samples + PRIORS[DEEP] * n_classes)
+            step.deep = stopped / (statistics.weight + PRIORS[DEEP] * n_classes)
             deep -= stopped
             stopped = _stop(statistics, MIXED, mixed, ends)
             _weight_memories(statistics, step, stopped, n_classes)
@@ -125,23 +126,62 @@ def _walk_down(
     return reach
 
 
+@separate
+def _add_c(forest: AdaptiveForest, weight: float, out: Float32s) -> None:
+    """Add c of a node's classes to the HNSP."""
+    node_c = forest.node_c
+    for k in range(forest.n_classes):
+        _add(out, k, weight * node_c[k])
+
+
+@separate
+def _clear_below(forest: AdaptiveForest, ref: int) -> None:
+    """Note the weight of the classes at a reference that has no statistics: a point's own."""
+    below = forest.below
+    for k in range(forest.n_classes):
+        below[k] = 0.0
+    if ref < 0:
+        below[forest.label_of(~ref)] = forest.weight_of(~ref)
+
+
+@separate
+def _count_tables(forest: AdaptiveForest, step: Step, ends: bool) -> None:
+    """Note c and tab of Algorithm 5 at a node where samples have weights, and their sums.
+
+    Of the weight W of a class tab is min(W, 1), and c the sum of both children's. What has not
+    gone to the child on the path has gone to the other one. c of a leaf is W.
+    """
+    statistics, node_c, below = step.statistics, forest.node_c, forest.below
+    total, tables = 0.0, 0.0
+    for k in range(forest.n_classes):
+        count, known = statistics.count(k), below[k]
+        c = count if ends else min(known, 1.0) + min(max(count - known, 0.0), 1.0)
+        node_c[k] = c
+        below[k] = count
+        total += c
+        tables += min(count, 1.0)
+    step.sum_of_c = total
+    step.sum_of_tables = tables
+
+
 @merged
 def _add_step(
     forest: AdaptiveForest,
     step: Step,
     factors: Factors,
     weight: float,
-    presence: float,
+    of_tables: float,
     ends: bool,
     out: Float32s,
 ) -> None:
-    """Add a node's part to all posteriors; the HNSP's is a weight of c and one of presence."""
+    """Add a node's part to all posteriors; the HNSP's is a weight of c and one of tab."""
     statistics = step.statistics
     units = statistics.units
     # c of a leaf's classes are their samples.
-    factors.hnsp_samples = weight if ends else 0.0
-    factors.hnsp_c = 0.0 if ends else weight
-    factors.hnsp_presence = presence
+    is_weighted = forest.is_weighted == 1
+    factors.hnsp_samples = weight if ends and not is_weighted else 0.0
+    factors.hnsp_sides = 0.0 if ends or is_weighted else weight
+    factors.hnsp_tables = of_tables
     factors.noisy_samples = step.noisy
     factors.noisy_constant = PRIORS[NOISY] * step.noisy
     factors.deep_samples = step.deep
@@ -152,6 +192,8 @@ def _add_step(
     prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
     factors.mixed_constant = PRIORS[MIXED] * prior
     add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
+    if is_weighted:
+        _add_c(forest, weight, out)
 
 
 @separate
@@ -182,15 +224,24 @@ def predict_tree(
         statistics, ref = step.statistics, path[i].ref
         if statistics:
             ends = i == n - 1
-            n_seen = statistics.n_seen
-            total = statistics.n_samples if ends else statistics.sum_of_c
-            presence = own / n_seen - weight * discount / total
-            _add_step(forest, step, room[0], weight / total, presence, ends, out)
-            weight = weight * discount * n_seen / total + passed
-        elif ref < 0:
-            # A single point: c = tab = 1 at its class.
-            _add(out, forest.label_of(~ref), weight * (1.0 - discount) + own)
-            weight = weight * discount + passed
+            if forest.is_weighted == 1:
+                _count_tables(forest, step, ends)
+            else:
+                step.sum_of_c = statistics.weight if ends else float(statistics.n_sides)
+                step.sum_of_tables = statistics.n_seen
+            total, tables = step.sum_of_c, step.sum_of_tables
+            of_tables = own / tables - weight * discount / total
+            _add_step(forest, step, room[0], weight / total, of_tables, ends, out)
+            weight = weight * discount * tables / total + passed
+            continue
+        if forest.is_weighted == 1:
+            _clear_below(forest, ref)
+        if ref < 0:
+            # A single point: c is its weight at its class, tab 1 at most.
+            seen = forest.weight_of(~ref)
+            share = discount * (min(seen, 1.0) / seen)
+            _add(out, forest.label_of(~ref), weight * (1.0 - share) + own)
+            weight = weight * share + passed
     # The base distribution is uniform.
     for k in range(n_classes):
         _add(out, k, weight / n_classes)

@@ -82,7 +82,8 @@ def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
         n = path_to(forest, tree, forest.values_of(tree, p), path)
         if tree.side_rows.n_rows + n > tree.side_rows.capacity:
             return i
-        update_weights(forest, path, n, forest.label_of(p), p)
+        label, weight = forest.label_of(p), forest.weight_of(p)
+        update_weights(forest, path, n, label, weight, p)
         update_path(forest, t, p, path, n, False)
     return stop
 
@@ -161,7 +162,7 @@ def rescale(forest: AdaptiveForest) -> None:
     anew then.
     """
     n = forest.n_samples + 1
-    forest.points.row(n - 1).label = forest.accepted
+    forest.keep_sample(n - 1, forest.accepted, forest.accepted_weight)
     fit_ranges(forest, forest.raw_values, n, 0)
     store_rows(forest, forest.raw_values, n, 0)
     forest.n_walking = 1

@@ -6,13 +6,17 @@ the classes in it. Only the extension outside of boxes cuts as in any other Mond
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
+from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
 from ...records import (
     Array,
+    Float32,
     Float32s,
     Float64,
     Float64s,
@@ -50,6 +54,9 @@ RESCALED = 3
 # `next_waiting` of the last leaf in a tree's queue.
 LAST = -2
 
+# Largest weight of a stored sample, which is in single precision.
+MOST = float(np.float32(LARGEST_WEIGHT))
+
 # Length at which the path of a sample ends.
 DEEPEST = 512
 # Entries for which a tree has room.
@@ -57,9 +64,10 @@ PATH_LENGTH = DEEPEST + 1
 
 
 class AdaptivePoint(Point):
-    """A stored sample with its class."""
+    """A stored sample with its class and its weight."""
 
     label: Int32
+    weight: Float32
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell that a block of two points pauses, as all do."""
@@ -67,7 +75,9 @@ class AdaptivePoint(Point):
 
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with a restored point."""
-        return FINE if 0 <= self.label < AdaptiveForest(forest).n_classes else faults.LABEL
+        if not 0 <= self.label < AdaptiveForest(forest).n_classes:
+            return faults.LABEL
+        return FINE if 0.0 < self.weight <= MOST else faults.WEIGHT
 
 
 class AdaptiveNode(Node):
@@ -166,6 +176,9 @@ class Step(Record):
     discount: Float64
     # None where there are none, or no sample in them.
     statistics: Statistics
+    # Of the HNSP, c and tab over all classes where samples have weights.
+    sum_of_c: Float64
+    sum_of_tables: Float64
     # Weight of one sample in the first two weightings, and in each memory of the third.
     noisy: Float64
     deep: Float64
@@ -184,8 +197,8 @@ class Candidate(Record):
 class ClassSides(Record):
     """How the points of a class in a block are parted by a candidate."""
 
-    # Points on the left, on the right and with a missing value; the fourth stays 0.
-    counts: Int32s = inline(4)
+    # Weight of those on the left, on the right and with a missing value; the fourth stays 0.
+    weights: Float32s = inline(4)
 
 
 class AdaptiveForest(Forest):
@@ -205,6 +218,8 @@ class AdaptiveForest(Forest):
     window_capacity: Int64
     # Whether the memories of the roots forget, too.
     root_forgets: Int64
+    # Whether a sample has been learned that does not weigh 1.
+    is_weighted: Int64
     # The first sample that a tree holds: no earlier one is needed.
     oldest: Int64 = derived()
     # Of the tree that is being built: its first sample and the next one that it takes, what the
@@ -219,9 +234,10 @@ class AdaptiveForest(Forest):
     # Samples before which there is nothing to plan.
     quiet_until: Int64 = derived()
     # The sample in `inputs` that counts as learned, though it may need memory or more: what it
-    # waits for, its class, and whether that is new.
+    # waits for, its class, its weight, and whether the class is new.
     stage: Int64 = transient()
     accepted: Int64 = transient()
+    accepted_weight: Float64 = transient()
     accepted_is_new: Int64 = transient()
     # Gini gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
     # dimensions' sides where candidates are drawn.
@@ -240,6 +256,10 @@ class AdaptiveForest(Forest):
     # trees of all samples, then for those of recent ones.
     steps: Array[Step]
     posterior_sums: Float32s
+    # Of each class, where samples have weights: c at a node of a path, and the weight that has
+    # passed the one below.
+    node_c: Float32s
+    below: Float32s
     # Room for drawing a cut: sums of weighted sides, the candidates, of each of them the sides of
     # the block's classes; those classes, and of each class its number among them plus 1, or 0.
     side_sums: Float64s
@@ -257,3 +277,15 @@ class AdaptiveForest(Forest):
     def label_of(self, p: int) -> int:
         """Return the class of a stored point."""
         return self.points.row(p).label
+
+    def weight_of(self, p: int) -> float:
+        """Return the weight of a stored point."""
+        return self.points.row(p).weight
+
+    def keep_sample(self, p: int, label: int, weight: float) -> None:
+        """Store the class and the weight of a sample."""
+        point = self.points.row(p)
+        point.label = label
+        point.weight = weight
+        if weight != 1.0:
+            self.is_weighted = 1

@@ -56,8 +56,9 @@ def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
     sort_descending(ages, n)
     statistics = new_statistics(forest, tree, node)
     for i in range(n):
-        label = forest.label_of((last - ages[i]) % window)
-        statistics.add_sample(label, True, forest.n_classes)
+        p = (last - ages[i]) % window
+        label, weight = forest.label_of(p), forest.weight_of(p)
+        statistics.add_sample(label, weight, True, forest.n_classes)
 
 
 # Leaves that wait.
@@ -132,7 +133,7 @@ def _has_seen(forest: AdaptiveForest, tree: AdaptiveTree, ref: int, label: int) 
     if ref < 0:
         return forest.label_of(~ref) == label
     statistics = tree.nodes.row(ref).statistics(tree)
-    return bool(statistics) and statistics.count(label) > 0
+    return bool(statistics) and statistics.count(label) > 0.0
 
 
 @merged
@@ -142,7 +143,7 @@ def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) 
     for side in range(2):
         for k in range(forest.n_classes):
             if _has_seen(forest, tree, node.child(side), k):
-                statistics.add_side(k, side)
+                statistics.add_side(k, side, forest.class_capacity)
 
 
 @separate

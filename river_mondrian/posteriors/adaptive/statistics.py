@@ -1,10 +1,14 @@
 """Statistics of the classes that have passed a node, in three memories.
 
 The first memory holds all samples; the others forget exponentially along the node's own visits. A
-memory does not decay: instead its unit grows, the weight that its latest sample has.
+memory does not decay: instead its unit grows, in which its latest sample is weighed.
 
 Classes are in blocks of `BLOCK`, and what is known of those of one block lies together: a path is
 read class by class where it learns, and block by block where it predicts.
+
+Sums of weights are in single precision. Those of whole weights are exact up to 2^24; a sample that
+weighs less than 2^-24 of what is there adds nothing. Weights from 1e-30 to 1e30 neither vanish nor
+overflow.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.records import LEFT
-from ...records import Float32s, Int32, Int32s, Record, inline
+from ...records import Float32, Float32s, Int32, Int32s, Record, inline
 
 N_MEMORIES = 3
 # Of the memories that forget: how their units grow at a visit.
@@ -21,7 +25,7 @@ GROWTHS = (1.0 / 0.95, 1.0 / 0.7)
 N_FORGETTING = len(GROWTHS)
 LATE = 0
 LATEST = 1
-# Unit at which a memory is scaled back.
+# Largest unit times weight, above which a memory is scaled back.
 LARGEST_UNIT = 1e15
 
 # The weightings: one that stops early where labels are noisy, one that goes deep, and one whose
@@ -36,23 +40,23 @@ N_WEIGHTINGS = 3
 # A tree's posteriors: the HNSP, then the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
 
-# Classes of a block, and the bits of a class's number of samples that are its sides.
+# Classes of a block, the bits of a class's sides, and the classes of a word of these.
 BLOCK = 4
 SIDE_BITS = 2
+CLASSES_OF_WORD = 32 // SIDE_BITS
 
 
 class ClassBlock(Record):
     """What a node has seen of `BLOCK` classes that follow each other."""
 
-    # Number of samples, in units of 1 << SIDE_BITS, plus 1 and 2 where some of them have gone to
-    # the left and to the right of the node's cut. How many of both: c of Algorithm 5.
-    counted: Int32s = inline(BLOCK)
+    # Weight of the samples of each class: their number where each weighs 1.
+    counts: Float32s = inline(BLOCK)
     # Weights in the memories that forget: BLOCK classes for each memory.
     weights: Float32s = inline(N_FORGETTING * BLOCK)
 
 
 class Statistics(Record):
-    """A row of statistics, which the blocks of classes follow."""
+    """A row of statistics, which the blocks of classes follow, then the sides of all classes."""
 
     # Probabilities to stop at the node, of the weightings.
     stops: Float32s = inline(N_WEIGHTINGS)
@@ -61,18 +65,29 @@ class Statistics(Record):
     # Of the memories that forget the weight of all samples, and that of the latest.
     totals: Float32s = inline(N_FORGETTING)
     units: Float32s = inline(N_FORGETTING)
-    n_samples: Int32
-    # Number of classes seen, and the sum of c over all classes.
+    # Weight of all samples.
+    weight: Float32
+    # Number of classes seen, and of their sides: the sum of c over all classes where samples weigh
+    # 1 (see `sides`).
     n_seen: Int32
-    sum_of_c: Int32
+    n_sides: Int32
 
     def block_of(self, label: int) -> ClassBlock:
         """Return the block that a class is in."""
         return ClassBlock(self, HEAD_WORDS + label // BLOCK * BLOCK_WORDS)
 
-    def count(self, label: int) -> int:
-        """Return how many samples of a class have been seen."""
-        return self.block_of(label).counted[label % BLOCK] >> SIDE_BITS
+    def count(self, label: int) -> float:
+        """Return the weight of the samples of a class."""
+        return self.block_of(label).counts[label % BLOCK]
+
+    def sides(self, capacity: int) -> Int32s:
+        """Return the words of sides, in a row with room for so many classes.
+
+        A class has two bits: 1 and 2 where samples of it have gone to the left and to the right of
+        the node's cut. How many of both there are is c of Algorithm 5 where samples weigh 1.
+        """
+        place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
+        return Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
 
     def clear(self, n_words: int) -> None:
         """Make the statistics of no sample, in a row of so many words."""
@@ -94,61 +109,66 @@ class Statistics(Record):
             weights[i] = weights[i] / unit
         self.totals[m] = self.totals[m] / unit
 
-    def add_sample(self, label: int, forgets: bool, n_classes: int) -> None:
-        """Add a sample's class to the memories."""
+    def add_sample(self, label: int, weight: float, forgets: bool, n_classes: int) -> None:
+        """Add a sample's class and weight to the memories."""
         block = self.block_of(label)
         place = label % BLOCK
-        counted = block.counted[place]
-        if counted >> SIDE_BITS == 0:
+        count = block.counts[place]
+        if count == 0.0:
             self.n_seen = self.n_seen + 1
-        block.counted[place] = counted + (1 << SIDE_BITS)
-        self.n_samples = self.n_samples + 1
+        block.counts[place] = count + weight
+        self.weight = self.weight + weight
         for m in range(N_FORGETTING):
             unit = self.units[m]
             if forgets:
                 unit *= GROWTHS[m]
-            if unit > LARGEST_UNIT:
+            if unit * max(weight, 1.0) > LARGEST_UNIT:
                 self.rescale(m, unit, n_classes)
                 unit = 1.0
             self.units[m] = unit
             i = m * BLOCK + place
-            block.weights[i] = block.weights[i] + unit
-            self.totals[m] = self.totals[m] + unit
+            block.weights[i] = block.weights[i] + unit * weight
+            self.totals[m] = self.totals[m] + unit * weight
 
-    def add_side(self, label: int, side: int) -> None:
+    def add_side(self, label: int, side: int, capacity: int) -> None:
         """Note on which side of the node's cut a class has gone."""
-        block = self.block_of(label)
-        place = label % BLOCK
-        counted = block.counted[place]
-        bit = 1 if side == LEFT else 2
-        if counted & bit == 0:
-            block.counted[place] = counted | bit
-            self.sum_of_c = self.sum_of_c + 1
+        sides = self.sides(capacity)
+        word = sides[label // CLASSES_OF_WORD]
+        bit = (1 if side == LEFT else 2) << label % CLASSES_OF_WORD * SIDE_BITS
+        if word & bit == 0:
+            sides[label // CLASSES_OF_WORD] = word | bit
+            self.n_sides = self.n_sides + 1
 
-    def copy_from(self, below: Statistics, side: int, n_words: int, n_classes: int) -> None:
+    def copy_from(
+        self, below: Statistics, side: int, n_words: int, n_classes: int, capacity: int
+    ) -> None:
         """Copy the statistics of a node above which the own one is put, and which is on a side.
 
         The probabilities to stop stay those of a new node.
         """
         words, known = Int32s(self, 0, n_words), Int32s(below, 0, n_words)
+        first_side = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         for w in range(STOP_WORDS, n_words):
-            words[w] = known[w]
+            words[w] = known[w] if w < first_side else 0
+        self.n_sides = 0
         for k in range(n_classes):
-            counted = self.block_of(k).counted
-            seen = counted[k % BLOCK] >> SIDE_BITS
-            bit = 1 if side == LEFT else 2
-            counted[k % BLOCK] = (seen << SIDE_BITS) + (bit if seen > 0 else 0)
-        self.sum_of_c = self.n_seen
+            if self.count(k) > 0.0:
+                self.add_side(k, side, capacity)
 
-    def estimate(self, label: int, alpha: float, n_classes: int) -> float:
-        """Return the first memory's Dirichlet estimate of a class."""
-        return (self.count(label) + alpha) / (self.n_samples + alpha * n_classes)
+    def estimate(self, label: int, alpha: float, n_classes: int, factor: float = 1.0) -> float:
+        """Return a factor times the first memory's Dirichlet estimate of a class.
 
-    def forgetting_estimate(self, label: int, m: int, alpha: float, n_classes: int) -> float:
-        """Return the Dirichlet estimate of a class by a memory that forgets."""
+        The product comes first: where compilers may choose, its last bit would be theirs.
+        """
+        return factor * (self.count(label) + alpha) / (self.weight + alpha * n_classes)
+
+    def forgetting_estimate(
+        self, label: int, m: int, alpha: float, n_classes: int, factor: float = 1.0
+    ) -> float:
+        """Return a factor times the Dirichlet estimate of a class by a memory that forgets."""
         seen = self.block_of(label).weights[m * BLOCK + label % BLOCK]
         prior = alpha * self.units[m]
-        return (seen + prior) / (self.totals[m] + prior * n_classes)
+        return factor * (seen + prior) / (self.totals[m] + prior * n_classes)
 
 
 HEAD_WORDS = Statistics.WORDS
@@ -156,8 +176,9 @@ BLOCK_WORDS = ClassBlock.WORDS
 STOP_WORDS = N_WEIGHTINGS
 
 
-def counts_in(rows: NDArray[np.int32], n_classes: int) -> NDArray[np.int32]:
-    """Return the classes' numbers of samples in copied rows, shape (..., n_classes)."""
-    blocks = rows[..., HEAD_WORDS:].reshape(*rows.shape[:-1], -1, BLOCK_WORDS)
-    counts: NDArray[np.int32] = blocks[..., :BLOCK] >> SIDE_BITS
+def counts_in(rows: NDArray[np.int32], n_classes: int) -> NDArray[np.float32]:
+    """Return the classes' weights in copied rows, shape (..., n_classes)."""
+    end = HEAD_WORDS + -(-n_classes // BLOCK) * BLOCK_WORDS
+    blocks = np.ascontiguousarray(rows[..., HEAD_WORDS:end]).view(np.float32)
+    counts = blocks.reshape(*rows.shape[:-1], -1, BLOCK_WORDS)[..., :BLOCK]
     return counts.reshape(*rows.shape[:-1], -1)[..., :n_classes]

@@ -17,7 +17,7 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import CHUNK_ROWS, Float64s, Part, Record, RowLayout
+from ...records import CHUNK_ROWS, INT32, Float64s, Part, Record, RowLayout
 from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, prediction, rebuilding
 from .checking import check_adaptive
@@ -44,7 +44,14 @@ from .records import (
     Step,
 )
 from .schedule import BUILD_EVERY, Schedule
-from .statistics import BLOCK, N_POSTERIORS, ClassBlock, Statistics, counts_in
+from .statistics import (
+    BLOCK,
+    CLASSES_OF_WORD,
+    N_POSTERIORS,
+    ClassBlock,
+    Statistics,
+    counts_in,
+)
 
 # What a call may spend, in points, on building trees anew, for each of them.
 BUILD_BUDGET = 80
@@ -74,9 +81,9 @@ N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
 @dataclass
 class AdaptiveView(NodeView):
-    """A node with the classes that it has seen."""
+    """A node with the weights of the classes that it has seen: numbers where samples weigh 1."""
 
-    counts: NDArray[np.int64]
+    counts: NDArray[Any]
 
 
 def _room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
@@ -109,7 +116,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
     _NODE: ClassVar[type[Node]] = AdaptiveNode
     _POINT: ClassVar[type[Point]] = AdaptivePoint
     _VIEW = AdaptiveView
-    _learn_one: Callable[[AdaptiveForest, int, bool], int] | None
+    _learn_one: Callable[[AdaptiveForest, int, float, bool], int] | None
     _predict_one: Callable[[AdaptiveForest], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
     _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {
@@ -158,8 +165,10 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         self.forest.statistics_words = self._side_layout().words
 
     def _side_layout(self) -> RowLayout:
-        n_blocks = self.forest.class_capacity // BLOCK
-        return RowLayout(Statistics, (Part("blocks", ClassBlock, n_blocks),))
+        capacity = self.forest.class_capacity
+        blocks = Part("blocks", ClassBlock, capacity // BLOCK)
+        sides = Part("sides", INT32, -(-capacity // CLASSES_OF_WORD))
+        return RowLayout(Statistics, (blocks, sides))
 
     def _finish(self) -> None:
         super()._finish()
@@ -172,6 +181,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         own("walking", np.zeros(n_trees, dtype=np.int64))
         own("steps", _room_for(Step, PATH_LENGTH))
         own("posterior_sums", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
+        own("node_c", np.zeros(capacity, dtype=np.float32))
+        own("below", np.zeros(capacity, dtype=np.float32))
         own("last_inputs", np.zeros(n_inputs))
         own("side_sums", np.zeros(n_dims))
         own("candidates", _room_for(Candidate, self.n_candidates))
@@ -257,17 +268,20 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         forest.n_classes = label + 1
         old = int(forest.class_capacity)
         if label >= old:
-            known = forest.statistics_words
+            known, n_sides = forest.statistics_words, self._side_layout().parts[-1].length
             forest.class_capacity = -(-5 * old // (4 * BLOCK)) * BLOCK
             self._set_words()
-            self.side_rows = self.side_rows.relaid(forest.statistics_words, [(0, 0, known)])
+            words = forest.statistics_words
+            moves = [(0, 0, known - n_sides)]
+            moves.append((known - n_sides, words - self._side_layout().parts[-1].length, n_sides))
+            self.side_rows = self.side_rows.relaid(words, moves)
             self._finish()
         self._show_classes()
         return label
 
     # Learning.
 
-    def learn(self, label: int, is_new: bool = False, kept: int = 0) -> int:
+    def learn(self, label: int, weight: float = 1.0, is_new: bool = False, kept: int = 0) -> int:
         """Learn the sample in `inputs` with a class, which has or has not been seen before.
 
         Then only the latest `kept` samples are kept; 0 stands for all. Returns DONE, or the input
@@ -279,7 +293,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = learning.learn.of()
-        status = learn_one(self.forest, label, is_new)
+        status = learn_one(self.forest, label, weight, is_new)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if status == WAITS:
@@ -500,10 +514,13 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         rows = self.side_rows.rows(t, self.trees[t].side_rows.n_rows)
         seen = counts_in(rows, n_classes)
 
-        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
-            counts = np.zeros(n_classes, dtype=np.int64)
+        # Numbers of samples are whole.
+        kind = np.float64 if self.forest.is_weighted else np.int64
+
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any]]]:
+            counts = np.zeros(n_classes, dtype=kind)
             if ref < 0:
-                counts[record.label] = 1
+                counts[record.label] = record.weight
                 return True, True, (counts,)
             if record.statistics_row > 0:
                 counts[:] = seen[record.statistics_row - 1]

@@ -18,6 +18,9 @@ b p_own / p. None of the products is needed: a node keeps b (`Statistics.stops`)
 sample is one pass from its leaf, where p = p_own, up to the root. A prediction is a pass down:
 p_own of a node has the weight of b times the product of 1 - b above (`prediction`).
 
+The loss of a sample of weight w counts w times: its likelihoods are taken to the power of w. So E
+is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child; the q of a leaf is p_own^w.
+
 Aggregated Mondrian forests (AMF: Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
 with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. What differs here:
 
@@ -27,13 +30,15 @@ with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. 
 - b keeps a distance of `LEAST_STOP` from 0 and 1, so that a node can change its mind.
 - A node that is inserted above another takes over what that has seen, but not E and P_w, which are
   not known: its b begins with s.
-- A single point in a leaf has no statistics: it counts as one sample in the Dirichlet estimate.
+- A single point in a leaf has no statistics: it counts by its weight in the Dirichlet estimate.
 """
 
 from __future__ import annotations
 
+import math
+
 from ...compiling.kernels import inlined, merged, separate
-from ...records import Array
+from ...records import Array, Float32s
 from .records import AdaptiveForest, PathEntry
 from .statistics import DEEP, LATE, LATEST, MIXED, N_MEMORIES, NOISY, PRIORS, Statistics
 
@@ -43,33 +48,22 @@ LEAST_STOP = 1e-4
 
 
 @inlined
-def _learn_stop(statistics: Statistics, v: int, own: float, below: float, ends: bool) -> float:
+def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) -> float:
     """Let a weighting's probability to stop learn from what node and child have predicted.
 
-    Returns the probability that the node's subtree has given.
+    `stopped` is that probability times the node's own. Returns what the node's subtree has given.
     """
-    if ends:
-        return own
-    stop = statistics.stops[v]
-    stopped = stop * own
-    predicted = stopped + (1.0 - stop) * below
+    predicted = stopped + (1.0 - statistics.stops[v]) * below
     statistics.stops[v] = min(max(stopped / predicted, LEAST_STOP), 1.0 - LEAST_STOP)
     return predicted
 
 
-@merged
-def _learn_shares(statistics: Statistics, label: int, of_all: float, n_classes: int) -> float:
-    """Let the memories' shares learn a class, by fixed share (Herbster and Warmuth 1998).
+@inlined
+def _share(shares: Float32s, first: float, second: float, third: float) -> float:
+    """Let shares be as their products with likelihoods, by fixed share; returns the sum of these.
 
-    Returns the probability that they have given together; `of_all` is that of the first.
+    See Herbster and Warmuth 1998.
     """
-    shares = statistics.shares
-    alpha = PRIORS[MIXED]
-    late = statistics.forgetting_estimate(label, LATE, alpha, n_classes)
-    latest = statistics.forgetting_estimate(label, LATEST, alpha, n_classes)
-    first = shares[0] * of_all
-    second = shares[1] * late
-    third = shares[2] * latest
     total = first + second + third
     kept = (1.0 - SHARE_RATE) / total
     shares[0] = kept * first + SHARE_RATE / N_MEMORIES
@@ -78,33 +72,115 @@ def _learn_shares(statistics: Statistics, label: int, of_all: float, n_classes: 
     return total
 
 
+@inlined
+def _end_estimate(forest: AdaptiveForest, ref: int, own: int, label: int, v: int) -> float:
+    """Return a class's estimate where there are no statistics: by a point that is not `own`."""
+    is_point = ref < 0 and ~ref != own
+    size = forest.weight_of(~ref) if is_point else 0.0
+    same = size if is_point and forest.label_of(~ref) == label else 0.0
+    return (same + PRIORS[v]) / (size + PRIORS[v] * forest.n_classes)
+
+
 @separate
 def update_weights(
-    forest: AdaptiveForest, path: Array[PathEntry], n: int, label: int, own: int
+    forest: AdaptiveForest, path: Array[PathEntry], n: int, label: int, weight: float, own: int
 ) -> None:
     """Let the weights on a sample's path learn its class from the leaf up.
 
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
     """
+    if weight != 1.0:
+        _update_by_logs(forest, path, n, label, weight, own)
+        return
     n_classes = forest.n_classes
     # What the subtree below has predicted in each weighting.
     noisy, deep, mixed = 0.0, 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
-        ref, statistics = entry.ref, entry.statistics
+        statistics = entry.statistics
         if not statistics:
-            is_point = ref < 0 and ~ref != own
-            size = 1.0 if is_point else 0.0
-            same = 1.0 if is_point and forest.label_of(~ref) == label else 0.0
-            noisy = (same + PRIORS[NOISY]) / (size + PRIORS[NOISY] * n_classes)
-            deep = (same + PRIORS[DEEP]) / (size + PRIORS[DEEP] * n_classes)
-            mixed = (same + PRIORS[MIXED]) / (size + PRIORS[MIXED] * n_classes)
+            noisy = _end_estimate(forest, entry.ref, own, label, NOISY)
+            deep = mixed = _end_estimate(forest, entry.ref, own, label, DEEP)
             continue
-        ends = i == n - 1
+        stops, shares = statistics.stops, statistics.shares
         # The first memory has the same prior in the last two weightings.
         of_all = statistics.estimate(label, PRIORS[DEEP], n_classes)
-        together = _learn_shares(statistics, label, of_all, n_classes)
-        first = statistics.estimate(label, PRIORS[NOISY], n_classes)
-        noisy = _learn_stop(statistics, NOISY, first, noisy, ends)
-        deep = _learn_stop(statistics, DEEP, of_all, deep, ends)
-        mixed = _learn_stop(statistics, MIXED, together, mixed, ends)
+        first = shares[0] * of_all
+        second = statistics.forgetting_estimate(label, LATE, PRIORS[MIXED], n_classes, shares[1])
+        third = statistics.forgetting_estimate(label, LATEST, PRIORS[MIXED], n_classes, shares[2])
+        together = _share(shares, first, second, third)
+        if i == n - 1:
+            noisy = statistics.estimate(label, PRIORS[NOISY], n_classes)
+            deep, mixed = of_all, together
+            continue
+        stopped = statistics.estimate(label, PRIORS[NOISY], n_classes, stops[NOISY])
+        noisy = _learn_stop(statistics, NOISY, stopped, noisy)
+        deep = _learn_stop(statistics, DEEP, stops[DEEP] * of_all, deep)
+        mixed = _learn_stop(statistics, MIXED, stops[MIXED] * together, mixed)
+
+
+# Samples that do not weigh 1.
+
+
+@inlined
+def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
+    """Let a probability to stop learn from the logarithms of what node and child have given.
+
+    Returns that of what the node's subtree has.
+    """
+    stop = statistics.stops[v]
+    # Over the larger of both, since either may be too small for a number.
+    most = max(own, below)
+    stopped = stop * math.exp(own - most)
+    given = stopped + (1.0 - stop) * math.exp(below - most)
+    statistics.stops[v] = min(max(stopped / given, LEAST_STOP), 1.0 - LEAST_STOP)
+    return most + math.log(given)
+
+
+@merged
+def _learn_shares(
+    statistics: Statistics, label: int, of_all: float, weight: float, n_classes: int
+) -> float:
+    """Let the memories' shares learn a class; `of_all` is the probability by the first.
+
+    Returns the probability that they have given together.
+    """
+    shares = statistics.shares
+    late = statistics.forgetting_estimate(label, LATE, PRIORS[MIXED], n_classes)
+    latest = statistics.forgetting_estimate(label, LATEST, PRIORS[MIXED], n_classes)
+    together = shares[0] * of_all + shares[1] * late + shares[2] * latest
+    # Over the largest, since powers may be too small for numbers.
+    most = max(of_all, late, latest)
+    first = shares[0] * (of_all / most) ** weight
+    second = shares[1] * (late / most) ** weight
+    third = shares[2] * (latest / most) ** weight
+    _share(shares, first, second, third)
+    return together
+
+
+@separate
+def _update_by_logs(
+    forest: AdaptiveForest, path: Array[PathEntry], n: int, label: int, weight: float, own: int
+) -> None:
+    """Let the weights on a sample's path learn its class as `update_weights` does."""
+    n_classes = forest.n_classes
+    # Logarithm of the likelihood of the subtree below, to the power of the sample's weight.
+    noisy, deep, mixed = 0.0, 0.0, 0.0
+    for i in range(n - 1, -1, -1):
+        entry = path[i]
+        statistics = entry.statistics
+        if statistics:
+            by_noisy = statistics.estimate(label, PRIORS[NOISY], n_classes)
+            of_all = statistics.estimate(label, PRIORS[DEEP], n_classes)
+            together = _learn_shares(statistics, label, of_all, weight, n_classes)
+        else:
+            by_noisy = _end_estimate(forest, entry.ref, own, label, NOISY)
+            of_all = together = _end_estimate(forest, entry.ref, own, label, DEEP)
+        by_noisy, by_deep = weight * math.log(by_noisy), weight * math.log(of_all)
+        by_mixed = weight * math.log(together)
+        if i == n - 1 or not statistics:
+            noisy, deep, mixed = by_noisy, by_deep, by_mixed
+            continue
+        noisy = _learn_stop_by_logs(statistics, NOISY, by_noisy, noisy)
+        deep = _learn_stop_by_logs(statistics, DEEP, by_deep, deep)
+        mixed = _learn_stop_by_logs(statistics, MIXED, by_mixed, mixed)

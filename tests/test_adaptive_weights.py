@@ -1,0 +1,260 @@
+"""Weights of the adaptive classifier's samples: what they do, what they do not, bad ones."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import datasets
+from test_adaptive import draw, grown, long_slots, posteriors, weights_of
+from test_weights import NAMES, samples
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    ModelFormatError,
+    MondrianForestClassifier,
+    load,
+    save,
+)
+from river_mondrian.files.migrations import _weigh
+
+
+def forest(n, first=0, **params):
+    """Return a forest that has learned so many samples, of several weights from one on."""
+    params = {"n_estimators": 3, "n_candidates": 4, "drift_detector": None, "seed": 1} | params
+    model = AdaptiveMondrianForestClassifier(**params)
+    for i, (x, y) in enumerate(samples(n, missing=0.1)):
+        model.learn_one(x, y, 0.5 + i % 3 if i >= first else 1.0)
+    return model
+
+
+ASKED = [x for x, _ in samples(20, 8, missing=0.1)]
+
+
+def predicted(model):
+    return [model.predict_proba_one(x) for x in ASKED]
+
+
+# What a weight is.
+
+
+@pytest.mark.parametrize("n", [30, 300, 700])
+def test_a_model_of_weight_1_is_one_without_weights(n):
+    plain, weighted = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
+    for i, (x, y) in enumerate(samples(n)):
+        plain.learn_one(x, y)
+        weighted.learn_one(x, y, 1 if i % 2 else 1.0)
+    assert pickle.dumps(plain) == pickle.dumps(weighted)
+
+
+def test_the_hnsp_is_that_of_the_exact_forest():
+    """One leaf of several samples at one place: c, tab and the prior are the same."""
+    exact = MondrianForestClassifier(1, gamma=10.0, scale=False, seed=1)
+    X = np.full((6, 1), 0.3)
+    y, weights = [0, 1, 0, 2, 1, 0], [0.3, 2.5, 0.1, 1e-3, 0.25, 1.5]
+    trees = grown(X, y, n_trees=1, weights=weights)
+    trees.forest.gamma = 10.0
+    for x, label, weight in zip(X, y, weights, strict=True):
+        exact.learn_one({"a": x[0]}, label, weight)
+    (slot,) = long_slots(trees)
+    for x in (0.3, 0.4, 5.0):
+        found = posteriors(trees, slot, [x])[0]
+        expected = list(exact.predict_proba_one({"a": x}).values())
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_whole_weight_counts_as_repeats_do():
+    """Sums are as those of repeats; the rest is that of one sample, as the notes say."""
+    X, y = draw(60, 1)
+    weights = [1.0 + i % 3 for i in range(60)]
+    again = np.repeat(np.arange(60), np.array(weights, dtype=int))
+    weighted = grown(X, y, n_trees=1, weights=weights)
+    repeated = grown(X[again], [y[i] for i in again], n_trees=1)
+    roots = [trees.read(0)[0] for trees in (weighted, repeated)]
+    assert roots[0].counts.tolist() == roots[1].counts.tolist()
+    assert [root.n_samples for root in roots] == [60, 119 + 1]
+    assert [trees.n_points for trees in (weighted, repeated)] == [60, 120]
+    learned = [trees.discriminants.learned for trees in (weighted, repeated)]
+    for name in ("counts", "means", "squares"):
+        np.testing.assert_allclose(learned[0][name], learned[1][name], rtol=1e-9)
+    # Of memories that forget, the first sample has been decayed once for each visit.
+    one = grown(X[:2], [0, 1], n_trees=1, forgets=True, weights=[3.0, 1.0])
+    three = grown(X[[0, 0, 0, 1]], [0, 0, 0, 1], n_trees=1, forgets=True)
+    late = []
+    for trees in (one, three):
+        tree = trees.trees[long_slots(trees)[0]]
+        own = tree.nodes.row(tree.root).statistics(tree)
+        late.append([float(own.block_of(k).weights[k] / own.units[0]) for k in range(2)])
+    assert late[0] == pytest.approx([3.0 * 0.95, 1.0], rel=1e-5)
+    assert late[1] == pytest.approx([0.95 + 0.95**2 + 0.95**3, 1.0], rel=1e-5)
+
+
+def test_a_sample_that_hardly_weighs_matters_less():
+    x = dict.fromkeys(NAMES, 0.05)
+    known = forest(300, first=300)
+    found = []
+    for weight in (1e-30, 1.0):
+        model = copy.deepcopy(known)
+        model.learn_one(x, 2, weight)
+        found.append(model.predict_proba_one(x)[2])
+    assert found[0] < 0.2
+    assert found[1] > 0.5
+
+
+def test_weights_of_any_size_leave_probabilities():
+    """Also where they change from one sample to the next, and where trees are built anew."""
+    rng = np.random.default_rng(1)
+    model = AdaptiveMondrianForestClassifier(3, max_samples=1000, no_change=True, seed=1)
+    for i, (x, y) in enumerate(samples(2300, missing=0.1)):
+        # Also the ends of the range, and what is beyond the least that counts.
+        sizes = (1e30, 1e-30, 1.0, 5e-324, 10.0 ** rng.uniform(-30, 30))
+        weight = sizes[int(rng.integers(5))]
+        model.learn_one(x, y, weight)
+        if i % 20 == 0:
+            for asked in ASKED[:4]:
+                found = model.predict_proba_one(asked)
+                assert sum(found.values()) == pytest.approx(1.0, abs=1e-9)
+                assert all(0.0 <= p <= 1.0 for p in found.values())
+    weights = list(model.weights.values())
+    assert np.isfinite(weights).all()
+    assert math.isclose(sum(model.feature_importances.values()), 1.0)
+    model.resample()
+    assert predicted(model) == predicted(copy.deepcopy(model))
+
+
+def test_trees_that_are_built_anew_know_the_weights():
+    """Counts are sums over the window, at the root of each tree."""
+    X, y = draw(700, 3)
+    weights = weights_of(700, 3)
+    trees = grown(X, y, weights=weights)
+    expected = [sum(w for w, label in zip(weights, y, strict=True) if label == k) for k in range(3)]
+    for rebuilt in (False, True):
+        if rebuilt:
+            trees.build()
+        for t in range(2):
+            nodes = trees.read(t)
+            np.testing.assert_allclose(nodes[0].counts, expected, rtol=1e-5)
+            leaves = sum(node.counts for node in nodes if node.is_leaf)
+            np.testing.assert_allclose(leaves, expected, rtol=1e-5)
+    trees.forget_before(100)
+    trees.forest.budget = 1 << 40
+    trees._complete()
+    kept = [sum(w for w, k in zip(weights[600:], y[600:], strict=True) if k == c) for c in range(3)]
+    np.testing.assert_allclose(trees.read(0)[0].counts, kept, rtol=1e-5)
+
+
+# What it is for.
+
+
+def recall(data, label, weight, start):
+    """Return the recall of a class that weighs so much, progressively."""
+    model = AdaptiveMondrianForestClassifier(seed=1)
+    hits, n = 0, 0
+    for i, (x, y) in enumerate(data):
+        if i >= start and y == label:
+            n += 1
+            hits += model.predict_one(x) == y
+        model.learn_one(x, y, weight if y == label else 1.0)
+    return hits / n
+
+
+def test_a_class_that_weighs_more_is_found_more_often():
+    data = [(dict(x), y) for x, y in datasets.Bananas().take(1500)]
+    assert recall(data, True, 5.0, 200) > recall(data, True, 1.0, 200) + 0.02
+    assert recall(data, True, 0.2, 200) < recall(data, True, 1.0, 200) - 0.02
+
+
+# Input.
+
+
+def test_nothing_is_learned_of_what_weighs_nothing():
+    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    model.learn_one({"a": 1.0}, "y", 0.0)
+    assert model.n_samples == 0
+    assert model.features == model.classes == []
+    model = forest(40, drift_detector="adwin")
+    before = pickle.dumps(model)
+    model.learn_one({"a": 0.1, "new": 1.0}, "new", 0)
+    model.learn_one(ASKED[0], 1, 0.0)
+    model.learn_many(pd.DataFrame([{"a": 0.1, "other": 2.0}] * 3), ["new"] * 3, 0.0)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf, -math.inf, 1e31, "1", None, [1.0]])
+@pytest.mark.parametrize("n", [0, 30])
+def test_a_weight_that_is_none(weight, n):
+    model = forest(n)
+    before = pickle.dumps(model)
+    for x, y in (({"a": 0.5, "new": 1.0}, "new"), (dict.fromkeys(NAMES, 0.5), 1)):
+        with pytest.raises((TypeError, ValueError), match="the weight must be") as error:
+            model.learn_one(x, y, weight)
+        assert str(weight) in str(error.value)
+    with pytest.raises((TypeError, ValueError), match="weight"):
+        model.learn_many(pd.DataFrame([x for x, _ in samples(3)]), [0, 1, 0], weight)
+    assert pickle.dumps(model) == before
+
+
+def test_frames_are_single_samples():
+    stream, weights = samples(700), [0.0 if i % 5 == 0 else i % 7 / 3.0 for i in range(700)]
+    one, many = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
+    for (x, y), w in zip(stream, weights, strict=True):
+        one.learn_one(x, y, w)
+    many.learn_many(pd.DataFrame([x for x, _ in stream]), [y for _, y in stream], weights)
+    assert predicted(one) == predicted(many)
+    assert one.n_samples == many.n_samples == sum(w > 0.0 for w in weights)
+
+
+# Copies and files.
+
+
+@pytest.mark.parametrize("n", [3, 40, 300])
+@pytest.mark.parametrize("first", [0, 30])
+def test_copies_and_files_hold_weights(n, first, tmp_path):
+    model = forest(n, first, drift_detector="adwin")
+    save(model, tmp_path / "model")
+    others = [load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    for i, (x, y) in enumerate(samples(400, 9)):
+        if i % 50 == 0:
+            expected = predicted(model)
+            assert [predicted(other) for other in others] == [expected] * 3
+        for each in (model, *others):
+            each.learn_one(x, y, 1.0 + i % 2)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 5])
+def test_rows_of_the_first_format_are_migrated(n_blocks):
+    """There a class's number of samples was four times that, plus 1 and 2 for its sides."""
+    rng = np.random.default_rng(0)
+    numbers, bits = (rng.integers(0, most, (6, n_blocks, 4)) for most in (9, 4))
+    names = ("blocks.counted", "n_samples", "sum_of_c", "label")
+    counted = (4 * numbers + bits).astype(np.int32)
+    arrays = dict(zip(names, (counted, np.arange(6), np.arange(6), np.zeros(5)), strict=True))
+    rows = {"columns": {name: name for name in names[:3]}}
+    points, shared = {"columns": {"label": "label"}}, {"columns": {}}
+    _weigh({"side_rows": rows, "points": points, "shared": shared}, arrays, "0")
+    found = {name: arrays[place] for name, place in rows["columns"].items()}
+    assert found.keys() == {"blocks.counts", "sides", "weight", "n_sides"}
+    assert found["blocks.counts"].tolist() == numbers.tolist()
+    assert found["sides"].dtype == np.int32
+    for row, expected in zip(found["sides"].tolist(), bits.reshape(6, -1).tolist(), strict=True):
+        got = [row[k // 16] >> 2 * (k % 16) & 3 for k in range(4 * n_blocks)]
+        assert got == expected
+    assert arrays[points["columns"]["weight"]].tolist() == [1.0] * 5
+    assert arrays[shared["columns"]["is_weighted"]].tolist() == [0]
+
+
+def test_damaged_weights_are_refused():
+    model = forest(40)
+    points = model._trees.forest.points
+    for weight, text in ((math.nan, "is nan"), (0.0, "is 0"), (-1.0, "is -1"), (1e31, "is 9.9")):
+        known, points.row(3).weight = float(points.row(3).weight), weight
+        with pytest.raises(ModelFormatError, match=f"point 3: weight {text}"):
+            pickle.loads(pickle.dumps(model))
+        points.row(3).weight = known
+    model._trees.forest.is_weighted = 2
+    with pytest.raises(ModelFormatError, match="is_weighted is 2"):
+        pickle.loads(pickle.dumps(model))
