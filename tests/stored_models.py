@@ -25,6 +25,19 @@ def weighted(model):
     return model
 
 
+def with_levels(model):
+    """Return a model that has learned levels of two categories."""
+    model.learn_one({"a": 0.5, "b": 1.0, "color": "red"}, 1)
+    model.learn_one({"a": 0.1, "color": "blue", "flag": True}, 0)
+    return model
+
+
+def with_levels_of_features(features):
+    """Return a map that has learned a level of a category."""
+    features.learn_one({"a": 0.5, "b": 1.0, "color": "red"})
+    return features
+
+
 MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
     "adaptive, weights": lambda: weighted(
@@ -54,6 +67,11 @@ MODELS = {
         2, split_pure=True, gamma=3.0, seed=1
     ),
     "classifier, weights": lambda: weighted(rm.MondrianForestClassifier(3, seed=1)),
+    "classifier, levels": lambda: with_levels(rm.MondrianForestClassifier(3, seed=1)),
+    "adaptive, levels": lambda: with_levels(
+        rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, missing="zero", seed=1)
+    ),
+    "regressor, levels": lambda: with_levels(rm.MondrianForestRegressor(2, seed=1)),
     "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "regressor, normal": lambda: rm.MondrianForestRegressor(
         2, tails="normal", lifetime=2, min_samples_split=4, seed=1
@@ -65,6 +83,7 @@ MODELS = {
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
+    "mondrian, levels": lambda: with_levels_of_features(rm.MondrianFeatures(4, seed=1)),
     "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), 1, directions=2),
     "nystrom": lambda: rm.NystromFeatures(6),
     "binning": lambda: rm.RandomBinningFeatures(4, seed=1),
@@ -93,6 +112,8 @@ IN_GOLDEN = (
     "adaptive, weights",
     "classifier",
     "classifier, weights",
+    "classifier, levels",
+    "adaptive, levels",
     "regressor",
     "density",
     "isolation",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from naive.discriminants import Discriminants
 
 from river_mondrian.learners import discriminants
+from river_mondrian.levels import level_of
 from river_mondrian.records import Float64s
 
 SEEDS = range(3)
@@ -20,10 +21,10 @@ SEEDS = range(3)
 class Kernels:
     """The kernels over memory of their own, with room for some classes and inputs more."""
 
-    def __init__(self, n_classes, n_inputs):
+    def __init__(self, n_classes, n_inputs, categories=(), absent=math.nan):
         self.memory = discriminants.LinearDiscriminants()
         self.predicted = np.empty((discriminants.N_DISCRIMINANTS, n_classes + 2))
-        self.memory.reserve(n_classes + 2, n_inputs + 1, self.predicted)
+        self.memory.reserve(n_classes + 2, n_inputs + 1, self.predicted, categories, absent)
         self.memory.record.n_inputs = n_inputs
 
     def predict(self, values, n_classes):
@@ -66,6 +67,36 @@ def test_kernels_are_the_twin(seed, n, n_classes, n_inputs, missing, constant, s
             np.testing.assert_allclose(own, list(other.values()), rtol=1e-8, atol=1e-12)
         kernels.learn(values, label, n_classes, weight)
         twin.learn(mapping(values), label, labels, n_inputs, expected, weight)
+
+
+@pytest.mark.parametrize("absent", [math.nan, 0.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_kernels_are_the_twin_with_levels(seed, absent):
+    """Of two numbers and three categories, any of which may be missing; levels share no row."""
+    rng = np.random.default_rng(seed)
+    kernels, twin = Kernels(3, 5, [1, 2, 4], absent), Discriminants()
+    levels = [f"level {k}" for k in range(6)]
+    for i in range(200):
+        label, weight = int(rng.integers(3)), float(rng.exponential())
+        x = {}
+        for place in range(5):
+            if rng.random() < 0.2:
+                if place in (0, 3) and absent == 0.0:
+                    x[place] = 0.0
+            elif place in (0, 3):
+                x[place] = float(rng.normal(label, 2.0))
+            else:
+                x[place] = levels[(label + int(rng.integers(4))) % 6]
+        values = np.full(5, math.nan)
+        for place, value in x.items():
+            # A zero may be left out.
+            if value != 0.0 or i % 2:
+                values[place] = level_of(value) if isinstance(value, str) else value
+        found, expected = kernels.predict(values, 3), twin.predict(x, range(3))
+        for own, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(own, list(other.values()), rtol=1e-8, atol=1e-12)
+        kernels.learn(values, label, 3, weight)
+        twin.learn(x, label, range(3), 5, expected, weight)
 
 
 @pytest.mark.blas

@@ -23,7 +23,7 @@ from river_mondrian import MondrianForestRegressor
         ({"a": "text"}, 1.0, 1.0, TypeError, "'a'.*'text'"),
         ({"a": math.inf}, 1.0, 1.0, ValueError, "'a'.*inf"),
         ({"a": 1e39, "b": 0.0, "c": 0.0, "d": 0.0}, 1.0, 1.0, ValueError, "'a'.*1e\\+39"),
-        ({"new": "text"}, 1.0, 1.0, TypeError, "'new'.*'text'"),
+        ({"new": ["text"]}, 1.0, 1.0, TypeError, "'new'.*'text'"),
         ({"a": 1.0}, "high", 1.0, TypeError, "target.*'high'"),
         ({"a": 1.0}, None, 1.0, TypeError, "target.*None"),
         ({"a": 1.0}, math.nan, 1.0, ValueError, "target.*nan"),

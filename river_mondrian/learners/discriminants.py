@@ -392,9 +392,9 @@ class LinearDiscriminants(OwnsArrays):
         self,
         width: int,
         n_inputs: int,
-        categories: Sequence[int],
-        absent: float,
         predicted: Array,
+        categories: Sequence[int] = (),
+        absent: float = math.nan,
     ) -> None:
         """Make room for so many classes and inputs; what has been learned stays.
 
@@ -404,12 +404,12 @@ class LinearDiscriminants(OwnsArrays):
             Number of classes.
         n_inputs
             Number of inputs.
+        predicted
+            Where predictions go, of `width` columns.
         categories
             Inputs that are categories.
         absent
             What another input counts as where it is missing: NaN, which is unknown, or 0.
-        predicted
-            Where predictions go, of `width` columns.
 
         """
         columns = 1 + n_inputs
@@ -438,13 +438,13 @@ class LinearDiscriminants(OwnsArrays):
         self.memory.own("precisions", np.zeros(columns))
         self.memory.own("predicted", predicted.ravel())
 
-    def begin_at_zero(self, first: int, n_inputs: int) -> None:
-        """Let inputs from `first` on have been 0 in all samples so far."""
+    def begin_at_zero(self, inputs: Sequence[int]) -> None:
+        """Let new inputs, which are no categories, have been 0 in all samples so far."""
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
-        new = slice(first + 1, n_inputs + 1)
-        counts[:, new] = counts[:, :1]
-        # A class begins with one value.
-        class_counts[:, new] = class_counts[:, :1] + (class_counts[:, :1] > 0.0)
+        for i in inputs:
+            counts[:, 1 + i] = counts[:, 0]
+            # A class begins with one value.
+            class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
 
     @property
     def nbytes(self) -> int:

@@ -1,4 +1,7 @@
-"""Linear discriminants in plain Python: two softmax regressions and a naive Bayes over mappings."""
+"""Linear discriminants in plain Python: two softmax regressions and a naive Bayes over mappings.
+
+A value that is a string is a level of a category: an input of 1 of its own for the regressions.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,12 @@ class Moments:
         return product
 
 
+def parted(x):
+    """Return a mapping's numbers and its levels."""
+    levels = {name: value for name, value in x.items() if isinstance(value, str)}
+    return {name: value for name, value in x.items() if name not in levels}, levels
+
+
 class Discriminants:
     """What a few lines say of the class of a mapping without missing values' keys."""
 
@@ -37,10 +46,13 @@ class Discriminants:
         self.n, self.counts, self.own = 0, {}, {}
         self.weights = [{}, {}]
         self.gradients = [0.0, 0.0]
+        # Weight of samples by feature, by feature and class, with a level and without.
+        self.levels = {}
 
     def standardized(self, x):
         """Return standardized values; a feature that has not varied is 0."""
-        found = {None: 1.0}
+        x, levels = parted(x)
+        found = {None: 1.0} | dict.fromkeys(levels.items(), 1.0)
         for name, value in x.items():
             moments = self.features.get(name)
             if moments is not None and moments.squares > 0.0:
@@ -65,8 +77,16 @@ class Discriminants:
 
     def _log_likelihood(self, x, z, k, n_classes):
         found = math.log((self.counts.get(k, 0) + PRIOR) / (self.n + PRIOR * n_classes))
+        x, levels = parted(x)
+        for name, level in levels.items():
+            of_level, n = self.levels.get((name, level), 0.0), self.levels.get(name, 0.0)
+            if of_level > 0.0:
+                # log p(level | class) - log p(level), one sample of all classes added to the class.
+                share = of_level / n
+                of_both = self.levels.get((name, level, k), 0.0) + share
+                found += math.log(of_both / (self.levels.get((name, k), 0.0) + 1.0) / share)
         for name in z:
-            if name is not None:
+            if name in x:
                 moments = self.features[name]
                 within = max(self.within[name], LEAST_WITHIN * moments.squares) / moments.n
                 own = self.own.get((k, name), moments)
@@ -86,6 +106,10 @@ class Discriminants:
                     weights[k, name] = weights.get((k, name), 0.0) - step * error * v
         self.n += weight
         self.counts[label] = self.counts.get(label, 0) + weight
+        x, levels = parted(x)
+        for name, level in levels.items():
+            for key in (name, (name, level), (name, label), (name, level, label)):
+                self.levels[key] = self.levels.get(key, 0.0) + weight
         for name, value in x.items():
             moments = self.features.setdefault(name, Moments())
             if (label, name) not in self.own:

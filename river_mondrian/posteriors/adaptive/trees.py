@@ -194,7 +194,7 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         mixture.reserve(capacity)
         of_discriminants = mixture.predicted[N_TREE_EXPERTS:]
         discriminants.reserve(
-            capacity, n_inputs, self.category_places, forest.absent, of_discriminants
+            capacity, n_inputs, of_discriminants, self.category_places, forest.absent
         )
         discriminants.record.n_inputs = self.n_inputs
         forest.experts, forest.discriminants = mixture.record, discriminants.record
@@ -256,8 +256,8 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         """Add features, each with the first value that was seen of it."""
         super().add_inputs(names, first_values)
         if not self._lacks_unknown:
-            first = self.n_inputs - len(names)
-            self.discriminants.begin_at_zero(first, self.n_inputs)
+            new = range(self.n_inputs - len(names), self.n_inputs)
+            self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
