@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.discriminants import Discriminants
+from naive.levels import code, mix
 
 from river_mondrian.learners import discriminants
 from river_mondrian.levels import level_of
@@ -35,6 +36,11 @@ class Kernels:
     def learn(self, values, label, n_classes, weight=1.0):
         self.memory.record.n_classes = n_classes
         discriminants.learn(self.memory.record, Float64s.of(values), label, weight)
+
+
+def row_of(level, i):
+    """Return the row of a level of the i-th input."""
+    return mix(mix(i ^ (2**52 + code(level)))) % discriminants.LEVEL_ROWS
 
 
 def mapping(values):
@@ -75,7 +81,9 @@ def test_kernels_are_the_twin_with_levels(seed, absent):
     """Of two numbers and three categories, any of which may be missing; levels share no row."""
     rng = np.random.default_rng(seed)
     kernels, twin = Kernels(3, 5, [1, 2, 4], absent), Discriminants()
-    levels = [f"level {k}" for k in range(6)]
+    levels = [f"grade {k}" for k in range(6)]
+    rows = {row_of(level, i) for level in levels for i in (1, 2, 4)}
+    assert len(rows) == 18
     for i in range(200):
         label, weight = int(rng.integers(3)), float(rng.exponential())
         x = {}
