@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import struct
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -72,9 +71,11 @@ class SampleReader:
         keys = x.keys() if type(x) is dict else set(x.keys())
         return keys <= self.index.places.keys()
 
-    def read(self, x: Mapping[Any, Any]) -> Sample:
-        """Write a mapping to a vector, NaN where it lacks a feature."""
-        if not self.index.read_known(x, self.vector):
+    def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
+        """Write a mapping, which may have levels, to a vector, NaN where it lacks a feature."""
+        if levels:
+            self.index.read_into(x, self.vector, levels)
+        elif not self.index.read_known(x, self.vector):
             self.read_sparse(x)
             places, values = self._entries.places[: len(x)], self._entries.values[: len(x)]
             known = places >= 0
@@ -92,15 +93,10 @@ class SampleReader:
         room = self._entries
         if n > len(room.places):
             room = self._entries = _Entries.of(2 * n)
-        if self.index.categories:
-            # A level of a feature that is not known is left out, too.
-            known = self.index.read(x, levels=True)
-            room.values[:n] = [known.get(name, math.nan) for name in x]
-        else:
-            try:
-                struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
-            except (struct.error, OverflowError):
-                room.values[:n] = [check_value(name, value) for name, value in x.items()]
+        try:
+            struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
+        except (struct.error, OverflowError):
+            room.values[:n] = [check_value(name, value) for name, value in x.items()]
         room.places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
         room.sample.n_entries = n
         return room.sample

@@ -43,6 +43,7 @@ def forest_arguments(rng: Random) -> dict[str, Any]:
             [None, None, 1, 5, [{"a": 1.0, "b": -2.0}, {"late": 1e-3, 1: 5.0}]]
         ),
         "scale": rng.random() < 0.7,
+        "missing": rng.choice(["unknown", "zero"]),
         "n_jobs": rng.choice([1, 2]),
         "seed": rng.randrange(1000),
     }
@@ -57,6 +58,7 @@ def adaptive(rng: Random) -> Any:
         drift_detector=rng.choice(["adwin", None, drift.PageHinkley(threshold=3)]),
         no_change=rng.random() < 0.5,
         scale=rng.random() < 0.7,
+        missing=rng.choice(["unknown", "zero"]),
         seed=rng.randrange(1000),
     )
 
@@ -198,12 +200,26 @@ DRAWN: dict[str, tuple[Callable[[Random], Any], int]] = {
 # Events.
 
 
-def draw_sample(rng: Random, n_names: int, n_labels: int) -> tuple[Row, Any]:
+def categories_of(model: Any, rng: Random) -> set[Any]:
+    """Draw which features are categories, where a model takes such."""
+    features = getattr(model, "features", None)
+    own = features if isinstance(features, rm.MondrianFeatures) else model
+    takes_levels = isinstance(own, (*FORESTS, rm.MondrianFeatures)) and own.directions is None
+    return set(rng.sample(NAMES, rng.randrange(4))) if takes_levels else set()
+
+
+def draw_level(rng: Random) -> Any:
+    return rng.choice(["red", "blue", "", True, False, f"{rng.randrange(1000)}"])
+
+
+def draw_sample(rng: Random, n_names: int, n_labels: int, categories: set[Any]) -> tuple[Row, Any]:
     x: Row = {}
     for name in NAMES[:n_names]:
         chance = rng.random()
-        if chance < 0.85:
-            x[name] = rng.choice([rng.gauss(0.0, 1.0), rng.randrange(3), rng.random() < 0.5])
+        if chance < 0.85 and name in categories:
+            x[name] = draw_level(rng)
+        elif chance < 0.85:
+            x[name] = rng.choice([rng.gauss(0.0, 1.0), rng.randrange(3)])
         elif chance < 0.851:
             x[name] = rng.choice(STRANGE)
         elif chance < 0.9:
@@ -276,13 +292,16 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
     """Drive a model by `n` events."""
     seen: Counter[str] = Counter()
     n_labels = rng.choice([1, 2, 2, 5, 100])
+    categories = categories_of(model, rng)
     for i in range(n):
-        x, y = draw_sample(rng, 4 if i < 150 or rng.random() < 0.9 else 8, n_labels)
+        n_names = 4 if i < 150 or rng.random() < 0.9 else 8
+        x, y = draw_sample(rng, n_names, n_labels, categories)
         if rng.random() < 0.05:
             y = 0
         try:
             if rng.random() < 0.01:
-                block = [draw_sample(rng, 4, n_labels) for _ in range(rng.randrange(40))]
+                size = rng.randrange(40)
+                block = [draw_sample(rng, 4, n_labels, categories) for _ in range(size)]
                 learn_block(model, block)
             else:
                 learn(model, x, y)

@@ -319,6 +319,16 @@ def test_categories_that_come_later(name):
 
 
 @pytest.mark.parametrize("name", [*MODELS])
+def test_levels_of_features_that_are_not_known_are_ignored(name):
+    model = MODELS[name]()
+    learn(name, model, [({"size": x["size"] or 0.0}, y) for x, y in samples(40)])
+    for x in ({"size": 0.4, "new": "red"}, {"new": True, "size": 0.4}):
+        assert predicted(model, x) == predicted(model, {"size": 0.4})
+        many = np.asarray(model.predict_many(pd.DataFrame([x])))
+        assert many[0] == pytest.approx(model.predict_one({"size": 0.4}))
+
+
+@pytest.mark.parametrize("name", [*MODELS])
 def test_levels_that_are_new_and_missing(name):
     model = learn(name, MODELS[name](), samples(100))
     for x in ({"color": "pink"}, {"color": None, "is_new": True}, {"color": float("nan")}, {},

@@ -208,7 +208,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
         """Write a sample where a map's kernel reads it."""
-        return self._reader.read_sparse(x) if compiled.sparse else self._reader.read(x)
+        if compiled.sparse:
+            return self._reader.read_sparse(x)
+        return self._reader.read(x, self._takes_levels)
 
     def _bad_input(self, place: int, x: Mapping[Any, Any], compiled: CompiledMap) -> ValueError:
         """Return the error for the input that a kernel refused."""

@@ -321,7 +321,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         """Learn a checked sample, unless the map has learned it."""
         compiled.complete()
         if compiled.trees.n_samples == n_before:
-            compiled.learn(self._reader.read(values))
+            compiled.learn(self._reader.read(values, self._takes_levels))
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Extend the partitions by a sample.
@@ -348,7 +348,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 self._learn_new(self._read_values(x))
                 return
             assert self._map is not None
-            bad = self._learn_known(self._reader.read(x))
+            bad = self._learn_known(self._locate(x, self._map))
             if bad >= 0:
                 raise self._bad_input(bad, x, self._map)
 
