@@ -237,14 +237,6 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
 
     @property
     @locked
-    def feature_importances(self) -> dict[Any, float]:
-        """The share of each feature in the Gini gains of the trees of all samples."""
-        if self._trees is None:
-            return {}
-        return dict(zip(self.features, self._trees.importances.tolist(), strict=True))
-
-    @property
-    @locked
     def weights(self) -> dict[str, float]:
         """The weights of all that predicts in the fixed share, and of what is mixed at last."""
         if self._trees is None:

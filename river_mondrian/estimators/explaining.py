@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs import FeatureIndex, read_values
 from ..model import locked
 from ..partitions.mondrian.trees import ExplainedTrees
 from .inspection import InspectableForest
@@ -19,9 +20,7 @@ Trees = TypeVar("Trees", bound=ExplainedTrees[Any, Any])
 class ExplainedForest(InspectableForest[Trees]):
     """A forest that tells what its cuts have changed."""
 
-    @abc.abstractmethod
-    def _write(self, x: Mapping[Any, Any], trees: Trees) -> None:
-        """Write a sample that is to be predicted to the trees' vector."""
+    _features: FeatureIndex
 
     @abc.abstractmethod
     def _too_large(self, place: int, value: float) -> ValueError:
@@ -59,10 +58,11 @@ class ExplainedForest(InspectableForest[Trees]):
         trees = self._trees
         if trees is None:
             return np.empty((0, 0))
-        self._write(x, trees)
-        bad, found = trees.explain()
+        inputs = np.full(trees.n_inputs, np.nan)
+        self._features.write(read_values(x), inputs)
+        bad, found = trees.explain(inputs)
         if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
+            raise self._too_large(bad, inputs[bad])
         return found
 
 
@@ -118,7 +118,7 @@ class TargetExplanations(ExplainedForest[Trees]):
     @property
     @locked
     def baseline(self) -> float:
-        """The prediction from which explanations begin: the mean of the trees' roots, 0 at first."""
+        """The prediction from which explanations begin: the mean of the roots; 0 at first."""
         return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
 
     @locked

@@ -262,6 +262,34 @@ class LinearDiscriminants(OwnsArrays):
         """The record, for kernels."""
         return self.memory[0]
 
+    def logits(self, values: Array) -> list[tuple[Array, Array]]:
+        """Return the logits of the sample predicted last, for each row of `predicted`.
+
+        Parameters
+        ----------
+        values
+            Its raw inputs.
+
+        Returns
+        -------
+        For each the logits without any input, shape (classes,), and what each input adds, shape
+        (inputs, classes).
+
+        """
+        n, last = int(self.record.n_classes), slice(1, 1 + len(values))
+        standardized, precisions = (
+            self.memory.arrays[name][last] for name in ("standardized", "precisions")
+        )
+        lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
+        found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
+        counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
+        # As `squared_distance` has it.
+        centres = np.where(counts > 0.0, means, self.learned["means"])[:, last].T
+        squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
+        known = (precisions > 0.0)[:, None]
+        start = np.log(counts[:, 0] + PRIOR)
+        return [*found, (start, -0.5 * np.where(known, squares, 0.0))]
+
     def reserve(self, width: int, n_inputs: int, predicted: Array) -> None:
         """Make room for so many classes and inputs; what has been learned stays.
 

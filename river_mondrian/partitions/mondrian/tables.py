@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,17 @@ class TreeTable:
     def __len__(self) -> int:
         return len(self.refs)
 
-    @property
+    @cached_property
     def inner(self) -> Numbers:
         """The numbers of all internal nodes."""
         return np.concatenate([np.empty(0, np.int64), *(inner for inner, _ in self.levels)])
 
-    @property
+    @cached_property
     def lefts(self) -> Numbers:
         """The numbers of their left children."""
         return np.concatenate([np.empty(0, np.int64), *(left for _, left in self.levels)])
 
-    @property
+    @cached_property
     def leaves(self) -> Numbers:
         """The numbers of all leaves."""
         is_leaf = np.ones(len(self), dtype=bool)
@@ -52,7 +53,8 @@ class TreeTable:
 
     def ending_at(self, ends: NDArray[np.bool_]) -> TreeTable:
         """Return the table whose cuts at some nodes, and those below, are left out."""
-        hidden, levels = ends.copy(), []
+        hidden = ends.copy()
+        levels: list[tuple[Numbers, Numbers]] = []
         for inner, left in self.levels:
             hidden[left] |= hidden[inner]
             hidden[left + 1] |= hidden[inner]
@@ -82,7 +84,8 @@ def make_table(
 
     """
     level = np.array([root] if root != EMPTY else [], dtype=np.int64)
-    refs, levels, n = [level], [], 0
+    refs, n = [level], 0
+    levels: list[tuple[Numbers, Numbers]] = []
     while True:
         inner = np.flatnonzero(level >= 0)
         inner = inner[~is_leaf[level[inner]]]

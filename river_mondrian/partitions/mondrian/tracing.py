@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import kernel
-from ...records import Array, Float32s, Float64, Int64, Memory, Record
+from ...records import Array, Float32s, Float64, Float64s, Int64, Memory, Record
 from ...records.row_layout import columns_of
 from .records import F, Forest, Node, Tree
 from .scaling import scale
@@ -58,12 +58,12 @@ class Trace(Prediction):
 
 
 @kernel
-def trace(forest: F, found: Trace) -> int:
-    """Note the walks of the sample in the forest's `inputs`.
+def trace(forest: F, inputs: Float64s, found: Trace) -> int:
+    """Note the walks of a sample of these inputs.
 
     Returns DONE, or the input whose value is too large.
     """
-    bad = scale(forest, found.values, forest.inputs)
+    bad = scale(forest, found.values, inputs)
     if bad < 0:
         found.n = 0
         predict_rows(forest, found.values, 1, found)
@@ -99,17 +99,17 @@ class Path(NamedTuple):
         return np.append(self.leaves, self.rest)[::-1].cumsum()[::-1][:-1]
 
 
-def traced(forest: Any, n_trees: int) -> tuple[int, list[Path], NDArray[np.float32]]:
-    """Return what `trace` does, the paths of the sample in `inputs`, and its values."""
+def traced(forest: Any, inputs: NDArray[np.float64]) -> tuple[int, list[Path], NDArray[np.float32]]:
+    """Return what `trace` does, the paths of a sample of these inputs, and its values."""
     values = np.empty(int(forest.n_values), dtype=np.float32)
-    room = FIRST_STEPS * n_trees
+    room = FIRST_STEPS * int(forest.n_trees)
     while True:
         memory = np.empty(room * TracedStep.SIZE, dtype=np.uint8)
         found = Memory(Trace)
         found[0].capacity = room
         found[0].steps = Array.over(TracedStep, memory)
         found[0].values = Float32s.of(values)
-        bad, n = trace(forest, found[0]), int(found[0].n)
+        bad, n = trace(forest, Float64s.of(inputs), found[0]), int(found[0].n)
         if bad >= 0:
             return bad, [], values
         if n <= room:
@@ -120,16 +120,21 @@ def traced(forest: Any, n_trees: int) -> tuple[int, list[Path], NDArray[np.float
 def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
     """Return the paths of `n` steps."""
     steps = {c.name: c.over(memory, n, TracedStep.SIZE) for c in columns_of(TracedStep)}
-    names = ("ref", "eta", "span", "reach", "stays")
     starts = np.flatnonzero(steps["depth"] == 0).tolist()
-    return [
-        Path(
-            int(steps["tree"][start]),
-            *(steps[name][start:stop] for name in names),
-            float(steps["rest"][stop - 1]),
+    found = []
+    for start, stop in zip(starts, [*starts[1:], n], strict=True):
+        own = {name: column[start:stop] for name, column in steps.items()}
+        path = Path(
+            int(own["tree"][0]),
+            own["ref"],
+            own["eta"],
+            own["span"],
+            own["reach"],
+            own["stays"],
+            float(own["rest"][-1]),
         )
-        for start, stop in zip(starts, [*starts[1:], n], strict=True)
-    ]
+        found.append(path)
+    return found
 
 
 def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
@@ -137,18 +142,16 @@ def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
     return tree.nodes.row(ref) if ref >= 0 else forest.points.row(~ref)
 
 
-def _outside(
-    forest: Forest, tree: Tree, ref: int, x: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Return the shares of the dimensions in the distance of a sample from a node's box."""
+def gaps_from(forest: Forest, tree: Tree, ref: int, x: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return how far a sample is from a node's box in each dimension."""
     place, n = place_of(forest, tree, ref), len(x)
     if ref >= 0:
         lower, upper = place.lower(forest).view()[:n], place.upper(forest).view()[:n]
     else:
         lower = upper = forest.values_in(tree, place).view()[:n]
     # A missing value or an unknown side is no distance.
-    gaps = np.nan_to_num(np.fmax(lower - x, x - upper)).clip(0.0).astype(np.float64)
-    return gaps / gaps.sum()
+    gaps: NDArray[np.float64] = np.fmax(lower - x, x - upper).astype(np.float64)
+    return np.nan_to_num(gaps).clip(0.0)
 
 
 def contributions(
@@ -186,5 +189,6 @@ def contributions(
             cut: Node = tree.nodes.row(int(path.refs[i - 1]))
             found[cut.dim] += masses[i] * (here[i] - here[i - 1])
         if leaves[i] > 0.0:
-            found += np.outer(_outside(forest, tree, ref, x), branches[i])
+            gaps = gaps_from(forest, tree, ref, x)
+            found += np.outer(gaps / gaps.sum(), branches[i])
     return found

@@ -42,6 +42,10 @@ BATCH_LANES = 4
 
 AnyView = TypeVar("AnyView", bound=NodeView)
 
+# What the nodes on a path predict, and what branching off there adds to that: a row for each step
+# of either. The second are differences times the probabilities.
+PathPredictions = Callable[[Path], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
 
 def _rows_of(n_points: int, lacks_value: bool) -> int:
     """Return for how many rows a tree of so many points needs room at most.
@@ -417,7 +421,8 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         low, high = self.directions.ranges()
         extents = np.abs(self.directions.of_tree(t)) * (high - low)
         total = extents.sum(axis=1, keepdims=True)
-        return np.divide(extents, total, out=np.zeros_like(extents), where=total > 0.0)
+        found: NDArray[np.float64] = extents / np.where(total > 0.0, total, 1.0)
+        return found
 
     # How a prediction has come about.
 
@@ -426,27 +431,25 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         """Return what the roots predict, a mean over trees."""
 
     @abc.abstractmethod
-    def predictions_on(self, path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what the nodes on a path predict, and what branching off there adds to it.
-
-        Both have a row for each step. The second are differences times the probabilities.
-        """
-
-    def explain(self) -> tuple[int, NDArray[np.float64]]:
-        """Return what each feature adds to the prediction of the sample in `inputs`.
+    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """Return what each feature adds to the prediction of a sample of these inputs.
 
         Returns
         -------
         DONE, or the input whose value is too large; and an array with a row for each feature.
 
         """
-        bad, paths, values = traced(self.forest, len(self.trees))
-        width = self.root_prediction().shape[0]
-        found = np.zeros((self.n_inputs, width))
+
+    def _explain_paths(
+        self, inputs: NDArray[np.float64], predictions_on: PathPredictions
+    ) -> tuple[int, NDArray[np.float64]]:
+        """Explain a mean over trees, each of which predicts along the paths of a sample."""
+        bad, paths, values = traced(self.forest, inputs)
+        found = np.zeros((self.n_inputs, len(self.root_prediction())))
         for path in paths:
             tree = self.trees[path.tree]
             x = values[int(tree.first_value) :][: int(self.forest.n_dims)]
-            parts = contributions(self.forest, tree, path, x, *self.predictions_on(path))
+            parts = contributions(self.forest, tree, path, x, *predictions_on(path))
             found += self.feature_shares(path.tree).T @ parts
         return bad, found / len(self.trees)
 

@@ -74,6 +74,11 @@ class Statistics(Record):
         """Return how many samples of a class have been seen."""
         return self.block_of(label).counted[label % BLOCK] >> SIDE_BITS
 
+    def customers(self, label: int) -> int:
+        """Return c of Algorithm 5: on how many sides of the node's cut a class has been seen."""
+        sides = self.block_of(label).counted[label % BLOCK] & 3
+        return (sides & 1) + (sides >> 1)
+
     def clear(self, n_words: int) -> None:
         """Make the statistics of no sample, in a row of so many words."""
         words = Int32s(self, 0, n_words)

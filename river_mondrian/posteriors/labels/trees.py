@@ -201,7 +201,11 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
             found += self._smoothed(t, ref, span, base)[0] / len(self.trees)
         return found
 
-    def predictions_on(self, path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """Return what each feature adds to the prediction of a sample of these inputs."""
+        return self._explain_paths(inputs, self._predictions_on)
+
+    def _predictions_on(self, path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the nodes' distributions, and what branching off adds (see `hnsp`)."""
         gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
         above = np.full(n_classes, 1.0 / n_classes)

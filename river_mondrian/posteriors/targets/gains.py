@@ -119,9 +119,7 @@ class Posterior(NamedTuple):
     shares: Array
 
 
-def posterior_of(
-    table: TreeTable, blocks: Blocks, priors: Array, noise: float
-) -> Posterior:
+def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) -> Posterior:
     """Return the posterior, by a pass up and one down (see `messages`).
 
     Parameters
@@ -181,9 +179,7 @@ def gains_of_posterior(
     for inner, left in reversed(table.levels):
         right = left + 1
         for sums, power in ((errors, 1), (products, 1), (squares, 2)):
-            sums[inner] = (
-                shares[left] ** power * sums[left] + shares[right] ** power * sums[right]
-            )
+            sums[inner] = shares[left] ** power * sums[left] + shares[right] ** power * sums[right]
     totals = scatters + weights * (targets - means) ** 2
     totals += 2.0 * variances * (products - means * errors) + variances**2 * squares
     inner, left = table.inner, table.lefts

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
 from ...partitions.mondrian.tables import TreeTable
-from ...partitions.mondrian.tracing import Path
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import ExplainedTrees, MondrianTrees
 from ...records import Array, Float32s, Float64s, Int64s, Memory
@@ -423,9 +422,9 @@ class TargetTrees(ExplainedTrees[TargetForest, TargetView]):
         found = [explanation.means_on(self, t, [root])[0] for t, root in roots]
         return np.array([np.mean(found)])
 
-    def predictions_on(self, path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the nodes' means, and what branching off there adds."""
-        return explanation.predictions_on(self, path)
+    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """Return what each feature adds to the prediction of a sample of these inputs."""
+        return self._explain_paths(inputs, lambda path: explanation.predictions_on(self, path))
 
     # Inspection.
 
