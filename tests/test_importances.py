@@ -486,9 +486,8 @@ def test_forgotten_samples_do_not_matter():
         if model.n_samples % 50 < 3:
             check_sums(model, x)
             assert len(model.feature_importances) == 4
-    model._trees.close()
     model._trees.forget_before(450)
-    model._trees.settle()
+    model.resample()
     found = model.feature_importances
     assert found["c"] > found["b"] > found["a"]
 
