@@ -5,13 +5,25 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import adaptive, forest, isolation, kernel, processors, regressor, stit, sweep, versions
+from . import (
+    adaptive,
+    forest,
+    importances,
+    isolation,
+    kernel,
+    processors,
+    regressor,
+    stit,
+    sweep,
+    versions,
+)
 from .data import DataFolder
 from .report import Report
 
 SUITES = {
     "adaptive": adaptive.PARTS,
     "forest": forest.PARTS,
+    "importances": importances.PARTS,
     "isolation": isolation.PARTS,
     "kernel": kernel.PARTS,
     "processors": processors.PARTS,

@@ -78,6 +78,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     Building is spread over calls. Features need no scaling, may be missing and may appear at any
     time, as may classes.
 
+    `feature_importances` is of the trees of all samples, not of the lines. `explain_one` shares out
+    the whole prediction: what a feature adds to each posterior along the paths, and to each line's
+    logits, moves the mixture on from what it says at the roots (Aumann-Shapley values[^5]).
+
     Parameters
     ----------
     n_estimators
@@ -128,6 +132,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     [^3]: Herbster, M. and Warmuth, M. K. (1998). Tracking the Best Expert. Machine Learning 32.
     [^4]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
     Learning and Stochastic Optimization. Journal of Machine Learning Research 12.
+    [^5]: Sundararajan, M., Taly, A. and Yan, Q. (2017). Axiomatic Attribution for Deep Networks.
+    International Conference on Machine Learning 34.
 
     """
 

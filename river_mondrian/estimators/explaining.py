@@ -85,6 +85,10 @@ class ClassExplanations(ExplainedForest[Trees]):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
         """Tell what each feature adds to the predicted probability of each label.
 
+        Along the paths of the sample, what a cut changes is its feature's, and what it changes to
+        be outside of a node's box is that of the features in which it is, by the distances. It
+        takes some tens of milliseconds for 10 trees.
+
         Parameters
         ----------
         x
@@ -124,6 +128,10 @@ class TargetExplanations(ExplainedForest[Trees]):
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Tell what each feature adds to the predicted target.
+
+        Along the paths of the sample, what a cut changes is its feature's, and what it changes to
+        be outside of a node's box is that of the features in which it is, by the distances. It
+        takes some tens of milliseconds for 10 trees.
 
         Parameters
         ----------
