@@ -28,8 +28,6 @@ class TracedStep(Record):
     span: Float64
     reach: Float64
     stays: Float64
-    # At the end of a walk the probability of not having branched off.
-    rest: Float64
 
 
 class Trace(Prediction):
@@ -53,7 +51,6 @@ class Trace(Prediction):
                 found.span = step.span
                 found.reach = step.reach
                 found.stays = step.stays if step.eta > 0.0 else 1.0
-                found.rest = walk.reach if i == walk.depth else 0.0
             self.n = self.n + 1
 
 
@@ -74,7 +71,7 @@ class Path(NamedTuple):
     """A walk down a tree: an array element for each step.
 
     What follows a missing value may take several paths, of which a later one begins with steps
-    whose `reach` is 0: the first has counted their branches.
+    whose `reach` is 0: the first has counted these.
     """
 
     tree: int
@@ -85,18 +82,11 @@ class Path(NamedTuple):
     # Probability of not having branched off above, and of not doing so here.
     reach: NDArray[np.float64]
     stays: NDArray[np.float64]
-    # Probability of not branching off at all.
-    rest: float
 
     @property
     def leaves(self) -> NDArray[np.float64]:
         """The probabilities of branching off at the nodes."""
         return self.reach * (1.0 - self.stays)
-
-    @property
-    def masses(self) -> NDArray[np.float64]:
-        """The probabilities of branching off at a node or after it, or not at all."""
-        return np.append(self.leaves, self.rest)[::-1].cumsum()[::-1][:-1]
 
 
 def traced(forest: Any, inputs: NDArray[np.float64]) -> tuple[int, list[Path], NDArray[np.float32]]:
@@ -131,7 +121,6 @@ def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
             own["span"],
             own["reach"],
             own["stays"],
-            float(own["rest"][-1]),
         )
         found.append(path)
     return found
@@ -167,10 +156,10 @@ def contributions(
     Let w_j be the probability of branching off at node j of the path, G_j the node's prediction,
     B_j that on branching off there, and w the probability of not branching off at all. A tree
     predicts sum_j w_j B_j + w G_leaf, which is G_root + sum_j M_j (G_j - G_parent) + sum_j w_j
-    (B_j - G_j), where M_j is the sum of w and of all w_i from j on. The dimension of the parent's
-    cut gets the terms of the first sum; those of the second are shared by the dimensions in which
-    the sample is outside of the node's box, by the distances there: the rates at which a cut would
-    have been drawn there.
+    (B_j - G_j), where M_j is the sum of w and of all w_i from j on: the probability of coming to
+    node j. The dimension of the parent's cut gets the terms of the first sum; those of the second
+    are shared by the dimensions in which the sample is outside of the node's box, by the distances
+    there: the rates at which a cut would have been drawn there.
 
     Parameters
     ----------
@@ -183,11 +172,11 @@ def contributions(
 
     """
     found = np.zeros((len(x), here.shape[1]))
-    masses, leaves = path.masses, path.leaves
+    leaves = path.leaves
     for i, ref in enumerate(path.refs.tolist()):
         if i > 0:
             cut: Node = tree.nodes.row(int(path.refs[i - 1]))
-            found[cut.dim] += masses[i] * (here[i] - here[i - 1])
+            found[cut.dim] += path.reach[i] * (here[i] - here[i - 1])
         if leaves[i] > 0.0:
             gaps = gaps_from(forest, tree, ref, x)
             found += np.outer(gaps / gaps.sum(), branches[i])

@@ -405,23 +405,24 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         for t in numbers:
             table, gains, weight = self.cut_gains(t)
             dims = self.column("nodes", "dim", t)[table.refs[table.inner]]
-            by_dim = np.bincount(dims, gains, minlength=int(self.forest.n_dims))
+            by_dim = np.zeros(int(self.forest.n_dims))
+            np.add.at(by_dim, dims, gains)
             if weight > 0.0:
-                found += by_dim @ self.feature_shares(t) / (weight * len(numbers))
+                found += self.by_feature(t, by_dim) / (weight * len(numbers))
         return found
 
-    def feature_shares(self, t: int) -> NDArray[np.float64]:
-        """Return how much of each dimension is each feature's, shape (dimensions, features).
+    def by_feature(self, t: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of a tree's features, by those of its dimensions.
 
         In a direction features share by the extents that they add: the size of the coefficient
         times the range of the values.
         """
         if self.directions is None:
-            return np.eye(int(self.forest.n_dims), self.n_inputs)
+            return values
         low, high = self.directions.ranges()
         extents = np.abs(self.directions.of_tree(t)) * (high - low)
         total = extents.sum(axis=1, keepdims=True)
-        found: NDArray[np.float64] = extents / np.where(total > 0.0, total, 1.0)
+        found: NDArray[np.float64] = (extents / np.where(total > 0.0, total, 1.0)).T @ values
         return found
 
     # How a prediction has come about.
@@ -445,12 +446,12 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     ) -> tuple[int, NDArray[np.float64]]:
         """Explain a mean over trees, each of which predicts along the paths of a sample."""
         bad, paths, values = traced(self.forest, inputs)
-        found = np.zeros((self.n_inputs, len(self.root_prediction())))
+        found = np.zeros((self.n_inputs, 1))
         for path in paths:
             tree = self.trees[path.tree]
             x = values[int(tree.first_value) :][: int(self.forest.n_dims)]
             parts = contributions(self.forest, tree, path, x, *predictions_on(path))
-            found += self.feature_shares(path.tree).T @ parts
+            found = found + self.by_feature(path.tree, parts)
         return bad, found / len(self.trees)
 
 

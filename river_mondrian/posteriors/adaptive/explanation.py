@@ -153,7 +153,7 @@ class Explanation:
             own = (customers[i] - discount * tables + discount * tables.sum() * above) / total
             branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
             here[i] = above = own
-        return here, Path(t, refs, etas, spans, reach, stays, comes), branches
+        return here, Path(t, refs, etas, spans, reach, stays), branches
 
 
 class ExplainedAdaptiveTrees(ClassTrees[AdaptiveForest, AnyView]):
