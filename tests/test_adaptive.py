@@ -326,7 +326,8 @@ def test_the_best_candidate_is_kept(seed):
     assert root.dim == 3
     assert 0.4 <= root.cut <= 0.6
     assert len(trees.read(0)) == 3
-    assert trees.importances[3] == 1.0
+    assert trees.importances.tolist()[:3] + trees.importances.tolist()[4:] == [0.0] * 4
+    assert trees.importances[3] > 0.6
 
 
 @pytest.mark.parametrize("seed", SEEDS)

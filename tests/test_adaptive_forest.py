@@ -281,7 +281,6 @@ def test_what_the_forest_has_found():
     for x, y in synth.Agrawal(classification_function=0, seed=1).take(2000):
         model.learn_one(x, y)
     importances = model.feature_importances
-    assert sum(importances.values()) == pytest.approx(1.0)
     assert max(importances, key=importances.get) == "age"
     weights = list(model.weights.values())
     assert sum(weights[:N_EXPERTS]) == pytest.approx(1.0)

@@ -44,6 +44,10 @@ for row, label in zip(X[:, :n_features].tolist(), y.tolist()):
     else:
         found.append([])
     model.learn_one(x, float(label) if name in ("targets", "means") else label)
+if name != "cells":
+    explained = model.explain_one(x)
+    inner = explained.values() if hasattr(model, "predict_proba_one") else [explained]
+    found += [list(one.values()) for one in [*inner, model.feature_importances]]
 columns = ["left", "right", "n_samples"]
 trees = [] if name == "cells" else model.to_dataframe()[columns].values.tolist()
 print(json.dumps([found, trees]))

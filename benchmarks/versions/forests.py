@@ -244,7 +244,8 @@ def _adaptive(samples: Stream, say: r.Say = r.proba, **arguments: Any) -> Array:
 
 def _found(model: Any) -> Iterable[Any]:
     drifts = [number for drift in model.drift_log for number in drift]
-    return [*model.weights.values(), *model.feature_importances.values(), *drifts, *r.trees(model)]
+    gains = model._trees.gains.ravel().tolist()
+    return [*model.weights.values(), *gains, *drifts, *r.trees(model)]
 
 
 ADAPTIVE: dict[str, Configuration] = {

@@ -74,6 +74,10 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     `MondrianForestClassifier` do; the lines have weights and counts for each level, in 2,048 rows
     that levels share by a hash.
 
+    `feature_importances` is of the trees of all samples, not of the lines. `explain_one` shares out
+    the whole prediction: what a feature adds to each posterior along the paths, and to each line's
+    logits, moves the mixture on from what it says at the roots (Aumann-Shapley values[^5]).
+
     Parameters
     ----------
     n_estimators
@@ -141,6 +145,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
     [^3]: Herbster, M. and Warmuth, M. K. (1998). Tracking the Best Expert. Machine Learning 32.
     [^4]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
     Learning and Stochastic Optimization. Journal of Machine Learning Research 12.
+    [^5]: Sundararajan, M., Taly, A. and Yan, Q. (2017). Axiomatic Attribution for Deep Networks.
+    International Conference on Machine Learning 34.
 
     """
 
@@ -255,14 +261,6 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         model.predict_one({"a": 0.5})
 
     # What the forest has found.
-
-    @property
-    @locked
-    def feature_importances(self) -> dict[Any, float]:
-        """The share of each feature in the Gini gains of the trees of all samples."""
-        if self._trees is None:
-            return {}
-        return dict(zip(self.features, self._trees.importances.tolist(), strict=True))
 
     @property
     @locked

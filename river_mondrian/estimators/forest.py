@@ -31,7 +31,7 @@ from ..model import has_global_lock, locked, new_lock
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE
-from .inspection import InspectableForest, Trees
+from .explaining import ClassExplanations, ExplainedForest, Trees
 
 Classes = TypeVar("Classes", bound=ClassTrees[Any, Any])
 
@@ -53,7 +53,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
     return found
 
 
-class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
+class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
     """Base of the Mondrian forests.
 
     A subclass stores its arguments and calls `_begin`.
@@ -314,7 +314,12 @@ class Prepared(Packer):
 Calls = TypeVar("Calls", bound=Prepared)
 
 
-class LabelForest(MondrianForest[Classes], base.MiniBatchClassifier, Generic[Classes, Calls]):
+class LabelForest(
+    ClassExplanations[Classes],
+    MondrianForest[Classes],
+    base.MiniBatchClassifier,
+    Generic[Classes, Calls],
+):
     """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
 
     # Calls on one sample need it, once a sample has been learned.

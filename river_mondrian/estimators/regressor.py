@@ -20,11 +20,14 @@ from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets.trees import TargetTrees, TargetView
+from .explaining import TargetExplanations
 from .forest import MondrianForest, warmup_samples
 from .rows import TargetRows, lifetimes_after
 
 
-class MondrianForestRegressor(MondrianForest[TargetTrees], base.MiniBatchRegressor):
+class MondrianForestRegressor(
+    TargetExplanations[TargetTrees], MondrianForest[TargetTrees], base.MiniBatchRegressor
+):
     """Mondrian forest regressor.
 
     An ensemble of Mondrian trees, cut at random without looking at targets and extended online as

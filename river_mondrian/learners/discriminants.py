@@ -388,6 +388,57 @@ class LinearDiscriminants(OwnsArrays):
         """The record, for kernels."""
         return self.memory[0]
 
+    def logits(self, values: Array) -> list[tuple[Array, Array]]:
+        """Return the logits of the sample predicted last, for each row of `predicted`.
+
+        Parameters
+        ----------
+        values
+            Its raw inputs.
+
+        Returns
+        -------
+        For each the logits without any input, shape (classes,), and what each input adds, shape
+        (inputs, classes).
+
+        """
+        n, last = int(self.record.n_classes), slice(1, 1 + len(values))
+        if self.record.n_categories > 0 or not math.isnan(self.record.absent):
+            values = self.memory.arrays["numbers"][: len(values)]
+        standardized, precisions = (
+            self.memory.arrays[name][last] for name in ("standardized", "precisions")
+        )
+        lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
+        found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
+        counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
+        # As `squared_distance` has it.
+        centres = np.where(counts > 0.0, means, self.learned["means"])[:, last].T
+        squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
+        known = (precisions > 0.0)[:, None]
+        start = np.log(counts[:, 0] + PRIOR)
+        found.append((start, -0.5 * np.where(known, squares, 0.0)))
+        for i, place in zip(
+            *(self.memory.arrays[a] for a in ("categories", "level_places")), strict=True
+        ):
+            if place >= 0:
+                for (_, added), of_level in zip(
+                    found, self._of_level(int(i), int(place)), strict=True
+                ):
+                    added[i] = of_level[:n]
+        return found
+
+    def _of_level(self, i: int, place: int) -> list[Array]:
+        """Return what a level of the i-th input adds to the logits, for each row of `predicted`."""
+        row = place // int(self.record.width)
+        small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
+        share = counts.sum() / max(self.learned["counts"][0, 1 + i], 1.0)
+        if share == 0.0:
+            return [small, large, np.zeros_like(counts)]
+        # As `level_evidence` has it.
+        of_classes = self.learned["class_counts"][:, 1 + i]
+        rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
+        return [small, large, np.log(rates / share)]
+
     def reserve(
         self,
         width: int,

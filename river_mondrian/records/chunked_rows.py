@@ -12,7 +12,7 @@ from ..checks import check_plain
 from ..errors import ModelFormatError
 from .arrays import CHUNK_ROWS, Table, address_of
 from .record import WORD_BYTES
-from .row_layout import RowLayout
+from .row_layout import Column, RowLayout
 
 _SMALLEST = 8
 
@@ -148,6 +148,13 @@ class ChunkedRows:
         if not chunks:
             return np.zeros((0, self.width), dtype=np.int32)
         return np.concatenate(chunks)[:n_rows]
+
+    def column(self, table: int, n_rows: int, column: Column) -> NDArray[Any]:
+        """Copy the numbers of a column in the first `n_rows` rows of a table."""
+        parts = [column.over(chunk, len(chunk), self.row_bytes) for chunk in self.chunks[table]]
+        parts.append(np.empty((0, *column.shape), column.dtype))
+        found: NDArray[Any] = np.concatenate(parts)[:n_rows]
+        return found
 
     def extend(self, table: int, n_rows: int, rows: NDArray[np.int32]) -> None:
         """Copy rows behind the first `n_rows` of a table, which fill whole chunks."""

@@ -161,6 +161,7 @@ READING = {
     "debug_one": lambda m: m.debug_one(X),
     "to_dataframe": lambda m: m.to_dataframe(0),
     "feature_importances": lambda m: m.feature_importances,
+    "explain_one": lambda m: (m.baseline, m.explain_one(X)),
     "weights": lambda m: m.weights,
     "drift_log": lambda m: m.drift_log,
     "pickle": lambda m: m.__getstate__(),

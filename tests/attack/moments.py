@@ -88,5 +88,7 @@ READING = {
     "predict_many": lambda m: m.predict_proba_many(FRAME),
     "debug_one": lambda m: m.debug_one(X),
     "to_dataframe": lambda m: m.to_dataframe(0),
+    "feature_importances": lambda m: m.feature_importances,
+    "explain_one": lambda m: (m.baseline, m.explain_one(X)),
     "pickle": lambda m: m.__getstate__(),
 }

@@ -134,5 +134,7 @@ READING = {
     "hyperparameters": lambda m: (m.hyperparameters, m.scale_weights),
     "debug_one": lambda m: m.debug_one(X),
     "to_dataframe": lambda m: m.to_dataframe(0),
+    "feature_importances": lambda m: m.feature_importances,
+    "explain_one": lambda m: (m.baseline, m.explain_one(X)),
     "pickle": lambda m: m.__getstate__(),
 }

@@ -15,12 +15,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import Float32s, Float64s
+from ...records import ChunkedRows, Float32s, Float64s
 from ...status import DONE, TOO_LARGE
 from . import extension, rebuilding, sampling, scaling
 from .growth import GrowingTrees
 from .inspection import Kept, NodeView, read_tree
 from .records import CLOSED
+from .tables import TreeTable, make_table
+from .tracing import Path, contributions, traced
 from .tree_memory import WARM_UP, AnyForest
 
 # Rows that are predicted at once.
@@ -40,6 +42,10 @@ SOON = 64
 BATCH_LANES = 4
 
 AnyView = TypeVar("AnyView", bound=NodeView)
+
+# What the nodes on a path predict, and what branching off there adds to that: a row for each step
+# of either. The second are differences times the probabilities.
+PathPredictions = Callable[[Path], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
 def _rows_of(n_points: int, lacks_value: bool) -> int:
@@ -375,7 +381,92 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return lambda ref, record: (ref < 0 or record.dim < 0, False, ())
 
 
-class ClassTrees(MondrianTrees[AnyForest, AnyView]):
+class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
+    """Trees that tell what their cuts have changed.
+
+    A kind of trees says what it predicts at nodes: probabilities of classes, or a mean.
+    """
+
+    # What has been learned, and how a cut has changed what is said of it.
+
+    def column(self, table: str, name: str, t: int = 0) -> NDArray[Any]:
+        """Copy a column of a tree's "nodes" or "side_rows", or of the "points"."""
+        column = next(c for c in self._layouts()[table].columns if c.name == name)
+        rows: ChunkedRows = self.__dict__[table]
+        return rows.column(t, self._n_rows()[table][t], column)
+
+    def table(self, t: int) -> TreeTable:
+        """Return the table of a tree's nodes, with those that are hidden."""
+        left, right, dims = (self.column("nodes", name, t) for name in ("left", "right", "dim"))
+        return make_table(int(self.trees[t].root), left, right, dims < 0)
+
+    @abc.abstractmethod
+    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
+        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+
+    def _importance_trees(self) -> Sequence[int]:
+        """Return the trees over which importances are a mean."""
+        return range(len(self.trees))
+
+    @property
+    def importances(self) -> NDArray[np.float64]:
+        """The gains of the cuts of each feature per weight of the samples, a mean over trees."""
+        found = np.zeros(self.n_inputs)
+        numbers = self._importance_trees()
+        for t in numbers:
+            table, gains, weight = self.cut_gains(t)
+            dims = self.column("nodes", "dim", t)[table.refs[table.inner]]
+            by_dim = np.zeros(int(self.forest.n_dims))
+            np.add.at(by_dim, dims, gains)
+            if weight > 0.0:
+                found += self.by_feature(t, by_dim) / (weight * len(numbers))
+        return found
+
+    def by_feature(self, t: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of a tree's features, by those of its dimensions.
+
+        In a direction features share by the extents that they add: the size of the coefficient
+        times the range of the values.
+        """
+        if self.directions is None:
+            return values
+        low, high = self.directions.ranges()
+        extents = np.abs(self.directions.of_tree(t)) * (high - low)
+        total = extents.sum(axis=1, keepdims=True)
+        found: NDArray[np.float64] = (extents / np.where(total > 0.0, total, 1.0)).T @ values
+        return found
+
+    # How a prediction has come about.
+
+    @abc.abstractmethod
+    def root_prediction(self) -> NDArray[np.float64]:
+        """Return what the roots predict, a mean over trees."""
+
+    @abc.abstractmethod
+    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """Return what each feature adds to the prediction of a sample of these inputs.
+
+        Returns
+        -------
+        DONE, or the input whose value is too large; and an array with a row for each feature.
+
+        """
+
+    def _explain_paths(
+        self, inputs: NDArray[np.float64], predictions_on: PathPredictions
+    ) -> tuple[int, NDArray[np.float64]]:
+        """Explain a mean over trees, each of which predicts along the paths of a sample."""
+        bad, paths, values = traced(self.forest, inputs)
+        found = np.zeros((self.n_inputs, 1))
+        for path in paths:
+            tree = self.trees[path.tree]
+            x = values[int(tree.first_value) :][: int(self.forest.n_dims)]
+            parts = contributions(self.forest, tree, path, x, *predictions_on(path))
+            found = found + self.by_feature(path.tree, parts)
+        return bad, found / len(self.trees)
+
+
+class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
     """Mondrian trees that predict classes."""
 
     @abc.abstractmethod

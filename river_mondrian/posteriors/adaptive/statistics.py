@@ -89,6 +89,15 @@ class Statistics(Record):
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         return Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
 
+    def customers(self, label: int, capacity: int) -> int:
+        """Return c of Algorithm 5 where samples weigh 1: on how many sides a class has been seen.
+
+        There is room for `capacity` classes.
+        """
+        word = self.sides(capacity)[label // CLASSES_OF_WORD]
+        bits = word >> label % CLASSES_OF_WORD * SIDE_BITS & 3
+        return (bits & 1) + (bits >> 1)
+
     def clear(self, n_words: int) -> None:
         """Make the statistics of no sample, in a row of so many words."""
         words = Int32s(self, 0, n_words)

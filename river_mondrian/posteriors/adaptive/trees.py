@@ -21,6 +21,7 @@ from ...records import CHUNK_ROWS, INT32, Float64s, Part, Record, RowLayout
 from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, prediction, rebuilding
 from .checking import check_adaptive
+from .explanation import ExplainedAdaptiveTrees
 from .rebuilding import GROWTH
 from .records import (
     ACCEPTED,
@@ -91,7 +92,7 @@ def _room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
     return np.empty(n * kind.SIZE, dtype=np.uint8)
 
 
-class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
+class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
     """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
 
     Parameters
@@ -495,12 +496,6 @@ class AdaptiveTrees(ClassTrees[AdaptiveForest, AdaptiveView]):
         return call(self.forest, self.forest.version, inputs, out)
 
     # Inspection.
-
-    @property
-    def importances(self) -> NDArray[np.float64]:
-        """Share of each dimension in the gains of the trees of all samples."""
-        gains: NDArray[np.float64] = self.gains[self.schedule.of_role(LONG)].sum(axis=0)
-        return gains / gains.sum() if gains.sum() > 0.0 else np.zeros_like(gains)
 
     def read(self, t: int, hidden: bool = False) -> list[AdaptiveView]:
         """Read the nodes of a tree of all samples in preorder."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import abc
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import NONE, Node, Point, Tree
+from ...partitions.mondrian.records import Node, Point, Tree
+from ...partitions.mondrian.tables import TreeTable
+from ...partitions.mondrian.tracing import Path, place_of
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float32s, Float64s, Int64s, Memory, Part, RowLayout
-from . import hnsp
+from ..class_gains import gains_of_classes
+from . import hnsp, leaf_counts
 from .checking import check_labels
 from .records import ClassForest, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
@@ -158,6 +162,66 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
 
         return self._predict_rows(predict, inputs, self.forest.n_classes, n_jobs)
 
+    # Explanation.
+
+    @abc.abstractmethod
+    def class_weights(self, t: int, table: TreeTable) -> NDArray[np.float64]:
+        """Return the weights of the classes below a tree's nodes, shape (nodes, classes)."""
+
+    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
+        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        table = self.table(t)
+        weights = self.class_weights(t, table)
+        if not self.split_pure:
+            # What is below a paused leaf is hidden.
+            table = table.ending_at((weights > 0.0).sum(axis=1) == 1)
+        return table, gains_of_classes(table, weights), float(weights[:1].sum())
+
+    def _smoothed(
+        self, t: int, ref: int, span: float, above: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return a node's distribution by Equation 4, its tables, and its discount."""
+        place = place_of(self.forest, self.trees[t], ref)
+        counts = self._kept(t, False)(ref, place)[2][0]
+        tables = np.minimum(counts, 1.0)
+        discount = math.exp(-float(self.forest.gamma) * span)
+        # Divided first: a weight may be so small that products lose it.
+        customers, tables_each = counts / counts.sum(), tables / counts.sum()
+        own = customers - discount * tables_each + discount * tables_each.sum() * above
+        return own, tables, discount
+
+    def root_prediction(self) -> NDArray[np.float64]:
+        """Return the roots' distributions over the classes, a mean over trees."""
+        n_classes = int(self.forest.n_classes)
+        base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
+        for t, tree in enumerate(self.trees):
+            ref = int(tree.root)
+            is_leaf = self._kept(t, False)(ref, place_of(self.forest, tree, ref))[0]
+            span = self.end_of(t) if is_leaf else float(tree.nodes.row(ref).delta)
+            found += self._smoothed(t, ref, span, base)[0] / len(self.trees)
+        return found
+
+    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """Return what each feature adds to the prediction of a sample of these inputs."""
+        return self._explain_paths(inputs, self._predictions_on)
+
+    def _predictions_on(self, path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the nodes' distributions, and what branching off adds (see `hnsp`)."""
+        gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
+        above = np.full(n_classes, 1.0 / n_classes)
+        here = np.zeros((len(path.refs), n_classes))
+        branches = np.zeros_like(here)
+        for i, ref in enumerate(path.refs.tolist()):
+            own, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
+            eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]
+            if eta > 0.0:
+                # The probability to branch off times the expected discount.
+                passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
+                kept = max(reach * (1.0 - stays) - passed, 0.0)
+                branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
+            here[i] = above = own
+        return here, branches
+
 
 class LabelTrees(HierarchicalTrees[LabelForest]):
     """Trees whose samples all weigh 1."""
@@ -212,28 +276,26 @@ class LabelTrees(HierarchicalTrees[LabelForest]):
 
     # Inspection.
 
+    def class_weights(self, t: int, table: TreeTable) -> NDArray[np.float64]:
+        """Return the numbers of samples of the classes below a tree's nodes."""
+        found = np.zeros((len(table), int(self.forest.n_classes)))
+        points, rows = np.flatnonzero(table.refs < 0), table.leaves
+        found[points, self.column("points", "label")[~table.refs[points]]] = 1.0
+        rows = rows[table.refs[rows] >= 0]
+        refs, counts = Int64s.of(table.refs[rows]), np.empty((len(rows), found.shape[1]))
+        leaf_counts.count_leaves(self.forest, t, refs, len(rows), Float64s.of(counts))
+        found[rows] = counts
+        table.add_up(found)
+        return found
+
     def _kept(self, t: int, hidden: bool) -> Kept:
-        forest, tree = self.forest, self.trees[t]
+        forest = self.forest
         n_classes = forest.n_classes
 
         def bits(node: LabelNode, side: int) -> NDArray[np.int64]:
             words = node.classes(forest, side).view().astype(np.uint32)
             one = (words[:, None] >> np.arange(32, dtype=np.uint32)) & 1
             return one.reshape(-1)[:n_classes].astype(np.int64)
-
-        def counts_of(node: LabelNode, pure: bool) -> NDArray[np.int64]:
-            counts = np.zeros(n_classes, dtype=np.int64)
-            if pure:
-                counts[np.argmax(bits(node, 0) | bits(node, 1))] = node.n_samples
-            elif node.count_row != NONE:
-                row = cast("CountRow", tree.side_rows.row(node.count_row))
-                counts[:] = row.counts(forest).view()[:n_classes]
-            else:
-                p = node.first_point
-                while p != NONE:
-                    counts[forest.points.row(p).label] += 1
-                    p = forest.links_of(p)[t]
-            return counts
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
             if ref < 0:
@@ -245,6 +307,8 @@ class LabelTrees(HierarchicalTrees[LabelForest]):
             pauses = pure and not self.split_pure
             if record.dim >= 0 and (hidden or not pauses):
                 return False, False, (left + right,)
-            return True, pauses, (counts_of(record, pure),)
+            row, found = np.array([ref]), np.empty(n_classes)
+            leaf_counts.count_leaves(forest, t, Int64s.of(row), 1, Float64s.of(found))
+            return True, pauses, (found.astype(np.int64),)
 
         return kept

@@ -17,6 +17,7 @@ from ...partitions.mondrian.walks import Walk
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, room_of_array
 from ...status import WAITS
 from .hnsp import NEGLIGIBLE, LabelPrediction, average, branching, predict_packed
+from .leaf_counts import count_leaf
 from .records import LabelForest
 from .weighted_records import W, WeightedForest, WeightedNode
 
@@ -134,23 +135,7 @@ def _fill_leaf(
     forest: WeightedForest, t: int, node: WeightedNode, plain: LabelForest, j: int
 ) -> None:
     """Give a leaf's row the weights of its samples."""
-    tree = plain.trees[t]
-    own, known = node.weights(forest, LEFT), tree.nodes.row(j)
-    if known.n_classes(plain) == 1:
-        classes = known.classes(plain, LEFT)
-        for k in range(plain.n_classes):
-            if classes[k >> 5] >> (k & 31) & 1 == 1:
-                own[k] = known.n_samples
-    elif known.count_row != NONE:
-        counts = tree.side_rows.row(known.count_row).counts(plain)
-        for k in range(plain.n_classes):
-            own[k] = counts[k]
-    else:
-        p = known.first_point
-        while p != NONE:
-            label = plain.points.row(p).label
-            own[label] = own[label] + 1.0
-            p = plain.links_of(p)[t]
+    count_leaf(plain, t, plain.trees[t].nodes.row(j), node.weights(forest, LEFT))
     node.n_below = node.count_classes(forest)
 
 

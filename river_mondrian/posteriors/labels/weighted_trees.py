@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept
 from ...partitions.mondrian.records import Node, Point, Tree
+from ...partitions.mondrian.tables import TreeTable
 from ...records import FLOAT64, Float64s, Int32s, Int64s, Part, state_words
 from . import weighted_hnsp
 from .checking import check_weighted
@@ -108,6 +109,18 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
     def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
         n, numbers = len(labels), (Int64s.of(labels), Float64s.of(weights))
         weighted_hnsp.put_samples(self.forest, *numbers, n, first)
+
+    def class_weights(self, t: int, table: TreeTable) -> NDArray[np.float64]:
+        """Return the weights of the classes below a tree's nodes."""
+        n_classes = int(self.forest.n_classes)
+        found = np.zeros((len(table), n_classes))
+        points, rows = np.flatnonzero(table.refs < 0), np.flatnonzero(table.refs >= 0)
+        numbers = ~table.refs[points]
+        labels, weights = (self.column("points", name)[numbers] for name in ("label", "weight"))
+        found[points, labels] = weights
+        for side in ("weights_left", "weights_right"):
+            found[rows] += self.column("nodes", side, t)[table.refs[rows], :n_classes]
+        return found
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         forest = self.forest

@@ -217,6 +217,12 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     return first, second
 
 
+@kernel
+def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -> float:
+    """Return the first of `moments_of_branch`, for Python."""
+    return moments_of_branch(eta, span, gamma2, decay)[0]
+
+
 @merged
 def _branch_component(
     forest: TargetForest,

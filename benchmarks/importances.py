@@ -1,0 +1,180 @@
+"""Importances of features beside permutation importances, and what importances cost.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from river import datasets
+from river.datasets import synth
+from scipy import stats
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+)
+
+from .data import DataFolder, Stream, stream, take
+from .report import Report, progress
+
+FLOOR = 1e-3  # least probability that the log loss takes
+REPEATS = 3
+
+CLASSIFIERS = {
+    "exact": lambda seed: MondrianForestClassifier(10, seed=seed),
+    "adaptive": lambda seed: AdaptiveMondrianForestClassifier(10, seed=seed),
+}
+REGRESSORS = {
+    "gaussian": lambda seed: MondrianForestRegressor(10, seed=seed),
+    "mean": lambda seed: MondrianForestRegressor(10, posterior="mean", seed=seed),
+}
+
+
+def _log_loss(model: Any, X: list[Any], y: list[Any]) -> float:
+    chances = [model.predict_proba_one(x).get(label, 0.0) for x, label in zip(X, y, strict=True)]
+    return -float(np.mean([math.log(max(p, FLOOR)) for p in chances]))
+
+
+def _squared_error(model: Any, X: list[Any], y: list[Any]) -> float:
+    return float(np.mean([(model.predict_one(x) - t) ** 2 for x, t in zip(X, y, strict=True)]))
+
+
+Loss = Callable[[Any, list[Any], list[Any]], float]
+
+
+def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
+    """Return by how much the loss increases where a feature's values are permuted."""
+    rng = np.random.default_rng(0)
+    X, y = [x for x, _ in test], [label for _, label in test]
+    before, found = loss(model, X, y), {}
+    for name in X[0]:
+        after = []
+        for _ in range(REPEATS):
+            values = [X[i][name] for i in rng.permutation(len(X)).tolist()]
+            mixed = [{**x, name: value} for x, value in zip(X, values, strict=True)]
+            after.append(loss(model, mixed, y))
+        found[name] = float(np.mean(after)) - before
+    return found
+
+
+def _numbers(samples: Stream) -> Stream:
+    """Leave out what is no number."""
+    return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
+
+
+def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
+    """Return `n` samples of a set, such that those for testing are as the others."""
+    arrays = data.load(name)
+    if arrays is None:
+        return None
+    order = np.random.default_rng(0).permutation(len(arrays["y_train"]))[:n]
+    return stream(arrays["X_train"][order], arrays["y_train"][order])
+
+
+def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
+    """Yield streams of classes, and the features that tell where that is known."""
+    for function, relevant in ((0, {"age"}), (2, {"age", "elevel"}), (6, None), (8, None)):
+        yield f"Agrawal {function}", take(synth.Agrawal(function, seed=1), n), relevant
+    yield "SEA", take(synth.SEA(seed=1), n), {0, 1}
+    led = synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)
+    yield "LED", take(led, n), set(range(7))
+    # Of its first 21 features the outermost two are noise as well.
+    yield "Waveform", take(synth.Waveform(seed=1, has_noise=True), n), set(range(1, 20))
+    rbf = synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_features=10)
+    yield "RandomRBF", take(rbf, n), None
+    for name, made in (("Phishing", datasets.Phishing), ("ImageSegments", datasets.ImageSegments)):
+        yield name, take(made(), n), None
+    for name in ("letter", "satimage", "elec2", "covtype"):
+        if (samples := _shuffled(data, name, n)) is not None:
+            yield name, samples, None
+
+
+def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
+    """Yield streams of targets, and the features that tell where that is known."""
+    yield "Friedman", take(synth.Friedman(seed=1), n), set(range(5))
+    yield "Planes2D", take(synth.Planes2D(seed=1), n), set(range(7))
+    yield "Mv, numbers", _numbers(take(synth.Mv(seed=1), n)), None
+    for name in ("kin8nm", "california", "cpu", "bike_hour"):
+        if (samples := _shuffled(data, name, n)) is not None:
+            yield name, samples, None
+
+
+def _row(name: str, kind: str, model: Any, samples: Stream, relevant: Any, loss: Loss) -> list[Any]:
+    n_test = len(samples) // 5
+    train, test = samples[:-n_test], samples[-n_test:]
+    for x, y in train:
+        model.learn_one(x, y)
+    permuted, own = _permuted(model, test, loss), model.feature_importances
+    pairs = np.array([(permuted[feature], own.get(feature, 0.0)) for feature in permuted])
+    rank, line = stats.spearmanr(*pairs.T)[0], stats.pearsonr(*pairs.T)[0]
+    row = [name, len(train), len(pairs), kind, f"{rank:.2f}", f"{line:.2f}"]
+    if relevant is None:
+        return [*row, "", ""]
+    for found in (own, permuted):
+        ranked = sorted(found, key=lambda feature: -found[feature])
+        row.append(f"{len(set(ranked[: len(relevant)]) & relevant)} of {len(relevant)}")
+    return row
+
+
+def permutation(data: DataFolder, report: Report, quick: bool) -> None:
+    """Rank and linear correlation with permutation importances on test samples."""
+    n, rows = 1000 if quick else 6000, []
+    parts: tuple[tuple[Any, Any, Loss], ...] = (
+        (_classes(data, n), CLASSIFIERS, _log_loss),
+        (_targets(data, n), REGRESSORS, _squared_error),
+    )
+    for streams, models, loss in parts:
+        for name, samples, relevant in streams:
+            for kind, make in models.items():
+                progress(f"permutation: {name}, {kind}")
+                rows.append(_row(name, kind, make(1), samples, relevant, loss))
+    report.note(
+        f"10 trees, seed 1. Four fifths of {n} samples are learned. On the rest each "
+        f"feature is permuted {REPEATS} times: its permutation importance is the mean increase of "
+        "the log loss or of the squared error. Rank: Spearman's correlation of both importances; "
+        "line: Pearson's. Found: of as many features as tell, with the largest importances, those "
+        "that do; the same for permutation."
+    )
+    headers = ("data", "n", "features", "forest", "rank", "line", "found", "by permutation")
+    report.table(headers, rows)
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Seconds for importances, and milliseconds for an explanation."""
+    n, rows = 5000 if quick else 100_000, []
+    for name in ("covtype", "letter"):
+        arrays = data.load(name)
+        if arrays is None:
+            continue
+        samples = stream(arrays["X_train"], arrays["y_train"], n)
+        for kind, make in (CLASSIFIERS | REGRESSORS).items():
+            progress(f"speed: {name}, {kind}")
+            model: Any = make(1)
+            for x, y in samples:
+                model.learn_one(x, float(y) if kind in REGRESSORS else y)
+            times: dict[str, list[float]] = {"importances": [], "explain": []}
+            for x, _ in samples[:20]:
+                begun = time.perf_counter()
+                model.explain_one(x)
+                times["explain"].append(1e3 * (time.perf_counter() - begun))
+            for _ in range(5):
+                begun = time.perf_counter()
+                _ = model.feature_importances
+                times["importances"].append(time.perf_counter() - begun)
+            medians = [f"{np.median(found):.2f}" for found in times.values()]
+            rows.append((name, len(samples), kind, *medians))
+    report.note("10 trees; medians of 5 calls of feature_importances and of 20 of explain_one.")
+    report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)
+
+
+PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
+    "permutation": permutation,
+    "speed": speed,
+}

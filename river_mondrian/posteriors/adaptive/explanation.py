@@ -1,0 +1,189 @@
+"""What adaptive trees have learned of classes, and how the mixture's prediction has come about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...learners.attribution import mixed, parts_of_mixture, parts_of_softmax, shared_out
+from ...learners.discriminants import LinearDiscriminants
+from ...learners.experts import FLOOR, Mixture
+from ...partitions.mondrian.tables import TreeTable
+from ...partitions.mondrian.tracing import Path, contributions, gaps_from
+from ...partitions.mondrian.trees import AnyView, ClassTrees
+from ...records import Float64s
+from ...status import DONE, TOO_LARGE
+from ..class_gains import gains_of_classes
+from .describing import STEP_NUMBERS, STEP_ROWS, describe_path
+from .records import LONG, RECENT, AdaptiveForest
+from .schedule import Schedule
+from .statistics import N_POSTERIORS, counts_in
+
+Array = NDArray[np.float64]
+
+
+def class_weights(trees: ExplainedAdaptiveTrees[Any], t: int, table: TreeTable) -> Array:
+    """Return the weights of the classes below a tree's nodes, by those in its leaves."""
+    n_classes = int(trees.forest.n_classes)
+    found = np.zeros((len(table), n_classes))
+    leaves = table.leaves
+    refs = table.refs[leaves]
+    points, rows = leaves[refs < 0], leaves[refs >= 0]
+    labels, weights = (trees.column("points", name) for name in ("label", "weight"))
+    held = ~refs[refs < 0]
+    found[points, labels[held]] = weights[held]
+    seen = counts_in(trees.side_rows.rows(t, trees.trees[t].side_rows.n_rows), n_classes)
+    numbers = trees.column("nodes", "statistics_row", t)[refs[refs >= 0]]
+    found[rows[numbers > 0]] = seen[numbers[numbers > 0] - 1]
+    table.add_up(found)
+    return found
+
+
+def floored(experts: Array) -> Array:
+    """Return probabilities of which none is near 0, as `experts.floor_experts` does."""
+    raised = np.maximum(experts, FLOOR / experts.shape[-1])
+    found: Array = raised / raised.sum(axis=-1, keepdims=True)
+    return found
+
+
+class Explanation:
+    """What each feature adds to the prediction of the sample predicted last.
+
+    A tree's posterior changes from node to node on the path of the sample: what a cut changes goes
+    to its feature (see `tracing.contributions`). Lines share out by what the features add to their
+    logits. So all features together have moved each expert from what it says at the roots, or
+    without any feature, and the mixture shares that out (see `learners.attribution`).
+
+    Parameters
+    ----------
+    trees
+        The trees.
+    inputs
+        The sample's inputs.
+
+    """
+
+    def __init__(self, trees: ExplainedAdaptiveTrees[Any], inputs: Array) -> None:
+        self.trees = trees
+        n_classes = int(trees.forest.n_classes)
+        of_all = self._mean_of(LONG)
+        of_recent = self._mean_of(RECENT) or of_all
+        assert of_all is not None
+        assert of_recent is not None
+        starts, parts = (
+            [*own, *others, *(0.5 * (own + others))]
+            for own, others in zip(of_all, of_recent, strict=True)
+        )
+        for logits, added in trees.discriminants.logits(inputs):
+            powers = np.exp(logits - logits.max())
+            starts.append(powers / powers.sum())
+            parts.append(parts_of_softmax(logits, added))
+        start, end = floored(np.array(starts)), trees.mixture.predicted[:, :n_classes]
+        moved = np.array([shared_out(*one) for one in zip(parts, end - start, strict=True)])
+        self.baseline = mixed(trees.mixture, start)
+        self.contributions = parts_of_mixture(trees.mixture, start, end, moved)
+
+    def _mean_of(self, role: int) -> tuple[Array, Array] | None:
+        """Return what trees of a role say at their roots, and what each feature adds, a mean.
+
+        There is a row of classes for each posterior. None where there is no tree of the role.
+        """
+        found = [
+            self._tree(t)
+            for t, tree in enumerate(self.trees.trees)
+            if tree.role == role and tree.path_length > 0
+        ]
+        if not found:
+            return None
+        starts, parts = (np.mean(part, axis=0) for part in zip(*found, strict=True))
+        return starts, parts
+
+    def _tree(self, t: int) -> tuple[Array, Array]:
+        """Return what a tree's root says by each posterior, and what each feature adds."""
+        forest, tree = self.trees.forest, self.trees.trees[t]
+        n, n_classes = int(tree.path_length), int(forest.n_classes)
+        numbers, said = np.empty((n, STEP_NUMBERS)), np.empty((n, STEP_ROWS, n_classes))
+        describe_path(forest, t, Float64s.of(numbers.ravel()), Float64s.of(said.ravel()))
+        refs = np.array([forest.path_of(t)[i].ref for i in range(n)])
+        x = self.trees.row[int(tree.first_value) :][: int(forest.n_dims)]
+        hierarchy, path, branches = self._hierarchy(t, refs, x, said[:, :2])
+        parts = np.zeros((N_POSTERIORS, len(x), n_classes))
+        parts[0] = contributions(forest, tree, path, x, hierarchy, branches)
+        # The weightings: a node that says nothing passes on what is above.
+        says, stops = numbers[:, 0] > 0.0, numbers[:, 1:]
+        known = np.maximum.accumulate(np.where(says, np.arange(n), 0))
+        said = said[known]
+        rests = np.cumprod(1.0 - np.where(says[:, None], stops, 0.0), axis=0)
+        for i in range(1, n):
+            dim = int(tree.nodes.row(int(refs[i - 1])).dim)
+            parts[1:, dim] += rests[i - 1][:, None] * (said[i, 2:] - said[i - 1, 2:])
+        return np.concatenate([hierarchy[:1], said[0, 2:]]), parts
+
+    def _hierarchy(
+        self, t: int, refs: NDArray[np.int64], x: NDArray[np.float32], counts: Array
+    ) -> tuple[Array, Path, Array]:
+        """Return the HNSP's distributions on a path, its geometry, and what branching off adds.
+
+        `counts` has c and the tables of each step.
+        """
+        customers, presence = counts[:, 0], counts[:, 1]
+        forest, tree = self.trees.forest, self.trees.trees[t]
+        gamma, n = float(forest.gamma), len(refs)
+        here, branches = np.zeros_like(customers), np.zeros_like(customers)
+        etas, spans, reach, stays = np.zeros(n), np.full(n, math.inf), np.ones(n), np.ones(n)
+        above, comes = np.full(customers.shape[1], 1.0 / customers.shape[1]), 1.0
+        for i, ref in enumerate(refs.tolist()):
+            if i < n - 1:
+                spans[i] = tree.nodes.row(ref).delta
+            etas[i], reach[i] = gaps_from(forest, tree, ref, x).sum(), comes
+            if etas[i] > 0.0:
+                stays[i] = math.exp(-etas[i] * spans[i])
+            comes *= stays[i]
+            total, tables = customers[i].sum(), presence[i]
+            leaves = reach[i] * (1.0 - stays[i])
+            if not total > 0.0:
+                # It says nothing, also of what branches off there.
+                here[i], branches[i] = above, -leaves * above
+                continue
+            discount = math.exp(-gamma * spans[i])
+            passed = reach[i] * etas[i] / (etas[i] + gamma) * (1.0 - stays[i] * discount)
+            kept, passed = max(leaves - passed, 0.0), passed if etas[i] > 0.0 else 0.0
+            own = (customers[i] - discount * tables + discount * tables.sum() * above) / total
+            branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
+            here[i] = above = own
+        return here, Path(t, refs, etas, spans, reach, stays), branches
+
+
+class ExplainedAdaptiveTrees(ClassTrees[AdaptiveForest, AnyView]):
+    """Trees that tell what they and the lines beside them have learned."""
+
+    schedule: Schedule
+    mixture: Mixture
+    discriminants: LinearDiscriminants
+    out: Array
+
+    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
+        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        table = self.table(t)
+        weights = class_weights(self, t, table)
+        return table, gains_of_classes(table, weights), float(weights[:1].sum())
+
+    def _importance_trees(self) -> Sequence[int]:
+        return self.schedule.of_role(LONG)
+
+    def root_prediction(self) -> NDArray[np.float64]:
+        """Return what the mixture predicts by the roots and by lines without a feature."""
+        inputs = np.full(self.n_inputs, np.nan)
+        self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
+        return Explanation(self, inputs).baseline
+
+    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """Return what each feature adds to the prediction of a sample of these inputs."""
+        best = self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
+        if best <= TOO_LARGE:
+            return TOO_LARGE - best, np.empty((0, 0))
+        return DONE, Explanation(self, inputs).contributions

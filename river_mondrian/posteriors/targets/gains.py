@@ -1,0 +1,187 @@
+"""What the cuts of a tree over targets have told, by squared errors of samples left out.
+
+Let S be the weighted sum of the squared errors with which a node's mean foresees each target below
+it, as if that had not been learned. A cut gains S - S_left - S_right.
+
+With the Gaussian posterior leaving a target out is exact. Let m_j and v_j be the posterior mean and
+variance of node j's mean, c_j the posterior covariance of that with the mean of the leaf of target
+y, and R the noise variance over the weight of y. Without y the mean of node j has the posterior
+mean
+
+    m_j - c_j (y - m_leaf) / (R - v_leaf),
+
+and c_j is v_j times the product over the nodes below j on the way to the leaf of their shares of
+their parents' means (`messages.posterior_below`). So S is a sum of products that are added up from
+the leaves.
+
+With plain means it is the mean of the block's other targets; of a block of one, of its parent's.
+
+Leaves keep the mean of their targets and not the squares. The scatter of targets within leaves is
+known for all of a tree's leaves together, from that of all targets; each has a part of it that is
+proportional to its number of samples less one. Weights within a leaf count as their mean.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...partitions.mondrian.tables import TreeTable
+
+Array = NDArray[np.float64]
+
+# Least part of a target's noise that the posterior leaves.
+LEAST_REST = 1e-9
+
+
+class Blocks(NamedTuple):
+    """The targets of a tree's nodes: their weight, number, mean and weighted sum of squares."""
+
+    weights: Array
+    numbers: Array
+    # From the mean of all targets.
+    means: Array
+    # Of deviations from the block's own mean.
+    scatters: Array
+
+    @property
+    def sizes(self) -> Array:
+        """The mean weight of a sample."""
+        return np.divide(self.weights, self.numbers)
+
+
+def blocks_of(
+    table: TreeTable, weights: Array, numbers: Array, means: Array, total_scatter: float
+) -> Blocks:
+    """Return the blocks of all nodes, given weights, numbers and means of the leaves.
+
+    Parameters
+    ----------
+    table
+        The tree.
+    weights, numbers, means
+        Arrays over all nodes, of which only the leaves are read. Means are taken from that of all
+        targets.
+    total_scatter
+        The weighted sum of squared deviations of all targets from their mean.
+
+    """
+    leaves = table.leaves
+    between = float(weights[leaves] @ means[leaves] ** 2)
+    more = numbers[leaves] - 1.0
+    within = max(total_scatter - between, 0.0) / max(more.sum(), 1.0)
+    # Sums of targets, and of their squares.
+    sums, squares = np.zeros_like(weights), np.zeros_like(weights)
+    scatters = np.zeros_like(weights)
+    scatters[leaves] = within * more
+    sums[leaves] = weights[leaves] * means[leaves]
+    squares[leaves] = scatters[leaves] + sums[leaves] * means[leaves]
+    weights, numbers = weights.copy(), numbers.copy()
+    for values in (weights, numbers, sums, squares):
+        table.add_up(values)
+    means = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0.0)
+    inner = table.inner
+    scatters[inner] = np.maximum(squares[inner] - sums[inner] * means[inner], 0.0)
+    return Blocks(weights, numbers, means, scatters)
+
+
+def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
+    """Return the gain of each cut of a tree with plain means, in the order of its cuts."""
+    weights, sizes = blocks.weights, blocks.sizes
+    inner, left = table.inner, table.lefts
+    several = (blocks.numbers > 1.0) & (weights > 0.0)
+    errors = np.zeros_like(weights)
+    errors[several] = blocks.scatters[several] * _left_out(weights, sizes)[several] ** 2
+    found = errors[inner].copy()
+    for child in (left, left + 1):
+        # A single target is foreseen by the others of the parent.
+        gaps = (blocks.means[child] - blocks.means[inner]) * _left_out(weights, sizes)[inner]
+        single = weights[child] * gaps**2
+        found -= np.where(several[child], errors[child], single)
+    return found
+
+
+def _left_out(weights: Array, sizes: Array) -> Array:
+    """Return by how much a target is farther from the mean of the others than from that of all."""
+    rest = weights - sizes
+    return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)
+
+
+class Posterior(NamedTuple):
+    """The posterior of all nodes' means: mean, variance, and the share of the parent's mean."""
+
+    # From the mean of all targets.
+    means: Array
+    # In units of gamma1.
+    variances: Array
+    shares: Array
+
+
+def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) -> Posterior:
+    """Return the posterior, by a pass up and one down (see `messages`).
+
+    Parameters
+    ----------
+    table, blocks
+        The tree and its targets.
+    priors
+        The prior variance of each node's mean given its parent's.
+    noise
+        The noise variance. Both are in units of gamma1.
+
+    """
+    leaves = table.leaves
+    precisions, likely = np.zeros_like(priors), np.zeros_like(priors)
+    precisions[leaves] = blocks.weights[leaves] / noise
+    likely[leaves] = blocks.means[leaves]
+    for inner, left in reversed(table.levels):
+        sides = []
+        for child in (left, left + 1):
+            own = precisions[child]
+            sides.append(own / (1.0 + own * priors[child]))
+        total = sides[0] + sides[1]
+        precisions[inner] = total
+        share = np.divide(sides[1], total, out=np.zeros_like(total), where=total > 0.0)
+        likely[inner] = likely[left] + share * (likely[left + 1] - likely[left])
+    shares = 1.0 / (1.0 + priors * precisions)
+    means, variances = np.zeros_like(priors), np.zeros_like(priors)
+    root = slice(0, 1)
+    means[root] = (1.0 - shares[root]) * likely[root]
+    variances[root] = shares[root] * priors[root]
+    for inner, left in table.levels:
+        for child in (left, left + 1):
+            share = shares[child]
+            means[child] = likely[child] + share * (means[inner] - likely[child])
+            variances[child] = share * (share * variances[inner] + priors[child])
+    return Posterior(means, variances, shares)
+
+
+def gains_of_posterior(
+    table: TreeTable, blocks: Blocks, posterior: Posterior, noise: float
+) -> Array:
+    """Return the gain of each cut of a tree with the Gaussian posterior, in their order."""
+    weights, targets, scatters = blocks.weights, blocks.means, blocks.scatters
+    means, variances, shares = posterior
+    leaves = table.leaves
+    leaves = leaves[weights[leaves] > 0.0]
+    # Of e = (y - m_leaf) / (R - v_leaf), times the shares on the way: weighted sums of e, of y e
+    # and of e^2.
+    errors, products, squares = (np.zeros_like(weights) for _ in range(3))
+    noises = noise / blocks.sizes[leaves]
+    # Never 0 by rounding, where there is hardly any noise.
+    rest = np.maximum(noises - variances[leaves], LEAST_REST * noises)
+    gaps, own = targets[leaves] - means[leaves], weights[leaves]
+    errors[leaves] = own * gaps / rest
+    products[leaves] = (own * targets[leaves] * gaps + scatters[leaves]) / rest
+    squares[leaves] = (own * gaps**2 + scatters[leaves]) / rest**2
+    for inner, left in reversed(table.levels):
+        right = left + 1
+        for sums, power in ((errors, 1), (products, 1), (squares, 2)):
+            sums[inner] = shares[left] ** power * sums[left] + shares[right] ** power * sums[right]
+    totals = scatters + weights * (targets - means) ** 2
+    totals += 2.0 * variances * (products - means * errors) + variances**2 * squares
+    inner, left = table.inner, table.lefts
+    found: Array = totals[inner] - totals[left] - totals[left + 1]
+    return found

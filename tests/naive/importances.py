@@ -1,0 +1,186 @@
+"""What mattered, from the definitions: every pruning, every sample left out, every node passed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from . import gaussian, hnsp
+from .mondrian import Node, leaves, walk
+
+# Classes.
+
+
+def points_of(node: Node) -> list[int]:
+    """Return the points below a node."""
+    return [n for leaf in leaves(node) for n in leaf.points]
+
+
+def sequential_loss(labels: Sequence[int], n_classes: int) -> float:
+    """Return the log loss of foreseeing each label from those before it, by Jeffreys' prior."""
+    seen = [0] * n_classes
+    loss = 0.0
+    for label in labels:
+        loss -= math.log((seen[label] + 0.5) / (sum(seen) + 0.5 * n_classes))
+        seen[label] += 1
+    return loss
+
+
+def prunings(node: Node) -> Iterator[tuple[float, list[Node], list[Node]]]:
+    """Yield each pruning below a node: its prior probability, its cuts, its leaves."""
+    if node.is_leaf:
+        yield 1.0, [], [node]
+        return
+    yield 0.5, [], [node]
+    for left, right in itertools.product(prunings(node.left), prunings(node.right)):
+        yield 0.5 * left[0] * right[0], [node, *left[1], *right[1]], left[2] + right[2]
+
+
+def class_importances(
+    root: Node, y: Sequence[int], n_classes: int, n_dims: int, repeats: Sequence[int] | None = None
+) -> list[float]:
+    """Return what the cuts in each dimension have told per sample; samples may be repeated."""
+    repeats = repeats or [1] * len(y)
+
+    def loss(node: Node) -> float:
+        labels = [y[n] for n in points_of(node) for _ in range(repeats[n])]
+        return sequential_loss(labels, n_classes)
+
+    losses = {id(node): loss(node) for node in walk(root)}
+    weighed = [
+        (math.log(prior) - sum(losses[id(leaf)] for leaf in ends), cuts)
+        for prior, cuts, ends in prunings(root)
+    ]
+    most = max(log for log, _ in weighed)
+    found, total = [0.0] * n_dims, 0.0
+    for log, cuts in weighed:
+        likelihood = math.exp(log - most)
+        total += likelihood
+        for node in cuts:
+            below = losses[id(node.left)] + losses[id(node.right)]
+            found[node.dim] += likelihood * (losses[id(node)] - below)
+    return [gain / total / sum(repeats) for gain in found]
+
+
+def explain_classes(
+    root: Node, x: Sequence[float], gamma: float, base: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the root's distribution, and what each dimension adds to it, a row for each."""
+    found = np.zeros((len(x), len(base)))
+    start = np.zeros(len(base))
+    waiting = [(root, 1.0, np.array(base))]
+    while waiting:
+        node, weight, above = waiting.pop()
+        delta = node.time - node.parent_time
+        here = np.array(hnsp.smooth(node.count, node.tab, hnsp.discount(gamma, delta), list(above)))
+        if node.parent is None:
+            start = here
+        else:
+            found[node.parent.dim] += weight * (here - above)
+        outside = np.array(node.outside(x))
+        eta = outside.sum()
+        branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
+        if branches > 0.0:
+            tables = [min(c, 1) for c in node.count]
+            d = hnsp.expected_discount(eta, gamma, delta)
+            there = np.array(hnsp.smooth(tables, tables, d, list(above)))
+            found += np.outer(outside / eta, weight * branches * (there - here))
+        if not node.is_leaf:
+            for child, share in zip((node.left, node.right), hnsp.shares(node, x), strict=True):
+                if share > 0.0:
+                    waiting.append((child, weight * (1.0 - branches) * share, here))
+    return start, found
+
+
+# Targets: nodes are those of `gaussian`.
+
+
+def _gains(nodes: Sequence[gaussian.Node], losses: Sequence[float], n_dims: int) -> list[float]:
+    found = [0.0] * n_dims
+    for j, node in enumerate(nodes):
+        if node.left >= 0:
+            found[node.dim] += losses[j] - losses[node.left] - losses[node.right]
+    return found
+
+
+def gaussian_importances(
+    nodes: Sequence[gaussian.Node],
+    y: Sequence[float],
+    w: Sequence[float],
+    gamma2: float,
+    noise: float,
+    prior: float,
+    n_dims: int,
+) -> list[float]:
+    """Return what the cuts have told: the posterior is calculated anew without each target."""
+    losses = [0.0] * len(nodes)
+    for i, leaf in enumerate(nodes):
+        for p in leaf.points:
+            others = [0.0 if q == p else weight for q, weight in enumerate(w)]
+            without = gaussian.Posterior(nodes, y, others, gamma2, noise, prior)
+            for j in gaussian.ancestors(nodes, i):
+                losses[j] += w[p] * (y[p] - without.mean[j]) ** 2
+    return [gain / sum(w) for gain in _gains(nodes, losses, n_dims)]
+
+
+def mean_importances(
+    nodes: Sequence[gaussian.Node], y: Sequence[float], n_dims: int
+) -> list[float]:
+    """Return what the cuts have told where a node predicts the mean of its other targets."""
+    losses = [0.0] * len(nodes)
+    for i, leaf in enumerate(nodes):
+        for p in leaf.points:
+            foreseen = math.nan
+            for j in gaussian.ancestors(nodes, i):
+                others = [y[q] for q in gaussian.below(nodes, j) if q != p]
+                foreseen = float(np.mean(others)) if others else foreseen
+                losses[j] += (y[p] - foreseen) ** 2
+    return [gain / len(y) for gain in _gains(nodes, losses, n_dims)]
+
+
+def explain_targets(
+    posterior: gaussian.Posterior,
+    x: Sequence[float],
+    moments: Callable[[float, float, float, float], tuple[float, float]],
+) -> tuple[float, list[float]]:
+    """Return the root's mean, and what each dimension adds; `moments` as for `mixture`."""
+    nodes = posterior.nodes
+    found, weight = np.zeros(len(x)), 1.0
+    for i in gaussian.route(nodes, x):
+        node = nodes[i]
+        above, here = posterior.edge(i)[0], posterior.mean[i]
+        if node.parent >= 0:
+            found[nodes[node.parent].dim] += weight * (here - above)
+        sides = zip(x, node.lower, node.upper, strict=True)
+        outside = np.array([max(v - high, 0.0) + max(low - v, 0.0) for v, low, high in sides])
+        eta = outside.sum()
+        if eta > 0.0:
+            start = 0.0 if node.parent < 0 else nodes[node.parent].time
+            branches = 1.0 - math.exp(-eta * node.delta)
+            share, _ = moments(eta, node.time - start, posterior.gamma2, start)
+            there = above + share * (here - above)
+            found += outside / eta * weight * branches * (there - here)
+            weight *= 1.0 - branches
+    return posterior.mean[0], found.tolist()
+
+
+# A mixture of experts.
+
+
+def share_out(
+    predict: Callable[[np.ndarray], np.ndarray], start: np.ndarray, parts: np.ndarray, n: int
+) -> np.ndarray:
+    """Move all experts in `n` small steps, and let each feature have what its part alone moves.
+
+    `parts` has the shape (experts, features, classes).
+    """
+    found = np.zeros(parts.shape[1:])
+    for step in range(n):
+        now = start + parts.sum(axis=1) * ((step + 0.5) / n)
+        for f in range(parts.shape[1]):
+            half = 0.5 / n * parts[:, f]
+            found[f] += predict(now + half) - predict(now - half)
+    return found

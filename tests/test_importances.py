@@ -1,0 +1,521 @@
+"""What mattered: importances and explanations against their twins, and what they promise."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from naive import adaptive as naive_adaptive
+from naive import importances as naive
+from naive import mondrian
+from river.datasets import synth
+from test_adaptive import grown, long_slots, posteriors
+from test_gaussian import as_twin as target_twin
+from test_gaussian import dense, hyperparameters, kernel_moments
+from test_gaussian import draw as draw_targets
+from test_gaussian import grow as grow_targets
+from test_kernels import as_twin, draw, grow, route
+from test_weights import grow as grow_weighted
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+)
+from river_mondrian.learners import attribution
+from river_mondrian.learners.experts import FLOOR, LARGEST_EXPONENT, SHARE_RATE, STEP, Mixture
+from river_mondrian.posteriors.adaptive.explanation import Explanation
+
+SEEDS = range(3)
+# Sums of at most some hundred terms below 1 in float64.
+ROUNDING = 1e-12
+
+
+def queries_of(X, seed):
+    """Return samples near the learned ones, and far away."""
+    rng = np.random.default_rng(seed)
+    found = np.vstack([X[:8], rng.random((8, X.shape[1])), 3.0 * rng.random((8, X.shape[1])) - 1.0])
+    return found.astype(np.float32).astype(float)
+
+
+# Importances against the twins.
+
+
+@pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 2.0}])
+@pytest.mark.parametrize("places", [0, 9])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_class_importances_are_a_mean_over_all_prunings(params, places, seed):
+    X, y = draw(14, seed, places=places)
+    trees = grow(X, y, n_trees=3, seed=seed, **params)
+    twins = [
+        naive.class_importances(route(as_twin(trees, t), X), y, max(y) + 1, 3) for t in range(3)
+    ]
+    np.testing.assert_allclose(trees.importances, np.mean(twins, axis=0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 2.0}])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_whole_weight_counts_as_repeats(params, seed):
+    X, y = draw(12, seed)
+    repeats = [1 + i % 3 for i in range(12)]
+    trees = grow_weighted(X, y, repeats, seed, 2, **params)
+    twins = [
+        naive.class_importances(route(as_twin(trees, t), X), y, max(y) + 1, 3, repeats)
+        for t in range(2)
+    ]
+    np.testing.assert_allclose(trees.importances, np.mean(twins, axis=0), rtol=0, atol=1e-12)
+
+
+def test_leaves_of_full_trees_count_what_they_have_not_stored():
+    X, y = draw(900, 1)
+    trees = grow(X, y, n_trees=2, max_nodes=9)
+    assert trees.n_points < 900
+    twins = [naive.class_importances(route(as_twin(trees, t), X), y, 4, 3) for t in range(2)]
+    np.testing.assert_allclose(trees.importances, np.mean(twins, axis=0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("params", [{}, {"gamma2": 0.5, "noise_variance": 0.2}, {"lifetime": 60.0}])
+@pytest.mark.parametrize("same", [0, 6])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_target_importances_leave_each_sample_out(params, same, seed):
+    """All leaves but one, where samples are at the same place, hold one sample."""
+    X, y = draw_targets(40, seed)
+    X[:same] = X[0]
+    trees = grow_targets(X, y, n_trees=2, seed=seed, **params)
+    if "lifetime" in params:
+        assert max(len(node.points) for node in target_twin(trees, 0, X)) == max(same, 1)
+    expected = []
+    for t in range(2):
+        gamma2, noise = hyperparameters(trees, t)
+        nodes, prior = target_twin(trees, t, X), float(np.mean(y))
+        ones = [1.0] * len(y)
+        expected.append(naive.gaussian_importances(nodes, y, ones, gamma2, noise, prior, 3))
+    np.testing.assert_allclose(trees.importances, np.mean(expected, axis=0), rtol=0, atol=1e-9)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("seed", SEEDS)
+def test_target_importances_are_those_of_weighted_samples(seed):
+    X, y = draw_targets(30, seed)
+    w = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 3.0], len(y))
+    trees = grow_targets(X, y, w, seed=seed)
+    gamma2, noise = hyperparameters(trees, 0)
+    prior = float(np.average(y, weights=w))
+    nodes = target_twin(trees, 0, X)
+    expected = naive.gaussian_importances(nodes, y, w.tolist(), gamma2, noise, prior, 3)
+    np.testing.assert_allclose(trees.importances, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("same", [0, 6])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_importances_of_plain_means_leave_each_sample_out(same, seed):
+    X, y = draw_targets(60, seed)
+    X[:same] = X[0]
+    trees = grow_targets(X, y, n_trees=2, seed=seed, plain_means=True)
+    twins = [naive.mean_importances(target_twin(trees, t, X), y, 3) for t in range(2)]
+    np.testing.assert_allclose(trees.importances, np.mean(twins, axis=0), rtol=0, atol=1e-9)
+
+
+def test_plain_means_are_read_at_their_lifetime():
+    """Targets differ by their block at that time only: blocks below it change nothing."""
+    X, y = draw_targets(200, 1)
+    trees = grow_targets(X, y, plain_means=True)
+    before = trees.importances
+    trees.forest.horizon = 0.5 * trees.read(0)[0].time
+    assert trees.importances.tolist() == [0.0, 0.0, 0.0]
+    trees.forest.horizon = 1e-6 + trees.read(0, hidden=True)[0].time
+    assert (trees.importances != 0.0).sum() <= 1
+    trees.forest.horizon = math.inf
+    assert trees.importances.tolist() == before.tolist()
+
+
+# Explanations against the twins.
+
+
+@pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 2.0}, {"max_nodes": 9}])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_explained_probabilities_are_the_twins(params, weighted, seed):
+    X, y = draw(60, seed, places=20)
+    if weighted:
+        weights = np.random.default_rng(seed).exponential(size=60).tolist()
+        trees = grow_weighted(X, y, weights, seed, 2, **params)
+    else:
+        trees = grow(X, y, n_trees=2, seed=seed, **params)
+    roots = [as_twin(trees, t) for t in range(2)]
+    for x in queries_of(X, seed):
+        bad, found = trees.explain(x)
+        twins = [naive.explain_classes(root, x.tolist(), 7.0, [0.25] * 4) for root in roots]
+        start, parts = (np.mean(part, axis=0) for part in zip(*twins, strict=True))
+        assert bad == -1
+        np.testing.assert_allclose(trees.root_prediction(), start, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(found, parts, rtol=0, atol=1e-10)
+        predicted = trees.predict_rows(x[None], 1)[0]
+        np.testing.assert_allclose(start + parts.sum(axis=0), predicted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_sides_of_a_missing_value_are_explained(seed):
+    """On a small tree no branch is too light, so that the twin follows all of them."""
+    X, y = draw(12, seed, classes=2)
+    trees = grow(X, y, n_trees=2, seed=seed)
+    roots = [route(as_twin(trees, t), X) for t in range(2)]
+    for missing in ([0], [0, 1], [1, 2], [0, 1, 2]):
+        for x in queries_of(X, seed):
+            x[missing] = math.nan
+            _, found = trees.explain(x)
+            twins = [naive.explain_classes(root, x.tolist(), 7.0, [0.5] * 2) for root in roots]
+            parts = np.mean([part for _, part in twins], axis=0)
+            np.testing.assert_allclose(found, parts, rtol=0, atol=1e-10)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("params", [{}, {"lifetime": 2.0}, {"min_samples_split": 6}])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_explained_targets_are_the_twins(params, seed):
+    X, y = draw_targets(60, seed)
+    trees = grow_targets(X, y, n_trees=2, seed=seed, **params)
+    twins = [dense(trees, t, X, y) for t in range(2)]
+    for x in queries_of(X, seed):
+        _, found = trees.explain(x)
+        explained = [naive.explain_targets(twin, x.tolist(), kernel_moments) for twin in twins]
+        start, parts = (np.mean(part, axis=0) for part in zip(*explained, strict=True))
+        assert trees.root_prediction()[0] == pytest.approx(start, abs=1e-8)
+        np.testing.assert_allclose(found[:, 0], parts, rtol=0, atol=1e-8)
+
+
+def test_a_path_longer_than_the_room_for_it_is_explained():
+    X = np.array([[2.0**-k] for k in range(120)])
+    y = [k % 2 for k in range(120)]
+    trees = grow(X, y, n_trees=1, gamma=1.0)
+    for x in X[::7]:
+        _, found = trees.explain(x)
+        predicted = trees.predict_rows(x[None], 1)[0]
+        total = trees.root_prediction() + found.sum(axis=0)
+        np.testing.assert_allclose(total, predicted, rtol=0, atol=ROUNDING)
+
+
+# The adaptive forest.
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
+    X, y = draw(200, seed)
+    trees = grown(X, y, n_trees=2, seed=seed)
+    trees.build()
+    for x in queries_of(X, seed):
+        trees.predict(x.tobytes(), bytearray(8 * 4))
+        explained = Explanation(trees, x)
+        for t, slot in enumerate(long_slots(trees)):
+            start, parts = explained._tree(slot)
+            nodes = trees.read(t)
+            seen = naive_adaptive.replay(nodes, X.tolist(), y, 4)
+            path = naive_adaptive.route(nodes, x.tolist())
+            for v in range(3):
+                own = [np.array(seen[number].estimate(v)) for number in path]
+                expected, rest = np.zeros((3, 4)), 1.0
+                for i, number in enumerate(path[:-1]):
+                    rest *= 1.0 - seen[number].stops[v]
+                    expected[nodes[number].dim] += rest * (own[i + 1] - own[i])
+                np.testing.assert_allclose(start[1 + v], own[0], atol=2e-5)
+                np.testing.assert_allclose(parts[1 + v], expected, atol=2e-5)
+            # The first as in the exact forest, but by the counts of a replay.
+            counts = naive_adaptive.hnsp_counts(nodes, seen)
+            twins = [
+                mondrian.Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut)
+                for n in nodes
+            ]
+            for twin, node, count in zip(twins, nodes, counts, strict=True):
+                twin.count, twin.tab = count, [min(c, 1.0) for c in count]
+                twin.parent = twins[node.parent] if node.parent >= 0 else None
+                if not node.is_leaf:
+                    twin.left, twin.right = twins[node.left], twins[node.right]
+            gamma = float(trees.forest.gamma)
+            first, expected = naive.explain_classes(twins[0], x.tolist(), gamma, [0.25] * 4)
+            np.testing.assert_allclose(start[0], first, atol=1e-5)
+            np.testing.assert_allclose(parts[0], expected, atol=1e-5)
+            whole = start + parts.sum(axis=1)
+            np.testing.assert_allclose(whole, posteriors(trees, slot, x), atol=1e-5)
+
+
+def learned_mixture(n_experts, seed):
+    """Return a mixture that has learned, and its twin."""
+    rng = np.random.default_rng(seed)
+    own = Mixture(n_experts)
+    twin = naive_adaptive.Mixture(n_experts, FLOOR, SHARE_RATE, STEP, LARGEST_EXPONENT)
+    for _ in range(200):
+        twin.predict(rng.dirichlet(np.ones(3), n_experts).tolist())
+        twin.learn(int(rng.integers(3)))
+    own.weights[:], own.exponents[:] = twin.weights, twin.exponents
+    own.last_weights[:], own.record.inverse_temperature = twin.last, twin.inverse
+    return own, twin
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_mixture_is_shared_out_as_its_experts_move(seed):
+    rng = np.random.default_rng(seed)
+    own, twin = learned_mixture(5, seed)
+    # Far from where the twin would floor it.
+    start, end = (0.1 + 0.7 * rng.dirichlet(np.ones(3), 5) for _ in range(2))
+    shares = rng.dirichlet(np.ones(4), 5)
+    parts = shares[:, :, None] * (end - start)[:, None, :]
+    noise = 0.1 * rng.normal(size=parts.shape)
+    noise -= noise.mean(axis=1, keepdims=True)
+    parts += noise - noise.mean(axis=2, keepdims=True)
+    found = attribution.parts_of_mixture(own, start, end, parts)
+
+    def predict(experts):
+        return np.array(twin.predict(experts.tolist()))
+
+    expected = naive.share_out(predict, start, parts, 2000)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    change = predict(end) - predict(start)
+    np.testing.assert_allclose(attribution.mixed(own, end), predict(end), atol=ROUNDING)
+    np.testing.assert_allclose(found.sum(axis=0), change, rtol=0, atol=ROUNDING)
+
+
+def test_a_softmax_is_shared_out_as_its_logits_grow():
+    rng = np.random.default_rng(0)
+    start, parts = rng.normal(size=3), 2.0 * rng.normal(size=(4, 3))
+
+    def predict(logits):
+        powers = np.exp(logits[0])
+        return powers / powers.sum()
+
+    found = attribution.parts_of_softmax(start, parts)
+    expected = naive.share_out(predict, start[None], parts[None], 2000)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+# What estimators promise.
+
+
+def classifier(**params):
+    return MondrianForestClassifier(3, seed=1, **params)
+
+
+def regressor(**params):
+    return MondrianForestRegressor(3, seed=1, **params)
+
+
+def rising(n):
+    return n**0.3
+
+
+def adaptive(**params):
+    return AdaptiveMondrianForestClassifier(4, seed=1, **params)
+
+
+MODELS = {
+    "classifier": classifier,
+    "uncut": lambda: classifier(lifetime=1e-9),
+    "pure blocks": lambda: classifier(split_pure=True, lifetime=6.0),
+    "small": lambda: classifier(max_nodes=15),
+    "directions": lambda: classifier(directions=4),
+    "given directions": lambda: classifier(directions=[{"a": 1.0, "b": -1.0}, {"c": 2.0}]),
+    "weighted": classifier,
+    "regressor": regressor,
+    "coarse": lambda: regressor(lifetime=2.0, min_samples_split=5),
+    "oblique": lambda: regressor(directions=4, scale=False),
+    "weighted regressor": regressor,
+    "small regressor": lambda: regressor(max_nodes=15),
+    "means": lambda: regressor(posterior="mean"),
+    "growing": lambda: regressor(posterior="mean", lifetime=rising),
+    "adaptive": adaptive,
+    "one cut": lambda: adaptive(n_candidates=1, no_change=True),
+}
+NAMES = ["a", "b", "c", "d"]
+
+
+def stream(n, seed=0, missing=0.1, regression=False):
+    """Return samples of which a tells most, b less, c nothing, and d never changes."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 4))
+    X[:, 3] = 7.0
+    z = 3.0 * X[:, 0] + X[:, 1]
+    y = (
+        (5.0 + z + 0.1 * rng.normal(size=n))
+        if regression
+        else (z + rng.random(n) > 2.5).astype(int)
+    )
+    rows = [
+        {name: v for name, v in zip(NAMES, row, strict=True) if rng.random() >= missing}
+        for row in X.tolist()
+    ]
+    return list(zip(rows, y.tolist(), strict=True))
+
+
+def learned(name, n=300, **params):
+    model = MODELS[name]()
+    is_regressor = isinstance(model, MondrianForestRegressor)
+    for i, (x, y) in enumerate(stream(n, regression=is_regressor, **params)):
+        if name.startswith("weighted"):
+            model.learn_one(x, y, 0.5 + i % 3)
+        else:
+            model.learn_one(x, y)
+    return model
+
+
+def check_sums(model, x):
+    """Check that what is explained adds up to what is predicted."""
+    found, start = model.explain_one(x), model.baseline
+    if isinstance(model, MondrianForestRegressor):
+        assert list(found) == model.features
+        total = start + math.fsum(found.values())
+        assert total == pytest.approx(model.predict_one(x), rel=ROUNDING)
+        return
+    predicted = model.predict_proba_one(x)
+    assert list(found) == list(start) == list(predicted)
+    assert sum(start.values()) == pytest.approx(1.0)
+    for label, p in predicted.items():
+        assert list(found[label]) == model.features
+        total = start[label] + math.fsum(found[label].values())
+        assert total == pytest.approx(p, rel=0, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_explanations_add_up(name):
+    for n in (1, 2, 20, 300):
+        model = learned(name, n)
+        for x, _ in stream(12, seed=9, missing=0.3):
+            check_sums(model, x)
+            check_sums(model, {key: 5.0 * v - 2.0 for key, v in x.items()})
+        check_sums(model, {})
+        check_sums(model, {"unknown": 3.0})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_tells_matters(name):
+    model = learned(name, 1500, missing=0.0)
+    found = model.feature_importances
+    assert list(found) == model.features
+    assert found["d"] == 0.0
+    if name == "uncut":
+        assert list(found.values()) == [0.0] * 4
+    elif "directions" in name or name == "oblique":
+        # Features share cuts.
+        assert min(found["a"], found["b"]) > 0.0
+    else:
+        assert found["a"] > found["b"] > found["c"]
+        assert found["a"] > 0.0
+    is_regressor = isinstance(model, MondrianForestRegressor)
+    sizes = dict.fromkeys(NAMES, 0.0)
+    for x, _ in stream(100, seed=4, missing=0.0):
+        explained = model.explain_one(x) if is_regressor else model.explain_one(x)[1]
+        sizes = {key: size + abs(explained[key]) for key, size in sizes.items()}
+    if name != "uncut":
+        assert sizes["a"] > max(sizes["b"], sizes["c"]) or "directions" in name
+        assert sizes["d"] == 0.0
+
+
+def test_a_feature_of_given_directions_has_their_cuts():
+    model = learned("given directions", missing=0.0)
+    found = model.feature_importances
+    # Both have nearly the same range.
+    assert found["a"] == pytest.approx(found["b"], rel=0.02)
+    assert found["d"] == 0.0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_names_have_the_same_importances(name):
+    """The order of names is that of the features in the trees."""
+    if "given" in name:
+        return
+    model, other = learned(name), MODELS[name]()
+    is_regressor = isinstance(other, MondrianForestRegressor)
+    for i, (x, y) in enumerate(stream(300, regression=is_regressor)):
+        renamed = {f"{key}{key}": v for key, v in x.items()}
+        other.learn_one(renamed, y, *([0.5 + i % 3] if name.startswith("weighted") else []))
+    importances = model.feature_importances
+    assert other.feature_importances == {f"{key}{key}": v for key, v in importances.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_changes_by_being_explained(name):
+    one, other = (pickle.loads(pickle.dumps(learned(name))) for _ in range(2))
+    samples = stream(60, seed=5, regression=isinstance(one, MondrianForestRegressor))
+    for i, (x, y) in enumerate(samples):
+        if i % 7 == 0:
+            one.explain_one(x)
+            _ = one.feature_importances, one.baseline
+        if isinstance(one, MondrianForestRegressor):
+            assert one.predict_one(x) == other.predict_one(x)
+        else:
+            assert one.predict_proba_one(x) == other.predict_proba_one(x)
+        one.learn_one(x, y)
+        other.learn_one(x, y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_before_any_learning_there_is_nothing(name):
+    model = MODELS[name]()
+    assert model.feature_importances == model.explain_one({"a": 1.0}) == {}
+    assert model.baseline == (0.0 if isinstance(model, MondrianForestRegressor) else {})
+    # A sample may have no feature.
+    model.learn_one({}, 1)
+    assert model.feature_importances == {}
+    if not isinstance(model, MondrianForestRegressor):
+        assert model.baseline == {1: 1.0}
+        assert model.explain_one({"a": 1.0}) == {1: {}}
+
+
+@pytest.mark.parametrize("name", ["classifier", "weighted", "regressor", "adaptive"])
+def test_bad_samples_are_refused_by_name(name):
+    model = learned(name, 30)
+    with pytest.raises(ValueError, match="feature 'b' must be finite in single precision, got inf"):
+        model.explain_one({"a": 1.0, "b": math.inf})
+    with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
+        model.explain_one({"a": 1e39})
+    with pytest.raises(TypeError, match="feature 'a' must be a number"):
+        model.explain_one({"a": "x"})
+    with pytest.raises(TypeError, match="a sample must be a mapping"):
+        model.explain_one([1.0])
+    check_sums(model, {"a": 3.4e38})
+
+
+def test_forgotten_samples_do_not_matter():
+    model = adaptive()
+    for x, y in stream(500, missing=0.0):
+        model.learn_one(x, y)
+    for x, y in stream(500, seed=1, missing=0.0):
+        model.learn_one({**x, "a": x["c"], "c": x["a"]}, y)
+        # Trees are being built, and recent ones come and go.
+        if model.n_samples % 50 < 3:
+            check_sums(model, x)
+            assert len(model.feature_importances) == 4
+    model._trees.forget_before(450)
+    model.resample()
+    found = model.feature_importances
+    assert found["c"] > found["b"] > found["a"]
+
+
+KNOWN = {
+    "Agrawal": (lambda: synth.Agrawal(classification_function=0, seed=1), ["age"]),
+    "SEA": (lambda: synth.SEA(seed=1), [0, 1]),
+    "LED": (lambda: synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True), range(7)),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("make", [classifier, adaptive])
+def test_relevant_features_are_found(name, make):
+    model = make()
+    made, relevant = KNOWN[name]
+    for x, y in made().take(1500):
+        model.learn_one(x, y)
+    found = model.feature_importances
+    assert set(sorted(found, key=found.get)[-len(relevant) :]) == set(relevant)
+    others = [v for key, v in found.items() if key not in relevant]
+    assert max(others) < 0.1 * max(found.values())
+
+
+@pytest.mark.parametrize("posterior", ["gaussian", "mean"])
+def test_relevant_features_of_targets_are_found(posterior):
+    model = MondrianForestRegressor(10, posterior=posterior, seed=1)
+    for x, y in synth.Friedman(seed=1).take(1500):
+        model.learn_one(x, y)
+    found = model.feature_importances
+    assert set(sorted(found, key=found.get)[-5:]) == {0, 1, 2, 3, 4}
