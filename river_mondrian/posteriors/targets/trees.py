@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
-from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tree_memory import Partitions
-from ...partitions.mondrian.trees import ExplainedTrees, MondrianTrees
+from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Array, Float32s, Float64s, Int64s, Memory
 from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture
-from . import choice, explanation, learning, messages, prediction, scale_mixture
+from . import choice, learning, messages, prediction, scale_mixture
 from .checking import check_targets
+from .explanation import ExplainedTargetTrees
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
 from .records import TargetForest, TargetNode, TargetPoint, TargetTree
 
@@ -75,7 +75,7 @@ class Block:
         self.done = np.full(n_trees, start)
 
 
-class TargetTrees(ExplainedTrees[TargetForest, TargetView]):
+class TargetTrees(ExplainedTargetTrees[TargetView]):
     """Mondrian trees with a posterior of targets.
 
     Parameters
@@ -409,22 +409,6 @@ class TargetTrees(ExplainedTrees[TargetForest, TargetView]):
             prediction.predict_many(self.forest, rows, n, moments[0])
 
         return self._predict_rows(predict, inputs, 2, n_jobs)
-
-    # Explanation.
-
-    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
-        return explanation.cut_gains(self, t)
-
-    def root_prediction(self) -> NDArray[np.float64]:
-        """Return the mean of the roots' means."""
-        roots = enumerate(self.trees.words["root"].tolist())
-        found = [explanation.means_on(self, t, [root])[0] for t, root in roots]
-        return np.array([np.mean(found)])
-
-    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
-        """Return what each feature adds to the prediction of a sample of these inputs."""
-        return self._explain_paths(inputs, lambda path: explanation.predictions_on(self, path))
 
     # Inspection.
 
