@@ -326,6 +326,9 @@ MODELS = {
     "growing": lambda: regressor(posterior="mean", lifetime=rising),
     "adaptive": adaptive,
     "one cut": lambda: adaptive(n_candidates=1, no_change=True),
+    "weighted adaptive": adaptive,
+    "zeros": lambda: classifier(missing="zero"),
+    "adaptive zeros": lambda: adaptive(missing="zero"),
 }
 NAMES = ["a", "b", "c", "d"]
 
@@ -385,6 +388,37 @@ def test_explanations_add_up(name):
             check_sums(model, {key: 5.0 * v - 2.0 for key, v in x.items()})
         check_sums(model, {})
         check_sums(model, {"unknown": 3.0})
+
+
+LEVELLED = ["classifier", "weighted", "regressor", "means", "adaptive", "weighted adaptive"]
+
+
+def levelled(x):
+    """Return a sample whose feature a is one of six levels, and c one of two."""
+    levels = {
+        name: f"{name} {int(x[name] * n)}" if name in x else None
+        for name, n in (("a", 6), ("c", 2))
+    }
+    return x | levels
+
+
+@pytest.mark.parametrize("missing", ["unknown", "zero"])
+@pytest.mark.parametrize("name", LEVELLED)
+def test_levels_are_explained(name, missing):
+    """Sums add up, and a category that tells most matters more than one that tells nothing."""
+    params = {"posterior": "mean"} if name == "means" else {}
+    make = regressor if name in ("regressor", "means") else classifier
+    model = (adaptive if "adaptive" in name else make)(missing=missing, **params)
+    for i, (x, y) in enumerate(stream(500, regression=make is regressor)):
+        if name.startswith("weighted"):
+            model.learn_one(levelled(x), y, 0.5 + i % 3)
+        else:
+            model.learn_one(levelled(x), y)
+    for x, _ in stream(12, seed=9, missing=0.3):
+        check_sums(model, levelled(x))
+    check_sums(model, {"a": "new", "b": 0.5})
+    found = model.feature_importances
+    assert found["a"] > 2.0 * abs(found["c"])
 
 
 @pytest.mark.parametrize("name", MODELS)

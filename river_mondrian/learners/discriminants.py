@@ -417,14 +417,12 @@ class LinearDiscriminants(OwnsArrays):
         known = (precisions > 0.0)[:, None]
         start = np.log(counts[:, 0] + PRIOR)
         found.append((start, -0.5 * np.where(known, squares, 0.0)))
-        for i, place in zip(
-            *(self.memory.arrays[a] for a in ("categories", "level_places")), strict=True
-        ):
-            if place >= 0:
-                for (_, added), of_level in zip(
-                    found, self._of_level(int(i), int(place)), strict=True
-                ):
-                    added[i] = of_level[:n]
+        arrays = self.memory.arrays
+        for i, place in zip(arrays["categories"], arrays["level_places"], strict=True):
+            of_levels = self._of_level(int(i), int(place)) if place >= 0 else []
+            # Without a level nothing is added.
+            for (_, added), of_level in zip(found, of_levels, strict=bool(of_levels)):
+                added[i] = of_level[:n]
         return found
 
     def _of_level(self, i: int, place: int) -> list[Array]:
