@@ -122,7 +122,12 @@ def _read_column(
 
 def _level_in_column(name: Hashable, value: Any) -> float:
     """Return a value of a column of levels, which may be numbers; NaN is missing."""
-    return level_of(value) if value == value else math.nan
+    if not isinstance(value, (str, bool, np.bool_, numbers.Real)):
+        raise TypeError(
+            f"a level of feature {name!r} must be a string, a truth value or a number, "
+            f"got {value!r} ({type(value).__name__})"
+        )
+    return level_of(value) if value == value else math.nan  # type: ignore[arg-type]
 
 
 def _listed(values: Any, n: int, what: str) -> list[Any]:

@@ -68,7 +68,7 @@ def check_mapping(x: Any) -> None:
     """Refuse a sample that is no mapping."""
     if not hasattr(x, "keys"):
         raise TypeError(
-            f"a sample must be a mapping from feature to number, got {x!r} ({type(x).__name__})"
+            f"a sample must be a mapping from feature to value, got {x!r} ({type(x).__name__})"
         )
 
 
@@ -97,10 +97,13 @@ def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, fl
 def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -> TypeError:
     """Return the error for a value that is not of its feature's kind."""
     kind = "a level of a category, as before" if is_category else "a number"
-    level = value.level if type(value) is Level else value
-    return TypeError(
-        f"feature {name!r} must be {kind}, got {level!r} ({type(level).__name__}){where}"
-    )
+    if type(value) is not Level:
+        found = f"{value!r} ({type(value).__name__})"
+    elif value.level is None:
+        found = "a level of a category"
+    else:
+        found = f"{value.level!r} ({type(value.level).__name__})"
+    return TypeError(f"feature {name!r} must be {kind}, got {found}{where}")
 
 
 def of_kind(name: Hashable, value: float, is_category: bool) -> float:
@@ -223,8 +226,8 @@ class FeatureIndex:
         if n < len(self.names):
             for name in self.names[n:]:
                 self.places.pop(name, None)
+            self.categories = self.categories.intersection(self.names[:n])
             del self.names[n:]
-            self.categories = self.categories.intersection(self.names)
             self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
@@ -258,8 +261,11 @@ class FeatureIndex:
             column = columns[:, place]
             is_category = name in self.categories
             if name in self.places and (is_category or (column >= LEAST_LEVEL).any()):
-                for row in np.flatnonzero((column >= LEAST_LEVEL) != is_category).tolist():
-                    columns[row, place] = of_kind(name, float(column[row]), is_category)
+                others = ((column >= LEAST_LEVEL) != is_category) & ~np.isnan(column)
+                for row in np.flatnonzero(others).tolist():
+                    value = float(column[row])
+                    level = Level(value, None) if value >= LEAST_LEVEL else value
+                    columns[row, place] = of_kind(name, level, is_category)
 
     def write(self, values: Mapping[Hashable, float], vector: NDArray[np.float64]) -> None:
         """Write checked values to a vector; features that are not known are left out."""
@@ -308,6 +314,7 @@ class FeatureIndex:
         return (
             sys.getsizeof(self.names)
             + sys.getsizeof(self.places)
+            + sys.getsizeof(self.categories)
             + sum(sys.getsizeof(name) for name in self.names)
         )
 

@@ -6,6 +6,8 @@ import functools
 import hashlib
 from typing import Any
 
+import numpy as np
+
 from .limits import LEAST_LEVEL
 
 # What a mapping may hold besides numbers, where it need not be looked at twice.
@@ -38,16 +40,13 @@ class Level(float):
 
 @functools.lru_cache(MOST_CACHED, typed=True)
 def level_of(value: Any) -> Level:
-    """Return the level that a hashable value stands for."""
-    # NumPy's strings and truth values are the same levels as Python's.
-    if isinstance(value, str):
-        text = f"str {value}"
-    elif type(value).__name__ in ("bool", "bool_"):
-        value = bool(value)
-        text = f"bool {value}"
-    else:
-        text = f"{type(value).__name__} {value!r}"
-    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    """Return the level that a string, a truth value or a number stands for."""
+    # NumPy's are the same levels as Python's, and an enum of strings as its strings.
+    value = value.item() if isinstance(value, np.generic) else value
+    text = str.__str__(value) if isinstance(value, str) else repr(value)
+    kind = "str" if isinstance(value, str) else type(value).__name__
+    tagged = f"{kind} {text}".encode(errors="surrogatepass")
+    digest = hashlib.blake2b(tagged, digest_size=8).digest()
     fraction = int.from_bytes(digest, "little") % _CODES / _CODES
     return Level(LEAST_LEVEL * (1.0 + fraction), value)
 

@@ -32,6 +32,12 @@ class _Entries(NamedTuple):
         return found
 
 
+def _has_levels(x: Mapping[Any, Any]) -> bool:
+    """Tell whether a mapping has strings."""
+    check_mapping(x)
+    return any(isinstance(value, str) for value in dict(x).values())
+
+
 class SampleReader:
     """Reads mappings and frames for the kernels of a feature map (see `maps.record`)."""
 
@@ -73,14 +79,16 @@ class SampleReader:
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
         """Write a mapping, which may have levels, to a vector, NaN where it lacks a feature."""
-        if levels:
-            self.index.read_into(x, self.vector, levels)
-        elif not self.index.read_known(x, self.vector):
-            self.read_sparse(x)
-            places, values = self._entries.places[: len(x)], self._entries.values[: len(x)]
-            known = places >= 0
-            self.vector.fill(np.nan)
-            self.vector[places[known]] = values[known]
+        if self.index.read_known(x, self.vector):
+            return self.whole
+        if levels and (self.index.categories or _has_levels(x)):
+            self.index.write(self.index.read(x, levels), self.vector)
+            return self.whole
+        self.read_sparse(x)
+        places, values = self._entries.places[: len(x)], self._entries.values[: len(x)]
+        known = places >= 0
+        self.vector.fill(np.nan)
+        self.vector[places[known]] = values[known]
         return self.whole
 
     def read_sparse(self, x: Mapping[Any, Any]) -> Sample:

@@ -459,3 +459,13 @@ def test_nothing_is_left_to_compile_after_the_warmup():
     fed(stream(1500), max_samples=1000, no_change=True)
     assert before > 0
     assert compiled() == before
+
+
+def test_one_sample_can_be_read():
+    """There are no statistics yet."""
+    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    model.learn_one({"a": 1.0}, "yes")
+    assert model.feature_importances == {"a": 0.0}
+    assert len(model.to_dataframe()) == 1
+    assert "yes" in model.debug_one({"a": 1.0})
+    assert model.explain_one({"a": 1.0})["yes"]["a"] == pytest.approx(0.0, abs=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import math
 import pickle
 from itertools import pairwise
@@ -345,6 +346,40 @@ def test_thousands_of_levels_take_no_table(name):
         learn(name, model, [({"id": f"{len(sizes)} {i}", "b": 0.5}, i % 2) for i in range(n)])
         sizes.append(model._raw_memory_usage)
     assert sizes[1] < 2.3 * sizes[0]
+
+
+def test_levels_of_other_types():
+    """NumPy's are Python's, an enum of strings is its strings; objects are refused by name."""
+
+    class Job(str, enum.Enum):  # noqa: UP042
+        CLERK = "clerk"
+
+    assert level_of(Job.CLERK) == level_of("clerk") == level_of(np.str_("clerk"))
+    assert level_of(np.int64(3)) == level_of(3) != level_of("3")
+    assert level_of(np.True_) == level_of(True) != level_of(1)
+    frame = pd.DataFrame({"a": pd.Series([(1, 2), (3, 4)], dtype="category")})
+    with pytest.raises(TypeError, match=r"a level of feature 'a' must be .* got \(1, 2\)"):
+        MondrianForestClassifier().learn_many(frame, [0, 1])
+
+
+def test_limit_kernels_need_one_kind():
+    with pytest.raises(TypeError, match="feature 'a' must be a level"):
+        MondrianFeatures(3).limit_kernel({"a": "red"}, {"a": 1.0})
+    with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
+        MondrianFeatures(3).limit_kernel({"a": 1.0}, {"a": "red"})
+
+
+def test_a_hole_in_one_trees_values_is_refused():
+    """A forged value that is missing for the second tree alone."""
+    model = learn("exact", FORESTS["exact"](), samples(20, missing=0.0))
+    trees = model._trees
+    column = next(c for c in trees._point_layout().columns if c.name == "values")
+    chunk = trees.points.chunks[0][0]
+    column.over(chunk, len(chunk), trees.points.row_bytes)[3, 1 + trees.forest.dim_capacity] = (
+        np.nan
+    )
+    with pytest.raises(ModelFormatError):
+        pickle.loads(pickle.dumps(model))
 
 
 def test_what_levels_say_is_learned():

@@ -162,7 +162,7 @@ def test_copies_go_on_alike_and_memory_is_exact(make):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("text", "feature 'z' must be a number, got 'text'"),
+        ([0.5], "feature 'z' must be a number, got \\[0.5\\]"),
         (math.inf, "feature 'z' must be finite in single precision, got inf"),
         (-1e39, "feature 'z' must be finite in single precision, got -1e\\+39"),
         (10**400, "feature 'z' must be finite in single precision, got 1000"),

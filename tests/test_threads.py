@@ -269,6 +269,8 @@ def test_public_methods_hold_the_lock(name):
         "y": y,
         "partition": 0,
         "tree": 0,
+        "feature": "a",
+        "levels": ["red"],
         "y_many": [y for _, y in stream(4, 2)],
     }
     for attribute in dir(type(model)):
@@ -287,7 +289,7 @@ def test_public_methods_hold_the_lock(name):
             names = list(code.co_varnames[1 : code.co_argcount])
         given = {}
         for one in names:
-            if one in ("X", "x", "y", "partition", "tree"):
+            if one in arguments:
                 given[one] = arguments[one]
         if "X" in given and "y" in given:
             given["y"] = arguments["y_many"]

@@ -149,6 +149,37 @@ def test_missing_is_checked():
         pickle.loads(pickle.dumps(model))
 
 
+def test_values_far_from_zero_keep_their_resolution():
+    """Years that are always there are cut as finely as with unknown values, bit for bit."""
+    rng = np.random.default_rng(0)
+    known, unknown = (MondrianForestClassifier(3, missing=m, seed=1) for m in ("zero", "unknown"))
+    for _ in range(400):
+        x = {"time": 1.7e9 + float(rng.integers(1000))}
+        for model in (known, unknown):
+            model.learn_one(x, int(x["time"]) % 100 > 50)
+        assert known.predict_proba_one(x) == unknown.predict_proba_one(x)
+
+
+def test_a_feature_that_is_undone_has_counted_nothing():
+    """In spare room, too, and where it comes back as a category."""
+    names = [f"f{i:02}" for i in range(17)]
+    model = AdaptiveMondrianForestClassifier(2, missing="zero", seed=1)
+    for i in range(30):
+        model.learn_one(dict.fromkeys(names, float(i % 3)), i % 2)
+    model.learn_one({"late": 1.0}, 0)
+    assert model.predict_one({"f00": 1.0}) is not None
+    before = pickle.dumps(model)
+    model._settle()
+    model._trees.begin_change()
+    model._add_features({"later": 2.0})
+    # As an exception would leave it.
+    assert model.predict_one({"f00": 1.0}) is not None
+    assert pickle.dumps(model) == before
+    model.learn_one({"later": "red"}, 1)
+    counts = model._trees.discriminants.learned["counts"][0]
+    assert counts[1 + model.features.index("later")] == 1.0
+
+
 # Within River's pipelines.
 
 TOPICS = (

@@ -102,8 +102,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         Whether to divide each feature by its range over the first 256 samples.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature has been 0 before its first value, too. Of a
-        category that is a level of its own.
+        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
+        category is a level of its own in trees, at 0 in all of them, and nothing to the lines.
     seed
         Random seed for reproducibility.
 
@@ -420,6 +420,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         with self._lock:
             if not is_inside:
                 self._settle()
+            # Another thread may have added a feature.
+            self._features.agree(names, columns)
             for row, label, weight in zip(columns, labels, weights, strict=True):
                 self.learn_one(mapping_of(names, row), label, weight)
 

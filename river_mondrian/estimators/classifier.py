@@ -83,8 +83,8 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         Scaled values end at 1e30.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature has been 0 before its first value, too. Of a
-        category that is a level of its own.
+        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
+        category is a level of its own, whose place is 0 in all trees.
     n_jobs
         Number of threads of `learn_many`, `predict_many` and `predict_proba_many`. The results do
         not depend on it.

@@ -95,7 +95,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         Parameters
         ----------
         x
-            A mapping from feature to number.
+            A mapping from feature to number, or to a level of a category.
         tree
             Number of the tree.
 
@@ -269,7 +269,8 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         feature
             A feature that is a category.
         levels
-            Levels, strings or truth values, which need not have been seen.
+            Levels, which need not have been seen: strings, truth values, or numbers, which are
+            levels in categorical columns of frames.
         tree
             Number of the tree.
 
@@ -279,6 +280,8 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
 
         Raises
         ------
+        TypeError
+            If a level is none of these.
         ValueError
             If the feature is no category.
 
@@ -287,6 +290,13 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
             raise ValueError(f"feature {feature!r} is no category that has been learned")
         if not 0 <= tree < self._n_readable:
             raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
+        levels = list(levels)
+        for level in levels:
+            if not isinstance(level, (str, bool, int, float, np.generic)):
+                raise TypeError(
+                    f"a level of feature {feature!r} must be a string, a truth value or a number, "
+                    f"got {level!r} ({type(level).__name__})"
+                )
         trees, dim = self._grown(), self.features.index(feature)
         return {level: trees.level_place(tree, dim, level_of(level)) for level in levels}
 

@@ -155,7 +155,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            A mapping from feature to number.
+            A mapping from feature to number, or to a level where the map takes such.
         y
             A label: anything hashable but None and NaN.
         w

@@ -88,8 +88,8 @@ class MondrianForestRegressor(
         Whether to divide each feature by its range, as `MondrianForestClassifier` does.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature has been 0 before its first value, too. Of a
-        category that is a level of its own.
+        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
+        category is a level of its own, whose place is 0 in all trees.
     n_jobs
         Number of threads of `learn_many` and `predict_many`. The results do not depend on it.
     seed
@@ -344,7 +344,8 @@ class MondrianForestRegressor(
         Parameters
         ----------
         x
-            A mapping from feature to number; unknown features are ignored.
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
 
         Returns
         -------

@@ -264,7 +264,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         x
-            A mapping from feature to number; features that are not known are ignored.
+            A mapping from feature to number, or to a level where the map takes such; features that
+            are not known are ignored.
 
         Returns
         -------

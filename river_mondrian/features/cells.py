@@ -44,7 +44,7 @@ class CellFeatures(FeatureMap):
         Parameters
         ----------
         x
-            A mapping from feature to number.
+            A mapping from feature to number, or to a level where the map takes such.
 
         Returns
         -------

@@ -22,6 +22,7 @@ from ..arguments import (
 from ..checks import check_types, refuse
 from ..directions import Directions, check_directions, distances, laplace_transform
 from ..frames import mapping_of
+from ..inputs import of_kind
 from ..limits import LARGEST, LEAST_LEVEL
 from ..maps.compiled import Array
 from ..maps.pool import Pool
@@ -404,7 +405,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         Parameters
         ----------
         x
-            A mapping from feature to number.
+            A mapping from feature to number, or to a level of a category.
         y
             Another. A feature that one of the two lacks adds no distance.
 
@@ -425,7 +426,9 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             raise ValueError('lifetime="auto" is a mixture that the loss chooses')
         first, second = self._read_values(x), self._read_values(y)
         names = [name for name in first if name in second]
-        levels = [name for name in names if max(first[name], second[name]) >= LEAST_LEVEL]
+        levels = [name for name in names if first[name] >= LEAST_LEVEL]
+        for name in names:
+            of_kind(name, second[name], name in levels)
         names = [name for name in names if name not in levels]
         gaps = np.array([[first[name] - second[name] for name in names]])
         n_levels = sum(first[name] != second[name] for name in levels)

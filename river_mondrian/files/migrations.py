@@ -35,7 +35,9 @@ def _weigh(attributes: dict[str, Any], arrays: Arrays, place: str) -> None:
     n, n_blocks, _ = counted.shape
     # A word has two bits of each of 16 classes.
     sides = np.zeros((n, -(-n_blocks // 4), 16), np.uint32)
-    sides.reshape(n, -1)[:, : 4 * n_blocks] = counted.reshape(n, -1) & 3
+    # Where there is no row the rest of a shape cannot be left open.
+    words_of_sides = sides.reshape(n, 16 * sides.shape[1])
+    words_of_sides[:, : 4 * n_blocks] = counted.reshape(n, 4 * n_blocks) & 3
     words = np.bitwise_or.reduce(sides << np.arange(0, 32, 2, dtype=np.uint32), axis=2)
     n_samples, n_sides = (columns.pop(name) for name in ("n_samples", "sum_of_c"))
     for name, column in (

@@ -56,6 +56,8 @@ PRIOR = 0.5
 VARIES = 1e-280
 # Rows that the levels of all categories share; a power of 2.
 LEVEL_ROWS = 2048
+# Less weight than any sample has.
+LEAST_COUNT = 1e-40
 # How many samples the shares of levels among all classes count as among those of a class.
 LEVEL_PRIOR = 1.0
 
@@ -102,6 +104,8 @@ class Discriminants(Record):
     # missing; and where the rows of its levels begin, -1 where one is missing.
     numbers: Float64s = transient()
     level_places: Int64s = transient()
+    # The weight of the samples of each of these levels.
+    level_totals: Float64s = transient()
     # Of the last sample: inputs as standard deviations from their mean, 0 where missing, 1 in
     # column 0; and the inverse of their variance within classes, 0 where missing.
     standardized: Float64s = transient()
@@ -137,10 +141,13 @@ class Discriminants(Record):
         for c in range(self.n_categories):
             i = self.categories[c]
             code = values[i]
-            row = -1
+            place, total = -1, 0.0
             if code == code:
-                row = (hash_of(code, i) & (LEVEL_ROWS - 1)) * self.width
-            self.level_places[c] = row
+                place = (hash_of(code, i) & (LEVEL_ROWS - 1)) * self.width
+                for k in range(self.n_classes):
+                    total += self.level_counts[place + k]
+            self.level_places[c] = place
+            self.level_totals[c] = total
             numbers[i] = math.nan
         return numbers
 
@@ -158,18 +165,15 @@ class Discriminants(Record):
         found = 0.0
         columns, counts = self.columns, self.level_counts
         for c in range(self.n_categories):
-            place = self.level_places[c]
-            n = self.counts[1 + self.categories[c]]
-            if place >= 0 and n > 0.0:
-                of_level = 0.0
-                for k in range(self.n_classes):
-                    of_level += counts[place + k]
-                of_class = self.class_counts[columns * label + 1 + self.categories[c]]
-                if of_level > 0.0:
-                    # The share of the level among all is what a class without samples has.
-                    share = LEVEL_PRIOR * of_level / n
-                    of_both = counts[place + label]
-                    found += math.log((of_both + share) / (of_class + LEVEL_PRIOR) / (of_level / n))
+            place, column = self.level_places[c], 1 + self.categories[c]
+            share = self.level_totals[c] / max(self.counts[column], LEAST_COUNT)
+            # Where the level is new, it tells nothing.
+            if share > 0.0:
+                of_both = counts[place + label]
+                of_class = self.class_counts[columns * label + column]
+                # A class without samples has the share of the level among all.
+                rate = (of_both + LEVEL_PRIOR * share) / (of_class + LEVEL_PRIOR)
+                found += math.log(rate / share)
         return found
 
     def move_levels(self, weights: Float64s, label: int, by: float) -> None:
@@ -419,17 +423,18 @@ class LinearDiscriminants(OwnsArrays):
         found.append((start, -0.5 * np.where(known, squares, 0.0)))
         arrays = self.memory.arrays
         for i, place in zip(arrays["categories"], arrays["level_places"], strict=True):
-            of_levels = self._of_level(int(i), int(place)) if place >= 0 else []
             # Without a level nothing is added.
-            for (_, added), of_level in zip(found, of_levels, strict=bool(of_levels)):
-                added[i] = of_level[:n]
+            if place >= 0:
+                of_level = self._of_level(int(i), int(place))
+                for (_, added), own in zip(found, of_level, strict=True):
+                    added[i] = own[:n]
         return found
 
     def _of_level(self, i: int, place: int) -> list[Array]:
         """Return what a level of the i-th input adds to the logits, for each row of `predicted`."""
         row = place // int(self.record.width)
         small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
-        share = counts.sum() / max(self.learned["counts"][0, 1 + i], 1.0)
+        share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
         if share == 0.0:
             return [small, large, np.zeros_like(counts)]
         # As `level_evidence` has it.
@@ -445,14 +450,16 @@ class LinearDiscriminants(OwnsArrays):
         categories: Sequence[int] = (),
         absent: float = math.nan,
     ) -> None:
-        """Make room for so many classes and inputs; what has been learned stays.
+        """Make room for so many classes and inputs.
+
+        What has been learned of the record's inputs stays.
 
         Parameters
         ----------
         width
             Number of classes.
         n_inputs
-            Number of inputs.
+            Number of inputs for which there is to be room.
         predicted
             Where predictions go, of `width` columns.
         categories
@@ -463,25 +470,24 @@ class LinearDiscriminants(OwnsArrays):
         """
         columns = 1 + n_inputs
         self.record.width, self.record.columns = width, columns
-        for name in _OF_LEVELS:
-            if not categories:
-                # There are some left where a change is undone.
-                self.learned.pop(name, None)
-            elif name not in self.learned:
-                self.learned[name] = np.zeros((LEVEL_ROWS, width))
-        shapes = dict.fromkeys(_OF_INPUTS, (1, columns)) | dict.fromkeys(
-            _OF_CLASSES, (width, columns)
-        )
-        for name, known in self.learned.items():
-            grown = np.zeros(shapes.get(name, (LEVEL_ROWS, width)))
-            # Less room is what there was before a change that is undone.
-            kept = np.minimum(grown.shape, known.shape)
-            grown[: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
-            self.learned[name] = grown
-            self.memory.own(name, grown.ravel())
+        shapes = dict.fromkeys(_OF_INPUTS, (1, columns))
+        shapes |= dict.fromkeys(_OF_CLASSES, (width, columns))
+        if categories:
+            shapes |= dict.fromkeys(_OF_LEVELS, (LEVEL_ROWS, width))
+        learned = {}
+        for name, shape in shapes.items():
+            learned[name] = np.zeros(shape)
+            known = self.learned.get(name, learned[name])
+            # What a change has added that is undone is left out.
+            n_columns = width if name in _OF_LEVELS else 1 + self.record.n_inputs
+            kept = np.minimum(np.minimum(shape, known.shape), (shape[0], n_columns))
+            learned[name][: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
+            self.memory.own(name, learned[name].ravel())
+        self.learned = learned
         self.record.n_categories, self.record.absent = len(categories), absent
         self.memory.own("categories", np.array(categories, dtype=np.int64))
         self.memory.own("level_places", np.full(len(categories), -1))
+        self.memory.own("level_totals", np.zeros(len(categories)))
         self.memory.own("numbers", np.zeros(n_inputs))
         self.memory.own("standardized", np.zeros(columns))
         self.memory.own("precisions", np.zeros(columns))

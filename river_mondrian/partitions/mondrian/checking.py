@@ -182,8 +182,8 @@ def fault_of_tree(forest: F, check: Check) -> int:
 @separate
 def fault_of_points(forest: F, check: Check) -> int:
     """Return what is wrong with the stored points."""
-    # Dimensions for which there is only room are missing.
-    n = forest.n_values if forest.oblique else forest.n_dims
+    # In dimensions for which there is only room all are missing.
+    n = forest.n_dims
     for p in range(forest.n_points):
         check.row = p
         point = forest.points.row(p)
@@ -194,7 +194,7 @@ def fault_of_points(forest: F, check: Check) -> int:
         is_right, is_known = True, True
         for d in range(forest.n_values):
             v = values[d]
-            is_known = is_known and (v == v or d >= n)
+            is_known = is_known and (v == v or d % forest.dim_capacity >= n)
             is_right = is_right and not abs(v) > FARTHEST
         if not is_right:
             return faults.VALUES

@@ -36,6 +36,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self._add_dims(old, capacity, first_values >= LEAST_LEVEL)
         if capacity > old:
             self._add_input_capacity(old, capacity)
+        else:
+            # What there was stays, in case that this is undone.
+            self.scaling = self.scaling.copy()
         if self.scale or self.directions is not None:
             # With directions, a feature that is unknown counts as its first value.
             self.scaling[0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
@@ -48,6 +51,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if self.scale:
             self.inputs[0, n_inputs:wanted] = first_values
             scaling.fit_ranges(self.forest, Float64s.of(self.inputs), 1, n_inputs)
+            if self.n_samples > 0 and not self._lacks_unknown:
+                # Samples so far have a 0, as they have where there is only room.
+                self.scaling[0, n_inputs:wanted] = 0.0
 
     def _add_input_capacity(self, old: int, new: int) -> None:
         """Make room for more inputs in what is kept of each."""

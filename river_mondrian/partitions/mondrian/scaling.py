@@ -90,8 +90,7 @@ def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
     """Scale the inputs from `first` on by their ranges over `n` rows of inputs.
 
     An input that has not varied has no range: its magnitude stands in, or 1 where that is 0. The
-    places of levels need no scaling. Where a missing input is 0 that is a value as others are, and
-    stays 0.
+    places of levels need no scaling. Where a missing input is 0 that is a value as others are.
     """
     capacity = forest.input_capacity
     levels = forest.levels
@@ -113,7 +112,7 @@ def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
         factor = 1.0 / (high - low)
         if not math.isfinite(factor):
             factor = 1.0 / abs(low)
-        forest.offsets[d] = low if forest.absent != forest.absent else 0.0
+        forest.offsets[d] = low
         forest.factors[d] = factor if math.isfinite(factor) else 1.0
 
 

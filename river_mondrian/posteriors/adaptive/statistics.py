@@ -187,7 +187,9 @@ STOP_WORDS = N_WEIGHTINGS
 
 def counts_in(rows: NDArray[np.int32], n_classes: int) -> NDArray[np.float32]:
     """Return the classes' weights in copied rows, shape (..., n_classes)."""
-    end = HEAD_WORDS + -(-n_classes // BLOCK) * BLOCK_WORDS
+    n_blocks = -(-n_classes // BLOCK)
+    end = HEAD_WORDS + n_blocks * BLOCK_WORDS
     blocks = np.ascontiguousarray(rows[..., HEAD_WORDS:end]).view(np.float32)
-    counts = blocks.reshape(*rows.shape[:-1], -1, BLOCK_WORDS)[..., :BLOCK]
-    return counts.reshape(*rows.shape[:-1], -1)[..., :n_classes]
+    # There may be no row.
+    counts = blocks.reshape(*rows.shape[:-1], n_blocks, BLOCK_WORDS)[..., :BLOCK]
+    return counts.reshape(*rows.shape[:-1], n_blocks * BLOCK)[..., :n_classes]

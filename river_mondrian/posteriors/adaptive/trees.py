@@ -194,10 +194,10 @@ class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
         of_discriminants = mixture.predicted[N_TREE_EXPERTS:]
+        discriminants.record.n_inputs = self.n_inputs
         discriminants.reserve(
             capacity, n_inputs, of_discriminants, self.category_places, forest.absent
         )
-        discriminants.record.n_inputs = self.n_inputs
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         self._show_classes()
         if self.gains.shape[1] < n_dims:
