@@ -291,9 +291,10 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
     "levels": lambda seed: MondrianForestRegressor(seed=seed),
     "one-hot": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "one-hot"),
     "ordinal": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "ordinal"),
-    "ARF": lambda seed: forest.ARFRegressor(seed=seed),
-    "HT": lambda seed: tree.HoeffdingTreeRegressor(),
-    "HAT": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(seed=seed),
+    # The linear models of their leaves take no strings.
+    "ARF": lambda seed: forest.ARFRegressor(leaf_prediction="mean", seed=seed),
+    "HT": lambda seed: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
+    "HAT": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed),
 }
 
 
