@@ -314,7 +314,8 @@ class FeatureIndex:
         return (
             sys.getsizeof(self.names)
             + sys.getsizeof(self.places)
-            + sys.getsizeof(self.categories)
+            # All that are empty are one.
+            + (sys.getsizeof(self.categories) if self.categories else 0)
             + sum(sys.getsizeof(name) for name in self.names)
         )
 

@@ -187,17 +187,22 @@ def test_predictions_beside_drifts_are_before_or_after_them():
     model = rm.AdaptiveMondrianForestClassifier(2, drift_detector=EveryFew(5), seed=1)
     learn(model, stream(300))
     seen, possible, asked = set(), set(), stream(1, 9)[0][0]
-    end, other = threading.Event(), copy.deepcopy(model)
+    end, predicted, other = threading.Event(), threading.Event(), copy.deepcopy(model)
 
     def predict():
         while not end.is_set():
             seen.add(tuple(model.predict_proba_one(asked).items()))
+            predicted.set()
 
     # The classes turn again and again.
     turning = [(x, (y + i // 40) % 2) for i, (x, y) in enumerate(stream(400, 4))]
     thread = threading.Thread(target=predict)
     thread.start()
-    learn(model, turning)
+    for start in range(0, 400, 40):
+        learn(model, turning[start : start + 40])
+        # However busy the machine is, there are predictions in between.
+        predicted.clear()
+        assert predicted.wait(60)
     end.set()
     thread.join()
     possible.add(tuple(other.predict_proba_one(asked).items()))
