@@ -15,14 +15,15 @@ from river.utils.dataframe import into_frame
 from .inputs import (
     FeatureIndex,
     check_label,
+    check_level,
     check_target,
     check_value,
     check_value_or_level,
     check_weight,
-    other_kind,
+    of_kind,
     too_large,
 )
-from .levels import TRUTH_VALUES, Level, level_of
+from .levels import Level
 from .limits import LARGEST, LEAST_LEVEL
 
 Frame = tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]
@@ -87,47 +88,33 @@ def _read_column(
 ) -> NDArray[np.float64]:
     column = frame.get_column(name)
     dtype = column.dtype
-    is_known = features is not None and name in features.places
-    is_category = is_known and features is not None and name in features.categories
-    # Truth values are numbers where they have been.
-    takes_levels = features is not None and (is_category or not is_known)
-    has_levels = takes_levels and dtype in (nw.Boolean, nw.Categorical, nw.Enum)
-    if not has_levels and (dtype.is_numeric() or dtype == nw.Boolean) and not is_category:
+    # Whether it is a category; None where that is to be seen, as truth values are numbers where
+    # there have been such.
+    is_category: bool | None = False
+    if features is not None:
+        is_category = name in features.categories if name in features.places else None
+    has_levels = is_category is not False and dtype in (nw.Boolean, nw.Categorical, nw.Enum)
+    is_plain = dtype.is_numeric() or dtype == nw.Boolean
+    if is_plain and not has_levels and is_category is not True:
         if column.null_count() > 0:
             column = column.cast(nw.Float64)
         array = column.to_numpy()
         if array.dtype != object:
-            numbers_of_rows = array.astype(np.float64)
-            for row in np.flatnonzero(numbers_of_rows >= LEAST_LEVEL).tolist():
-                raise too_large(name, float(numbers_of_rows[row]), f" in row {row}")
-            return numbers_of_rows
-    check = _level_in_column if has_levels else check_value_or_level
-    kinds: bool | None = is_category if is_known else None
+            found = array.astype(np.float64)
+            for row in np.flatnonzero(found >= LEAST_LEVEL).tolist():
+                raise too_large(name, float(found[row]), f" in row {row}")
+            return found
+    check = check_value if features is None else check_value_or_level
+    check = check_level if has_levels else check
     values = np.full(len(frame), np.nan)
     there = ~column.is_null().to_numpy()
     for row, given in enumerate(column.to_list()):
-        if given is None or not there[row]:
-            continue
-        value = check_value(name, given) if features is None else check(name, given)
+        value = math.nan if given is None or not there[row] else check(name, given)
         if value == value:
-            kind = type(value) is Level
-            kinds = kind if kinds is None else kinds
-            if kind is not kinds:
-                if kinds or value not in TRUTH_VALUES:
-                    raise other_kind(name, kinds, given, f" in row {row}")
-                value = TRUTH_VALUES[value]
-            values[row] = value
+            if is_category is None:
+                is_category = type(value) is Level
+            values[row] = of_kind(name, value, is_category, f" in row {row}")
     return values
-
-
-def _level_in_column(name: Hashable, value: Any) -> float:
-    """Return a value of a column of levels, which may be numbers; NaN is missing."""
-    if not isinstance(value, (str, bool, np.bool_, numbers.Real)):
-        raise TypeError(
-            f"a level of feature {name!r} must be a string, a truth value or a number, "
-            f"got {value!r} ({type(value).__name__})"
-        )
-    return level_of(value) if value == value else math.nan  # type: ignore[arg-type]
 
 
 def _listed(values: Any, n: int, what: str) -> list[Any]:

@@ -106,10 +106,28 @@ def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -
     return TypeError(f"feature {name!r} must be {kind}, got {found}{where}")
 
 
-def of_kind(name: Hashable, value: float, is_category: bool) -> float:
+def check_level(name: Hashable, value: Any) -> Level:
+    """Return what stands for a level of a category: a string, a truth value or a number.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+
+    """
+    if not isinstance(value, (str, bool, np.bool_, numbers.Real)):
+        raise TypeError(
+            f"a level of feature {name!r} must be a string, a truth value or a number, "
+            f"got {value!r} ({type(value).__name__})"
+        )
+    found: Level = level_of(value)  # type: ignore[arg-type]
+    return found
+
+
+def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
     """Return a checked value of a feature that is or is no category.
 
-    A truth value counts as a number where the feature is one.
+    A truth value counts as a number where the feature is one. Errors end with `where` it is.
 
     Raises
     ------
@@ -120,7 +138,7 @@ def of_kind(name: Hashable, value: float, is_category: bool) -> float:
     if (value >= LEAST_LEVEL) is is_category or value != value:
         return value
     if is_category or value not in TRUTH_VALUES:
-        raise other_kind(name, is_category, value)
+        raise other_kind(name, is_category, value, where)
     return TRUTH_VALUES[value]
 
 
@@ -265,7 +283,7 @@ class FeatureIndex:
                 for row in np.flatnonzero(others).tolist():
                     value = float(column[row])
                     level = Level(value, None) if value >= LEAST_LEVEL else value
-                    columns[row, place] = of_kind(name, level, is_category)
+                    columns[row, place] = of_kind(name, level, is_category, f" in row {row}")
 
     def write(self, values: Mapping[Hashable, float], vector: NDArray[np.float64]) -> None:
         """Write checked values to a vector; features that are not known are left out."""

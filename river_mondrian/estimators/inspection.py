@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from ..directions import Directions
-from ..levels import level_of
+from ..inputs import check_level
 from ..model import Model, locked
 from ..partitions.mondrian.drawing import axes_for, cells_of_plane, check_plane, clip, name_axes
 from ..partitions.mondrian.inspection import NodeView
@@ -290,15 +290,10 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
             raise ValueError(f"feature {feature!r} is no category that has been learned")
         if not 0 <= tree < self._n_readable:
             raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
-        levels = list(levels)
-        for level in levels:
-            if not isinstance(level, (str, bool, int, float, np.generic)):
-                raise TypeError(
-                    f"a level of feature {feature!r} must be a string, a truth value or a number, "
-                    f"got {level!r} ({type(level).__name__})"
-                )
         trees, dim = self._grown(), self.features.index(feature)
-        return {level: trees.level_place(tree, dim, level_of(level)) for level in levels}
+        return {
+            level: trees.level_place(tree, dim, check_level(feature, level)) for level in levels
+        }
 
     @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
