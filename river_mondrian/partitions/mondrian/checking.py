@@ -10,6 +10,7 @@ records.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,28 @@ def check_trees(owner: Any) -> None:
     raise ModelFormatError(f"{where}: {found}, {why}")
 
 
+def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
+    """Refuse restored trees by how many dimensions there are, and where trees have their values."""
+    forest, directions, categories = owner.shared[0], owner.directions, owner.categories
+    if directions is None:
+        bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
+        bounds("n_dims", forest.n_inputs, forest.n_inputs)
+        if categories is not None:
+            categories.check(forest.n_trees, forest.n_inputs)
+    else:
+        bounds("n_dims", directions.n_dims, directions.n_dims)
+        bounds("dim_capacity", directions.n_dims, directions.n_dims)
+        bounds("n_inputs", directions.n_inputs, directions.n_inputs)
+        if directions.n_sets > 1:
+            bounds("n_trees", directions.n_sets, directions.n_sets)
+        if categories is not None:
+            refuse(owner, "categories", categories, "but there are cut directions")
+    stride = forest.dim_capacity if owner._n_sets > 1 else 0
+    first_values = owner.trees.words["first_value"]
+    if (first_values != stride * np.arange(len(owner.trees))).any():
+        refuse(owner, "first_value", first_values.tolist(), "of its trees")
+
+
 def check_sizes(owner: Any) -> None:
     """Refuse restored trees by what Python and the forest's record say of them.
 
@@ -305,25 +328,7 @@ def check_sizes(owner: Any) -> None:
     bounds("is_full", 0, int(owner.bounded))
     if owner.bounded != (forest.max_splits != UNLIMITED):
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
-    first_values = np.zeros(len(owner.trees), np.int64)
-    directions = owner.directions
-    if directions is None:
-        bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
-        bounds("n_dims", forest.n_inputs, forest.n_inputs)
-        if owner.categories is not None:
-            owner.categories.check(forest.n_trees, forest.n_inputs)
-            first_values = forest.dim_capacity * np.arange(len(owner.trees))
-    elif owner.categories is not None:
-        refuse(owner, "categories", owner.categories, "but there are cut directions")
-    if directions is not None:
-        bounds("n_dims", directions.n_dims, directions.n_dims)
-        bounds("dim_capacity", directions.n_dims, directions.n_dims)
-        bounds("n_inputs", directions.n_inputs, directions.n_inputs)
-        if directions.n_sets > 1:
-            bounds("n_trees", directions.n_sets, directions.n_sets)
-            first_values = directions.n_dims * np.arange(len(owner.trees))
-    if (owner.trees.words["first_value"] != first_values).any():
-        refuse(owner, "first_value", owner.trees.words["first_value"].tolist(), "of its trees")
+    _check_dims(owner, bounds)
     largest = float(np.finfo(np.float64).max)
     check_array(owner, "scaling", owner.scaling, np.float64, -largest, largest)
     if owner.warm_up is not None:
