@@ -20,7 +20,8 @@ from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..status import TOO_LARGE
-from .forest import LabelForest, Prepared, warmup_samples
+from .forest import LabelForest, warmup_samples
+from .prepared import Prepared
 from .watching import Watch
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)

@@ -19,7 +19,8 @@ from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..status import DONE, TOO_LARGE, WAITS
-from .forest import LabelForest, Prepared, warmup_samples
+from .forest import LabelForest, warmup_samples
+from .prepared import Prepared
 
 Kind = TypeVar("Kind", bound=HierarchicalTrees[Any])
 
