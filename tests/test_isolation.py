@@ -87,6 +87,19 @@ def test_cells_are_the_twins(method, kind, dims, scale):
     np.testing.assert_allclose(kernel, np.mean(shared, axis=1), rtol=1e-12)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["real", "few"])
+def test_a_wild_value_in_the_pool_leaves_the_widths(method, kind):
+    pool = samples(kind, 600, 40, 1)
+    place = next(i for i, x in enumerate(pool) if "f003" in x)
+    factors = [
+        built(rows, n_cells=9, method=method, scale=True, seed=5)._map.factors
+        for rows in (pool, [*pool[:place], {**pool[place], "f003": 1e30}, *pool[place + 1 :]])
+    ]
+    assert (factors[0] > 0.1).all()
+    np.testing.assert_allclose(factors[1], factors[0], rtol=0.5)
+
+
 def test_most_of_the_binary_searches_are_ties():
     """The rule for ties is tested above: here is shown that it was."""
     pool, queries = samples("binary", 60, 9, 1), samples("binary", 25, 9, 2)

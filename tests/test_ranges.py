@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.ranges import robust_range
+from scipy import sparse
 
-from river_mondrian.partitions.ranges import robust_ranges
+from river_mondrian.partitions.ranges import robust_ranges, robust_ranges_of_sparse
 
 SEEDS = range(3)
 LARGEST = 3.4e38
@@ -138,6 +140,37 @@ def test_shapes_of_features(seed):
     assert 3.0 < high < 5.5
     # What grows for ever: all of it.
     assert range_of(np.arange(n)) == (0.0, n - 1.0)
+
+
+@given(
+    st.integers(0, 2**20),
+    st.integers(1, 60),
+    st.integers(0, 8),
+    st.sampled_from([0.02, 0.2, 0.3, 0.7, 1.0]),
+    st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_ranges_of_sparse_rows_are_those_of_dense_ones(seed, n, d, share, few):
+    rng = np.random.default_rng(seed)
+    rows = (rng.integers(-2, 3, (n, d)) if few else rng.standard_cauchy((n, d))).astype(np.float32)
+    rows *= rng.random((n, d)) < share * rng.random(d)
+    found = robust_ranges_of_sparse(sparse.csr_matrix(rows))
+    np.testing.assert_array_equal(found, robust_ranges(rows.astype(float)))
+
+
+def test_wide_sparse_rows_are_never_dense():
+    rng = np.random.default_rng(0)
+    n, d, n_entries = 1000, 200_000, 50_000
+    places = rng.integers(d, size=n_entries), rng.integers(n, size=n_entries)
+    rows = sparse.coo_matrix((np.ones(n_entries, np.float32), places[::-1]), shape=(n, d)).tocsr()
+    tracemalloc.start()
+    low, high = robust_ranges_of_sparse(rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (low == 0.0).all()
+    assert (high[places[0]] >= 1.0).all()
+    # Arrays of the width, and no row for each sample.
+    assert peak < 200 * (d + n_entries)
 
 
 def test_few_values():

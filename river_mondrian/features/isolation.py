@@ -53,8 +53,11 @@ class IsolationFeatures(Pooled, CellFeatures):
     pool_size
         Number of samples from which the final map is built.
     scale
-        Whether to divide each feature by its range over the pool. By default values are used as
-        they are, and features should have comparable units. Scaled values end at 1e30.
+        Whether to divide each feature by its range over the pool, that of its values within 3
+        interquartile ranges of the quartiles: wild values do not count. Of a feature that is
+        mostly the same, such as the words of texts, it is the range of the other values within
+        their own fences, and of that one. By default values are used as they are, and features
+        should have comparable units. Scaled values end at 1e30.
     device
         Where `learn_many`, `transform_many`, `cells_many` and the like find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy, which has to be usable when the map is made. Distances

@@ -15,6 +15,7 @@ from ..limits import FARTHEST
 from ..maps.compiled import CompiledMap
 from ..maps.pool import Pool
 from ..records import Array, Record
+from .ranges import robust_ranges_of_sparse
 
 # Samples are read by their entries where features are many and fewer than this share of a sample's
 # are not zero.
@@ -38,7 +39,7 @@ class PointPartitions(CompiledMap):
     n_inputs
         Features that are read.
     scale
-        Whether to divide each feature by its range over the pool.
+        Whether to divide each feature by its robust range over the pool.
     rng
         What draws the points.
 
@@ -108,11 +109,14 @@ class PointPartitions(CompiledMap):
 
 
 def factors_of(points: sparse.csr_matrix, scale: bool) -> NDArray[np.float64]:
-    """Return what to multiply each feature by; one that does not vary in the pool gets 0."""
+    """Return what to multiply each feature by, so that its robust range over the pool becomes 1.
+
+    One that does not vary in the pool gets 0.
+    """
     if not scale or points.shape[1] == 0:
         return np.ones(max(1, points.shape[1]))
-    low = points.min(axis=0).toarray().ravel().astype(np.float64)
-    reach = points.max(axis=0).toarray().ravel() - low
+    low, high = robust_ranges_of_sparse(points)
+    reach = high - low
     return np.divide(1.0, reach, out=np.zeros_like(reach), where=reach > 0.0)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .ranges import robust_range
+
 Sample = Mapping[Any, float]
 
 
@@ -22,12 +24,13 @@ def single(value: float) -> float:
 
 
 def scaled(pool: Sequence[Sample]) -> dict[Any, float]:
-    """Return the factor of each feature by which the pool's range becomes 1."""
+    """Return the factor of each feature by which the pool's robust range becomes 1."""
     features = {name for x in pool for name in x}
     factors = {}
     for name in features:
         values = [single(x.get(name, 0.0)) for x in pool]
-        reach = max(values) - min(values)
+        low, high = robust_range(values)
+        reach = high - low
         factors[name] = 1.0 / reach if reach > 0.0 else 0.0
     return factors
 
