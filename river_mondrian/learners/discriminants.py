@@ -6,7 +6,8 @@ weights), one with small steps and one with large ones; and naive Bayes with nor
 variances all classes share, which is linear, too. They take raw inputs, estimate means and
 variances themselves, and leave out missing values. An input that is a category has a weight or a
 count for each level, in tables whose rows levels share by a hash (Weinberger et al. 2009). A
-sample's weight is a factor of its gradients, and what it counts for in means and variances.
+sample's weight is a factor of its gradients, and what it counts for in means and variances, which
+wild values do not decide (`moments.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ..records import (
     derived,
     transient,
 )
+from .moments import VARIES, count_value, end_half
 
 Array = NDArray[np.float64]
 
@@ -52,8 +54,6 @@ FARTHEST = 100.0
 LEAST_WITHIN = 0.01
 # Pseudo-count of a class.
 PRIOR = 0.5
-# Sum of squares above which an input counts as one that varies.
-VARIES = 1e-280
 # Rows that the levels of all categories share; a power of 2.
 LEVEL_ROWS = 2048
 # Less weight than any sample has.
@@ -76,8 +76,9 @@ class Discriminants(Record):
     columns: Int64
     width: Int64
     # Of each input: the weight of its values (of samples in column 0), their mean, the sum of
-    # squared deviations from it, and of those from the mean of the own class, which for each
-    # value are those of the values before it.
+    # squared deviations from it, each in a row behind which there is one of the later values only;
+    # and the sum of those from the mean of the own class, which for each value are those of the
+    # values before it.
     counts: Float64s
     means: Float64s
     squares: Float64s
@@ -195,6 +196,12 @@ class Discriminants(Record):
                 class_counts[own] = class_counts[own] + weight
                 counts[i] = counts[i] + weight
 
+    def forget_classes(self, i: int) -> None:
+        """Let the classes' values of an input begin anew, which tells of its own variance only."""
+        self.within[i] = self.squares[i]
+        for k in range(self.n_classes):
+            self.class_counts[self.columns * k + i] = 0.0
+
 
 @inlined
 def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
@@ -300,10 +307,7 @@ def descend(
 def update_moments(
     discriminants: Discriminants, values: Float64s, label: int, weight: float
 ) -> None:
-    """Update the means and sums of squares of all inputs and of a class's (Welford 1962).
-
-    With weights as West 1979 has them.
-    """
+    """Update the means and sums of squares of all inputs and of a class's."""
     columns = discriminants.columns
     class_counts = discriminants.class_counts.part(columns * label, columns)
     class_means = discriminants.class_means.part(columns * label, columns)
@@ -315,20 +319,20 @@ def update_moments(
         value = values[i - 1]
         if value != value:
             continue
-        n = counts[i] + weight
         mean = means[i] if counts[i] > 0.0 else value
-        # A class begins with one value of weight 1 at the mean of all.
-        is_known = class_counts[i] > 0.0
-        class_n = (class_counts[i] if is_known else 1.0) + weight
-        class_mean = class_means[i] if is_known else mean
-        moved = class_mean + weight * (value - class_mean) / class_n
-        all_within[i] = all_within[i] + weight * (value - class_mean) * (value - moved)
-        class_counts[i] = class_n
-        class_means[i] = moved
-        moved = mean + weight * (value - mean) / n
-        squares[i] = squares[i] + weight * (value - mean) * (value - moved)
-        counts[i] = n
-        means[i] = moved
+        if count_value(counts, means, squares, i, value, weight):
+            # A class begins with one value of weight 1 at the mean of all.
+            is_known = class_counts[i] > 0.0
+            class_n = (class_counts[i] if is_known else 1.0) + weight
+            class_mean = class_means[i] if is_known else mean
+            moved = class_mean + weight * (value - class_mean) / class_n
+            all_within[i] = all_within[i] + weight * (value - class_mean) * (value - moved)
+            class_counts[i] = class_n
+            class_means[i] = moved
+        later = columns + i
+        count_value(counts, means, squares, later, value, weight)
+        if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
+            discriminants.forget_classes(i)
 
 
 @kernel
@@ -361,8 +365,8 @@ def learn(discriminants: Discriminants, values: Float64s, label: int, weight: fl
     update_moments(discriminants, values, label, weight)
 
 
-# Arrays of a row, of a row for each class, and of a row for levels, where there are any.
-_OF_INPUTS = ("counts", "means", "squares", "within")
+# Arrays of one or two rows, of a row for each class, and of rows for levels, where there are any.
+_OF_INPUTS = {"counts": 2, "means": 2, "squares": 2, "within": 1}
 _OF_CLASSES = ("small_weights", "large_weights", "class_counts", "class_means")
 _OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
@@ -372,7 +376,9 @@ class LinearDiscriminants(OwnsArrays):
 
     def __init__(self) -> None:
         self.memory = Memory(Discriminants)
-        self.learned: dict[str, Array] = {name: np.zeros((1, 1)) for name in _OF_INPUTS}
+        self.learned: dict[str, Array] = {
+            name: np.zeros((n_rows, 1)) for name, n_rows in _OF_INPUTS.items()
+        }
         self.learned |= {name: np.zeros((0, 1)) for name in _OF_CLASSES}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -383,8 +389,9 @@ class LinearDiscriminants(OwnsArrays):
             refuse(self, "learned", list(self.learned), "but other arrays were stored")
         for name, array in self.learned.items():
             check_array(self, name, array, np.float64, -math.inf, math.inf)
-            n_rows = 1 if name in _OF_INPUTS else LEVEL_ROWS if name in _OF_LEVELS else len(array)
-            if array.ndim != 2 or len(array) != n_rows:
+            n_rows = _OF_INPUTS.get(name, LEVEL_ROWS if name in _OF_LEVELS else len(array))
+            # Models that were stored by earlier versions lack the rows of later values.
+            if array.ndim != 2 or len(array) not in {n_rows, 1 if name in _OF_INPUTS else n_rows}:
                 refuse(self, name, array.shape, "which is no shape of it")
 
     @property
@@ -416,7 +423,7 @@ class LinearDiscriminants(OwnsArrays):
         found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
         counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
         # As `squared_distance` has it.
-        centres = np.where(counts > 0.0, means, self.learned["means"])[:, last].T
+        centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
         squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
         known = (precisions > 0.0)[:, None]
         start = np.log(counts[:, 0] + PRIOR)
@@ -470,7 +477,7 @@ class LinearDiscriminants(OwnsArrays):
         """
         columns = 1 + n_inputs
         self.record.width, self.record.columns = width, columns
-        shapes = dict.fromkeys(_OF_INPUTS, (1, columns))
+        shapes = {name: (n_rows, columns) for name, n_rows in _OF_INPUTS.items()}
         shapes |= dict.fromkeys(_OF_CLASSES, (width, columns))
         if categories:
             shapes |= dict.fromkeys(_OF_LEVELS, (LEVEL_ROWS, width))
@@ -497,7 +504,7 @@ class LinearDiscriminants(OwnsArrays):
         """Let new inputs, which are no categories, have been 0 in all samples so far."""
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
-            counts[:, 1 + i] = counts[:, 0]
+            counts[0, 1 + i] = counts[0, 0]
             # A class begins with one value.
             class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
 

@@ -12,6 +12,11 @@ LARGEST = 3.0
 FARTHEST = 100.0
 LEAST_WITHIN = 0.01
 PRIOR = 0.5
+# Of squared distances from a mean, in variances; of variances; values of a later half.
+FAR = 1000.0
+FAR_COUNTS = 30.0
+SHRUNK = 5.0
+LEAST_LATER = 8
 
 
 class Moments:
@@ -31,6 +36,16 @@ class Moments:
         self.squares += product
         return product
 
+    def add_if_near(self, value, weight):
+        """Add a value but for one far from the mean, which counts as 30 variances."""
+        far = self.squares > 0.0 and (value - self.mean) ** 2 > FAR * self.squares / self.n
+        if far:
+            self.squares += weight * FAR_COUNTS * self.squares / self.n
+            self.n += weight
+        else:
+            self.add(value, weight)
+        return not far
+
 
 def parted(x):
     """Return a mapping's numbers and its levels."""
@@ -42,7 +57,7 @@ class Discriminants:
     """What a few lines say of the class of a mapping without missing values' keys."""
 
     def __init__(self):
-        self.features, self.within = {}, {}
+        self.features, self.later, self.within = {}, {}, {}
         self.n, self.counts, self.own = 0, {}, {}
         self.weights = [{}, {}]
         self.gradients = [0.0, 0.0]
@@ -112,10 +127,24 @@ class Discriminants:
                 self.levels[key] = self.levels.get(key, 0.0) + weight
         for name, value in x.items():
             moments = self.features.setdefault(name, Moments())
-            if (label, name) not in self.own:
-                # A class begins with one value at the mean of all.
-                self.own[label, name] = Moments()
-                self.own[label, name].add(moments.mean if moments.n else value)
-            product = self.own[label, name].add(value, weight)
-            self.within[name] = self.within.get(name, 0.0) + product
-            moments.add(value, weight)
+            mean = moments.mean if moments.n else value
+            if moments.add_if_near(value, weight):
+                if (label, name) not in self.own:
+                    # A class begins with one value at the mean of all.
+                    self.own[label, name] = Moments()
+                    self.own[label, name].add(mean)
+                product = self.own[label, name].add(value, weight)
+                self.within[name] = self.within.get(name, 0.0) + product
+            self._look_at_later_half(name, value, weight)
+
+    def _look_at_later_half(self, name, value, weight):
+        """Forget all but the later half of a feature's values where these vary much less."""
+        moments, later = self.features[name], self.later.setdefault(name, Moments())
+        later.add_if_near(value, weight)
+        if 2 * later.n < moments.n:
+            return
+        del self.later[name]
+        shrunk = SHRUNK * later.squares / later.n < moments.squares / moments.n
+        if shrunk and later.squares > 0.0 and later.n >= LEAST_LATER:
+            self.features[name], self.within[name] = later, later.squares
+            self.own = {key: own for key, own in self.own.items() if key[1] != name}
