@@ -1,0 +1,171 @@
+"""Streams whose features change: units, growth, late ones, tails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from river import forest, preprocessing
+
+from ..data import Array, DataFolder, Stream
+from ..report import Report, progress, pyplot, verdict
+from .runs import CLASSIFIERS, REGRESSORS, Limits, deviations, excess, misses, scored, written
+
+FULL, QUICK = Limits(10_000, 3), Limits(500, 1)
+TARGETS = {False: 0.005, True: 2.0}  # accuracy; percent of the mean absolute error
+FEATURES = ("first", "second", "third", "fourth", "fifth")
+
+
+def _place(n: int) -> Array:
+    return np.arange(n) / n
+
+
+def _later(n: int) -> Array:
+    return np.arange(n) >= n // 2
+
+
+def _months(u: Array) -> Array:
+    return np.floor(24.0 * _place(len(u))) % 12.0 / 11.0
+
+
+# What becomes of the first feature, uniform on [0, 1]: the numbers that a model is told, and those
+# that others see instead.
+CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "units up": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e3, 1.0)),
+    "units down": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e-3, 1.0)),
+    "late": (lambda u: np.where(_later(len(u)), u, np.nan), lambda u: 50.0 * u),
+    "constant": (lambda u: np.where(_later(len(u)), u, 0.5), lambda u: 50.0 * u),
+    "time stamps": (lambda u: _place(len(u)), lambda u: 1.7e9 + 3600.0 * len(u) * u),
+    "Cauchy": (lambda u: u, lambda u: np.tan(np.pi * (u - 0.5))),
+    "shrinks": (lambda u: u, lambda u: u * 1e-3 ** _place(len(u))),
+    "months": (_months, lambda u: 1.0 + 11.0 * u),
+    "code -9999": (
+        lambda u: np.where(np.random.default_rng(9).random(len(u)) < 0.05, -0.5, u),
+        lambda u: np.where(u < 0.0, -9999.0, u),
+    ),
+    "rarely 1000": (lambda u: (u < 0.005).astype(float), lambda u: 1e3 * u),
+}
+
+
+def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
+    """Return told and seen rows, classes and targets."""
+    rng = np.random.default_rng(seed)
+    U = rng.random((n, len(FEATURES)))
+    tell, show = CHANGES[change]
+    U[:, 0] = tell(U[:, 0])
+    X = U.copy()
+    X[:, 0] = show(U[:, 0])
+    # Where the first feature is not there it has been at its middle.
+    first = np.where(np.isnan(U[:, 0]), 0.5, U[:, 0])
+    signal = 10.0 * np.sin(np.pi * first * U[:, 1]) + 10.0 * first + 5.0 * U[:, 2]
+    classes = np.searchsorted(np.quantile(signal, (1 / 3, 2 / 3)), signal)
+    return U, X, classes, signal + rng.normal(0.0, 0.5, n)
+
+
+def _stream(X: Array, y: Array) -> Stream:
+    """Turn rows into mappings without what is missing."""
+    return [
+        ({name: v for name, v in zip(FEATURES, row, strict=True) if v == v}, target)
+        for row, target in zip(X.tolist(), y.tolist(), strict=True)
+    ]
+
+
+def _peers(regression: bool) -> dict[str, Callable[[], Any]]:
+    make = forest.AMFRegressor if regression else forest.AMFClassifier
+    return {
+        "AMF": lambda: make(n_estimators=10, seed=0),
+        "AMF, standardized": lambda: preprocessing.StandardScaler() | make(n_estimators=10, seed=0),
+    }
+
+
+def _ours(change: str, model: str, regression: bool, n: int, seeds: int) -> tuple[Array, Array]:
+    """Return mean losses by sample, of learned ranges and of told ones."""
+    make = (REGRESSORS if regression else CLASSIFIERS)[model]
+    run = deviations if regression else misses
+    learned, told = [], []
+    for seed in range(seeds):
+        progress(f"{change}, {model}, seed {seed}")
+        U, X, *ys = _made(change, n, seed)
+        learned.append(run(make(seed=seed), _stream(X, ys[regression])))
+        told.append(run(make(seed=seed, scale=False), _stream(U, ys[regression])))
+    return np.mean(learned, axis=0), np.mean(told, axis=0)
+
+
+def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
+    """Return the losses of one of River's; None where it does not get through."""
+    progress(f"{change}, {name}")
+    _, X, *ys = _made(change, n, 0)
+    model, run = _peers(regression)[name](), deviations if regression else misses
+    try:
+        return run(model, _stream(X, ys[regression]))
+    except (KeyError, ArithmeticError):
+        return None
+
+
+def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
+    """One feature changes its units, appears late, grows for ever and so on."""
+    n, seeds, _ = limits.over(QUICK if quick else FULL)
+    report.note(
+        f"Five features uniform on [0, 1], the first of which is then changed; {n} samples, 10 "
+        "trees. Signal: 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classifiers: which third of the signal; "
+        "regressors: the signal with normal noise of 0.5. Accuracy or mean absolute error over the "
+        "second half, at whose beginning units change and what is late appears. Told: a model with "
+        "scale=False that gets the first feature as it was before it was changed, so its units "
+        "never change. Excess: mistakes, or percent of the error, beyond told; beside it that of "
+        f"the last quarter. Target for the second half: {TARGETS[False]}, or "
+        f"{TARGETS[True]:.0f} %. Means of {seeds} seeds of data and model, River's AMF of one."
+    )
+    for regression in (False, True):
+        rows, curves = [], {}
+        for change in list(CHANGES)[:2] if quick else CHANGES:
+            for model in REGRESSORS if regression else CLASSIFIERS:
+                learned, told = _ours(change, model, regression, n, seeds)
+                curves[change, model] = learned
+                curves[change, f"{model}, told"] = told
+                half, quarter = (
+                    excess(learned[start:].mean(), told[start:].mean(), regression)
+                    for start in (n // 2, 3 * n // 4)
+                )
+                rows.append(
+                    [
+                        change,
+                        model,
+                        scored(learned[n // 2 :].mean(), regression),
+                        scored(told[n // 2 :].mean(), regression),
+                        written(half, regression),
+                        written(quarter, regression),
+                        verdict(half <= TARGETS[regression]),
+                    ]
+                )
+            for name in _peers(regression):
+                losses = _peer(change, name, regression, n)
+                cell = "fails" if losses is None else scored(losses[n // 2 :].mean(), regression)
+                rows.append([change, name, cell, "", "", "", ""])
+        report.note("## Regressors" if regression else "## Classifiers")
+        headers = ["change", "model", "learned", "told", "excess", "last quarter", "reached"]
+        report.table(headers, rows)
+        _plot(report, curves, regression)
+
+
+def _plot(report: Report, curves: dict[tuple[str, str], Array], regression: bool) -> None:
+    plt = pyplot()
+    if plt is None:
+        return
+    names = list(dict.fromkeys(change for change, _ in curves))
+    figure, axes = plt.subplots(2, (len(names) + 1) // 2, figsize=(3 * len(names) + 4, 8))
+    for axis, change in zip(axes.flat, names, strict=False):
+        lines = {model: losses for (own, model), losses in curves.items() if own == change}
+        for i, (model, losses) in enumerate(lines.items()):
+            window = max(20, len(losses) // 40)
+            smooth = np.convolve(losses, np.ones(window) / window, "valid")
+            style = ":" if model.endswith("told") else "-"
+            places = np.arange(len(smooth)) + window
+            axis.plot(places, smooth, style, color=f"C{i // 2}", label=model)
+        axis.set(title=change, xlabel="samples")
+    axes.flat[0].legend(fontsize=8)
+    what = "absolute error, moving" if regression else "mistakes, moving"
+    axes.flat[0].set_ylabel(what)
+    figure.tight_layout()
+    report.figure(figure, "numbers" if regression else "classes")
+    plt.close(figure)
