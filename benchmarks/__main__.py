@@ -60,7 +60,7 @@ def main() -> None:
             )
         if name == "robustness":
             for what in robustness.Limits._fields:
-                suite.add_argument(f"--{what}", type=int, metavar="N", help="other than the part's")
+                suite.add_argument(f"--{what}", type=int, default=0, help="other than the part's")
         if name == "versions":
             suite.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
             suite.add_argument("--repeats", type=int, default=9, help="of each timing (9)")

@@ -123,7 +123,8 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
         f"placements, {seeds} seeds each (one on mnist), the same seeds without the values. At "
         f"most {n} samples (twice as many with one abrupt change), 10 trees. Classifiers: "
         f"progressive accuracy, and more mistakes; target {TARGETS[False]}. Regressors: mean "
-        f"absolute error after {START} samples, and its excess; target {TARGETS[True]:.0f} %. "
+        f"absolute error after {START} samples (after half of a stream that has less than twice as "
+        f"many), and its excess; target {TARGETS[True]:.0f} %. "
         "Samples with a wild value do not count. Worst: of the placements' means over seeds; "
         "beyond: placements whose mean misses the target."
     )

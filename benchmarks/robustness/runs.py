@@ -27,18 +27,15 @@ REGRESSORS: dict[str, Callable[..., Any]] = {
 
 
 class Limits(NamedTuple):
-    """Sizes of a run; None leaves the part's own."""
+    """Sizes of a run; 0 leaves the part's own."""
 
-    samples: int | None = None
-    seeds: int | None = None
-    placements: int | None = None
+    samples: int = 0
+    seeds: int = 0
+    placements: int = 0
 
-    def over(self, own: Limits) -> tuple[int, int, int]:
+    def over(self, own: Limits) -> Limits:
         """Return these sizes, and those of the part where there is none."""
-        samples, seeds, placements = (
-            own_size if given is None else given for given, own_size in zip(self, own, strict=True)
-        )
-        return samples or 0, seeds or 0, placements or 0
+        return Limits(*(given or size for given, size in zip(self, own, strict=True)))
 
 
 def hit(model: Any, x: Any, y: Any) -> bool:

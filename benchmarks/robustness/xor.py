@@ -89,6 +89,7 @@ def _plot(report: Report, places: list[str], losses: dict[tuple[str, float], lis
         axis.axhline(TARGET, color="0.5", linestyle=":")
         axis.set(title=name, xlabel="sample with the wrong value")
         axis.set_yscale("symlog", linthresh=TARGET)
+        axis.set_ylim(bottom=-TARGET)
     axes[0].set_ylabel("loss of accuracy")
     axes[0].legend()
     report.figure(figure, "")
