@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -91,6 +92,15 @@ def _compare(
     return float(np.mean([_mean(losses, [], regression) for losses in clean])), found
 
 
+def _standard_error(excesses: Array, regression: bool) -> str:
+    """Write the standard error of a mean excess, given by placement and seed."""
+    by_seed = excesses.mean(axis=0)
+    if len(by_seed) < 2:
+        return "-"
+    error = by_seed.std(ddof=1) / math.sqrt(len(by_seed))
+    return f"{error:.1f} %" if regression else f"{error:.4f}"
+
+
 def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
     """Four values of a million interquartile ranges in every stream of the benchmarks."""
     n, seeds, placements = limits.over(QUICK if quick else FULL)
@@ -110,6 +120,7 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
                     model,
                     scored(clean, regression),
                     written(mean, regression),
+                    _standard_error(found, regression),
                     written(float(by_placement.max()), regression),
                     f"{(by_placement > target).sum()} of {placements}",
                     verdict(mean <= target),
@@ -125,10 +136,11 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
         f"progressive accuracy, and more mistakes; target {TARGETS[False]}. Regressors: mean "
         f"absolute error after {START} samples (after half of a stream that has less than twice as "
         f"many), and its excess; target {TARGETS[True]:.0f} %. "
-        "Samples with a wild value do not count. Worst: of the placements' means over seeds; "
-        "beyond: placements whose mean misses the target."
+        "Samples with a wild value do not count. Error: the standard error of the excess, from the "
+        "seeds, since a seed's run without wild values is shared. Worst: of the placements' means "
+        "over seeds; beyond: placements whose mean misses the target."
     )
-    headers = ["stream", "n", "model", "clean", "excess", "worst", "beyond", "reached"]
+    headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond", "reached"]
     report.table(headers, rows)
     reached = sum(row[-1] == verdict(True) for row in rows)
     report.note(f"Targets reached: {reached} of {len(rows)}.")
