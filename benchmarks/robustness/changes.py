@@ -172,7 +172,8 @@ def _plot(report: Report, curves: dict[tuple[str, str], Array], regression: bool
     if plt is None:
         return
     names = list(dict.fromkeys(change for change, _ in curves))
-    figure, axes = plt.subplots(2, (len(names) + 1) // 2, figsize=(3 * len(names) + 4, 8))
+    columns = (len(names) + 1) // 2
+    figure, axes = plt.subplots(2, columns, figsize=(3.5 * columns, 6))
     for axis, change in zip(axes.flat, names, strict=False):
         lines = {model: losses for (own, model), losses in curves.items() if own == change}
         for i, (model, losses) in enumerate(lines.items()):
