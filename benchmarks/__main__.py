@@ -14,6 +14,7 @@ from . import (
     kernel,
     processors,
     regressor,
+    robustness,
     stit,
     sweep,
     versions,
@@ -30,6 +31,7 @@ SUITES = {
     "kernel": kernel.PARTS,
     "processors": processors.PARTS,
     "regressor": regressor.PARTS,
+    "robustness": robustness.PARTS,
     "stit": stit.PARTS,
     "sweep": sweep.PARTS,
     "versions": versions.PARTS,
@@ -56,6 +58,9 @@ def main() -> None:
             suite.add_argument(
                 "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
             )
+        if name == "robustness":
+            for what in robustness.Limits._fields:
+                suite.add_argument(f"--{what}", type=int, default=0, help="other than the part's")
         if name == "versions":
             suite.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
             suite.add_argument("--repeats", type=int, default=9, help="of each timing (9)")
@@ -68,6 +73,9 @@ def main() -> None:
             options = {"device": arguments.device} if part == "crossover" else {}
             if arguments.suite == "versions":
                 options = {"base": arguments.base, "repeats": arguments.repeats}
+            if arguments.suite == "robustness":
+                sizes = (getattr(arguments, what) for what in robustness.Limits._fields)
+                options = {"limits": robustness.Limits(*sizes)}
             passed = SUITES[arguments.suite][part](data, report, arguments.quick, **options)
             failed |= passed is False
     if failed:

@@ -79,7 +79,7 @@ FILES = {
 }
 
 
-def _load(data: DataFolder, name: str, n: int) -> Stream | None:
+def load(data: DataFolder, name: str, n: int) -> Stream | None:
     if name in MADE:
         return MADE[name](n) if not data.sets or name in data.sets else None
     arrays = data.load(name)
@@ -180,7 +180,7 @@ def _compare(
     ours: dict[str, list[float]] = {}
     tables: dict[str, list[list[Any]]] = {"scores": [], "samples/s": [], "MiB": []}
     for name in (*MADE, *FILES):
-        samples = _load(data, name, n)
+        samples = load(data, name, n)
         if samples is None or len(samples) <= least:
             continue
         scaled = min_max_stream(samples)
@@ -237,7 +237,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         if name in ours:
             found = ours[name][0]
             report.note(f"{name}: {found:.4f}; target {target}: {verdict(found >= target)}.")
-    samples = _load(data, "elec2", n)
+    samples = load(data, "elec2", n)
     if samples is not None:
         found = _mean(
             "elec2, no_change",
@@ -282,7 +282,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     n, repeats = (500, 1) if quick else (3000, 9)
     table = []
     for name in ("letter", "covtype", "Agrawal"):
-        samples = _load(data, name, n)
+        samples = load(data, name, n)
         if samples is None:
             continue
         scaled = min_max_stream(samples)
@@ -303,7 +303,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         times = {peer: ratio(runs, peer, "adaptive", "both")[0] for peer in ("AMF", "ARF", "exact")}
         reached = verdict(min(times["AMF"], times["ARF"]) >= 25.0)
         cells = [f"{times[peer]:.1f}" for peer in ("AMF", "ARF")] + [f"{1 / times['exact']:.1f}"]
-        whole = _load(data, name, 500 if quick else LONG)
+        whole = load(data, name, 500 if quick else LONG)
         longest = math.nan if whole is None else _longest(_ours(1), whole)
         table.append([name, len(samples), f"{own:.0f}", *cells, reached, f"{longest:.1f}"])
     report.note(

@@ -1,0 +1,27 @@
+"""How much wrong values, streams that start in a corner and changes of units cost, and renewals.
+
+Each part takes the data folder, a report, whether to be quick, and limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..data import DataFolder
+from ..report import Report
+from .changes import changes
+from .corner import corner
+from .cost import cost
+from .order import order
+from .outliers import outliers
+from .runs import Limits
+from .xor import xor
+
+PARTS: dict[str, Callable[[DataFolder, Report, bool, Limits], None]] = {
+    "xor": xor,
+    "outliers": outliers,
+    "corner": corner,
+    "changes": changes,
+    "order": order,
+    "cost": cost,
+}

@@ -1,0 +1,191 @@
+"""Streams whose features change: units, growth, late ones, tails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from river import forest, preprocessing
+
+from ..data import Array, DataFolder, Stream
+from ..report import Report, progress, pyplot, verdict
+from .runs import CLASSIFIERS, REGRESSORS, Limits, deviations, excess, misses, scored, written
+
+FULL, QUICK = Limits(10_000, 3), Limits(500, 1)
+TARGETS = {False: 0.005, True: 2.0}  # accuracy; percent of the mean absolute error
+FEATURES = ("first", "second", "third", "fourth", "fifth")
+
+
+# Where nothing says that units change, no model can know them at once: the target is what a model
+# reaches that starts then, and there is none where they change all the time.
+UNITS = ("units up", "units down")
+UNKNOWN = ("shrinks",)
+
+
+def _place(n: int) -> Array:
+    return np.arange(n) / n
+
+
+def _later(n: int) -> Array:
+    return np.arange(n) >= n // 2
+
+
+def _months(u: Array) -> Array:
+    return np.floor(24.0 * _place(len(u))) % 12.0 / 11.0
+
+
+# What becomes of the first feature, uniform on [0, 1]: the numbers that a model is told, and those
+# that others see instead.
+CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "units up": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e3, 1.0)),
+    "units down": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e-3, 1.0)),
+    "late": (lambda u: np.where(_later(len(u)), u, np.nan), lambda u: 50.0 * u),
+    "constant": (lambda u: np.where(_later(len(u)), u, 0.5), lambda u: 50.0 * u),
+    "time stamps": (lambda u: _place(len(u)), lambda u: 1.7e9 + 3600.0 * len(u) * u),
+    "Cauchy": (lambda u: u, lambda u: np.tan(np.pi * (u - 0.5))),
+    "shrinks": (lambda u: u, lambda u: u * 1e-3 ** _place(len(u))),
+    "months": (_months, lambda u: 1.0 + 11.0 * u),
+    "code -9999": (
+        lambda u: np.where(np.random.default_rng(9).random(len(u)) < 0.05, -0.5, u),
+        lambda u: np.where(u < 0.0, -9999.0, u),
+    ),
+    "rarely 1000": (lambda u: (u < 0.005).astype(float), lambda u: 1e3 * u),
+}
+
+
+def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
+    """Return told and seen rows, classes and targets."""
+    rng = np.random.default_rng(seed)
+    U = rng.random((n, len(FEATURES)))
+    tell, show = CHANGES[change]
+    U[:, 0] = tell(U[:, 0])
+    X = U.copy()
+    X[:, 0] = show(U[:, 0])
+    # Where the first feature is not there it has been at its middle.
+    first = np.where(np.isnan(U[:, 0]), 0.5, U[:, 0])
+    signal = 10.0 * np.sin(np.pi * first * U[:, 1]) + 10.0 * first + 5.0 * U[:, 2]
+    classes = np.searchsorted(np.quantile(signal, (1 / 3, 2 / 3)), signal)
+    return U, X, classes, signal + rng.normal(0.0, 0.5, n)
+
+
+def _stream(X: Array, y: Array) -> Stream:
+    """Turn rows into mappings without what is missing."""
+    return [
+        ({name: v for name, v in zip(FEATURES, row, strict=True) if v == v}, target)
+        for row, target in zip(X.tolist(), y.tolist(), strict=True)
+    ]
+
+
+def _peers(regression: bool) -> dict[str, Callable[[], Any]]:
+    make = forest.AMFRegressor if regression else forest.AMFClassifier
+    return {
+        "AMF": lambda: make(n_estimators=10, seed=0),
+        "AMF, standardized": lambda: preprocessing.StandardScaler() | make(n_estimators=10, seed=0),
+    }
+
+
+def _ours(
+    change: str, model: str, regression: bool, n: int, seeds: int
+) -> tuple[Array, Array, Array]:
+    """Return mean losses by sample: of learned ranges, of told ones, and of those told anew.
+
+    The last model is told the ranges and starts in the middle.
+    """
+    make = (REGRESSORS if regression else CLASSIFIERS)[model]
+    run = deviations if regression else misses
+    learned, told, anew = [], [], []
+    for seed in range(seeds):
+        progress(f"{change}, {model}, seed {seed}")
+        U, X, *ys = _made(change, n, seed)
+        learned.append(run(make(seed=seed), _stream(X, ys[regression])))
+        known = _stream(U, ys[regression])
+        told.append(run(make(seed=seed, scale=False), known))
+        anew.append(run(make(seed=seed, scale=False), known[n // 2 :]))
+    return np.mean(learned, axis=0), np.mean(told, axis=0), np.mean(anew, axis=0)
+
+
+def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
+    """Return the losses of one of River's; None where it does not get through."""
+    progress(f"{change}, {name}")
+    _, X, *ys = _made(change, n, 0)
+    model, run = _peers(regression)[name](), deviations if regression else misses
+    try:
+        return run(model, _stream(X, ys[regression]))
+    except (KeyError, ArithmeticError):
+        return None
+
+
+def _row(
+    change: str, model: str, regression: bool, learned: Array, told: Array, anew: Array
+) -> list[str]:
+    """Write what a model loses in the second half beside what it loses that was told."""
+    half = len(anew)
+    own, known, late = learned[-half:].mean(), told[-half:].mean(), anew.mean()
+    last = excess(learned[-half // 2 :].mean(), told[-half // 2 :].mean(), regression)
+    more = excess(own, late if change in UNITS else known, regression)
+    return [
+        change,
+        model,
+        *(scored(loss, regression) for loss in (own, known, late)),
+        written(excess(own, known, regression), regression),
+        written(last, regression),
+        "" if change in UNKNOWN else verdict(bool(more <= TARGETS[regression])),
+    ]
+
+
+def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
+    """One feature changes its units, appears late, grows for ever and so on."""
+    n, seeds, _ = limits.over(QUICK if quick else FULL)
+    report.note(
+        f"Five features uniform on [0, 1], the first of which is then changed; {n} samples, 10 "
+        "trees. Signal: 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classifiers: which third of the signal; "
+        "regressors: the signal with normal noise of 0.5. Accuracy or mean absolute error over the "
+        "second half, at whose beginning units change and what is late appears. Told: a model with "
+        "scale=False that gets the first feature as it was before it was changed, so its units "
+        "never change. Anew: the same, started with the second half. Excess: mistakes, or percent "
+        f"of the error, beyond told; beside it that of the last quarter. Target: {TARGETS[False]} "
+        f"or {TARGETS[True]:.0f} % beyond told; beyond anew where units change, since nothing says "
+        "so; none where they change all the time. "
+        f"Means of {seeds} seeds of data and model, River's AMF of one."
+    )
+    for regression in (False, True):
+        rows, curves = [], {}
+        for change in list(CHANGES)[:2] if quick else CHANGES:
+            for model in REGRESSORS if regression else CLASSIFIERS:
+                learned, told, anew = _ours(change, model, regression, n, seeds)
+                curves[change, model] = learned
+                curves[change, f"{model}, told"] = told
+                rows.append(_row(change, model, regression, learned, told, anew))
+            for name in _peers(regression):
+                losses = _peer(change, name, regression, n)
+                cell = "fails" if losses is None else scored(losses[n // 2 :].mean(), regression)
+                rows.append([change, name, cell, *[""] * 5])
+        report.note("## Regressors" if regression else "## Classifiers")
+        headers = ["change", "model", "learned", "told", "anew", "excess", "last quarter"]
+        report.table([*headers, "reached"], rows)
+        _plot(report, curves, regression)
+
+
+def _plot(report: Report, curves: dict[tuple[str, str], Array], regression: bool) -> None:
+    plt = pyplot()
+    if plt is None:
+        return
+    names = list(dict.fromkeys(change for change, _ in curves))
+    columns = (len(names) + 1) // 2
+    figure, axes = plt.subplots(2, columns, figsize=(3.5 * columns, 6))
+    for axis, change in zip(axes.flat, names, strict=False):
+        lines = {model: losses for (own, model), losses in curves.items() if own == change}
+        for i, (model, losses) in enumerate(lines.items()):
+            window = max(20, len(losses) // 40)
+            smooth = np.convolve(losses, np.ones(window) / window, "valid")
+            style = ":" if model.endswith("told") else "-"
+            places = np.arange(len(smooth)) + window
+            axis.plot(places, smooth, style, color=f"C{i // 2}", label=model)
+        axis.set(title=change, xlabel="samples")
+    axes.flat[0].legend(fontsize=8)
+    what = "absolute error, moving" if regression else "mistakes, moving"
+    axes.flat[0].set_ylabel(what)
+    figure.tight_layout()
+    report.figure(figure, "numbers" if regression else "classes")
+    plt.close(figure)

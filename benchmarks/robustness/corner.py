@@ -1,0 +1,161 @@
+"""Streams that start in a corner, beside models that were told the ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..data import Array, DataFolder, min_max_stream, stream
+from ..report import Report, progress, pyplot, verdict
+from .runs import (
+    CLASSIFIERS,
+    REGRESSORS,
+    Limits,
+    deviations,
+    excess,
+    misses,
+    scored,
+    written,
+)
+
+FULL, QUICK = Limits(20_000, 5), Limits(600, 1)
+START = 2000
+CLASSES = ("letter", "satimage", "a9a", "covtype")
+NUMBERS = ("california", "cpu", "kin8nm")
+TARGETS = {False: 0.005, True: 2.0}  # accuracy; percent of the mean absolute error
+
+
+def _sample(arrays: dict[str, Array], n: int, seed: int) -> tuple[Array, Array]:
+    """Return n random rows of a set, in random order."""
+    parts = [part for part in ("train", "test") if f"X_{part}" in arrays]
+    X, y = (np.concatenate([arrays[f"{what}_{part}"] for part in parts]) for what in "Xy")
+    order = np.random.default_rng(seed).permutation(len(X))[:n]
+    return X[order].astype(float), y[order]
+
+
+def _entropy(values: Array) -> float:
+    _, counts = np.unique(values, return_counts=True)
+    p = counts / counts.sum()
+    return float(-(p * np.log(p)).sum())
+
+
+def sorted_start(X: Array, rank: int, start: int) -> Array:
+    """Return an order: first the least values of one feature, ascending, then the rest.
+
+    The feature is the one whose values have the largest entropy, the second largest, and so on.
+    """
+    entropies = [_entropy(column) for column in X.T]
+    feature = np.argsort(np.negative(entropies), kind="stable")[rank % X.shape[1]]
+    first = np.argsort(X[:, feature], kind="stable")[:start]
+    rest = np.setdiff1d(np.arange(len(X)), first)
+    return np.concatenate([first, np.random.default_rng(rank).permutation(rest)])
+
+
+def _pair(
+    name: str, make: Callable[..., Any], X: Array, y: Array, regression: bool, seed: int
+) -> tuple[Array, Array]:
+    """Return losses of a model that learns the ranges, and of one that was told them."""
+    run = deviations if regression else misses
+    samples = stream(X, y.astype(float) if regression else y)
+    progress(f"{name}, seed {seed}")
+    learned = run(make(seed=seed), samples)
+    progress(f"{name}, seed {seed}, told")
+    return learned, run(make(seed=seed, scale=False), min_max_stream(samples))
+
+
+def _row(
+    stream: str, n: int, model: str, found: Array, regression: bool, target: float
+) -> list[Any]:
+    """Write mean losses, by seed: learned, told."""
+    learned, told = found.mean(axis=0).tolist()
+    more = excess(learned, told, regression)
+    each = [excess(a, b, regression) for a, b in found.tolist()]
+    return [
+        stream,
+        n,
+        model,
+        scored(learned, regression),
+        scored(told, regression),
+        written(more, regression),
+        written(max(each), regression),
+        verdict(more <= target),
+    ]
+
+
+def corner(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
+    """Sets sorted by one feature for the first 2,000 samples, then shuffled; bike_hour as it is."""
+    n, seeds, _ = limits.over(QUICK if quick else FULL)
+    _sets(data, report, n, seeds)
+    _bikes(data, report, n, seeds)
+
+
+def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
+    rows: list[list[Any]] = []
+    points: list[tuple[str, bool, list[float]]] = []
+    for name in (*CLASSES, *NUMBERS):
+        arrays = data.load(name)
+        if arrays is None:
+            continue
+        regression = name in NUMBERS
+        for model, make in (REGRESSORS if regression else CLASSIFIERS).items():
+            found = []
+            for seed in range(seeds):
+                X, y = _sample(arrays, n, seed)
+                order = sorted_start(X, seed, min(START, len(X) // 3))
+                pair = _pair(f"{name}, {model}", make, X[order], y[order], regression, seed)
+                found.append([losses[len(losses) // 2 :].mean() for losses in pair])
+            target = TARGETS[regression]
+            rows.append(_row(name, len(X), model, np.array(found), regression, target))
+            points.append(
+                (f"{name}, {model}", regression, [excess(a, b, regression) for a, b in found])
+            )
+    if not rows:
+        return
+    report.note(
+        f"{START} samples with the least values of one feature in ascending order (at most a third "
+        f"of the samples), then the rest at random; at most {n} random rows, 10 trees, {seeds} "
+        "seeds. The feature is another one for each seed: that whose values have the largest "
+        "entropy, the second largest, and so on. Accuracy or mean absolute error over the last "
+        "half. Told: inputs scaled by the range of the whole stream, and scale=False. Target: "
+        f"at most {TARGETS[False]} below told, or {TARGETS[True]:.0f} % above its error. Worst: of "
+        "the seeds."
+    )
+    headers = ["stream", "n", "model", "learned", "told", "excess", "worst", "reached"]
+    report.table(headers, rows)
+    _plot(report, points)
+
+
+def _bikes(data: DataFolder, report: Report, n: int, seeds: int) -> None:
+    """Run the regressors on bike_hour in its own order."""
+    arrays = data.load("bike_hour")
+    if arrays is None:
+        return
+    X, y = arrays["X"][:n], arrays["y"][:n]
+    rows = []
+    for model, make in REGRESSORS.items():
+        pairs = [_pair(f"bike_hour, {model}", make, X, y, True, seed) for seed in range(seeds)]
+        for what, first in (("all", 0), ("last half", len(y) // 2)):
+            found = [[losses[first:].mean() for losses in pair] for pair in pairs]
+            rows.append(_row(what, len(y), model, np.array(found), True, 0.0))
+    report.note("bike_hour in its order; target: no more error than told.")
+    headers = ["samples", "n", "model", "learned", "told", "excess", "worst", "reached"]
+    report.table(headers, rows)
+
+
+def _plot(report: Report, points: list[tuple[str, bool, list[float]]]) -> None:
+    plt = pyplot()
+    if plt is None or not points:
+        return
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
+    for axis, regression in zip(axes, (False, True), strict=True):
+        shown = [(name, found) for name, is_one, found in points if is_one == regression]
+        for i, (_, found) in enumerate(shown):
+            axis.plot(found, np.full(len(found), i), "o", alpha=0.6)
+        axis.axvline(TARGETS[regression], color="0.5", linestyle=":")
+        what = "more error than told, %" if regression else "accuracy below told"
+        axis.set(yticks=range(len(shown)), yticklabels=[name for name, _ in shown], xlabel=what)
+    figure.tight_layout()
+    report.figure(figure, "")
+    plt.close(figure)

@@ -1,0 +1,166 @@
+"""All streams of the benchmarks with four wild values each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import adaptive
+from ..data import Array, DataFolder, Stream
+from ..regressor.streams import load_streams
+from ..report import Report, progress, pyplot, verdict
+from .runs import (
+    CLASSIFIERS,
+    REGRESSORS,
+    Limits,
+    deviations,
+    excess,
+    misses,
+    scored,
+    written,
+)
+
+FULL, QUICK = Limits(5000, 5, 10), Limits(500, 1, 1)
+QUICK_STREAMS = ("Bananas", "Friedman")
+WILD = 1e6  # interquartile ranges
+N_WILD = 4
+START = 500  # of errors, whose first are left out
+TARGETS = {False: 0.003, True: 2.0}  # accuracy; percent of the mean absolute error
+
+
+def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Stream, bool]]:
+    """Yield names, samples and whether these have targets."""
+    for name in (*adaptive.MADE, *adaptive.FILES):
+        if not quick or name in QUICK_STREAMS:
+            samples = adaptive.load(data, name, n)
+            if samples is not None:
+                yield name, samples, False
+    for name, samples in load_streams(data, False):
+        if (name in QUICK_STREAMS or not quick) and (not data.sets or name in data.sets):
+            yield name, samples[: START + 100 if quick else n], True
+
+
+def _with_wild(samples: Stream, placement: int) -> tuple[Stream, list[int]]:
+    """Return a stream with wild values, and their samples."""
+    rng = np.random.default_rng(placement)
+    places = sorted(rng.choice(len(samples), N_WILD, replace=False).tolist())
+    names = [name for name, value in samples[0][0].items() if not isinstance(value, (str, bool))]
+    found = list(samples)
+    for i in places:
+        name = names[rng.integers(len(names))]
+        values = np.array([x[name] for x, _ in samples if name in x], dtype=float)
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
+        unit = high - low or float(np.ptp(values)) or 1.0
+        x, y = samples[i]
+        found[i] = {**x, name: middle + float(rng.choice((-1.0, 1.0))) * WILD * unit}, y
+    return found, places
+
+
+def _mean(losses: Array, places: list[int], regression: bool) -> float:
+    counted = np.ones(len(losses), dtype=bool)
+    counted[places] = False
+    if regression:
+        counted[: min(START, len(losses) // 2)] = False
+    return float(losses[counted].mean())
+
+
+def _compare(
+    name: str,
+    make: Callable[..., Any],
+    samples: Stream,
+    regression: bool,
+    seeds: int,
+    placements: int,
+) -> tuple[float, Array]:
+    """Return the mean loss without wild values, and the excess by placement and seed with them."""
+    run = deviations if regression else misses
+    clean = []
+    for seed in range(seeds):
+        progress(f"{name}, clean, seed {seed}")
+        clean.append(run(make(seed=seed), samples))
+    found = np.empty((placements, seeds))
+    for placement in range(placements):
+        wild, places = _with_wild(samples, placement)
+        for seed in range(seeds):
+            progress(f"{name}, placement {placement}, seed {seed}")
+            with_wild = _mean(run(make(seed=seed), wild), places, regression)
+            without = _mean(clean[seed], places, regression)
+            found[placement, seed] = excess(with_wild, without, regression)
+    return float(np.mean([_mean(losses, [], regression) for losses in clean])), found
+
+
+def _standard_error(excesses: Array, regression: bool) -> str:
+    """Write the standard error of a mean excess, given by placement and seed."""
+    by_seed = excesses.mean(axis=0)
+    if len(by_seed) < 2:
+        return "-"
+    error = by_seed.std(ddof=1) / math.sqrt(len(by_seed))
+    return f"{error:.1f} %" if regression else f"{error:.4f}"
+
+
+def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
+    """Four values of a million interquartile ranges in every stream of the benchmarks."""
+    n, seeds, placements = limits.over(QUICK if quick else FULL)
+    rows, excesses = [], []
+    for stream, samples, regression in _streams(data, n, quick):
+        for model, make in (REGRESSORS if regression else CLASSIFIERS).items():
+            own = 1 if stream in adaptive.WIDE else seeds
+            name = f"{stream}, {model}"
+            clean, found = _compare(name, make, samples, regression, own, placements)
+            mean, by_placement = float(found.mean()), found.mean(axis=1)
+            target = TARGETS[regression]
+            excesses.append((name, regression, by_placement))
+            rows.append(
+                [
+                    stream,
+                    len(samples),
+                    model,
+                    scored(clean, regression),
+                    written(mean, regression),
+                    _standard_error(found, regression),
+                    written(float(by_placement.max()), regression),
+                    f"{(by_placement > target).sum()} of {placements}",
+                    verdict(mean <= target),
+                ]
+            )
+    if not rows:
+        return
+    report.note(
+        f"{N_WILD} values, each {WILD:.0e} interquartile ranges above or below the median of a "
+        f"random feature (where the range is 0, the whole range), in random samples; {placements} "
+        f"placements, {seeds} seeds each (one on mnist), the same seeds without the values. At "
+        f"most {n} samples (twice as many with one abrupt change), 10 trees. Classifiers: "
+        f"progressive accuracy, and more mistakes; target {TARGETS[False]}. Regressors: mean "
+        f"absolute error after {START} samples (after half of a stream that has less than twice as "
+        f"many), and its excess; target {TARGETS[True]:.0f} %. "
+        "Samples with a wild value do not count. Error: the standard error of the excess, from the "
+        "seeds, since a seed's run without wild values is shared. Worst: of the placements' means "
+        "over seeds; beyond: placements whose mean misses the target."
+    )
+    headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond", "reached"]
+    report.table(headers, rows)
+    reached = sum(row[-1] == verdict(True) for row in rows)
+    report.note(f"Targets reached: {reached} of {len(rows)}.")
+    _plot(report, excesses)
+
+
+def _plot(report: Report, excesses: list[tuple[str, bool, Array]]) -> None:
+    plt = pyplot()
+    if plt is None or not excesses:
+        return
+    figure, axes = plt.subplots(1, 2, figsize=(12, 8))
+    for axis, regression in zip(axes, (False, True), strict=True):
+        shown = [(name, found) for name, is_one, found in excesses if is_one == regression]
+        for i, (_, found) in enumerate(shown):
+            axis.plot(found, np.full(len(found), i), "o", alpha=0.5)
+        target = TARGETS[regression]
+        axis.axvline(target, color="0.5", linestyle=":")
+        axis.set_xscale("symlog", linthresh=target)
+        what = "more error, %" if regression else "loss of accuracy"
+        axis.set(yticks=range(len(shown)), yticklabels=[name for name, _ in shown], xlabel=what)
+    figure.tight_layout()
+    report.figure(figure, "")
+    plt.close(figure)
