@@ -1,0 +1,37 @@
+"""Robust ranges, column by column: Tukey's outer fences, and the rule for a commonest value."""
+
+from __future__ import annotations
+
+import math
+
+
+def quantile(values, rate):
+    """Return a quantile of values by linear interpolation between the two nearest of them."""
+    values = sorted(values)
+    place = rate * (len(values) - 1)
+    first = math.floor(place)
+    second = min(first + 1, len(values) - 1)
+    return values[first] + (place - first) * (values[second] - values[first])
+
+
+def whiskers(values):
+    """Return the least and the largest value within the fences."""
+    lower, upper = quantile(values, 0.25), quantile(values, 0.75)
+    reach = 3.0 * (upper - lower)
+    within = [value for value in values if lower - reach <= value <= upper + reach]
+    return min(within), max(within)
+
+
+def robust_range(column):
+    """Return both ends of the range of a column, in which NaN is missing."""
+    values = [float(value) for value in column if not math.isnan(value)]
+    if not values:
+        return math.nan, math.nan
+    if quantile(values, 0.25) < quantile(values, 0.75):
+        return whiskers(values)
+    commonest = quantile(values, 0.25)
+    others = [value for value in values if value != commonest]
+    if not others:
+        return commonest, commonest
+    low, high = whiskers(others)
+    return min(low, commonest), max(high, commonest)
