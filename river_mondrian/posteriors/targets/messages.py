@@ -50,9 +50,11 @@ def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
 
 @inlined
 def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the weighted mean of a leaf's targets."""
+    """Return the weighted mean of a leaf's targets; 0 where none of them counts."""
     if ref < 0:
-        return forest.points.row(~ref).target
+        point = forest.points.row(~ref)
+        # What has no weight must not reach sums, where it may be so large that others are lost.
+        return point.target if point.weight > 0.0 else 0.0
     return tree.nodes.row(ref).messages[0].mean
 
 

@@ -1,0 +1,47 @@
+"""Which targets count, and the extent of the data: by fences that follow the number of samples."""
+
+from __future__ import annotations
+
+import math
+
+from naive.ranges import robust_range
+
+
+def fences(targets, weights):
+    """Return the fences of so many targets, a power of 2."""
+    step = max(1, len(targets) // 1024)
+    read = list(zip(targets, weights, strict=True))[::step]
+    low, high = robust_range([y for y, weight in read if weight > 0.0])
+    if not low < high:
+        return -math.inf, math.inf
+    return low - 10.0 * (high - low), high + 10.0 * (high - low)
+
+
+def counted(targets, weights):
+    """Tell of each target of a stream whether it counts once the last one has been learned."""
+    low, high = -math.inf, math.inf
+    found = []
+    for n, y in enumerate(targets, 1):
+        found.append(low <= y <= high)
+        if n >= 16 and math.log2(n).is_integer():
+            low, high = fences(targets[:n], weights[:n])
+            if n <= 4096:
+                found = [low <= y <= high for y in targets[:n]]
+    return found
+
+
+def moments(targets, weights):
+    """Return the weight, the mean and the sum of squared deviations of the targets that count."""
+    counts = counted(targets, weights)
+    pairs = [(y, w) for y, w, is_in in zip(targets, weights, counts, strict=True) if is_in]
+    total = math.fsum(w for _, w in pairs)
+    if total == 0.0:
+        return 0.0, 0.0, 0.0
+    mean = math.fsum(y * w for y, w in pairs) / total
+    return total, mean, math.fsum(w * (y - mean) ** 2 for y, w in pairs)
+
+
+def extent(rows):
+    """Return the sum of the robust ranges of columns."""
+    ranges = [robust_range(column) for column in zip(*rows, strict=True)]
+    return math.fsum(high - low for low, high in ranges if low < high)
