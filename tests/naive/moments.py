@@ -8,8 +8,8 @@ from naive.ranges import robust_range
 
 
 def fences(targets, weights):
-    """Return the fences of so many targets, a power of 2."""
-    step = max(1, len(targets) // 1024)
+    """Return the fences of these targets."""
+    step = math.ceil(len(targets) / 1024)
     read = list(zip(targets, weights, strict=True))[::step]
     low, high = robust_range([y for y, weight in read if weight > 0.0])
     if not low < high:
@@ -23,7 +23,7 @@ def counted(targets, weights):
     found = []
     for n, y in enumerate(targets, 1):
         found.append(low <= y <= high)
-        if n >= 16 and math.log2(n).is_integer():
+        if n >= 16 and n % 2 ** (math.floor(math.log2(n)) - 2) == 0:
             low, high = fences(targets[:n], weights[:n])
             if n <= 4096:
                 found = [low <= y <= high for y in targets[:n]]

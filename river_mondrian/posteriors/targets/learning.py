@@ -79,13 +79,12 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
 
 @inlined
 def _is_due(forest: TargetForest) -> bool:
-    n = forest.n_samples
-    return n & (n - 1) == 0 and n != forest.renewed_at
+    return forest.n_samples >= forest.renewed_at
 
 
 @kernel
 def is_renewal_due(forest: T) -> bool:
-    """Tell whether fences and hyperparameters are to follow the number of samples as it is now."""
+    """Tell whether fences and hyperparameters are to follow the number of samples now."""
     return _is_due(forest)
 
 

@@ -5,11 +5,11 @@ means of all nodes above it: one of 10^6 would decide both for good. So a target
 set aside. Its sample cuts the trees as any other; its target has no weight in means, moments or the
 law of targets.
 
-The fences follow the stored targets whenever the number of samples is a power of 2 from
-`LEAST_FENCED` on: `FENCE` times the robust range of the targets beyond either of its ends (see
-`partitions.ranges`). Up to `LAST_JUDGED` samples, all stored targets are judged anew by them, as if
-they had always held; later ones judge what comes after them. So a shift of the targets' level is
-followed by when their number has doubled twice at the latest.
+The fences follow the stored targets, four times while the number of samples doubles (`renewal`):
+`FENCE` times the robust range of the targets beyond either of its ends (see `partitions.ranges`).
+Up to `LAST_JUDGED` samples, all stored targets are judged anew by them, as if they had always held;
+later ones judge what comes after them. A shift of the targets' level is followed once a third as
+many samples have come after it as before it, at the next renewal.
 
 A forest that has stopped storing samples has nothing to renew its fences by: all targets count.
 """
@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_kernel, inlined, merged
 from ...limits import LARGEST_TARGET
@@ -32,17 +31,27 @@ from .records import T, TargetForest, TargetNode
 # How many robust ranges the fences are beyond the ends of the range.
 FENCE = 10.0
 
+# Stored points, evenly strided, that tell of fences and of the extent of the data, at most.
+MOST_READ = 1024
+
 # Samples from which on there are fences, and up to which all stored targets are judged anew.
 LEAST_FENCED = 16
 LAST_JUDGED = 4096
 
 
-def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the fences of targets, of which NaN are left out; infinite where all are the same."""
-    targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
-    low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
-    reach = FENCE * (high - low)
-    return (low - reach, high + reach) if reach > 0.0 else (-math.inf, math.inf)
+def renewal(n: int) -> int:
+    """Return the last number of samples up to `n` at which fences are renewed.
+
+    Those are all whose binary digits are 0 but for the first three.
+    """
+    rest = max(n.bit_length() - 3, 0)
+    return n >> rest << rest
+
+
+def strided(n: int) -> tuple[int, int]:
+    """Return how many of `n` stored points are read, and the stride between them."""
+    step = -(-n // MOST_READ)
+    return -(-n // step), step
 
 
 @inlined
@@ -71,6 +80,24 @@ def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
     for i in range(n):
         point = forest.points.row(i * step)
         out[i] = point.target if point.weight != 0.0 else math.nan
+
+
+def find_fences(forest: TargetForest) -> tuple[float, float]:
+    """Return the fences as they were renewed last, from the targets that were stored by then.
+
+    They are infinite while there are few targets, and where all are the same.
+    """
+    n = renewal(forest.n_points)
+    if n < LEAST_FENCED:
+        return -math.inf, math.inf
+    n, step = strided(n)
+    targets = np.empty(n)
+    read_targets(forest, n, step, Float64s.of(targets))
+    # Of a damaged model they may be any numbers.
+    targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
+    low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
+    reach = FENCE * (high - low)
+    return (low - reach, high + reach) if reach > 0.0 else (-math.inf, math.inf)
 
 
 @merged

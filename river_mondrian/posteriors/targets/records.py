@@ -150,7 +150,7 @@ class TargetForest(Forest):
     # The fences beyond which a target is set aside (see `moments`).
     low_fence: Float64 = derived()
     high_fence: Float64 = derived()
-    # Number of samples for which fences and hyperparameters were renewed, which follow it.
+    # Number of samples at which fences and hyperparameters are to be renewed, which follow it.
     renewed_at: Int64 = transient()
     # The horizon once what is learned next has been learned.
     next_horizon: Float64 = transient()

@@ -21,7 +21,6 @@ from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, moments, prediction, scale_mixture
 from .checking import check_targets
 from .explanation import ExplainedTargetTrees
-from .moments import LEAST_FENCED
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
 from .records import TargetForest, TargetNode, TargetPoint, TargetTree
 
@@ -29,8 +28,9 @@ from .records import TargetForest, TargetNode, TargetPoint, TargetTree
 # these; here they are chosen, too.
 CHOICES = (64, 256, 1024, 4096)
 
-# Stored samples, evenly strided, that tell of fences and of the extent of the data.
-MOST_READ = 1024
+# A scaled feature that hardly ever moves is as wide as its rarest values are far: it counts for so
+# many of its widths at most.
+MOST_WIDTHS = 2.0
 
 # A choice takes the latest half of the samples, at most so many, and so many trees.
 CHOICE_SAMPLES = 128
@@ -161,8 +161,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         # The rows that are being learned, and the last choice, by the number of samples.
         self.block: Block | None = None
         self._climbed = 0, self.choice
-        self.forest.renewed_at = self.n_samples
-        self.forest.low_fence, self.forest.high_fence = self._fences()
+        self._renew_next()
+        self.forest.low_fence, self.forest.high_fence = moments.find_fences(self.forest)
         self.forest.next_horizon = self.forest.horizon
         self.densities = Memory(scale_mixture.TargetDensity, len(self.trees))
         self.forest.densities = self.densities.array
@@ -260,8 +260,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _block(self) -> int:
         # A block ends where fences and hyperparameters are renewed.
-        n = self.n_samples
-        return min(super()._block(), (1 << n.bit_length()) - n)
+        return min(super()._block(), int(self.forest.renewed_at) - self.n_samples)
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
         block = self.block
@@ -290,23 +289,17 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     # Hyperparameters.
 
-    def _fences(self) -> tuple[float, float]:
-        """Return the fences of the targets when the number of those stored was a power of 2."""
-        n = (1 << self.n_points.bit_length()) >> 1
-        if n < LEAST_FENCED:
-            return -math.inf, math.inf
-        found = np.empty(min(n, MOST_READ))
-        step = n // len(found)
-        moments.read_targets(self.forest, len(found), step, Float64s.of(found))
-        return moments.fences_of(found)
-
     def _extent(self) -> float:
         """Return the sum of the robust ranges of what is cut."""
-        n, n_dims = min(self.n_points, MOST_READ), int(self.forest.n_dims)
+        n, step = moments.strided(self.n_points)
+        n_dims = int(self.forest.n_dims)
         found = np.empty((n + 2, n_dims), dtype=np.float32)
-        learning.read_values(self.forest, n, self.n_points // n, Float32s.of(found.ravel()))
+        learning.read_values(self.forest, n, step, Float32s.of(found.ravel()))
         low, high = robust_ranges(found.astype(np.float64))
-        return float(np.nansum(high - low))
+        sides = high - low
+        if self.scale and self.directions is None:
+            sides = np.minimum(sides, MOST_WIDTHS)
+        return float(np.nansum(sides))
 
     def _hyperparameters(self, choice: tuple[int, int], extent: float) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1."""
@@ -326,8 +319,13 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
+    def _renew_next(self) -> None:
+        """Note the number of samples at which fences are renewed next."""
+        n = self.n_samples
+        self.forest.renewed_at = moments.renewal(n) + max(1 << n.bit_length() >> 3, 1)
+
     def _renew(self) -> None:
-        """Let fences and hyperparameters follow the number of samples where that is a power of 2.
+        """Let fences follow the number of samples, and hyperparameters where it is a power of 2.
 
         Messages are to be updated next.
         """
@@ -337,8 +335,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         # A full forest has not stored the latest samples.
         stores = self.n_points == n
         if stores:
-            moments.put_fences(self.forest, *self._fences())
-        if n <= CHOICES[-1] and not self.plain_means:
+            moments.put_fences(self.forest, *moments.find_fences(self.forest))
+        if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
             extent = self._extent()
             if n in CHOICES and stores:
                 # A second climb would begin where the first one has ended.
@@ -347,7 +345,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
                 self.choice = self._climbed[1]
             found = self._hyperparameters(self.choice, extent)
             learning.put_hyperparameters(self.forest, *found)
-        self.forest.renewed_at = n
+        self._renew_next()
 
     def _climb(self, extent: float) -> tuple[int, int]:
         """Go step by step to where the latest samples would have been predicted best."""
