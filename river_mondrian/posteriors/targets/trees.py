@@ -28,8 +28,8 @@ from .records import TargetForest, TargetNode, TargetPoint, TargetTree
 # these; here they are chosen, too.
 CHOICES = (64, 256, 1024, 4096)
 
-# A scaled feature that hardly ever moves is as wide as its rarest values are far: it counts for so
-# many of its widths at most.
+# A side of the box counts for so many robust ranges at most; of a scaled feature, which may have
+# moved by wild values only, so many of its widths.
 MOST_WIDTHS = 2.0
 
 # A choice takes the latest half of the samples, at most so many, and so many trees.
@@ -290,13 +290,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     # Hyperparameters.
 
     def _extent(self) -> float:
-        """Return the sum of the robust ranges of what is cut."""
+        """Return the sum of the sides of the root's box, outliers counted up to some way out."""
         n, step = moments.strided(self.n_points)
         n_dims = int(self.forest.n_dims)
         found = np.empty((n + 2, n_dims), dtype=np.float32)
         learning.read_values(self.forest, n, step, Float32s.of(found.ravel()))
-        low, high = robust_ranges(found.astype(np.float64))
-        sides = high - low
+        rows = found.astype(np.float64)
+        low, high = robust_ranges(rows)
+        sides = np.minimum(rows[-1] - rows[-2], MOST_WIDTHS * (high - low))
         if self.scale and self.directions is None:
             sides = np.minimum(sides, MOST_WIDTHS)
         return float(np.nansum(sides))
