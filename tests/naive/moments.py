@@ -42,11 +42,11 @@ def moments(targets, weights):
 
 
 def extent(rows):
-    """Return the sum of the ranges of columns, each at most twice its robust range."""
+    """Return the sum of the ranges of columns, each at most 1.5 times its robust range."""
     total = 0.0
     for column in zip(*rows, strict=True):
         low, high = robust_range(column)
         known = [v for v in column if not math.isnan(v)]
         if known:
-            total += min(max(known) - min(known), 2.0 * (high - low))
+            total += min(max(known) - min(known), 1.5 * (high - low))
     return total

@@ -30,7 +30,7 @@ CHOICES = (64, 256, 1024, 4096)
 
 # A side of the box counts for so many robust ranges at most; of a scaled feature, which may have
 # moved by wild values only, so many of its widths.
-MOST_WIDTHS = 2.0
+MOST_WIDTHS = 1.5
 
 # A choice takes the latest half of the samples, at most so many, and so many trees.
 CHOICE_SAMPLES = 128
