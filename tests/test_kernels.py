@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from naive import hnsp
 from naive import mondrian as naive
+from naive.ranges import robust_range
 from scipy import integrate, stats
 
 from river_mondrian import MondrianForestClassifier
@@ -140,19 +141,20 @@ def test_a_time_before_an_end_is_the_exponential_one(end):
     assert stats.binomtest(sum(found), 2000, -math.expm1(-1.7 * end)).pvalue > LEVEL / 4
 
 
-def test_inputs_are_scaled_by_their_ranges():
+def test_inputs_are_scaled_by_their_robust_ranges():
     rng = np.random.default_rng(5)
-    X = 10.0 ** rng.integers(-5, 6, 9) * rng.standard_normal((40, 9))
+    X = 10.0 ** rng.integers(-5, 6, 9) * rng.standard_normal((64, 9))
     X[rng.random(X.shape) < 0.2] = np.nan
-    X[:, 6], X[:, 7], X[:, 8] = np.nan, 0.0, -4.0
+    X[:, 7], X[:, 8] = 0.0, -4.0
+    X[20, 3], X[30, 4] = 1e30, -1e9
     trees = LabelTrees(Partitions(1, math.inf, scale=True, seed=1))
-    trees.add_inputs(list(range(9)), X[0])
-    before = trees.scaling.copy()
-    scaling.fit_ranges(trees.forest, Float64s.of(X), len(X), 2)
-    np.testing.assert_array_equal(trees.scaling[:, :2], before[:, :2])
-    for d in range(2, 9):
-        known = [v for v in X[:, d].tolist() if v == v] or [0.0]
-        low, high = min(known), max(known)
+    trees.add_class()
+    trees.add_inputs(list(range(9)), np.nan_to_num(X[0]))
+    for x in X:
+        trees.vector[:] = x
+        assert trees.learn(0, 1.0) == -1
+    for d in range(9):
+        low, high = robust_range(X[:, d].tolist(), 10.0)
         factor = 1.0 / ((high - low) or abs(low) or 1.0)
         assert trees.scaling[:, d].tolist() == [low, pytest.approx(factor, rel=1e-15)]
     for value, bad in ((3.4e38, -1), (math.nan, -1), (-3.5e38, 4), (math.inf, 4)):

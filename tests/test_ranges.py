@@ -32,13 +32,13 @@ def range_of(column):
     return float(low[0]), float(high[0])
 
 
-@given(st.integers(0, 40), st.integers(0, 6), st.data())
+@given(st.integers(0, 40), st.integers(0, 6), st.sampled_from([3.0, 10.0]), st.data())
 @settings(max_examples=300, deadline=None)
 @pytest.mark.filterwarnings("error")
-def test_all_columns_are_as_the_twin_has_each(n, d, data):
+def test_all_columns_are_as_the_twin_has_each(n, d, fence, data):
     rows = np.array(data.draw(st.lists(values, min_size=n * d, max_size=n * d))).reshape(n, d)
-    low, high = robust_ranges(rows)
-    expected = np.array([robust_range(column) for column in rows.T]).reshape(d, 2)
+    low, high = robust_ranges(rows, fence)
+    expected = np.array([robust_range(column, fence) for column in rows.T]).reshape(d, 2)
     np.testing.assert_array_equal(np.stack([low, high], axis=1), expected)
 
 

@@ -381,7 +381,10 @@ def test_resample_draws_another_forest_from_the_same_samples():
 
 def test_in_a_pipeline_and_an_ensemble():
     for model in (
-        preprocessing.StandardScaler() | MondrianForestRegressor(seed=1),
+        # A date that is standardized on the way tends to a constant.
+        compose.Discard("ordinal_date")
+        | preprocessing.StandardScaler()
+        | MondrianForestRegressor(seed=1),
         compose.Select("ordinal_date", "gallup") | MondrianForestRegressor(seed=1),
         preprocessing.TargetStandardScaler(MondrianForestRegressor(seed=1)),
         ensemble.BaggingRegressor(MondrianForestRegressor(n_estimators=2), n_models=2, seed=1),

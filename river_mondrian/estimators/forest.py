@@ -178,6 +178,15 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
         return self._features.categories
 
     @property
+    @locked
+    def widths(self) -> dict[Any, float]:
+        """What each feature is divided by: 1 for a category, and for all with `scale=False`."""
+        trees = self._trees
+        if trees is None:
+            return {}
+        return dict(zip(self._features.names, (1.0 / trees.scaling[1]).tolist(), strict=False))
+
+    @property
     def n_samples(self) -> int:
         """Number of samples learned."""
         return 0 if self._trees is None else self._trees.n_begun

@@ -67,12 +67,12 @@ class MondrianForestRegressor(
     gamma1
         Scale of the prior, in squared units of the target: twice the prior variance of a leaf's
         mean, where the lifetime is infinite. None stands for 2 V K / (K + 2), with V the running
-        variance of the targets, such that V is the prior variance of a target (with
+        variance of the targets that count, such that V is the prior variance of a target (with
         `noise_variance` fixed or a finite lifetime, too).
     gamma2
         How fast a node's mean may move away from its parent's, per unit of time. None stands for
         R / (2 log2 n) times a power of 2, with R the sum of the ranges that are cut (the number of
-        features, as they are scaled).
+        features, as they are scaled), each 1.5 times its robust range at most.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None stands
         for gamma1 / K.
@@ -101,8 +101,17 @@ class MondrianForestRegressor(
     64, 256, 1024 and 4096 samples: those are taken with which the trees would have predicted the
     latest targets best, by their progressive likelihood given the targets before (128 samples and
     10 trees at most). A smaller K is taken only if it gains .03 in log likelihood per sample and
-    step. n and R are renewed whenever n has doubled, up to 4096; V is always that of all targets.
+    step. n and R are renewed whenever n has doubled, up to 4096; V is always up to date.
     Fixed values are not chosen, and nothing is once a forest has stopped storing samples.
+
+    The robust range of numbers is that of those within 3 interquartile ranges of the quartiles
+    (Tukey's outer fences); where the quartiles are the same, that of the others and of this one.
+    A target farther than 10 robust ranges from the robust range of all targets is set aside: its
+    sample cuts trees, but the target has no weight in means, in V or in the learned tails. This
+    begins with 16 samples and is renewed four times while their number doubles, from 1,024 stored
+    targets at most. Up to 4,096 samples it is judged for all targets anew, as if each had come
+    last; later only for those to come. A shift of the targets' level is followed once a quarter of
+    the targets have the new one. A forest that has stopped storing samples counts all targets.
 
     Learned tails have scales s from 1/16 to 8, powers of 2. For s > 1 a variance is multiplied by
     s^2; for s < 1, what its inverse has beyond that of the targets' variance by 1 / s^2, so that

@@ -41,6 +41,14 @@ def regressor(n, **params):
     return pickle.loads(_state(n, tuple(params.items())))
 
 
+def spoilt(n, places, **params):
+    """Return a regressor that has learned so many samples, some of them with a wild target."""
+    model = MondrianForestRegressor(n_estimators=2, seed=1, **params)
+    for i, (x, y) in enumerate(samples(n)):
+        model.learn_one(x, 1e30 if i in places else y)
+    return model
+
+
 X, Y = samples(1, first=1)[0]
 FRAME = pd.DataFrame([x for x, _ in samples(12, n_features=3, first=2)])
 FRAME.loc[:4, "x2"] = np.nan
@@ -124,6 +132,11 @@ MOMENTS = {
         lambda m: m.learn_one(X | {"z": 0.5}, Y),
     ),
     "lifetime without end": (lambda: regressor(20, lifetime=steps, **MEANS), learn),
+    "setting aside": (lambda: spoilt(15, [3]), learn),
+    "setting aside, between": (lambda: spoilt(19, [2, 5, 6, 11, 15]), learn),
+    "setting aside, means": (lambda: spoilt(31, [*range(7)], **MEANS), learn),
+    "setting aside, late": (lambda: spoilt(447, [*range(100)], scale=False), learn),
+    "new fences": (lambda: regressor(5119), learn),
     "resample": (lambda: regressor(270), lambda m: m.resample()),
 }
 READING = {

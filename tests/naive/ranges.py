@@ -1,4 +1,4 @@
-"""Robust ranges, column by column: Tukey's outer fences, and the rule for a commonest value."""
+"""Robust ranges, column by column: fences beyond quartiles, and the rule for a commonest value."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ def quantile(values, rate):
     return values[first] + (place - first) * (values[second] - values[first])
 
 
-def whiskers(values):
+def whiskers(values, fence):
     """Return the least and the largest value within the fences."""
     lower, upper = quantile(values, 0.25), quantile(values, 0.75)
-    reach = 3.0 * (upper - lower)
+    reach = fence * (upper - lower)
     within = [value for value in values if lower - reach <= value <= upper + reach]
     return min(within), max(within)
 
 
-def robust_range(column):
+def robust_range(column, fence=3.0):
     """Return both ends of the range of a column, in which NaN is missing."""
     values = [float(value) for value in column if not math.isnan(value)]
     if not values:
         return math.nan, math.nan
     if quantile(values, 0.25) < quantile(values, 0.75):
-        return whiskers(values)
+        return whiskers(values, fence)
     commonest = quantile(values, 0.25)
     others = [value for value in values if value != commonest]
     if not others:
         return commonest, commonest
-    low, high = whiskers(others)
+    low, high = whiskers(others, fence)
     return min(low, commonest), max(high, commonest)

@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from ...limits import LEAST_LEVEL
 from ...records import Float64s
-from . import scaling
+from ..ranges import robust_ranges, scaling_of
 from .categories import Categories
 from .tree_memory import AnyForest, TreeMemory
 
 NAN_BITS = 0x7FC00000
+
+# How many interquartile ranges beyond the quartiles a value may be that sets its feature's range.
+# With Tukey's 3 long tails count for more, which costs accuracy on some streams.
+FENCE = 10.0
 
 
 class GrowingTrees(TreeMemory[AnyForest]):
@@ -49,11 +53,24 @@ class GrowingTrees(TreeMemory[AnyForest]):
                 forest.has_missing = 1
         self._finish()
         if self.scale:
-            self.inputs[0, n_inputs:wanted] = first_values
-            scaling.fit_ranges(self.forest, Float64s.of(self.inputs), 1, n_inputs)
+            fitted = scaling_of(first_values, first_values)
+            fitted[:, first_values >= LEAST_LEVEL] = [[0.0], [1.0]]
+            self.scaling[:, n_inputs:wanted] = fitted
             if self.n_samples > 0 and not self._lacks_unknown:
                 # Samples so far have a 0, as they have where there is only room.
                 self.scaling[0, n_inputs:wanted] = 0.0
+
+    def _fitted_scaling(self, n: int) -> Float64s:
+        """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
+        assert self.warm_up is not None
+        rows = self.warm_up[:n, : self.n_inputs].copy()
+        if not self._lacks_unknown:
+            rows = np.nan_to_num(rows)
+        found = self.scaling.copy()
+        found[:, : self.n_inputs] = scaling_of(*robust_ranges(rows, FENCE))
+        # Levels have places in [0, 1].
+        found[:, self.category_places] = [[0.0], [1.0]]
+        return Float64s.of(found)
 
     def _add_input_capacity(self, old: int, new: int) -> None:
         """Make room for more inputs in what is kept of each."""

@@ -1,8 +1,6 @@
-"""From inputs to the values that trees cut: float32, scaled by the ranges of the first samples."""
+"""From inputs to the values that trees cut: float32, scaled by ranges of the first samples."""
 
 from __future__ import annotations
-
-import math
 
 from ...compiling.kernels import batch_kernel, inlined, kernel
 from ...limits import LARGEST
@@ -83,37 +81,6 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
                 continue
             return d
     return DONE
-
-
-@batch_kernel
-def fit_ranges(forest: F, rows: Float64s, n: int, first: int) -> None:
-    """Scale the inputs from `first` on by their ranges over `n` rows of inputs.
-
-    An input that has not varied has no range: its magnitude stands in, or 1 where that is 0. The
-    places of levels need no scaling. Where a missing input is 0 that is a value as others are.
-    """
-    capacity = forest.input_capacity
-    levels = forest.levels
-    for d in range(first, forest.n_inputs):
-        if levels and levels.is_category[d] == 1:
-            forest.offsets[d] = 0.0
-            forest.factors[d] = 1.0
-            continue
-        low = math.inf
-        high = -math.inf
-        for i in range(n):
-            v = rows[i * capacity + d]
-            v = v if v == v else forest.absent
-            # Comparisons with NaN are false.
-            low = v if v < low else low
-            high = v if v > high else high
-        if low > high:
-            low = high = 0.0
-        factor = 1.0 / (high - low)
-        if not math.isfinite(factor):
-            factor = 1.0 / abs(low)
-        forest.offsets[d] = low
-        forest.factors[d] = factor if math.isfinite(factor) else 1.0
 
 
 @batch_kernel

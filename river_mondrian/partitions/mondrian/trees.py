@@ -163,13 +163,16 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.trees.words["nodes.capacity"].min() < n_rows:
             for t, tree in enumerate(self.trees):
                 self.nodes.grow(t, tree.nodes, n_rows)
-        self._rebuild(n)
+        self._rebuild(n, self._fitted_scaling(n))
         self._complete()
         self._reserve_warm_up(n)
 
-    def _rebuild(self, n: int) -> None:
-        """Build the trees of the first `n` samples, the last of which is counted by that."""
-        rebuilding.rebuild(self.forest, n)
+    def _rebuild(self, n: int, scaling: Float64s) -> None:
+        """Build the trees of the first `n` samples, the last of which is counted by that.
+
+        They are scaled by `scaling`, shape (2, input_capacity).
+        """
+        rebuilding.rebuild(self.forest, scaling, n)
 
     def _end_warm_up(self) -> None:
         """Give back what the warm-up has left, once it is over."""

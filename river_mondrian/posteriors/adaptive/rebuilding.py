@@ -7,10 +7,10 @@ its statistics are those of a tree that has been there from the first of them on
 from __future__ import annotations
 
 from ...compiling.kernels import kernel, merged
+from ...partitions.mondrian import rebuilding
 from ...partitions.mondrian.extension import count_walked
 from ...partitions.mondrian.leaves import new_leaf, put_point
 from ...partitions.mondrian.records import NONE
-from ...partitions.mondrian.scaling import fit_ranges, store_rows
 from ...records import Float64s
 from ...status import BUDGET_SPENT, DONE, NO_ROOM
 from .learning import ROOM, update_path
@@ -155,16 +155,15 @@ def go_on_at_once(forest: AdaptiveForest, t: int) -> int:
 
 
 @kernel
-def rescale(forest: AdaptiveForest) -> None:
-    """Scale all samples by their ranges, the accepted one among them, and count that.
+def rescale(forest: AdaptiveForest, scaling: Float64s) -> None:
+    """Scale all samples anew, the accepted one among them, and count that.
 
     Its inputs are among the raw values, and there is room for its point. The trees are to be built
     anew then.
     """
     n = forest.n_samples + 1
     forest.keep_sample(n - 1, forest.accepted, forest.accepted_weight)
-    fit_ranges(forest, forest.raw_values, n, 0)
-    store_rows(forest, forest.raw_values, n, 0)
+    rebuilding.rescale(forest, scaling, n)
     forest.n_walking = 1
     count_walked(forest)
     forest.is_predicted = 0

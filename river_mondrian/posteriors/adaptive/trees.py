@@ -334,7 +334,7 @@ class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
             assert self.warm_up is not None
             self.warm_up[n] = self.vector
             self._reserve_points(n + 1)
-            rebuilding.rescale(forest)
+            rebuilding.rescale(forest, self._fitted_scaling(n + 1))
             self._reserve_warm_up(n + 1)
         elif n - schedule.capacity >= forest.oldest:
             # The point is overwritten.

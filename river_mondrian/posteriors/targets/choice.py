@@ -16,7 +16,6 @@ from ...compiling.kernels import batch_kernel, merged
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
 from ...records import Array, Float64, Int64, Record
-from .learning import add_to_moments
 from .messages import (
     forget_messages,
     is_leaf,
@@ -31,6 +30,7 @@ from .messages import (
     side_of_child,
     update_messages,
 )
+from .moments import add_to_moments
 from .prediction import scale_of
 from .records import T, TargetForest, TargetNode, TargetTree
 
@@ -88,9 +88,12 @@ def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
 
 @merged
 def _take_out(forest: TargetForest, p: int, n_trees: int, kept: Array[TakenOut]) -> None:
-    """Take a point's target out of its leaves; `kept`, one for each tree and one more, notes it."""
+    """Take a point's target out of its leaves; `kept`, one for each tree and one more, notes it.
+
+    One that is set aside is in none.
+    """
     own = kept[n_trees]
-    own.leaf = ~p
+    own.leaf = ~p if forest.points.row(p).weight >= 0.0 else EMPTY
     for t in range(n_trees):
         leaf = _find_leaf(forest, t, p)
         kept[t].leaf = leaf

@@ -41,7 +41,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         refs = table.refs[leaves]
         points, rows = leaves[refs < 0], leaves[refs >= 0]
         own = ~refs[refs < 0]
-        weights[points] = self.column("points", "weight")[own]
+        weights[points] = np.maximum(self.column("points", "weight")[own], 0.0)
         means[points] = self.column("points", "target")[own]
         numbers[points] = 1.0
         own = refs[refs >= 0]

@@ -6,7 +6,6 @@ import math
 
 from ...compiling.kernels import (
     batch_kernel,
-    exact_kernel,
     exact_separate,
     inlined,
     kernel,
@@ -27,28 +26,13 @@ from ...records import (
 )
 from ...status import DONE, TOO_LARGE, WAITS
 from .messages import forget_messages, update_messages
+from .moments import add_to_moments, judged
 from .prediction import DensityPrediction, scale_of, variance_of_targets
 from .records import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
-# Samples up to which the hyperparameters follow their number, whenever that has doubled.
-LAST_CHOICE = 4096
-
 _room_of_forest = room_of_array(TargetForest, 1)
 _room_of_prediction = room_of_array(DensityPrediction, 1)
-
-
-@exact_kernel
-def add_to_moments(forest: T, y: float, weight: float) -> None:
-    """Add a target to the running mean and sum of squares."""
-    if weight == 0.0:
-        return
-    total = forest.y_weight + weight
-    gap = y - forest.y_mean
-    mean = forest.y_mean + gap * weight / total
-    forest.y_weight = total
-    forest.y_mean = mean
-    forest.y_squares = forest.y_squares + weight * gap * (y - mean)
 
 
 @kernel
@@ -56,7 +40,7 @@ def put_target(forest: T, y: float, weight: float, p: int) -> None:
     """Write the target and weight of a stored point."""
     point = forest.points.row(p)
     point.target = y
-    point.weight = weight
+    point.weight = judged(forest, y, weight)
 
 
 @kernel
@@ -65,15 +49,15 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
     for i in range(n):
         point = forest.points.row(first + i)
         point.target = targets[i]
-        point.weight = weights[i]
+        point.weight = judged(forest, targets[i], weights[i])
 
 
 @exact_separate
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
 
-    The first target is NaN where nothing is to be learned: before two targets differ, or without a
-    weight.
+    The first target is NaN where nothing is to be learned: before two targets differ, without a
+    weight, or where it is set aside.
     """
     point = forest.points.row(p)
     weight = point.weight
@@ -94,31 +78,41 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
 
 
 @inlined
-def chooses(forest: TargetForest) -> bool:
-    """Tell whether the hyperparameters are to follow the number of samples as it is now."""
-    n = forest.n_samples
-    is_due = n & (n - 1) == 0 and n <= LAST_CHOICE and n != forest.hyperparameters_of
-    return is_due and forest.plain_means == 0
+def _is_due(forest: TargetForest) -> bool:
+    return forest.n_samples >= forest.renewed_at
 
 
 @kernel
-def is_choice_due(forest: T) -> bool:
-    """Tell whether the hyperparameters are to follow the number of samples as it is now."""
-    return chooses(forest)
+def is_renewal_due(forest: T) -> bool:
+    """Tell whether fences and hyperparameters are to follow the number of samples now."""
+    return _is_due(forest)
+
+
+@batch_kernel
+def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
+    """Write what the first tree cuts of `n` stored points, every `step`-th, and its root's box."""
+    tree, n_dims = forest.trees[0], forest.n_dims
+    for i in range(n):
+        values = forest.values_of(tree, i * step)
+        for d in range(n_dims):
+            out[i * n_dims + d] = values[d]
+    for side in range(2):
+        row = out.part((n + side) * n_dims, n_dims)
+        for d in range(n_dims):
+            row[d] = math.nan
+            if tree.root >= 0:
+                box = tree.nodes.row(tree.root).box(forest)
+                row[d] = box[side * forest.dim_capacity + d]
 
 
 @batch_kernel
 def put_hyperparameters(forest: T, gamma2: float, noise: float) -> None:
-    """Give all trees hyperparameters, for the number of samples as it is now.
-
-    Messages, which depend on them, are to be updated next.
-    """
+    """Give all trees hyperparameters; messages, which depend on them, are to be updated next."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         tree.gamma2 = gamma2
         tree.noise = noise
         forget_messages(tree)
-    forest.hyperparameters_of = forest.n_samples
 
 
 @kernel
@@ -137,7 +131,7 @@ def learn_one(forest: T, y: float, weight: float) -> int:
         return TOO_LARGE - bad
     point = forest.points.row(p)
     point.target = y
-    point.weight = weight
+    point.weight = judged(forest, y, weight)
     if bool(forest.scale_mixture) and is_used(forest.n_samples):
         find_densities(forest, p, forest.densities)
         learn_scales(forest.scale_mixture, forest.densities, forest.n_trees)
@@ -146,22 +140,22 @@ def learn_one(forest: T, y: float, weight: float) -> int:
     if status == DONE:
         update_messages(forest, 0, forest.n_trees)
         count_walked(forest)
-        if chooses(forest):
+        if _is_due(forest):
             status = 0
     if status >= 0:
         forest.version = CLOSED
-    add_to_moments(forest, y, weight)
+    add_to_moments(forest, y, point.weight)
     forest.horizon = forest.next_horizon
     return status
 
 
 @kernel
-def rebuild(forest: T, n: int) -> None:
+def rebuild(forest: T, scaling: Float64s, n: int) -> None:
     """Build the trees of the first `n` samples as `rebuilding.rebuild` does; learn the last target.
 
     Messages are to be updated next.
     """
-    rebuilding.rebuild(forest, n)
+    rebuilding.rebuild(forest, scaling, n)
     point = forest.points.row(n - 1)
     add_to_moments(forest, point.target, point.weight)
     forest.horizon = forest.next_horizon

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
-from ...partitions.mondrian.boxes import linear_dimension
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT
 from .records import UNKNOWN, Message, T, TargetForest, TargetNode, TargetTree
 
@@ -43,7 +42,7 @@ def is_leaf(tree: TargetTree, ref: int) -> bool:
 def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
     """Return the precision of what a leaf's samples say of its mean."""
     if ref < 0:
-        weight = forest.points.row(~ref).weight
+        weight = forest.points.row(~ref).counted()
     else:
         weight = tree.nodes.row(ref).messages[0].precision
     return weight if forest.plain_means == 1 else weight / tree.noise
@@ -51,9 +50,11 @@ def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
 
 @inlined
 def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the weighted mean of a leaf's targets."""
+    """Return the weighted mean of a leaf's targets; 0 where none of them counts."""
     if ref < 0:
-        return forest.points.row(~ref).target
+        point = forest.points.row(~ref)
+        # What has no weight must not reach sums, where it may be so large that others are lost.
+        return point.target if point.weight > 0.0 else 0.0
     return tree.nodes.row(ref).messages[0].mean
 
 
@@ -102,16 +103,6 @@ def prior_variance_to_end(tree: TargetTree, parent: TargetNode) -> float:
 def side_of_child(parent: TargetNode, ref: int) -> int:
     """Return the side of its parent on which a child is."""
     return LEFT if parent.left == ref else RIGHT
-
-
-@kernel
-def extent(forest: T) -> float:
-    """Return the sum of the side lengths of the box of all samples."""
-    tree = forest.trees[0]
-    if tree.root < 0:
-        return 0.0
-    node = tree.nodes.row(tree.root)
-    return linear_dimension(node.lower(forest), node.upper(forest), forest.n_dims)
 
 
 @inlined

@@ -38,7 +38,12 @@ class TargetPoint(Point):
     """A stored sample with its target."""
 
     target: Float64
+    # Below 0, the negative weight of a target that is set aside.
     weight: Float64
+
+    def counted(self) -> float:
+        """Return the weight that the target counts with, 0 where it is set aside."""
+        return max(self.weight, 0.0)
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of two points pauses: it is too small."""
@@ -48,7 +53,7 @@ class TargetPoint(Point):
         """Return what is wrong with a restored point."""
         if not abs(self.target) < math.inf:
             return faults.TARGET
-        return FINE if 0.0 <= self.weight < math.inf else faults.WEIGHT
+        return FINE if abs(self.weight) < math.inf else faults.WEIGHT
 
 
 class TargetNode(Node):
@@ -71,11 +76,12 @@ class TargetNode(Node):
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a target to a leaf's weight and mean."""
         added, own = TargetPoint(point), self.messages[0]
-        total = own.precision + added.weight
+        weight = added.counted()
+        total = own.precision + weight
         mean = own.mean
         own.precision = total
         if total > 0.0:
-            own.mean = mean + (added.target - mean) * added.weight / total
+            own.mean = mean + (added.target - mean) * weight / total
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
         """Forget the message of a side, which the point changes."""
@@ -132,7 +138,7 @@ class TargetForest(Forest):
     min_split: Int64
     # Whether nodes have plain means instead of the Gaussian posterior.
     plain_means: Int64
-    # The targets so far: their weight, mean, and sum of squared deviations.
+    # The targets so far that count: their weight, mean, and sum of squared deviations.
     y_weight: Float64
     y_mean: Float64
     y_squares: Float64
@@ -141,8 +147,11 @@ class TargetForest(Forest):
     noise_variance: Float64
     # The law of targets around the forest's prediction; none where that is normal.
     scale_mixture: ScaleMixture
-    # Number of samples for which the trees got their hyperparameters, which follow it.
-    hyperparameters_of: Int64 = transient()
+    # The fences beyond which a target is set aside (see `moments`).
+    low_fence: Float64 = derived()
+    high_fence: Float64 = derived()
+    # Number of samples at which fences and hyperparameters are to be renewed, which follow it.
+    renewed_at: Int64 = transient()
     # The horizon once what is learned next has been learned.
     next_horizon: Float64 = transient()
     # Room for the densities of a target under all trees.

@@ -14,10 +14,11 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
+from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, Memory
 from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture
-from . import choice, learning, messages, prediction, scale_mixture
+from . import choice, learning, messages, moments, prediction, scale_mixture
 from .checking import check_targets
 from .explanation import ExplainedTargetTrees
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
@@ -25,7 +26,11 @@ from .records import TargetForest, TargetNode, TargetPoint, TargetTree
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
 # these; here they are chosen, too.
-CHOICES = (64, 256, 1024, learning.LAST_CHOICE)
+CHOICES = (64, 256, 1024, 4096)
+
+# A side of the box counts for so many robust ranges at most; of a scaled feature, which may have
+# moved by wild values only, so many of its widths.
+MOST_WIDTHS = 1.5
 
 # A choice takes the latest half of the samples, at most so many, and so many trees.
 CHOICE_SAMPLES = 128
@@ -142,7 +147,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         forest.gamma1 = self.gamma1 or 0.0
         forest.noise_variance = self.noise_variance or 0.0
         words = self.trees.words
-        words["gamma2"], words["noise"] = self._hyperparameters(self.choice)
+        words["gamma2"], words["noise"] = self._hyperparameters(self.choice, 0.0)
 
     def _finish(self) -> None:
         super()._finish()
@@ -156,7 +161,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         # The rows that are being learned, and the last choice, by the number of samples.
         self.block: Block | None = None
         self._climbed = 0, self.choice
-        self.forest.hyperparameters_of = self.n_samples
+        self._renew_next()
+        self.forest.low_fence, self.forest.high_fence = moments.find_fences(self.forest)
         self.forest.next_horizon = self.forest.horizon
         self.densities = Memory(scale_mixture.TargetDensity, len(self.trees))
         self.forest.densities = self.densities.array
@@ -212,8 +218,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if self.n_samples > 0:
             super().open()
 
-    def _rebuild(self, n: int) -> None:
-        learning.rebuild(self.forest, n)
+    def _rebuild(self, n: int, scaling: Float64s) -> None:
+        learning.rebuild(self.forest, scaling, n)
 
     def _complete(self) -> None:
         if self.block is not None and self.forest.n_walking > 0:
@@ -222,7 +228,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             self._count_rows()
         self.block = None
         super()._complete()
-        self._choose()
+        self._renew()
         self._built()
 
     def _built(self) -> None:
@@ -253,10 +259,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._learn_rows(inputs, put, n_jobs)
 
     def _block(self) -> int:
-        # A block ends where the hyperparameters are chosen anew.
-        n = self.n_samples
-        most = super()._block()
-        return min(most, 2 ** n.bit_length() - n) if n < CHOICES[-1] else most
+        # A block ends where fences and hyperparameters are renewed.
+        return min(super()._block(), int(self.forest.renewed_at) - self.n_samples)
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
         block = self.block
@@ -280,17 +284,29 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _learned_rows(self, n_jobs: int) -> None:
         self.block = None
-        self._choose()
+        self._renew()
         self._share(lambda a, b: messages.update(self.forest, a, b), len(self.trees), n_jobs)
 
     # Hyperparameters.
 
-    def _hyperparameters(self, choice: tuple[int, int]) -> tuple[float, float]:
+    def _extent(self) -> float:
+        """Return the sum of the sides of the root's box, outliers counted up to some way out."""
+        n, step = moments.strided(self.n_points)
+        n_dims = int(self.forest.n_dims)
+        found = np.empty((n + 2, n_dims), dtype=np.float32)
+        learning.read_values(self.forest, n, step, Float32s.of(found.ravel()))
+        rows = found.astype(np.float64)
+        low, high = robust_ranges(rows)
+        sides = np.minimum(rows[-1] - rows[-2], MOST_WIDTHS * (high - low))
+        if self.scale and self.directions is None:
+            sides = np.minimum(sides, MOST_WIDTHS)
+        return float(np.nansum(sides))
+
+    def _hyperparameters(self, choice: tuple[int, int], extent: float) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1."""
         n = min(max(self.n_samples, 2), CHOICES[-1])
         gamma2 = self.gamma2
         if gamma2 is None:
-            extent = messages.extent(self.forest) if self.n_samples else 0.0
             gamma2 = (extent or 1.0) / (2.0 * math.log2(n)) * 2.0 ** choice[0]
         if self.noise_variance is None:
             return gamma2, NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
@@ -304,23 +320,35 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
-    def _choose(self) -> None:
-        """Let the hyperparameters follow the number of samples where that is a power of 2.
+    def _renew_next(self) -> None:
+        """Note the number of samples at which fences are renewed next."""
+        n = self.n_samples
+        self.forest.renewed_at = moments.renewal(n) + max(1 << n.bit_length() >> 3, 1)
+
+    def _renew(self) -> None:
+        """Let fences follow the number of samples, and hyperparameters where it is a power of 2.
 
         Messages are to be updated next.
         """
-        if not learning.is_choice_due(self.forest):
+        if not learning.is_renewal_due(self.forest):
             return
         n = self.n_samples
-        # The choice needs the latest samples, which a full forest has not stored.
-        if n in CHOICES and self.n_points == n:
-            # A second climb would begin where the first one has ended.
-            if self._climbed[0] != n:
-                self._climbed = n, self._climb()
-            self.choice = self._climbed[1]
-        learning.put_hyperparameters(self.forest, *self._hyperparameters(self.choice))
+        # A full forest has not stored the latest samples.
+        stores = self.n_points == n
+        if stores:
+            moments.put_fences(self.forest, *moments.find_fences(self.forest))
+        if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
+            extent = self._extent()
+            if n in CHOICES and stores:
+                # A second climb would begin where the first one has ended.
+                if self._climbed[0] != n:
+                    self._climbed = n, self._climb(extent)
+                self.choice = self._climbed[1]
+            found = self._hyperparameters(self.choice, extent)
+            learning.put_hyperparameters(self.forest, *found)
+        self._renew_next()
 
-    def _climb(self) -> tuple[int, int]:
+    def _climb(self, extent: float) -> tuple[int, int]:
         """Go step by step to where the latest samples would have been predicted best."""
         n = self.n_samples
         m = min(n // 2, CHOICE_SAMPLES)
@@ -331,7 +359,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
         def score(one: tuple[int, int]) -> float:
             if one not in found:
-                gamma2, noise = self._hyperparameters(one)
+                gamma2, noise = self._hyperparameters(one, extent)
                 found[one] = choice.progressive_likelihood(
                     self.forest, n - m, n, n_trees, gamma2, noise, room.kept, room.path, room.refs
                 )
@@ -418,7 +446,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[Any, ...]]:
             if ref < 0:
-                y, weight = float(record.target), float(record.weight)
+                y, weight = float(record.target), float(record.counted())
                 return True, self.min_samples_split > 1, (weight, weight / noise, y, lifetime)
             left, right = record.messages[0], record.messages[1]
             precision, mean = float(left.precision), float(left.mean)

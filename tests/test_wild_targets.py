@@ -1,0 +1,264 @@
+"""What a few wild targets or values cost a regressor: some samples, and never for good."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive import moments as twin
+from test_gaussian import dense, draw, grow, make
+from test_regressor import NAMES, SETTINGS, make_data, rows, state
+
+import river_mondrian
+from river_mondrian import MondrianForestRegressor
+from river_mondrian.posteriors.targets import learning, messages
+
+
+def spoilt(y, places, value):
+    """Return targets of which some are wild."""
+    y = y.copy()
+    y[list(places)] = value
+    return y
+
+
+def shifted(y, first, level):
+    """Return targets whose level shifts."""
+    return np.where(np.arange(len(y)) < first, y, y + level)
+
+
+STREAMS = {
+    "clean": lambda y: y,
+    "the first": lambda y: spoilt(y, [0], 1e30),
+    "early": lambda y: spoilt(y, [2, 3], -1e6),
+    "late": lambda y: spoilt(y, [2, 100, 300, 301, 420], 1e120),
+    "throughout": lambda y: spoilt(y, range(7, len(y), 20), 1e4),
+    "a shift": lambda y: shifted(y, 300, 1e6),
+    "counts": lambda y: np.round(50.0 * (y - y.mean() - 1.0)).clip(0.0),
+    "a constant": lambda y: spoilt(np.full_like(y, 3.0), [50], 7.0),
+    "grows": lambda y: 1.02 ** np.arange(len(y)),
+}
+
+
+def check_moments(trees, y, w):
+    forest = trees.forest
+    total, mean, squares = twin.moments(y.tolist(), w.tolist())
+    size = max(np.abs(y[twin.counted(y.tolist(), w.tolist())]).max(), 1e-300)
+    assert forest.y_weight == pytest.approx(total)
+    assert forest.y_mean == pytest.approx(mean, rel=1e-9, abs=1e-9 * size)
+    assert forest.y_squares == pytest.approx(squares, rel=1e-7, abs=1e-12 * total * size**2)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("plain_means", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_are_those_of_the_targets_within_the_fences(stream, plain_means, weighted):
+    X, y = draw(520, 3)
+    y = STREAMS[stream](y)
+    w = np.ones(len(y))
+    if weighted:
+        w = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], len(y))
+        w[:4] = 1.0
+    trees = make(plain_means=plain_means)
+    trees.add_inputs(list(range(X.shape[1])), X[0])
+    for i in range(len(y)):
+        grow(X[i : i + 1], y[i : i + 1], w[i : i + 1], trees=trees)
+        if i < 20 or i % 50 == 0 or i in (62, 63, 510, 511, 512):
+            check_moments(trees, y[: i + 1], w[: i + 1])
+
+
+@pytest.mark.parametrize("first", [4500, 6000])
+def test_fences_are_renewed_for_ever_and_judge_what_comes_after_them(first):
+    X, y = draw(17_000, 1, dims=2)
+    y = shifted(spoilt(y, [5, 3000, 5000, 9000], -1e7), first, 1e4)
+    trees = grow(X, y, plain_means=True)
+    check_moments(trees, y, np.ones(len(y)))
+    low, high = float(trees.forest.low_fence), float(trees.forest.high_fence)
+    assert (low, high) == pytest.approx(twin.fences(y[:16384].tolist(), [1.0] * 16384))
+    # The new level has been followed since a quarter of the targets have it, or soon after.
+    lost = len(y) - 4 - float(trees.forest.y_weight)
+    assert first / 3.0 - 10.0 < lost < first / 3.0 * 1.25 * 2.0
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("params", [{}, {"min_samples_split": 6}, {"lifetime": 1.5}])
+@pytest.mark.parametrize("n", [60, 150])
+def test_the_posterior_is_that_of_the_targets_within_the_fences(params, n):
+    X, y = draw(n, 4, places=40)
+    y = spoilt(y, [2, 20, 21, 50], 1e9)
+    w = np.random.default_rng(2).choice([0.5, 1.0, 3.0], n)
+    trees = grow(X, y, w, **params)
+    own = w * twin.counted(y.tolist(), w.tolist())
+    assert (own == 0.0).sum() == 4
+    twin_posterior = dense(trees, 0, X, np.where(own > 0.0, y, 0.0), own)
+    means = [node.mean for node in trees.read(0)]
+    np.testing.assert_allclose(means, twin_posterior.mean, rtol=0, atol=1e-8)
+    leaves = [node for node in trees.read(0) if node.is_leaf]
+    assert math.fsum(leaf.weight for leaf in leaves) == pytest.approx(own.sum())
+
+
+@pytest.mark.parametrize("params", [{}, {"plain_means": True}, {"min_samples_split": 5}])
+def test_messages_are_those_of_a_pass_over_the_tree(params):
+    X, y = draw(700, 3, places=200)
+    y = spoilt(y, [3, 9, 270, 511, 512, 600], 1e12)
+    # What has counted at first is set aside at 512.
+    y[240:256] += 35.0
+    trees = grow(X, y, n_trees=2, scale=False, **params)
+    before = trees.__getstate__()["nodes"].rows
+    first = trees.trees[0]
+    learning.put_hyperparameters(trees.forest, first.gamma2, first.noise)
+    messages.update(trees.forest, 0, 2)
+    for found, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
+        np.testing.assert_array_equal(found, old)
+
+
+@pytest.mark.parametrize("params", SETTINGS[:6])
+def test_a_wild_target_is_as_one_without_a_weight(params):
+    X, y = make_data(700)
+    places = [16, 40, 255, 256, 511, 600]
+    wild = MondrianForestRegressor(seed=3, n_estimators=3, **params)
+    without = copy.deepcopy(wild)
+    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
+        is_wild = i in places
+        wild.learn_one(x, (-1.0) ** i * 1e30 if is_wild else target)
+        without.learn_one(x, target, w=float(not is_wild))
+        if i % 20 == 0 or is_wild:
+            asked = rows(X[i : i + 2])
+            assert [wild.predict_one(x) for x in asked] == [without.predict_one(x) for x in asked]
+    assert wild.hyperparameters == without.hyperparameters
+    assert wild.scale_weights == without.scale_weights
+    assert wild.feature_importances == without.feature_importances
+    assert wild.explain_one(rows(X)[0]) == without.explain_one(rows(X)[0])
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+def test_batches_are_one_by_one(params):
+    X, y = make_data(1100)
+    X[[3, 700], 0] = 1e6
+    y = shifted(spoilt(y, [2, 18, 300, 513, 1023], 1e30), 800, 1e3)
+    single = MondrianForestRegressor(seed=3, n_estimators=3, **params)
+    for x, target in zip(rows(X), y.tolist(), strict=True):
+        single.learn_one(x, target)
+    batch = MondrianForestRegressor(seed=3, n_estimators=3, **params)
+    for start, stop in ((0, 100), (100, 300), (300, 1100)):
+        batch.learn_many(pd.DataFrame(X[start:stop], columns=NAMES), pd.Series(y[start:stop]))
+    assert state(batch) == state(single)
+
+
+@pytest.mark.parametrize("n", [20, 300, 600])
+def test_copies_know_the_fences(n, tmp_path):
+    X, y = make_data(700)
+    y = spoilt(y, [3, 17, 290, 310, 595, 601], 1e9)
+    model = MondrianForestRegressor(seed=1, n_estimators=2)
+    stream = list(zip(rows(X), y.tolist(), strict=True))
+    for x, target in stream[:n]:
+        model.learn_one(x, target)
+    river_mondrian.save(model, tmp_path / "model")
+    loaded = river_mondrian.load(tmp_path / "model")
+    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), loaded]
+    for one in twins:
+        assert state(one) == state(model)
+    for one in (model, *twins):
+        for x, target in stream[n:]:
+            one.learn_one(x, target)
+        assert state(one) == state(model)
+
+
+# The extent of the data.
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 100, 256])
+def test_the_extent_is_the_twins(n):
+    X, y = draw(n, 0)
+    X[5::31, 1] = 1e9
+    X[7::41, 2] = math.nan
+    trees = grow(X, y, scale=False)
+    assert trees._extent() == pytest.approx(twin.extent(X.astype(np.float32).tolist()))
+
+
+@pytest.mark.parametrize("directions", [None, 3])
+def test_without_outliers_the_extent_is_that_of_the_root_s_box(directions):
+    X, y = draw(5000, 0)
+    trees = grow(X, y, directions=directions, plain_means=True)
+    root = trees.read(0)[0]
+    assert trees._extent() == pytest.approx(float((root.upper - root.lower).sum()), rel=1e-6)
+
+
+def test_gamma2_follows_the_robust_extent():
+    X, y = draw(512, 0)
+    X[[60, 200, 300, 301], 1] = 1e6
+    trees = grow(X, y, scale=False)
+    middle = twin.extent(X.astype(np.float32).tolist()) / (2.0 * math.log2(512))
+    power = math.log2(trees.hyperparameters["gamma2"] / middle)
+    assert power == pytest.approx(round(power), abs=1e-6)
+    assert abs(power) <= 5.0
+
+
+# What it costs.
+
+
+def errors(X, y, n_clean, **params):
+    """Return the mean absolute error and the coverage of 80 % intervals at the latest samples."""
+    model = MondrianForestRegressor(seed=1, **params)
+    wild = np.abs(y) > 1e5
+    found, held = [], []
+    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
+        if i >= n_clean and not wild[i]:
+            found.append(abs(model.predict_one(x) - target))
+            if i % 10 == 0 and model.posterior == "gaussian":
+                low, high = model.predict_mixture_one(x).interval(0.8)
+                held.append(low <= target <= high)
+        model.learn_one(x, target)
+    return float(np.mean(found)), float(np.mean(held)) if held else math.nan
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("place", [3, 100, 1000])
+@pytest.mark.parametrize("posterior", ["gaussian", "mean"])
+def test_wild_targets_cost_nothing_for_good(place, posterior):
+    X, y = make_data(2500)
+    clean, held_clean = errors(X, y, 1200, posterior=posterior)
+    for value in (1e6, -1e30):
+        bad = spoilt(y, range(place, place + 4), value)
+        found, held = errors(X, bad, 1200, posterior=posterior)
+        assert found < 1.02 * clean
+        assert posterior == "mean" or abs(held - held_clean) < 0.05
+    found, _ = errors(X, spoilt(y, range(place, len(y), 100), 1e30), 1200, posterior=posterior)
+    assert found < 1.05 * clean
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("place", [3, 100, 1000])
+def test_wild_values_cost_nothing_for_good(place):
+    X, y = make_data(2500)
+    clean, held_clean = errors(X, y, 1200, scale=False)
+    for value in (1e6, 1e30):
+        bad = X.copy()
+        bad[place : place + 4, 1] = value
+        found, held = errors(bad, y, 1200, scale=False)
+        assert found < 1.04 * clean
+        assert abs(held - held_clean) < 0.05
+
+
+def test_a_shift_of_the_level_is_followed():
+    X, y = make_data(2100)
+    y = shifted(y, 1000, 1e5)
+    model = MondrianForestRegressor(seed=1)
+    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
+        if i == 1200:
+            assert abs(model.predict_one(x)) < 100.0
+        model.learn_one(x, target)
+    found = [model.predict_one(x) for x in rows(X[1100:2000])]
+    # Trees cut by all samples mix both levels.
+    assert np.mean(np.abs(found - y[1100:2000])) < 0.3 * 1e5
+
+
+def test_a_full_forest_counts_all_targets():
+    X, y = make_data(700)
+    model = MondrianForestRegressor(seed=1, n_estimators=2, max_nodes=7)
+    for x, target in zip(rows(X), shifted(y, 400, 1e5).tolist(), strict=True):
+        model.learn_one(x, target)
+    assert model._trees.forest.y_weight == 700.0
