@@ -100,7 +100,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         Whether the memories of the roots forget, too: then one of the predictions is nearly that
         of the latest labels, for streams where these repeat.
     scale
-        Whether to divide each feature by its range over the first 256 samples.
+        Whether to divide each feature by its width over the first 256 samples, as
+        `MondrianForestClassifier` does.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a

@@ -78,10 +78,11 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         directions for each tree, or a sequence of mappings from feature to coefficient. See the
         notes.
     scale
-        Whether to divide each feature by its range. The ranges are those of the samples so far,
-        refreshed by building the forest anew from its stored samples after 1, 2, 4, ... samples,
-        and fixed after 256. A feature that has not varied by then is divided by its magnitude.
-        Scaled values end at 1e30.
+        Whether to divide each feature by its width: the range of the values so far that are not
+        farther than 10 interquartile ranges from the quartiles or, of a feature that is mostly one
+        value, of the others and this one. Widths are refreshed by building the forest anew from its
+        stored samples after 1, 2, 4, ... samples, and fixed after 256. A feature that has not
+        varied by then is divided by its magnitude. Scaled values end at 1e30.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a

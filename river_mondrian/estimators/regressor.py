@@ -85,7 +85,7 @@ class MondrianForestRegressor(
     directions
         Directions in which to cut, as for `MondrianForestClassifier`.
     scale
-        Whether to divide each feature by its range, as `MondrianForestClassifier` does.
+        Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
