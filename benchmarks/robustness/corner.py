@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..data import Array, DataFolder, min_max_stream, stream
-from ..report import Report, progress, pyplot, verdict
+from ..report import Report, progress, verdict
 from .runs import (
     CLASSIFIERS,
     REGRESSORS,
+    Excesses,
     Limits,
     deviations,
     excess,
     misses,
+    plot_excesses,
     scored,
     written,
 )
@@ -93,7 +95,7 @@ def corner(data: DataFolder, report: Report, quick: bool, limits: Limits) -> Non
 
 def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
     rows: list[list[Any]] = []
-    points: list[tuple[str, bool, list[float]]] = []
+    points: Excesses = []
     for name in (*CLASSES, *NUMBERS):
         arrays = data.load(name)
         if arrays is None:
@@ -124,7 +126,8 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
     )
     headers = ["stream", "n", "model", "learned", "told", "excess", "worst", "reached"]
     report.table(headers, rows)
-    _plot(report, points)
+    what = {False: "accuracy below told", True: "more error than told, %"}
+    plot_excesses(report, points, TARGETS, what, (11, 4))
 
 
 def _bikes(data: DataFolder, report: Report, n: int, seeds: int) -> None:
@@ -142,20 +145,3 @@ def _bikes(data: DataFolder, report: Report, n: int, seeds: int) -> None:
     report.note("bike_hour in its order; target: no more error than told.")
     headers = ["samples", "n", "model", "learned", "told", "excess", "worst", "reached"]
     report.table(headers, rows)
-
-
-def _plot(report: Report, points: list[tuple[str, bool, list[float]]]) -> None:
-    plt = pyplot()
-    if plt is None or not points:
-        return
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
-    for axis, regression in zip(axes, (False, True), strict=True):
-        shown = [(name, found) for name, is_one, found in points if is_one == regression]
-        for i, (_, found) in enumerate(shown):
-            axis.plot(found, np.full(len(found), i), "o", alpha=0.6)
-        axis.axvline(TARGETS[regression], color="0.5", linestyle=":")
-        what = "more error than told, %" if regression else "accuracy below told"
-        axis.set(yticks=range(len(shown)), yticklabels=[name for name, _ in shown], xlabel=what)
-    figure.tight_layout()
-    report.figure(figure, "")
-    plt.close(figure)

@@ -9,7 +9,7 @@ from river import forest
 
 from ..data import Array, DataFolder, Stream, stream
 from ..report import Report, progress, verdict
-from .runs import CLASSIFIERS, REGRESSORS, Limits, hit
+from .runs import CLASSIFIERS, REGRESSORS, Limits, hit, scored
 
 FULL, QUICK = Limits(60_000, 3), Limits(500, 1)
 TRAINED = 0.8
@@ -25,50 +25,37 @@ def _rows(arrays: dict[str, Array], n: int) -> tuple[Array, Array]:
     return X[::step], y[::step]
 
 
-def _accuracy(model: Any, train: Stream, test: Stream) -> float:
+def _loss(model: Any, train: Stream, test: Stream, regression: bool) -> float:
+    """Return the mean error, or the share of misses, of a model that has learned the first part."""
     for x, y in train:
         model.learn_one(x, y)
-    return float(np.mean([hit(model, x, y) for x, y in test]))
+    losses = [
+        abs(model.predict_one(x) - y) if regression else not hit(model, x, y) for x, y in test
+    ]
+    return float(np.mean(losses))
 
 
-def _error(model: Any, train: Stream, test: Stream) -> float:
-    for x, y in train:
-        model.learn_one(x, y)
-    return float(np.mean([abs(model.predict_one(x) - y) for x, y in test]))
-
-
-def _class_row(name: str, X: Array, y: Array, seeds: int) -> list[Any]:
+def _row(name: str, X: Array, y: Array, seeds: int, regression: bool) -> list[Any]:
+    """Write the losses of what is constant, of AMF and of the forests on the last rows of a set."""
     n = int(TRAINED * len(y))
     train, test = stream(X[:n], y[:n]), stream(X[n:], y[n:])
-    values, counts = np.unique(y[:n], return_counts=True)
-    majority = float(np.mean(y[n:] == values[counts.argmax()]))
     progress(f"{name}, AMF")
-    amf = _accuracy(forest.AMFClassifier(seed=0), train, test)
-    row: list[Any] = [name, len(y), f"{majority:.4f}", f"{amf:.4f}"]
-    for model, make in CLASSIFIERS.items():
+    if regression:
+        constant = float(np.abs(y[n:] - np.median(y[:n])).mean())
+        peer: Any = forest.AMFRegressor(n_estimators=10, seed=0)
+    else:
+        values, counts = np.unique(y[:n], return_counts=True)
+        constant = float(np.mean(y[n:] != values[counts.argmax()]))
+        peer = forest.AMFClassifier(seed=0)
+    amf = _loss(peer, train, test, regression)
+    row: list[Any] = [name, len(y), scored(constant, regression), scored(amf, regression)]
+    for model, make in (REGRESSORS if regression else CLASSIFIERS).items():
         found = []
         for seed in range(seeds):
             progress(f"{name}, {model}, seed {seed}")
-            found.append(_accuracy(make(seed=seed), train, test))
+            found.append(_loss(make(seed=seed), train, test, regression))
         mean = float(np.mean(found))
-        row += [f"{mean:.4f}", verdict(mean >= max(majority, amf))]
-    return row
-
-
-def _number_row(name: str, X: Array, y: Array, seeds: int) -> list[Any]:
-    n = int(TRAINED * len(y))
-    train, test = stream(X[:n], y[:n]), stream(X[n:], y[n:])
-    constant = float(np.abs(y[n:] - np.median(y[:n])).mean())
-    progress(f"{name}, AMF")
-    amf = _error(forest.AMFRegressor(n_estimators=10, seed=0), train, test)
-    row: list[Any] = [name, len(y), f"{constant:.4g}", f"{amf:.4g}"]
-    for model, make in REGRESSORS.items():
-        found = []
-        for seed in range(seeds):
-            progress(f"{name}, {model}, seed {seed}")
-            found.append(_error(make(seed=seed), train, test))
-        mean = float(np.mean(found))
-        row += [f"{mean:.4g}", verdict(mean <= min(constant, amf))]
+        row += [scored(mean, regression), verdict(mean <= min(constant, amf))]
     return row
 
 
@@ -83,10 +70,10 @@ def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None
         X, y = _rows(arrays, n)
         if name in NUMBERS:
             y = y.astype(float)
-            numbers.append(_number_row(name, X, y, seeds))
+            numbers.append(_row(name, X, y, seeds, True))
             y = (y > np.median(y[: int(TRAINED * len(y))])).astype(int)
             name = f"{name}, above the median"
-        classes.append(_class_row(name, X, y, seeds))
+        classes.append(_row(name, X, y, seeds, False))
     if not classes:
         return
     report.note(

@@ -11,14 +11,16 @@ import numpy as np
 from .. import adaptive
 from ..data import Array, DataFolder, Stream
 from ..regressor.streams import load_streams
-from ..report import Report, progress, pyplot, verdict
+from ..report import Report, progress, verdict
 from .runs import (
     CLASSIFIERS,
     REGRESSORS,
+    Excesses,
     Limits,
     deviations,
     excess,
     misses,
+    plot_excesses,
     scored,
     written,
 )
@@ -104,7 +106,8 @@ def _standard_error(excesses: Array, regression: bool) -> str:
 def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
     """Four values of a million interquartile ranges in every stream of the benchmarks."""
     n, seeds, placements = limits.over(QUICK if quick else FULL)
-    rows, excesses = [], []
+    rows: list[list[Any]] = []
+    excesses: Excesses = []
     for stream, samples, regression in _streams(data, n, quick):
         for model, make in (REGRESSORS if regression else CLASSIFIERS).items():
             own = 1 if stream in adaptive.WIDE else seeds
@@ -112,7 +115,7 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
             clean, found = _compare(name, make, samples, regression, own, placements)
             mean, by_placement = float(found.mean()), found.mean(axis=1)
             target = TARGETS[regression]
-            excesses.append((name, regression, by_placement))
+            excesses.append((name, regression, by_placement.tolist()))
             rows.append(
                 [
                     stream,
@@ -144,23 +147,5 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
     report.table(headers, rows)
     reached = sum(row[-1] == verdict(True) for row in rows)
     report.note(f"Targets reached: {reached} of {len(rows)}.")
-    _plot(report, excesses)
-
-
-def _plot(report: Report, excesses: list[tuple[str, bool, Array]]) -> None:
-    plt = pyplot()
-    if plt is None or not excesses:
-        return
-    figure, axes = plt.subplots(1, 2, figsize=(12, 8))
-    for axis, regression in zip(axes, (False, True), strict=True):
-        shown = [(name, found) for name, is_one, found in excesses if is_one == regression]
-        for i, (_, found) in enumerate(shown):
-            axis.plot(found, np.full(len(found), i), "o", alpha=0.5)
-        target = TARGETS[regression]
-        axis.axvline(target, color="0.5", linestyle=":")
-        axis.set_xscale("symlog", linthresh=target)
-        what = "more error, %" if regression else "loss of accuracy"
-        axis.set(yticks=range(len(shown)), yticklabels=[name for name, _ in shown], xlabel=what)
-    figure.tight_layout()
-    report.figure(figure, "")
-    plt.close(figure)
+    what = {False: "loss of accuracy", True: "more error, %"}
+    plot_excesses(report, excesses, TARGETS, what, (12, 8), by_size=True)

@@ -14,6 +14,10 @@ from river_mondrian import (
 )
 
 from ..data import Array, Stream
+from ..report import Report, pyplot
+
+# Of each line of a picture: its name, whether it is of errors, and excesses.
+Excesses = list[tuple[str, bool, list[float]]]
 
 # Constructors, which take a seed and other arguments.
 CLASSIFIERS: dict[str, Callable[..., Any]] = {
@@ -76,3 +80,33 @@ def written(value: float, regression: bool) -> str:
 def scored(loss: float, regression: bool) -> str:
     """Write a loss: an error as it is, misses as an accuracy."""
     return f"{loss:.4g}" if regression else f"{1.0 - loss:.4f}"
+
+
+def plot_excesses(
+    report: Report,
+    excesses: Excesses,
+    targets: dict[bool, float],
+    labels: dict[bool, str],
+    size: tuple[float, float],
+    by_size: bool = False,
+) -> None:
+    """Draw excesses beside their targets, misses on the left and errors on the right.
+
+    Where they are drawn `by_size`, those beyond the target are on a logarithmic scale.
+    """
+    plt = pyplot()
+    if plt is None or not excesses:
+        return
+    figure, axes = plt.subplots(1, 2, figsize=size)
+    for axis, regression in zip(axes, (False, True), strict=True):
+        shown = [(name, found) for name, is_one, found in excesses if is_one == regression]
+        for i, (_, found) in enumerate(shown):
+            axis.plot(found, np.full(len(found), i), "o", alpha=0.5)
+        axis.axvline(targets[regression], color="0.5", linestyle=":")
+        if by_size:
+            axis.set_xscale("symlog", linthresh=targets[regression])
+        names = [name for name, _ in shown]
+        axis.set(yticks=range(len(shown)), yticklabels=names, xlabel=labels[regression])
+    figure.tight_layout()
+    report.figure(figure, "")
+    plt.close(figure)

@@ -63,7 +63,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
     def _fitted_scaling(self, n: int) -> Float64s:
         """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
         assert self.warm_up is not None
-        rows = self.warm_up[:n, : self.n_inputs].copy()
+        rows = self.warm_up[:n, : self.n_inputs]
         if not self._lacks_unknown:
             rows = np.nan_to_num(rows)
         found = self.scaling.copy()
