@@ -79,7 +79,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         notes.
     scale
         Whether to divide each feature by its width: the range of the values so far that are not
-        farther than 10 interquartile ranges from the quartiles or, of a feature that is mostly one
+        farther than 100 interquartile ranges from the quartiles or, of a feature that is mostly one
         value, of the others and this one. Widths are refreshed by building the forest anew from its
         stored samples after 1, 2, 4, ... samples, and fixed after 256. A feature that has not
         varied by then is divided by its magnitude. Scaled values end at 1e30.

@@ -15,9 +15,10 @@ from .tree_memory import AnyForest, TreeMemory
 
 NAN_BITS = 0x7FC00000
 
-# How many interquartile ranges beyond the quartiles a value may be that sets its feature's range.
-# With Tukey's 3 long tails count for more, which costs accuracy on some streams.
-FENCE = 10.0
+# How many interquartile ranges beyond the quartiles a value may be that sets its feature's range:
+# many, since where long tails do not, their features count for more, which costs accuracy on some
+# streams.
+FENCE = 100.0
 
 
 class GrowingTrees(TreeMemory[AnyForest]):
