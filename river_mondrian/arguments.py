@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
+
+from .limits import LARGEST
 
 # Streams of random numbers of a seed, besides that of the trees' own.
 LIFETIME_DRAWS = 1
@@ -37,6 +40,25 @@ def check_missing(missing: Any) -> float:
     if missing not in ("unknown", "zero"):
         raise ValueError(f'missing must be "unknown" or "zero", got {missing!r}')
     return math.nan if missing == "unknown" else 0.0
+
+
+def check_ranges(ranges: Any, scale: bool) -> None:
+    """Refuse what is neither None nor a mapping from features to pairs of a low and a high end."""
+    if ranges is None:
+        return
+    if not isinstance(ranges, Mapping):
+        raise ValueError(
+            f"ranges must be None or a mapping from feature to (low, high), got {ranges!r}"
+        )
+    if not scale:
+        raise ValueError(f"ranges are what features are scaled by, but scale is {scale!r}")
+    for name, ends in ranges.items():
+        is_pair = isinstance(ends, Sequence) and len(ends) == 2 and all(map(is_real, ends))
+        if not is_pair or not -LARGEST <= ends[0] < ends[1] <= LARGEST:
+            raise ValueError(
+                f"the range of feature {name!r} must be two finite numbers, the lower one first, "
+                f"got {ends!r}"
+            )
 
 
 def check_seed(seed: Any) -> None:

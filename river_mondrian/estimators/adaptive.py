@@ -108,6 +108,9 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         category is a level of its own in trees, at 0 in all of them, and nothing to the lines.
     seed
         Random seed for reproducibility.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low, whatever their values are.
 
     Notes
     -----
@@ -169,6 +172,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         scale: bool = True,
         missing: str = "unknown",
         seed: int | None = None,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         check_integer("max_samples", max_samples, 1000)
@@ -192,6 +196,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         self.scale = scale
         self.missing = missing
         self.seed = seed
+        self.ranges = ranges
         self._begin()
         if drift_detector is not None:
             self._watch = Watch(self._new_detector())
@@ -232,6 +237,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
             scale=self.scale,
             absent=check_missing(self.missing),
             seed=self.seed,
+            ranges=self.ranges or {},
         )
         return AdaptiveTrees(
             partitions,
@@ -343,7 +349,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         is_new = label is None
         changes = is_new or not values.keys() <= self._features.places.keys()
         if changes:
-            trees.begin_change()
+            self._begin_change(trees, values)
             self._add_features({name: values[name] for name in ordered(values)})
             label = self._add_label(y)
         assert label is not None

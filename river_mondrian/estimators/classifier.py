@@ -92,6 +92,9 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         not depend on it.
     seed
         Random seed for reproducibility.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low, whatever their values are.
 
     Notes
     -----
@@ -161,6 +164,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
         if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
             raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")
@@ -175,6 +179,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
+        self.ranges = ranges
         self._begin()
 
     # The trees before a sample that is the first of another weight than 1.
@@ -297,7 +302,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         label = self._labels.get(y)
         is_new = label is None or not values.keys() <= self._features.places.keys()
         if is_new:
-            trees.begin_change()
+            self._begin_change(trees, values)
             self._add_features({name: values[name] for name in ordered(values)})
             label = self._add_label(y)
         assert label is not None
@@ -370,7 +375,8 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         self._features.agree(names, columns)
         stop = min(len(columns), start + LEARNED_ROWS)
         trees = self._grown() if weights[start] == 1.0 else self._weigh()
-        trees.begin_change()
+        first = dict(zip(names, columns[start].tolist(), strict=True))
+        self._begin_change(trees, first)
         if isinstance(trees, LabelTrees):
             # The first of another weight begins a block.
             stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())
@@ -380,7 +386,6 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
             if labels[i] not in self._labels and labels[i] != labels[start]:
                 stop = i
                 break
-        first = dict(zip(names, columns[start].tolist(), strict=True))
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
         numbers = [self._add_label(label) for label in labels[start:stop]]
         rows = self._arrange(names, columns[start:stop])

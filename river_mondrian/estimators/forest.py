@@ -19,6 +19,7 @@ from ..arguments import (
     check_integer,
     check_lifetime,
     check_missing,
+    check_ranges,
     check_seed,
 )
 from ..checks import check_number, check_numbering, refuse
@@ -26,6 +27,7 @@ from ..directions import Directions, check_directions
 from ..errors import ModelFormatError
 from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, ordered, read_values, too_large
+from ..limits import LEAST_LEVEL
 from ..model import has_global_lock, locked, new_lock
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import ClassTrees
@@ -70,6 +72,7 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
     missing: str
     n_jobs: int
     seed: int | None
+    ranges: Mapping[Any, tuple[float, float]] | None
 
     def _begin(self) -> None:
         """Check the arguments that all forests have, and make the rest."""
@@ -83,6 +86,7 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
         check_flag("scale", self.scale)
         check_missing(self.missing)
         check_seed(self.seed)
+        check_ranges(self.ranges, self.scale)
         self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: Trees | None = None
@@ -135,6 +139,7 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
             self.scale,
             check_missing(self.missing),
             self.seed,
+            self.ranges or {},
         )
 
     @abc.abstractmethod
@@ -180,11 +185,42 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
     @property
     @locked
     def widths(self) -> dict[Any, float]:
-        """What each feature is divided by: 1 for a category, and for all with `scale=False`."""
+        """What each feature is divided by: 1 for a category, and for all with `scale=False`.
+
+        While trees are drawn anew by other widths these are the new ones; `tree_widths` tells those
+        of each tree.
+        """
         trees = self._trees
         if trees is None:
             return {}
-        return dict(zip(self._features.names, (1.0 / trees.scaling[1]).tolist(), strict=False))
+        widths = 1.0 / trees.next_scaling[1]
+        return dict(zip(self._features.names, widths.tolist(), strict=False))
+
+    @locked
+    def tree_widths(self, t: int) -> dict[Any, float]:
+        """Tell what a tree divides each feature by.
+
+        Parameters
+        ----------
+        t
+            Number of the tree, from 0 on.
+
+        Returns
+        -------
+        A mapping from feature to width; empty before any learning.
+
+        Raises
+        ------
+        ValueError
+            If there is no such tree.
+
+        """
+        if not 0 <= t < self._n_readable:
+            raise ValueError(f"t must be in 0..{self._n_readable - 1}, got {t!r}")
+        trees = self._trees
+        if trees is None:
+            return {}
+        return dict(zip(self._features.names, trees.tree_widths(t).tolist(), strict=True))
 
     @property
     def n_samples(self) -> int:
@@ -218,6 +254,16 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
         if new:
             self._grown().add_inputs(list(new), np.array([*new.values()], float))
             self._features.add(new)
+
+    def _begin_change(self, trees: Trees, values: Mapping[Hashable, float]) -> None:
+        """Begin a change of the trees that adds these values' features, where they are new."""
+        places = self._features.places
+        if any(value >= LEAST_LEVEL for name, value in values.items() if name not in places):
+            # With categories each tree has values of its own, by the same widths.
+            trees.settle()
+            trees.close()
+            trees.finish_renewal()
+        trees.begin_change()
 
     def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
         """Write a checked sample, whose features may be new, to the trees' vector."""

@@ -94,6 +94,9 @@ class MondrianForestRegressor(
         Number of threads of `learn_many` and `predict_many`. The results do not depend on it.
     seed
         Random seed for reproducibility.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low, whatever their values are.
 
     Notes
     -----
@@ -172,6 +175,7 @@ class MondrianForestRegressor(
         missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
         if posterior not in ("gaussian", "mean"):
             raise ValueError(f'posterior must be "gaussian" or "mean", got {posterior!r}')
@@ -203,6 +207,7 @@ class MondrianForestRegressor(
         self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
+        self.ranges = ranges
         self._begin()
 
     def _make_trees(self) -> TargetTrees:
@@ -291,7 +296,7 @@ class MondrianForestRegressor(
         trees = self._grown()
         is_new = not values.keys() <= self._features.places.keys()
         if is_new:
-            trees.begin_change()
+            self._begin_change(trees, values)
         self._write_new(values)
         trees.forest.next_horizon = horizon
         trees.learn(y, w)
@@ -434,8 +439,9 @@ class MondrianForestRegressor(
                 # Another thread has learned.
                 horizons = self._horizons(stop - start)
         trees = self._grown()
-        trees.begin_change()
-        self._add_features({name: rows.value(start, name) for name in new if new[name] == 0})
+        first = {name: rows.value(start, name) for name in new if new[name] == 0}
+        self._begin_change(trees, first)
+        self._add_features(first)
         part = self._arrange(rows.names, rows.columns[start:stop])
         trees.learn_rows(part, *rows.of_targets(start, stop), self.n_jobs, horizons)
         trees.end_change()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -100,10 +101,14 @@ class ChunkedRows:
         record.row_bytes = self.row_bytes
         record.capacity = _capacity(chunks)
 
-    def show_all(self, name: str, words: NDArray[Any]) -> None:
-        """Tell it of all tables, by the words of the records that have one of this name each."""
-        words[f"{name}.chunks"] = [address for _, _, address in self._tables]
-        words[f"{name}.capacity"] = self.capacities
+    def show_all(self, name: str, words: NDArray[Any], tables: Sequence[int]) -> None:
+        """Tell it of all tables, by the words of the records that have one of this name each.
+
+        `tables` has the number of each record's table.
+        """
+        capacities = self.capacities
+        words[f"{name}.chunks"] = [self._tables[table][2] for table in tables]
+        words[f"{name}.capacity"] = [capacities[table] for table in tables]
         words[f"{name}.row_bytes"] = self.row_bytes
 
     def grow(self, table: int, record: Table[Any], n_rows: int) -> None:
@@ -173,6 +178,10 @@ class ChunkedRows:
             n -= 1
         if n < len(chunks):
             self._tables[table] = _table_of(chunks[:n])
+
+    def clear(self, table: int) -> None:
+        """Give back all memory of a table."""
+        self._tables[table] = _EMPTY
 
     def relaid(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> ChunkedRows:
         """Return the same rows with another width.

@@ -25,7 +25,20 @@ from .categories import Categories
 from .cut_directions import CutDirections
 from .faults import FINE
 from .leaves import count_below
-from .records import COMPLETE, EMPTY, NONE, UNLIMITED, F, Forest, Node, Tree
+from .records import (
+    COMPLETE,
+    DRAWING,
+    EMPTY,
+    NEVER,
+    NONE,
+    SETTLING,
+    STEADY,
+    UNLIMITED,
+    F,
+    Forest,
+    Node,
+    Tree,
+)
 
 # Scaled values end there, rounded to single precision.
 FARTHEST = 1.000001e30
@@ -108,7 +121,8 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
         low[d] = math.nan
         high[d] = math.nan
     points, n_points, batch = check.points, forest.n_points, room_of_batch()
-    value_word, link_word = forest.values_word + tree.first_value, forest.links_word + t
+    value_word = forest.values_word + tree.first_value
+    link_word = forest.links_word + tree.slot
     n, p = 0, node.first_point
     while p != NONE:
         n_batch = 0
@@ -138,6 +152,12 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
     return FINE
 
 
+@inlined
+def _counts_all(forest: Forest, tree: Tree, t: int, n: int, start: int) -> bool:
+    """Tell whether a tree of `n` samples has all that it should have."""
+    return n == forest.taken if t >= forest.n_trees else tree.counts_all(forest, n, start)
+
+
 @separate
 def fault_of_tree(forest: F, check: Check) -> int:
     """Return what is wrong with a tree."""
@@ -149,11 +169,11 @@ def fault_of_tree(forest: F, check: Check) -> int:
         return faults.LIFETIME
     t, start = check.tree, check.starts[check.tree]
     if tree.root == EMPTY:
-        is_new = tree.nodes.n_rows == 0 and tree.counts_all(forest, 0, start)
+        is_new = tree.nodes.n_rows == 0 and _counts_all(forest, tree, t, 0, start)
         return FINE if is_new else faults.ROOT
     if not _refer(forest, tree, check, tree.root):
         return faults.ROOT
-    if not tree.counts_all(forest, count_below(tree, tree.root), start):
+    if not _counts_all(forest, tree, t, count_below(tree, tree.root), start):
         return faults.ROOT_SAMPLES
     n_splits = 0
     for j in range(tree.nodes.n_rows):
@@ -180,6 +200,19 @@ def fault_of_tree(forest: F, check: Check) -> int:
     return tree.fault(forest, t, start, check.points)
 
 
+@inlined
+def _fault_of_values(forest: Forest, values: Float32s, n_values: int, n: int) -> int:
+    """Return what is wrong with columns of values, in each of which the first `n` are in use."""
+    is_right, is_known = True, True
+    for d in range(n_values):
+        v = values[d]
+        is_known = is_known and (v == v or d % forest.dim_capacity >= n)
+        is_right = is_right and not abs(v) > FARTHEST
+    if not is_right:
+        return faults.VALUES
+    return FINE if is_known or forest.has_missing == 1 else faults.MISSING
+
+
 @separate
 def fault_of_points(forest: F, check: Check) -> int:
     """Return what is wrong with the stored points."""
@@ -192,15 +225,12 @@ def fault_of_points(forest: F, check: Check) -> int:
         if fault != FINE:
             return fault
         values = Float32s(point, forest.values_word, forest.n_values)
-        is_right, is_known = True, True
-        for d in range(forest.n_values):
-            v = values[d]
-            is_known = is_known and (v == v or d % forest.dim_capacity >= n)
-            is_right = is_right and not abs(v) > FARTHEST
-        if not is_right:
-            return faults.VALUES
-        if not is_known and forest.has_missing == 0:
-            return faults.MISSING
+        fault = _fault_of_values(forest, values, forest.n_values, n)
+        if fault == FINE and forest.phase != STEADY and p < forest.n_moved:
+            remainders = Float32s(forest.remainders.row(p), 0, forest.dim_capacity)
+            fault = _fault_of_values(forest, remainders, forest.dim_capacity, n)
+        if fault != FINE:
+            return fault
     return FINE
 
 
@@ -210,7 +240,7 @@ def fault_of(forest: F, check: Check) -> int:
     fault = fault_of_points(forest, check)
     if fault != FINE:
         return fault
-    for t in range(forest.n_trees):
+    for t in range(forest.n_drawn()):
         check.tree = t
         fault = fault_of_tree(forest, check)
         if fault != FINE:
@@ -276,10 +306,34 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    stride = forest.dim_capacity if owner._n_sets > 1 else 0
-    first_values = owner.trees.words["first_value"]
-    if (first_values != stride * np.arange(len(owner.trees))).any():
-        refuse(owner, "first_value", first_values.tolist(), "of its trees")
+    first_values = owner.trees.words["first_value"][: owner.n_drawn]
+    if owner._has_frames:
+        columns = owner._columns_of_trees()
+    else:
+        columns = [[t * int(owner._n_sets > 1)] for t in range(len(first_values))]
+    for first, known in zip(first_values.tolist(), columns, strict=True):
+        if first not in [forest.dim_capacity * column for column in known]:
+            refuse(owner, "first_value", first_values.tolist(), "of its trees")
+
+
+def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
+    """Refuse restored trees by how far they say that they have been drawn anew."""
+    forest = owner.shared[0]
+    bounds("frame", 0, int(owner.renews))
+    bounds("phase", STEADY, SETTLING if owner._has_frames else STEADY)
+    bounds("taken", 0, forest.n_samples)
+    is_drawing, is_quiet = forest.phase == DRAWING, forest.phase == STEADY
+    bounds("renewed", 0, forest.n_trees - 1 if is_drawing else forest.n_trees)
+    is_moved = forest.phase == SETTLING or (is_drawing and forest.renewed > 0)
+    bounds("n_moved", forest.n_points if is_moved else 0, forest.n_points)
+    if is_drawing:
+        bounds("n_moved", forest.taken, forest.n_points)
+    bounds("renewed_at_sample", 0, forest.n_samples)
+    looks = is_quiet and owner._has_frames and owner.warm_up is None
+    bounds("next_look", 0 if looks else NEVER, NEVER)
+    slots = owner.trees.words["slot"]
+    if (np.sort(slots) != np.arange(len(owner.trees))).any():
+        refuse(owner, "slot", slots.tolist(), "of its trees")
 
 
 def check_sizes(owner: Any) -> None:
@@ -300,7 +354,10 @@ def check_sizes(owner: Any) -> None:
             "categories": (type(None), Categories),
             "trees": Memory,
             "shared": Memory,
-            "scaling": np.ndarray,
+            "frames": np.ndarray,
+            "given": np.ndarray,
+            "ranges": dict,
+            "renews": bool,
             "warm_up": (type(None), np.ndarray),
         },
     )
@@ -313,10 +370,11 @@ def check_sizes(owner: Any) -> None:
 
     if len(owner.shared) != 1:
         refuse(owner, "shared", len(owner.shared), "but there is one forest")
-    bounds("n_trees", len(owner.trees), len(owner.trees))
-    if len(owner.trees) == 0:
+    n_spare = owner._N_SPARE if owner.renews else 0
+    bounds("n_trees", len(owner.trees) - n_spare, len(owner.trees) - n_spare)
+    if forest.n_trees == 0:
         refuse(owner, "n_trees", 0, "but there is one at least")
-    bounds("input_capacity", 1, owner.scaling.shape[-1] if owner.scaling.ndim else 0)
+    bounds("input_capacity", 1, owner.frames.shape[-1] if owner.frames.ndim else 0)
     bounds("n_inputs", 0, forest.input_capacity)
     bounds("n_samples", 0, 1 << 62)
     bounds("n_points", 0, min(forest.n_samples, 1 << 31))
@@ -330,7 +388,10 @@ def check_sizes(owner: Any) -> None:
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
     _check_dims(owner, bounds)
     largest = float(np.finfo(np.float64).max)
-    check_array(owner, "scaling", owner.scaling, np.float64, -largest, largest)
+    check_array(owner, "frames", owner.frames, np.float64, -largest, largest)
+    if owner.given.dtype != np.float64:
+        refuse(owner, "given", str(owner.given.dtype), "but it should be of float64")
+    _check_renewal(owner, bounds)
     if owner.warm_up is not None:
         bounds("n_samples", 0, WARM_UP - 1)
         bounds("n_points", forest.n_samples, forest.n_samples)

@@ -26,7 +26,6 @@ from .leaves import (
     side_of,
 )
 from .records import (
-    CLOSED,
     COMPLETE,
     EMPTY,
     LEFT,
@@ -34,6 +33,7 @@ from .records import (
     PAUSED,
     RIGHT,
     START,
+    STEADY,
     UNLIMITED,
     F,
     Forest,
@@ -416,11 +416,11 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
 def must_wait(forest: Forest) -> bool:
     """Tell whether the next sample waits: for room for its point, or for ranges to be refreshed.
 
-    While the ranges may change, they are refreshed when the number of samples has doubled.
+    In the warm-up they are when the number of samples has doubled, then where they are looked at.
     """
     n = forest.n_samples
     doubles = bool(forest.raw_values) and n & (n + 1) == 0
-    return doubles or forest.n_points >= forest.points.capacity
+    return doubles or n >= forest.next_look or forest.n_points >= forest.points.capacity
 
 
 @inlined
@@ -432,6 +432,8 @@ def count_walked(forest: Forest) -> None:
     """
     n = forest.n_walking
     forest.n_samples = forest.n_samples + n
+    if forest.phase != STEADY:
+        forest.owed = forest.owed + n
     if forest.is_full == 0:
         forest.n_points = forest.n_points + n
         if forest.max_splits != UNLIMITED and not forest.raw_values:
@@ -465,18 +467,4 @@ def finish(forest: F) -> int:
     status = extend_trees(forest, 0, forest.n_trees, LANES)
     if status == DONE:
         count_walked(forest)
-    return status
-
-
-@inlined
-def learn_next(forest: Forest, inputs: Float64s) -> int:
-    """Learn a sample as `learn_point` does, as the next point, and count it where that is DONE.
-
-    Where a tree needs room, the forest is closed until its owner has let all walks end.
-    """
-    status = learn_point(forest, inputs, forest.n_points)
-    if status == DONE:
-        count_walked(forest)
-    elif status >= 0:
-        forest.version = CLOSED
     return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...limits import LEAST_LEVEL
 from ...records import Float64s
 from ..ranges import robust_ranges, scaling_of
 from .categories import Categories
+from .records import NEVER
 from .tree_memory import AnyForest, TreeMemory
 
 NAN_BITS = 0x7FC00000
@@ -43,10 +45,12 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self._add_input_capacity(old, capacity)
         else:
             # What there was stays, in case that this is undone.
-            self.scaling = self.scaling.copy()
+            self.frames = self.frames.copy()
+        ends = [self.ranges.get(name, (math.nan, math.nan)) for name in names]
+        self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
         if self.scale or self.directions is not None:
             # With directions, a feature that is unknown counts as its first value.
-            self.scaling[0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
+            self.frames[:, 0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
         forest.n_inputs = wanted
         if self.directions is None:
             forest.n_dims = wanted
@@ -54,12 +58,12 @@ class GrowingTrees(TreeMemory[AnyForest]):
                 forest.has_missing = 1
         self._finish()
         if self.scale:
-            fitted = scaling_of(first_values, first_values)
-            fitted[:, first_values >= LEAST_LEVEL] = [[0.0], [1.0]]
-            self.scaling[:, n_inputs:wanted] = fitted
+            fitted = self._scaling_by(first_values, first_values, n_inputs)
             if self.n_samples > 0 and not self._lacks_unknown:
                 # Samples so far have a 0, as they have where there is only room.
-                self.scaling[0, n_inputs:wanted] = 0.0
+                fitted[0] = 0.0
+            fitted[:, first_values >= LEAST_LEVEL] = [[0.0], [1.0]]
+            self.frames[:, :, n_inputs:wanted] = fitted
 
     def _fitted_scaling(self, n: int) -> Float64s:
         """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
@@ -68,17 +72,26 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if not self._lacks_unknown:
             rows = np.nan_to_num(rows)
         found = self.scaling.copy()
-        found[:, : self.n_inputs] = scaling_of(*robust_ranges(rows, FENCE))
+        found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, FENCE))
         # Levels have places in [0, 1].
         found[:, self.category_places] = [[0.0], [1.0]]
         return Float64s.of(found)
 
+    def _scaling_by(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], first: int = 0
+    ) -> NDArray[np.float64]:
+        """Return the scaling by ranges of the inputs from the `first` on, but for given ones."""
+        given = self.given[:, first:]
+        is_given = ~np.isnan(given[0])
+        return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))
+
     def _add_input_capacity(self, old: int, new: int) -> None:
         """Make room for more inputs in what is kept of each."""
         self.forest.input_capacity = new
-        scales = np.vstack([np.zeros(new), np.ones(new)])
-        scales[:, :old] = self.scaling
-        self.scaling = scales
+        frames = np.zeros((2, 2, new))
+        frames[:, 1] = 1.0
+        frames[:, :, :old] = self.frames
+        self.frames = frames
         if self.warm_up is not None:
             rows = np.full((len(self.warm_up), new), np.nan)
             rows[:, :old] = self.warm_up
@@ -86,11 +99,12 @@ class GrowingTrees(TreeMemory[AnyForest]):
 
     def _add_dims(self, old: int, new: int, are_categories: NDArray[np.bool_]) -> None:
         """Make room for more dimensions, and for values of each tree where there are categories."""
-        forest, known_sets = self.forest, self._n_sets
+        forest, known_sets, frame = self.forest, self._n_sets, self.forest.frame
+        had_frames = self._has_frames
         if self.categories is not None:
             self.categories = self.categories.with_inputs(are_categories)
         elif are_categories.any():
-            made = Categories(self.trees.words["random_state"])
+            made = Categories(self.trees.words["random_state"][: self.n_trees])
             known = np.zeros(self.n_inputs, dtype=np.bool_)
             self.categories = made.with_inputs(known).with_inputs(are_categories)
         n_sets = self._n_sets
@@ -104,9 +118,18 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if new > old:
             moves = [(0, 0, box + old), (box + old, box + new, old)]
             self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
-        sets = [(values + old * (s % known_sets), values + new * s, old) for s in range(n_sets)]
+        sources = [s % known_sets for s in range(n_sets)]
+        words = self.trees.words
+        if self._has_frames:
+            words["first_value"] = words["first_value"] // old * new
+            self.remainders = self.remainders.relaid(new, [(0, 0, old)], fill)
+        elif had_frames:
+            # All trees are in the current frame.
+            sources = [frame] * n_sets
+        sets = [(values + old * s, values + new * i, old) for i, s in enumerate(sources)]
         links = (values + old * known_sets, values + new * n_sets, len(self.trees))
         moves = [(0, 0, values), *sets, links]
         self.points = self.points.relaid(self._point_layout().words, moves, fill)
-        if n_sets > 1:
-            self.trees.words["first_value"] = new * np.arange(n_sets)
+        if self.categories is not None:
+            words["first_value"][:n_sets] = new * np.arange(n_sets)
+            forest.next_look = NEVER

@@ -101,7 +101,7 @@ def grow_leaf(forest: Forest, tree: Tree, node: Node, p: int) -> None:
 @inlined
 def put_point(forest: Forest, tree: Tree, t: int, node: Node, p: int) -> None:
     """Put a stored point into a leaf's row: its list, its box, what its kind keeps, its number."""
-    forest.links_of(p)[t] = node.first_point
+    forest.links_of(p)[tree.slot] = node.first_point
     node.first_point = p
     grow_leaf(forest, tree, node, p)
 
@@ -123,7 +123,7 @@ def fill_leaf(forest: Forest, tree: Tree, t: int, first: int) -> int:
     node = tree.nodes.row(j)
     node.first_point = first
     batch = room_of_batch()
-    link_word = forest.links_word + t
+    link_word = forest.links_word + tree.slot
     p = first
     while p != NONE:
         n = 0

@@ -15,8 +15,8 @@ def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
     """Scale the first `n` samples anew, by offsets and factors: shape (2, input_capacity)."""
     capacity = forest.input_capacity
     for d in range(forest.n_inputs):
-        forest.offsets[d] = scaling[d]
-        forest.factors[d] = scaling[capacity + d]
+        forest.offsets(forest.frame)[d] = scaling[d]
+        forest.factors(forest.frame)[d] = scaling[capacity + d]
     store_rows(forest, forest.raw_values, n, 0)
 
 

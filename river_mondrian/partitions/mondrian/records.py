@@ -9,7 +9,8 @@ no point of the node has a value.
 
 A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
 values are what the trees cut: scaled inputs, or what cut directions make of them, once for all
-trees or, where each has directions or places of levels of its own, once for each.
+trees or, where each has directions or places of levels of its own, once for each. Where widths are
+renewed there are two columns of numbers for each input (see `renewal`).
 
 A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the
 methods by which partitions tell it what happens, and adds what it keeps. Kernels over `Forest` are
@@ -67,6 +68,15 @@ UNLIMITED = 2**62
 
 # A forest's version while what has begun is not finished.
 CLOSED = 0
+
+# What is done about widths: nothing; trees are drawn anew under other ones; or they have all been,
+# and the points follow.
+STEADY = 0
+DRAWING = 1
+SETTLING = 2
+
+# `next_look` of a forest whose widths stay.
+NEVER = 2**62
 
 
 class Point(Record):
@@ -204,12 +214,15 @@ class Tree(Record):
     side_rows: Table[Record]
     # Cuts so far.
     n_splits: Int64
-    # State of the random numbers: 64 bits.
+    # State of the random numbers: 64 bits; and of those with which the tree is drawn anew.
     random_state: Int64
+    renewal_state: Int64
     # Time at which cuts end.
     lifetime: Float64
     # Where its values begin among those of a point, in words.
     first_value: Int64
+    # The place of its links in a point's row, and of its rows among the owner's tables.
+    slot: Int64
     # The walk of a point down the tree: the reference that it has come to, the row of that one's
     # parent and the side there, the time of the parent's cut; the point, the one after the last
     # that the tree is to be extended by, and for how many rows it needs room.
@@ -239,12 +252,19 @@ class Tree(Record):
         """Return what is wrong with what the kind adds; `points` are t + 1 where in the tree."""
         return FINE
 
+    def succeed(self, forest: Forest, old: Tree) -> None:
+        """Take over what a tree keeps besides its nodes that is to be drawn anew as this one."""
+
 
 class Forest(Record):
     """What all trees of a forest share."""
 
     trees: Array[Tree]
+    # Trees that predict. Where widths are renewed a spare one follows them, which has a slot, too.
     n_trees: Int64
+    n_slots: Int64 = derived()
+    # Words of a tree's record.
+    tree_words: Int64 = derived()
     points: Table[Point]
     # Word of a node's row at which its box begins, and of a point's row at which values and links.
     box_word: Int64 = derived()
@@ -253,7 +273,7 @@ class Forest(Record):
     # Words of a node's row.
     node_words: Int64 = derived()
     # Dimensions that are cut, for how many there is room, and values of a point: those of all sets
-    # of directions, or of all trees where there are categories.
+    # of directions, of all trees where there are categories, or of both frames.
     n_dims: Int64
     dim_capacity: Int64
     n_values: Int64 = derived()
@@ -281,9 +301,26 @@ class Forest(Record):
     # Counts the changes of inputs and classes; CLOSED while something has begun that takes more
     # than one kernel. A kernel for one sample refuses calls that were made for another version.
     version: Int64 = transient()
-    # What is subtracted from an input, and what that is multiplied with.
-    offsets: Float64s
-    factors: Float64s
+    # Frames: what is subtracted from an input and what that is multiplied with, `input_capacity`
+    # numbers each, twice. The trees are in the current frame, or on their way to the other one.
+    frames: Float64s
+    frame: Int64
+    has_frames: Int64 = derived()
+    # What is done about widths. While trees are drawn anew, the one whose turn it is, and how many
+    # points the spare tree has taken; then, how many points have been settled.
+    phase: Int64
+    renewed: Int64
+    taken: Int64
+    # Points that have values in both frames; the remainders of their inputs are rows of their own.
+    n_moved: Int64
+    remainders: Table[Record]
+    # Samples at which widths are looked at next, and that there were when they were renewed last.
+    next_look: Int64
+    renewed_at_sample: Int64
+    # Samples for which nothing has been done yet about widths, and whether the spare tree is on its
+    # way to take points for them.
+    owed: Int64 = transient()
+    is_taking: Int64 = transient()
     # Inputs of the samples so far, a row of `input_capacity` each, while the ranges may change.
     raw_values: Float64s
     # What makes values of inputs where there are cut directions; none else.
@@ -303,12 +340,24 @@ class Forest(Record):
         return Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
 
     def links_of(self, p: int) -> Int32s:
-        """Return what follows a stored point in each tree: the next point of its leaf, or NONE."""
+        """Return what follows a stored point by slots: the next point of its leaf, or NONE."""
         return self.links_in(self.points.row(p))
 
     def links_in(self, point: Point) -> Int32s:
-        """Return what follows a point's row in each tree."""
-        return Int32s(point, self.links_word, self.n_trees)
+        """Return what follows a point's row by trees' slots."""
+        return Int32s(point, self.links_word, self.n_slots)
+
+    def offsets(self, frame: int) -> Float64s:
+        """Return what is subtracted from inputs in a frame."""
+        return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
+
+    def factors(self, frame: int) -> Float64s:
+        """Return what differences are multiplied with in a frame."""
+        return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
+
+    def n_drawn(self) -> int:
+        """Return how many trees have nodes: those that predict, and the one being drawn anew."""
+        return self.n_trees + (1 if self.phase == DRAWING else 0)
 
     def lists_points(self) -> bool:
         """Tell whether leaves keep lists of their points; a kind may override it."""

@@ -70,7 +70,7 @@ def _place_missing(forest: Forest, tree: Tree, t: int, node: Node, first: int) -
     left, right = node.left, node.right
     p = first
     while p != NONE:
-        following = forest.links_of(p)[t]
+        following = forest.links_of(p)[tree.slot]
         side = nearer_side(forest, tree, left, right, forest.values_of(tree, p))
         put_point(forest, tree, t, tree.nodes.row(left if side == LEFT else right), p)
         p = following
@@ -93,7 +93,7 @@ def part_leaf(
     lefts, rights = room_of_batch(), room_of_batch()
     # What the loop would otherwise read anew for each point, since it writes to memory.
     value_word = forest.values_word + tree.first_value + dim
-    link_word = forest.links_word + t
+    link_word = forest.links_word + tree.slot
     p = node.first_point
     while p != NONE:
         point = forest.points.row(p)
@@ -213,7 +213,7 @@ def _build_tree(forest: Forest, t: int, n_points: int) -> None:
         tree.root = EMPTY if n_points == 0 else ~0
         return
     for p in range(n_points):
-        forest.links_of(p)[t] = p - 1 if p > 0 else NONE
+        forest.links_of(p)[tree.slot] = p - 1 if p > 0 else NONE
     root = fill_leaf(forest, tree, t, n_points - 1)
     tree.root = root
     if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):

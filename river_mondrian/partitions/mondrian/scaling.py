@@ -1,4 +1,4 @@
-"""From inputs to the values that trees cut: float32, scaled by ranges of the first samples."""
+"""From inputs to the values that trees cut: float32, scaled by the ranges of the features."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ from ...compiling.kernels import batch_kernel, inlined, kernel
 from ...limits import LARGEST
 from ...records import Float32s, Float64s
 from ...status import DONE
+from .frames import put_among_moved, write_remainders
 from .oblique import clipped
-from .records import F, Forest
+from .records import STEADY, F, Forest
 
 
 @inlined
-def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs; returns DONE, or the first input that is too large.
-
-    Scaled values end at `FARTHEST`. In dimensions for which there is only room is what a feature
-    has that is yet to come: a missing value.
-    """
-    oblique = forest.oblique
-    if oblique:
-        return oblique.apply(oblique, target, inputs)
+def _scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> int:
+    """Write the values of inputs in a frame; returns DONE, or the first one that is too large."""
     bad = -1
     n_dims = forest.n_dims
-    offsets, factors, absent = forest.offsets, forest.factors, forest.absent
+    offsets, factors, absent = forest.offsets(frame), forest.factors(frame), forest.absent
     for d in range(n_dims):
         raw = inputs[d] if inputs[d] == inputs[d] else absent
         if abs(raw) > LARGEST and bad < 0:
@@ -30,15 +24,38 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
         target[d] = clipped((raw - offsets[d]) * factors[d])
     for d in range(n_dims, forest.dim_capacity):
         target[d] = absent
-    levels = forest.levels
-    return levels.apply(levels, target, inputs) if levels else bad
+    return bad
+
+
+@inlined
+def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
+    """Write the values of inputs; returns DONE, or the first input that is too large.
+
+    Scaled values end at `FARTHEST`. In dimensions for which there is only room is what a feature
+    has that is yet to come: a missing value. Of two frames the other one's values are written
+    where trees read them.
+    """
+    oblique = forest.oblique
+    if oblique:
+        return oblique.apply(oblique, target, inputs)
+    frame, capacity = forest.frame, forest.dim_capacity
+    if forest.has_frames == 0:
+        bad = _scale_to(forest, target, inputs, frame)
+        levels = forest.levels
+        return levels.apply(levels, target, inputs) if levels else bad
+    bad = _scale_to(forest, target.part(capacity * frame, capacity), inputs, frame)
+    if forest.phase != STEADY:
+        other = 1 - frame
+        _scale_to(forest, target.part(capacity * other, capacity), inputs, other)
+    return bad
 
 
 @inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
     """Tell whether a row of values has a missing one."""
     # With several sets of directions, each lacks what the first lacks.
-    for d in range(forest.n_dims):
+    first = forest.dim_capacity * forest.frame * forest.has_frames
+    for d in range(first, first + forest.n_dims):
         if values[d] != values[d]:
             return True
     return False
@@ -48,7 +65,7 @@ def has_missing(forest: Forest, values: Float32s) -> bool:
 def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
     """Write the values of a learned sample's inputs as a point's; returns as `scale` does.
 
-    While the ranges may change, the inputs themselves are kept, too.
+    While the warm-up lasts, the inputs themselves are kept, too.
     """
     if forest.raw_values:
         n_inputs = forest.n_inputs
@@ -60,6 +77,10 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
     if bad < 0:
         if has_missing(forest, values):
             forest.has_missing = 1
+        if forest.has_frames == 1:
+            write_remainders(forest, inputs, p)
+            if forest.phase != STEADY:
+                put_among_moved(forest, p)
         oblique = forest.oblique
         if oblique:
             # What is too large for one set of directions may be missing in that only.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import abc
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -31,10 +31,22 @@ from ...records import (
     owned,
     words_of,
 )
+from ..splitmix import mixed
 from . import checking
 from .categories import Categories
 from .cut_directions import CutDirections
-from .records import CLOSED, EMPTY, UNLIMITED, Forest, Node, Point, Tree
+from .records import (
+    CLOSED,
+    DRAWING,
+    EMPTY,
+    NEVER,
+    STEADY,
+    UNLIMITED,
+    Forest,
+    Node,
+    Point,
+    Tree,
+)
 
 # The ranges and gamma are fixed after this many samples.
 WARM_UP = 256
@@ -60,6 +72,8 @@ class Partitions:
         What a missing input counts as: NaN, which is unknown, or 0.
     seed
         Seed of the random numbers.
+    ranges
+        The lowest and the highest value of features that are known, by name.
 
     """
 
@@ -70,6 +84,7 @@ class Partitions:
     scale: bool = False
     absent: float = math.nan
     seed: int | None = None
+    ranges: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
 
 
 # Attributes of the change that is under way.
@@ -117,6 +132,10 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     _POINT: ClassVar[type[Point]] = Point
     # Whether new rows beside the nodes are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
+    # Whether the kind's widths may be renewed, and how many trees it then has besides those that
+    # predict.
+    _RENEWS: ClassVar[bool] = False
+    _N_SPARE: ClassVar[int] = 1
 
     # Counts the changes of inputs and classes. The record has the same unless the trees are closed:
     # while a change that takes more than one kernel is under way, or has been interrupted.
@@ -138,16 +157,22 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
         # Where levels are put, from the first category on.
         self.categories: Categories | None = None
-        self.trees: Memory[Any] = Memory(self._TREE, n_trees)
+        # Directions add up scaled inputs, and what is full does not store all samples.
+        self.renews = self._RENEWS and self.scale and directions is None and not self.bounded
+        n_slots = n_trees + (self._N_SPARE if self.renews else 0)
+        self.trees: Memory[Any] = Memory(self._TREE, n_slots)
         self.shared = Memory(self._FOREST)
         self.forest = self.shared[0]
         words = self.trees.words
         words["root"] = EMPTY
+        words["slot"] = np.arange(n_slots)
         states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
-        words["random_state"] = states.view(np.int64)
-        words["lifetime"] = draw_lifetimes(partitions.lifetime, n_trees, seed)
+        words["random_state"][:n_trees] = states.view(np.int64)
+        words["renewal_state"] = [mixed(state) for state in words["random_state"].tolist()]
+        words["lifetime"][:n_trees] = draw_lifetimes(partitions.lifetime, n_trees, seed)
         forest = self.forest
         forest.n_trees = n_trees
+        forest.next_look = NEVER
         forest.input_capacity = forest.dim_capacity = 1
         if self.directions is not None:
             forest.n_dims = forest.dim_capacity = self.directions.n_dims
@@ -158,15 +183,46 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         forest.absent = partitions.absent
         forest.hide_limit = UNLIMITED
         self._set_up()
-        # What is subtracted from each input, and what that is multiplied with.
-        self.scaling = np.array([[0.0], [1.0]])
+        # Of either frame what is subtracted from each input, and what that is multiplied with.
+        self.frames = np.array([[[0.0], [1.0]]] * 2)
+        # The ends of the ranges that are given, by input; NaN for others.
+        self.given = np.zeros((2, 0))
+        self.ranges = dict(partitions.ranges)
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
         self._set_words()
         self.points = ChunkedRows(1, self._point_layout().words)
+        self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
         self._new_rows()
         self._finish()
         self.open()
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees that predict."""
+        found: int = self.shared[0].n_trees
+        return found
+
+    @property
+    def n_drawn(self) -> int:
+        """Number of trees that have nodes: those that predict, and the one being drawn anew."""
+        return self.n_trees + int(self.shared[0].phase == DRAWING)
+
+    @property
+    def scaling(self) -> NDArray[np.float64]:
+        """What is subtracted from each input now, and what that is multiplied with."""
+        return self.frames[self.forest.frame]
+
+    @property
+    def next_scaling(self) -> NDArray[np.float64]:
+        """The scaling on whose way the trees are: the present one where they have all arrived."""
+        forest = self.forest
+        return self.frames[1 - forest.frame if forest.phase == DRAWING else forest.frame]
+
+    @property
+    def _has_frames(self) -> bool:
+        """Whether points have a column for either frame."""
+        return self.renews and self.categories is None
 
     def _new_rows(self) -> None:
         """Give the trees new tables."""
@@ -185,14 +241,19 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         forest.n_values = self._n_sets * forest.dim_capacity
         forest.values_word = self._POINT.WORDS
         forest.links_word = forest.values_word + forest.n_values
+        forest.has_frames = int(self._has_frames)
+        forest.n_slots = len(self.trees)
+        forest.tree_words = self._TREE.WORDS
         forest.node_words = forest.box_word + 2 * forest.dim_capacity
 
     @property
     def _n_sets(self) -> int:
-        """How many values a point has in each dimension: one, or one for each tree."""
+        """How many values a point has in each dimension: one, two, or one for each tree."""
         if self.directions is not None:
             return self.directions.n_sets
-        return 1 if self.categories is None else len(self.trees)
+        if self.categories is not None:
+            return self.n_trees
+        return 2 if self.renews else 1
 
     def _kept_parts(self) -> tuple[Part, ...]:
         """Return what a node's row has between its record and its box."""
@@ -209,6 +270,10 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         values = Part("values", FLOAT32, self.forest.n_values)
         return RowLayout(self._POINT, (values, Part("links", INT32, len(self.trees))))
 
+    def _remainder_layout(self) -> RowLayout:
+        """Return what a moved point's row of remainders is."""
+        return RowLayout(Record, (Part("remainders", FLOAT32, self.forest.dim_capacity),))
+
     def _side_layout(self) -> RowLayout:
         """Return what a row beside the nodes is; nothing where there is none."""
         return RowLayout(Record)
@@ -219,13 +284,22 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             "nodes": self._node_layout(),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
+            "remainders": self._remainder_layout(),
         }
 
     def _n_rows(self) -> dict[str, list[int]]:
         """Return how many rows of each table are in use."""
         words = self.trees.words
-        found = {name: words[f"{name}.n_rows"].tolist() for name in ("nodes", "side_rows")}
-        return found | {"points": [self.n_points]}
+        order = np.argsort(words["slot"])
+        found = {name: words[f"{name}.n_rows"][order].tolist() for name in ("nodes", "side_rows")}
+        forest = self.forest
+        n_moved = 0 if forest.phase == STEADY else forest.n_moved
+        if forest.phase != DRAWING:
+            # The spare tree has what the last one has left that it was drawn for.
+            for spare in words["slot"][self.n_trees :].tolist():
+                for counts in found.values():
+                    counts[spare] = 0
+        return found | {"points": [self.n_points], "remainders": [n_moved]}
 
     def _finish(self) -> None:
         """Make what is derived from the rest and not pickled."""
@@ -244,10 +318,9 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     def _show_scaling(self) -> None:
         """Tell kernels what scales inputs, and what they are projected on."""
         forest = self.forest
-        offsets, factors = self.scaling
-        forest.offsets, forest.factors = Float64s.of(offsets), Float64s.of(factors)
+        forest.frames = Float64s.of(self.frames.reshape(-1))
         if self.directions is not None:
-            forest.oblique = self.directions.finish(offsets, factors, forest.absent)
+            forest.oblique = self.directions.finish(*self.scaling, forest.absent)
         if self.categories is not None:
             forest.levels = self.categories.finish(forest.dim_capacity)
 
@@ -264,24 +337,30 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.forest.raw_values = Float64s.of(self.warm_up)
 
     def _reserve_points(self, n: int) -> None:
-        self.points.reserve(0, n)
+        capacity = self.points.reserve(0, n)
+        if self.forest.phase != STEADY:
+            # Kernels hear of more points once these can be moved.
+            self.remainders.reserve(0, capacity)
+        self.remainders.show(0, self.forest.remainders)
         self.points.show(0, self.forest.points)
 
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
         """Make room in a tree for `n` more rows, and for `n_side` of those beside them."""
         tree = self.trees[t]
-        nodes, side_rows = tree.nodes, tree.side_rows
-        self.nodes.grow(t, nodes, nodes.n_rows + n)
-        self.side_rows.grow(t, side_rows, side_rows.n_rows + n_side)
+        nodes, side_rows, slot = tree.nodes, tree.side_rows, tree.slot
+        self.nodes.grow(slot, nodes, nodes.n_rows + n)
+        self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
-        """Make room for `n` rows in all, and for one more of those beside, in every tree."""
+        """Make room for `n` rows in all, and for one more of those beside, in all but the spare."""
         words = self.trees.words
+        slots = words["slot"].tolist()
         for t, n_side in enumerate(words["side_rows.n_rows"].tolist()):
-            self.nodes.reserve(t, n)
-            self.side_rows.reserve(t, n_side + 1)
-        self.nodes.show_all("nodes", words)
-        self.side_rows.show_all("side_rows", words)
+            if t < self.n_trees:
+                self.nodes.reserve(slots[t], n)
+                self.side_rows.reserve(slots[t], n_side + 1)
+        self.nodes.show_all("nodes", words, slots)
+        self.side_rows.show_all("side_rows", words, slots)
 
     # Changes that take more than one kernel.
 
@@ -379,7 +458,10 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of what is stored."""
         forest = self.forest
-        found: dict[str, tuple[int, ...]] = {"scaling": (2, forest.input_capacity)}
+        found: dict[str, tuple[int, ...]] = {
+            "frames": (2, 2, forest.input_capacity),
+            "given": (2, forest.n_inputs),
+        }
         if self.warm_up is not None:
             found["warm_up"] = (self.n_samples, forest.input_capacity)
         return found
@@ -406,7 +488,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.__dict__.update(state)
         self.forest = self.shared[0]
         self._set_words()
-        zeroed = {"nodes": False, "side_rows": self._ZEROED_SIDE_ROWS, "points": True}
+        zeroed = {"side_rows": self._ZEROED_SIDE_ROWS, "points": True}
         layouts, counts = self._layouts(), self._n_rows()
         for name, layout in layouts.items():
             if state[name].counts != counts[name]:
@@ -414,7 +496,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
                     f"{type(self).__name__} has {counts[name]} rows of {name}, but "
                     f"{state[name].counts} are stored"
                 )
-            setattr(self, name, state[name].restored(layout, zeroed[name]))
+            setattr(self, name, state[name].restored(layout, zeroed.get(name, False)))
         self._finish()
         self.open()
 
@@ -428,7 +510,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        arrays = (self.scaling, self.inputs, self.row)
+        arrays = (self.frames, self.given, self.inputs, self.row)
         size = sum(array.nbytes + 128 for array in arrays)
         size += self.trees.nbytes + self.shared.nbytes
         if self.warm_up is not None:
@@ -437,7 +519,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
             size += self.directions.nbytes
         if self.categories is not None:
             size += self.categories.nbytes
-        return size + self.nodes.nbytes + self.points.nbytes + self.side_rows.nbytes
+        tables = (self.nodes, self.points, self.side_rows, self.remainders)
+        return size + sum(table.nbytes for table in tables)
 
     # What has been learned. Kernels count.
 

@@ -7,6 +7,7 @@ have in common with the features of a stream that of `estimators`.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from threading import Thread
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float32s, Float64s
 from ...status import DONE, TOO_LARGE
-from . import extension, rebuilding, sampling, scaling
-from .growth import GrowingTrees
+from . import extension, rebuilding, renewal, sampling, scaling
+from .following import FollowingTrees
 from .inspection import Kept, NodeView, read_tree
 from .records import CLOSED
 from .tables import TreeTable, make_table
@@ -67,7 +68,7 @@ def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: 
             job.set_result(None)
 
 
-class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
+class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     """Mondrian trees over one store of points.
 
     A kind of trees names its records, and what it makes of a node that is read.
@@ -106,6 +107,7 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             if bad < 0:
                 self._learn_by_rebuilding(put)
             return bad
+        self.look_at_widths()
         if self.n_points >= self.forest.points.capacity:
             self._reserve_points(self.n_points + 1)
         return self.complete(learn())
@@ -127,6 +129,7 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
                 # Others that will soon need some get them now, so that not each stops a sample.
                 while (needy := lacks_rows(self.forest, SOON)) >= 0:
                     self._reserve_rows(needy, SOON)
+        self._do_owed()
         self._end_warm_up()
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
@@ -160,9 +163,10 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         lacks_value = self.forest.has_missing or not is_whole
         # As many points will come before the next rebuild.
         n_rows = _rows_of(2 * n if n < WARM_UP else n, bool(lacks_value))
-        if self.trees.words["nodes.capacity"].min() < n_rows:
-            for t, tree in enumerate(self.trees):
-                self.nodes.grow(t, tree.nodes, n_rows)
+        if self.trees.words["nodes.capacity"][: self.n_trees].min() < n_rows:
+            for t in range(self.n_trees):
+                tree = self.trees[t]
+                self.nodes.grow(tree.slot, tree.nodes, n_rows)
         self._rebuild(n, self._fitted_scaling(n))
         self._complete()
         self._reserve_warm_up(n)
@@ -180,9 +184,11 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             return
         self._reserve_warm_up(self.n_samples)
         for t, n_rows in enumerate(self.trees.words["nodes.n_rows"].tolist()):
-            self.nodes.trim(t, n_rows)
+            self.nodes.trim(self.trees[t].slot, n_rows)
         self._reserve_all(0)
         extension.count(self.forest)
+        if self._has_frames:
+            self.forest.next_look = math.ceil(renewal.LOOK_RATIO * self.n_samples)
         self.warm_up = None
 
     def build(self) -> None:
@@ -194,6 +200,7 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self._new_rows()
         self._reserve_all(_rows_of(self.n_points, bool(self.forest.has_missing)))
         self._show()
+        renewal.begin_again.of(self._FOREST)(self.forest)
         build = sampling.build.of(self._FOREST)
         n_points = self.n_points
 
@@ -204,7 +211,7 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         # In another thread, since a kernel takes seconds where there are many points: what
         # interrupts this need not wait, and `settle` waits for one tree at most.
-        self._run_jobs(work, len(self.trees), 1)
+        self._run_jobs(work, self.n_trees, 1)
         self._built()
         self.end_change()
 
@@ -221,6 +228,7 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         """
         start = 0
         while start < len(rows):
+            self.look_at_widths()
             n = min(self._block(), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
             # The points stay in the store unless the forest is full.
@@ -230,8 +238,9 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             # Compiled before threads ask for it.
             extension.extend.of(self._FOREST)
             extension.begin_rows(self.forest, part, n, first)
-            self._share(lambda a, b: self._extend(a, b, BATCH_LANES), len(self.trees), n_jobs)
+            self._share(lambda a, b: self._extend(a, b, BATCH_LANES), self.n_trees, n_jobs)
             self._count_rows()
+            self._do_owed()
             self._learned_rows(n_jobs)
             start += n
         self.points.trim(0, self.n_points)
@@ -240,11 +249,13 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def _block(self) -> int:
         """Return how many rows may be learned at once."""
         # The row that fills the last tree is the last one that is stored.
-        return 1 if self.bounded and not self.forest.is_full else self._rows_at_once(LEARNED_ROWS)
+        if self.bounded and not self.forest.is_full:
+            return 1
+        return min(self._rows_at_once(LEARNED_ROWS), self._samples_to_event())
 
     def _rows_at_once(self, most: int) -> int:
         """Return how many rows a kernel may take: in between Ctrl-C gets through."""
-        values = len(self.trees) * (int(self.forest.n_dims) + VALUES_OF_WALK)
+        values = self.n_trees * (int(self.forest.n_dims) + VALUES_OF_WALK)
         return max(1, min(most, KERNEL_VALUES // values))
 
     def _count_rows(self) -> None:
@@ -321,7 +332,7 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         Samples whose coefficients times inputs add up to no more than the threshold go left.
         """
-        offsets, factors = self.scaling[:, : self.n_inputs]
+        offsets, factors = self._scaling_of(t)
         if self.directions is None:
             one = np.zeros(self.n_inputs)
             one[dim] = 1.0
@@ -331,8 +342,8 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def directions_of(self, t: int, names: Sequence[Hashable]) -> list[dict[Any, float]]:
         """Return the directions that a tree cuts, as mappings from feature to coefficient."""
-        if not 0 <= t < len(self.trees):
-            raise ValueError(f"there are trees 0 to {len(self.trees) - 1}, got {t!r}")
+        if not 0 <= t < self.n_trees:
+            raise ValueError(f"there are trees 0 to {self.n_trees - 1}, got {t!r}")
         if self.directions is None:
             return [{name: 1.0} for name in names]
         rows = self.directions.of_tree(t) * self.scaling[1, : self.n_inputs]
@@ -345,13 +356,26 @@ class MondrianTrees(GrowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             low, high = root.lower, root.upper
         else:
             low, high = self.directions.ranges()
-        offsets, factors = self.scaling[:, : self.n_inputs]
+        offsets, factors = self._scaling_of(0)
         return low / factors + offsets, high / factors + offsets
 
     def values_of_row(self, t: int) -> NDArray[np.float64]:
         """Return the values that a tree cuts of the sample that was predicted last."""
         first = self.trees[self._slot(t)].first_value
         return self.row[first:].astype(np.float64)
+
+    def _scaling_of(self, t: int) -> NDArray[np.float64]:
+        """Return what a tree's inputs are scaled by: offsets and factors, shape (2, n_inputs)."""
+        forest = self.forest
+        frame = forest.frame
+        if self._has_frames:
+            frame = self.trees[self._slot(t)].first_value // forest.dim_capacity
+        return self.frames[frame, :, : self.n_inputs]
+
+    def tree_widths(self, t: int) -> NDArray[np.float64]:
+        """Return what each input is divided by in a tree."""
+        widths: NDArray[np.float64] = 1.0 / self._scaling_of(t)[1]
+        return widths
 
     def _slot(self, t: int) -> int:
         """Return where the tree is that is read as the t-th."""
@@ -396,7 +420,8 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         """Copy a column of a tree's "nodes" or "side_rows", or of the "points"."""
         column = next(c for c in self._layouts()[table].columns if c.name == name)
         rows: ChunkedRows = self.__dict__[table]
-        return rows.column(t, self._n_rows()[table][t], column)
+        place = 0 if table == "points" else self.trees[t].slot
+        return rows.column(place, self._n_rows()[table][place], column)
 
     def table(self, t: int) -> TreeTable:
         """Return the table of a tree's nodes, with those that are hidden."""
@@ -409,7 +434,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
 
     def _importance_trees(self) -> Sequence[int]:
         """Return the trees over which importances are a mean."""
-        return range(len(self.trees))
+        return range(self.n_trees)
 
     @property
     def importances(self) -> NDArray[np.float64]:
@@ -466,7 +491,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
             x = values[int(tree.first_value) :][: int(self.forest.n_dims)]
             parts = contributions(self.forest, tree, path, x, *predictions_on(path))
             found = found + self.by_feature(path.tree, parts)
-        return bad, found / len(self.trees)
+        return bad, found / self.n_trees
 
 
 class ClassTrees(ExplainedTrees[AnyForest, AnyView]):

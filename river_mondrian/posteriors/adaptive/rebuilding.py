@@ -10,7 +10,7 @@ from ...compiling.kernels import kernel, merged
 from ...partitions.mondrian import rebuilding
 from ...partitions.mondrian.extension import count_walked
 from ...partitions.mondrian.leaves import new_leaf, put_point
-from ...partitions.mondrian.records import NONE
+from ...partitions.mondrian.records import DRAWING, NONE
 from ...records import Float64s
 from ...status import BUDGET_SPENT, DONE, NO_ROOM
 from .learning import ROOM, update_path
@@ -50,6 +50,11 @@ def begin(forest: AdaptiveForest, t: int, first: int, dim_weights: Float64s) -> 
     tree.side_rows.n_rows = 0
     tree.n_splits = 0
     tree.queue = NONE
+    if forest.has_frames == 1:
+        # Under the other widths once all points have values by these.
+        is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
+        frame = 1 - forest.frame if is_moved else forest.frame
+        tree.first_value = forest.dim_capacity * frame
     tree.root = new_leaf(forest, tree)
     tree.role = GATHERING
     forest.is_predicted = 0

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.experts import Mixture
+from ...partitions.mondrian import renewal
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import NONE, Node, Point, Tree
+from ...partitions.mondrian.records import DRAWING, NONE, SETTLING, STEADY, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import CHUNK_ROWS, INT32, Float64s, Part, Record, RowLayout
@@ -56,6 +57,9 @@ from .statistics import (
 
 # What a call may spend, in points, on building trees anew, for each of them.
 BUILD_BUDGET = 80
+
+# Points that are brought to other widths for each that a call may spend on building.
+MOVED = 64
 
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, SPLITTING, REPLAYING, BUILT)
@@ -120,6 +124,9 @@ class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
     _learn_one: Callable[[AdaptiveForest, int, float, bool], int] | None
     _predict_one: Callable[[AdaptiveForest], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
+    _RENEWS: ClassVar[bool] = True
+    # One of those that there are is always spare.
+    _N_SPARE: ClassVar[int] = 0
     _DERIVED: ClassVar[frozenset[str]] = ClassTrees._DERIVED | {
         "out",
         "schedule",
@@ -320,6 +327,7 @@ class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
             self._take_step()
         if self.warm_up is not None:
             self._end_warm_up()
+            self._show_quiet()
 
     def _take_step(self) -> None:
         """Do the next of what is to be done before anything else happens."""
@@ -378,7 +386,10 @@ class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
     def _show_quiet(self) -> None:
         """Tell kernels when there is something to plan; bytes are weighed now and then."""
         n = self.n_samples
-        self.forest.quiet_until = n if self.max_bytes else self.schedule.quiet_until(n)
+        forest = self.forest
+        is_busy = bool(self.max_bytes) or forest.phase != STEADY
+        quiet_until = n if is_busy else self.schedule.quiet_until(n)
+        forest.quiet_until = min(quiet_until, forest.next_look)
 
     # Building anew.
 
@@ -404,7 +415,11 @@ class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
             planned = fitted.planned(n)
             if planned is not self.schedule:
                 self._follow(planned)
+            if self.warm_up is None:
+                self.look_at_widths()
             forest.is_plan_due = 0
+        if forest.phase != STEADY:
+            self._renew_widths(MOVED * forest.budget // BUILD_BUDGET)
         while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
             if self.schedule.role == IDLE:
                 if not self.schedule.jobs:
@@ -417,6 +432,56 @@ class AdaptiveTrees(ExplainedAdaptiveTrees[AdaptiveView]):
         forest.budget = 0
         if self.schedule.role == IDLE:
             self._show_quiet()
+
+    # Widths.
+
+    def _n_held(self) -> int:
+        return self.n_samples - self.schedule.first
+
+    def _places_to_look_at(self) -> NDArray[np.int64]:
+        first = self.n_samples - min(self._n_held(), self.n_points)
+        found: NDArray[np.int64] = first + super()._places_to_look_at() % (self.n_samples - first)
+        return found % self.schedule.capacity
+
+    def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
+        super()._begin_renewal(scaling)
+        self._forget_predicted()
+
+    def _renew_widths(self, most: int) -> None:
+        """Go on with bringing points and trees to other widths, by so many points at most.
+
+        Each step may be taken again if it is interrupted.
+        """
+        forest, schedule = self.forest, self.schedule
+        if forest.phase == SETTLING:
+            held = (renewal.RENEWAL_RATIO - 1.0) * self._n_held()
+            next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
+            renewal.settle_some.of(self._FOREST)(forest, most, next_look)
+        elif forest.n_moved < forest.n_points:
+            renewal.move_some.of(self._FOREST)(forest, most)
+        elif forest.renewed == 0:
+            self._follow(schedule.renewed(self.n_samples))
+            forest.renewed = 1
+        else:
+            words = self.trees.words
+            in_use = words["first_value"][words["role"] != IDLE]
+            if (in_use != forest.frame * forest.dim_capacity).all():
+                renewal.begin_settling.of(self._FOREST)(forest)
+
+    def finish_renewal(self) -> None:
+        """Build all trees anew at once, where they are on their way to other widths."""
+        while self.forest.phase != STEADY:
+            if self.forest.phase == DRAWING and self.forest.renewed == 1:
+                self._follow(self.schedule.only_long(self.n_samples))
+                self._take_steps()
+            self._renew_widths(self.n_points)
+
+    def _columns_of_trees(self) -> list[list[int]]:
+        forest = self.shared[0]
+        any_frame = [0, 1]
+        is_mixed = forest.phase == DRAWING and forest.n_moved == forest.n_points
+        own = any_frame if is_mixed else [int(forest.frame)]
+        return [any_frame if tree.role == IDLE else own for tree in self.trees]
 
     def _fitted(self, limit: int) -> Schedule:
         """Return a window that ends here where larger trees would take more bytes than that."""

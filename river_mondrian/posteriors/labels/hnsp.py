@@ -23,8 +23,9 @@ import math
 import numpy as np
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
-from ...partitions.mondrian.extension import learn_next, must_wait
+from ...partitions.mondrian.extension import must_wait
 from ...partitions.mondrian.records import NONE, Forest
+from ...partitions.mondrian.renewal import learn_next
 from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
@@ -76,7 +77,7 @@ def _add_counts(
     while p != NONE:
         point = forest.points.row(p)
         _add(out, point.label, factor)
-        p = forest.links_in(point)[t]
+        p = forest.links_in(point)[tree.slot]
 
 
 @merged
@@ -217,7 +218,7 @@ def put_labels(forest: L, labels: Int64s, n: int, first: int) -> None:
 def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
     """Store a sample as the next point and extend every tree, which are of a version, by it.
 
-    Returns WAITS, also where the weight is not 1, or as `extension.learn_next` does.
+    Returns WAITS, also where the weight is not 1, or as `renewal.learn_next` does.
     """
     if version != forest.version or must_wait(forest) or weight != 1.0:
         return WAITS

@@ -26,7 +26,7 @@ def count_leaf(forest: LabelForest, t: int, node: LabelNode, counts: Float64s) -
         while p != NONE:
             label = forest.points.row(p).label
             counts[label] = counts[label] + 1.0
-            p = forest.links_of(p)[t]
+            p = forest.links_of(p)[tree.slot]
 
 
 @batch_kernel

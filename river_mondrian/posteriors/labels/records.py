@@ -125,7 +125,7 @@ class LabelNode(Node):
                 while q != NONE:
                     of_q = labels.points.row(q).label
                     counts[of_q] = counts[of_q] + 1
-                    q = labels.links_of(q)[t]
+                    q = labels.links_of(q)[tree.slot]
             self.count_row = number
         counts = rows.row(self.count_row).counts(labels)
         counts[label] = counts[label] + 1

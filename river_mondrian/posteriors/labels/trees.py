@@ -57,6 +57,7 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
     """
 
     _VIEW: Any = LabelView
+    _RENEWS: ClassVar[bool] = True
     # The module with the kernels, and what a walk adds its prediction to.
     _KERNELS: ClassVar[Any]
     _PREDICTION: ClassVar[type[hnsp.LabelPrediction]]
@@ -194,11 +195,12 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         """Return the roots' distributions over the classes, a mean over trees."""
         n_classes = int(self.forest.n_classes)
         base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
-        for t, tree in enumerate(self.trees):
+        for t in range(self.n_trees):
+            tree = self.trees[t]
             ref = int(tree.root)
             is_leaf = self._kept(t, False)(ref, place_of(self.forest, tree, ref))[0]
             span = self.end_of(t) if is_leaf else float(tree.nodes.row(ref).delta)
-            found += self._smoothed(t, ref, span, base)[0] / len(self.trees)
+            found += self._smoothed(t, ref, span, base)[0] / self.n_trees
         return found
 
     def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:

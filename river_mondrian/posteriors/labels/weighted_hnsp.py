@@ -11,8 +11,9 @@ import math
 
 from ...compiling.kernels import batch_kernel, helper, kernel, merged, separate
 from ...limits import LARGEST_WEIGHT
-from ...partitions.mondrian.extension import learn_next, must_wait
+from ...partitions.mondrian.extension import must_wait
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest
+from ...partitions.mondrian.renewal import learn_next
 from ...partitions.mondrian.walks import Walk
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, room_of_array
 from ...status import WAITS

@@ -82,10 +82,11 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         if trees.categories is not None:
             self.categories = trees.categories.copied()
         self._set_words()
-        self.scaling = trees.scaling.copy()
+        self.frames, self.given = trees.frames.copy(), trees.given
         self.warm_up = None if trees.warm_up is None else trees.warm_up.copy()
         self.directions = None if trees.directions is None else trees.directions.copied()
         self._take_rows(trees)
+        self.remainders = trees.remainders.copied()
         # Calls that have been prepared are for the others.
         self.version = trees.version + 1
         self._finish()

@@ -82,7 +82,7 @@ def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
     for _ in range(LONGEST):
         if q in (p, NONE):
             break
-        q = forest.links_of(q)[t]
+        q = forest.links_of(q)[tree.slot]
     return ref if q == p else EMPTY
 
 

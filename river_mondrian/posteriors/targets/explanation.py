@@ -108,7 +108,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
 
     def root_prediction(self) -> NDArray[np.float64]:
         """Return the mean of the roots' means."""
-        roots = enumerate(self.trees.words["root"].tolist())
+        roots = enumerate(self.trees.words["root"][: self.n_trees].tolist())
         found = [self.means_on(t, [root])[0] for t, root in roots]
         return np.array([np.mean(found)])
 

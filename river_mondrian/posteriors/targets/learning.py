@@ -7,13 +7,15 @@ import math
 from ...compiling.kernels import (
     batch_kernel,
     exact_separate,
+    helper,
     inlined,
     kernel,
     merged,
 )
 from ...partitions.mondrian import rebuilding
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
-from ...partitions.mondrian.records import CLOSED, START
+from ...partitions.mondrian.records import CLOSED, DRAWING, START
+from ...partitions.mondrian.renewal import finish_owed, take_points
 from ...partitions.mondrian.scaling import store_values
 from ...partitions.mondrian.walks import predict_rows
 from ...records import (
@@ -106,13 +108,36 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 
 
 @batch_kernel
-def put_hyperparameters(forest: T, gamma2: float, noise: float) -> None:
-    """Give all trees hyperparameters; messages, which depend on them, are to be updated next."""
-    for t in range(forest.n_trees):
+def put_hyperparameters(forest: T, gamma2: float, drawn_gamma2: float, noise: float) -> None:
+    """Give all trees hyperparameters; messages, which depend on them, are to be updated next.
+
+    Those that are not in the current frame, as others that are drawn anew, have a gamma2 of theirs.
+    """
+    forest.drawn_gamma2 = drawn_gamma2
+    first_value = forest.dim_capacity * forest.frame
+    for t in range(forest.n_drawn()):
         tree = forest.trees[t]
-        tree.gamma2 = gamma2
+        is_drawn = forest.phase == DRAWING and tree.first_value != first_value
+        tree.gamma2 = drawn_gamma2 if is_drawn else gamma2
         tree.noise = noise
         forget_messages(tree)
+
+
+@helper
+def _do_owed(forest: T) -> int:
+    """Do what is owed as `renewal.go_on` does."""
+    status = take_points(forest)
+    if status == DONE:
+        if forest.phase == DRAWING:
+            update_messages(forest, forest.n_trees, forest.n_trees + 1)
+        finish_owed(forest)
+    return status
+
+
+@batch_kernel
+def go_on(forest: T) -> int:
+    """Do what is owed as `renewal.go_on` does."""
+    return _do_owed(forest)
 
 
 @kernel
@@ -140,7 +165,9 @@ def learn_one(forest: T, y: float, weight: float) -> int:
     if status == DONE:
         update_messages(forest, 0, forest.n_trees)
         count_walked(forest)
-        if _is_due(forest):
+        if forest.owed > 0:
+            status = _do_owed(forest)
+        if status == DONE and _is_due(forest):
             status = 0
     if status >= 0:
         forest.version = CLOSED

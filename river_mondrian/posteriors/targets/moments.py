@@ -26,7 +26,7 @@ from ...partitions.mondrian.records import NONE
 from ...partitions.ranges import robust_ranges
 from ...records import Float64s
 from .messages import forget_messages
-from .records import T, TargetForest, TargetNode
+from .records import T, TargetForest, TargetNode, TargetTree
 
 # How many robust ranges the fences are beyond the ends of the range.
 FENCE = 10.0
@@ -114,12 +114,12 @@ def _judge_points(forest: TargetForest) -> bool:
 
 
 @merged
-def _refill_leaf(forest: TargetForest, t: int, node: TargetNode) -> None:
+def _refill_leaf(forest: TargetForest, tree: TargetTree, node: TargetNode) -> None:
     """Make a leaf's weight and mean anew of its points, where all of them are in its list."""
     n, q = 0, node.first_point
     while q != NONE:
         n += 1
-        q = forest.links_of(q)[t]
+        q = forest.links_of(q)[tree.slot]
     if n != node.n_samples:
         return
     node.messages[0].precision = 0.0
@@ -127,7 +127,7 @@ def _refill_leaf(forest: TargetForest, t: int, node: TargetNode) -> None:
     q = node.first_point
     while q != NONE:
         node.add_point(forest, forest.points.row(q))
-        q = forest.links_of(q)[t]
+        q = forest.links_of(q)[tree.slot]
 
 
 @batch_kernel
@@ -146,10 +146,10 @@ def put_fences(forest: T, low: float, high: float) -> None:
     for p in range(forest.n_points):
         point = forest.points.row(p)
         add_to_moments(forest, point.target, point.weight)
-    for t in range(forest.n_trees):
+    for t in range(forest.n_drawn()):
         tree = forest.trees[t]
         for j in range(tree.nodes.n_rows):
             node = tree.nodes.row(j)
             if node.dim < 0:
-                _refill_leaf(forest, t, node)
+                _refill_leaf(forest, tree, node)
         forget_messages(tree)

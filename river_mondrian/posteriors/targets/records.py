@@ -122,6 +122,11 @@ class TargetTree(Tree):
     gamma2: Float64
     noise: Float64
 
+    def succeed(self, forest: Forest, old: Tree) -> None:
+        """Take over the hyperparameters, for the frame in which the tree is to be drawn."""
+        self.gamma2 = TargetForest(forest).drawn_gamma2
+        self.noise = TargetTree(old).noise
+
     def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
         """Return what is wrong with the hyperparameters of a restored tree."""
         if not self.gamma2 > 0.0:
@@ -145,6 +150,8 @@ class TargetForest(Forest):
     # gamma1 and the noise variance in the targets' units where these are given, else 0.
     gamma1: Float64
     noise_variance: Float64
+    # gamma2 of trees that are drawn anew.
+    drawn_gamma2: Float64
     # The law of targets around the forest's prediction; none where that is normal.
     scale_mixture: ScaleMixture
     # The fences beyond which a target is set aside (see `moments`).

@@ -103,6 +103,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _NODE: ClassVar[type[Node]] = TargetNode
     _POINT: ClassVar[type[Point]] = TargetPoint
     _VIEW = TargetView
+    _RENEWS: ClassVar[bool] = True
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
@@ -164,7 +165,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._renew_next()
         self.forest.low_fence, self.forest.high_fence = moments.find_fences(self.forest)
         self.forest.next_horizon = self.forest.horizon
-        self.densities = Memory(scale_mixture.TargetDensity, len(self.trees))
+        self.densities = Memory(scale_mixture.TargetDensity, self.n_trees)
         self.forest.densities = self.densities.array
         self.law: Any = None
         if self.law_numbers is not None:
@@ -224,7 +225,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _complete(self) -> None:
         if self.block is not None and self.forest.n_walking > 0:
             # Jobs may have taken other groups of trees than one job does.
-            self._extend(0, len(self.trees), 1)
+            self._extend(0, self.n_trees, 1)
             self._count_rows()
         self.block = None
         super()._complete()
@@ -232,7 +233,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._built()
 
     def _built(self) -> None:
-        n = len(self.trees)
+        n = self.n_trees
         for first in range(0, n, UPDATED_TREES):
             messages.update(self.forest, first, min(first + UPDATED_TREES, n))
 
@@ -252,7 +253,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         def put(start: int, n: int, first: int) -> None:
             y, w = (Float64s.of(array[start : start + n]) for array in (targets, weights))
             learning.put_targets(self.forest, y, w, n, first)
-            self.block = Block(first, n, self.n_samples, len(self.trees))
+            self.block = Block(first, n, self.n_samples, self.n_trees)
             if horizons is not None:
                 self.forest.next_horizon = horizons[start + n - 1]
 
@@ -285,12 +286,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _learned_rows(self, n_jobs: int) -> None:
         self.block = None
         self._renew()
-        self._share(lambda a, b: messages.update(self.forest, a, b), len(self.trees), n_jobs)
+        self._share(lambda a, b: messages.update(self.forest, a, b), self.n_trees, n_jobs)
 
     # Hyperparameters.
 
-    def _extent(self) -> float:
-        """Return the sum of the sides of the root's box, outliers counted up to some way out."""
+    def _extent(self, scaling: NDArray[np.float64]) -> float:
+        """Return the sum of the sides of the root's box, outliers counted up to some way out.
+
+        They are those of a tree whose inputs are scaled by offsets and factors.
+        """
         n, step = moments.strided(self.n_points)
         n_dims = int(self.forest.n_dims)
         found = np.empty((n + 2, n_dims), dtype=np.float32)
@@ -298,6 +302,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         rows = found.astype(np.float64)
         low, high = robust_ranges(rows)
         sides = np.minimum(rows[-1] - rows[-2], MOST_WIDTHS * (high - low))
+        if self._has_frames:
+            sides = sides * (scaling[1, :n_dims] / self._scaling_of(0)[1])
         if self.scale and self.directions is None:
             sides = np.minimum(sides, MOST_WIDTHS)
         return float(np.nansum(sides))
@@ -315,10 +321,23 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             # The rest of the targets' variance is that of a leaf's mean.
             weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
             rest = squares / weight - self.noise_variance if weight > 0.0 else 0.0
-            lifetimes = self.trees.words["lifetime"]
+            lifetimes = self.trees.words["lifetime"][: self.n_trees]
             increase = float(np.mean(0.5 * np.tanh(0.5 * gamma2 * lifetimes)))
             gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
+
+    def _drawn_gamma2(self, scaling: NDArray[np.float64]) -> float:
+        """Return gamma2 of trees that are drawn anew under a scaling."""
+        return self._hyperparameters(self.choice, self._extent(scaling))[0]
+
+    def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
+        # It says nothing before trees are drawn anew.
+        self.forest.drawn_gamma2 = self._drawn_gamma2(scaling)
+        super()._begin_renewal(scaling)
+
+    def _go_on(self) -> Callable[[TargetForest], int]:
+        found: Callable[[TargetForest], int] = learning.go_on
+        return found
 
     def _renew_next(self) -> None:
         """Note the number of samples at which fences are renewed next."""
@@ -338,21 +357,22 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if stores:
             moments.put_fences(self.forest, *moments.find_fences(self.forest))
         if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
-            extent = self._extent()
+            extent = self._extent(self.scaling)
             if n in CHOICES and stores:
                 # A second climb would begin where the first one has ended.
                 if self._climbed[0] != n:
                     self._climbed = n, self._climb(extent)
                 self.choice = self._climbed[1]
-            found = self._hyperparameters(self.choice, extent)
-            learning.put_hyperparameters(self.forest, *found)
+            gamma2, noise = self._hyperparameters(self.choice, extent)
+            drawn_gamma2 = self._drawn_gamma2(self.next_scaling)
+            learning.put_hyperparameters(self.forest, gamma2, drawn_gamma2, noise)
         self._renew_next()
 
     def _climb(self, extent: float) -> tuple[int, int]:
         """Go step by step to where the latest samples would have been predicted best."""
         n = self.n_samples
         m = min(n // 2, CHOICE_SAMPLES)
-        n_trees = min(len(self.trees), CHOICE_TREES)
+        n_trees = min(self.n_trees, CHOICE_TREES)
         n_rows = int(self.trees.words["nodes.n_rows"].max())
         room = choice.room_for(m, n_trees, n_rows)
         found: dict[tuple[int, int], float] = {}
@@ -413,7 +433,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def predict_mixture(self) -> tuple[int, GaussianMixture | None]:
         """Predict the mixture for the sample in `inputs`; returns what `predict` does, too."""
-        room = FIRST_COMPONENTS * len(self.trees)
+        room = FIRST_COMPONENTS * self.n_trees
         while True:
             components = np.empty((room, 3))
             found = Memory(ComponentsPrediction)
