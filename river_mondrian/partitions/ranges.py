@@ -14,14 +14,23 @@ fences, and of this one.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
+from ..records import Float64s, Int64s, room_of_words
 
 Array = NDArray[np.float64]
 
 # How many interquartile ranges Tukey's outer fences are beyond the quartiles.
 FENCE = 3.0
+
+# Numbers that `find_ranges` writes for each column.
+N_FOUND = 3
+_room_of_found = room_of_words(Float64s, N_FOUND)
 
 
 def robust_ranges(rows: Array, fence: float = FENCE) -> tuple[Array, Array]:
@@ -47,9 +56,21 @@ def robust_ranges(rows: Array, fence: float = FENCE) -> tuple[Array, Array]:
     (array([0., 5.]), array([3., 5.]))
 
     """
-    ordered = np.sort(rows, axis=0).T
-    known = ~np.isnan(ordered)
-    return _ranges(ordered[known], known.sum(axis=1), fence)
+    low, high, _ = weighed_ranges(rows, fence)
+    return low, high
+
+
+def weighed_ranges(rows: Array, fence: float) -> tuple[Array, Array, Array]:
+    """Return what `robust_ranges` does, and by how many values each range is known.
+
+    These are all of a column, or those other than the commonest where both quartiles are that one.
+    """
+    # What is missing comes last.
+    ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
+    n_columns, n = ordered.shape
+    counts = n - np.isnan(ordered).sum(axis=1)
+    low, high, known = _found(ordered, n * np.arange(n_columns), counts, fence)
+    return low, high, known
 
 
 def scaling_of(low: Array, high: Array) -> Array:
@@ -79,65 +100,109 @@ def robust_ranges_of_sparse(rows: sparse.csr_matrix) -> tuple[Array, Array]:
     low, high = np.zeros(len(counts)), np.zeros(len(counts))
     low[~few], high[~few] = robust_ranges(columns[:, ~few].toarray().astype(np.float64))
     others = columns[:, few]
-    values = others.data.astype(np.float64)
-    order = np.lexsort((values, np.repeat(np.arange(others.shape[1]), counts[few])))
-    low_of_others, high_of_others, _, _ = _whiskers(values[order], counts[few], FENCE)
-    low[few], high[few] = np.fmin(0.0, low_of_others), np.fmax(0.0, high_of_others)
+    values, counts = others.data.astype(np.float64), counts[few]
+    order = np.lexsort((values, np.repeat(np.arange(others.shape[1]), counts)))
+    starts = np.cumsum(counts) - counts
+    low[few], high[few], _ = _found(values[order], starts, counts, FENCE, is_rest=True)
     return low, high
 
 
-def _ranges(values: Array, counts: NDArray[np.int64], fence: float) -> tuple[Array, Array]:
-    """Return the ranges of columns: `counts` ordered values each, one column after the other."""
-    low, high, lower, upper = _whiskers(values, counts, fence)
-    flat = lower == upper
-    others = np.repeat(flat, counts) & (values != np.repeat(lower, counts))
-    low_of_others, high_of_others, _, _ = _whiskers(
-        values[others], _in_columns(others, counts), fence
-    )
-    # A column without other values has NaN there.
-    low = np.where(flat, np.fmin(lower, low_of_others), low)
-    high = np.where(flat, np.fmax(lower, high_of_others), high)
-    return low, high
+def _found(
+    values: Array,
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    fence: float,
+    is_rest: bool = False,
+) -> tuple[Array, Array, Array]:
+    """Return what `find_ranges` finds for columns of ordered values, shape (3, columns)."""
+    out = np.empty((N_FOUND, len(counts)))
+    own = np.ascontiguousarray(values).reshape(-1)
+    parts = Int64s.of(starts.astype(np.int64)), Int64s.of(counts.astype(np.int64))
+    find_ranges(Float64s.of(own), *parts, len(counts), fence, is_rest, Float64s.of(out.reshape(-1)))
+    low, high, known = out
+    return low, high, known
 
 
-def _whiskers(
-    values: Array, counts: NDArray[np.int64], fence: float
-) -> tuple[Array, Array, Array, Array]:
-    """Return the least and the largest value within the fences, and both quartiles, per column."""
-    lower, upper = _quantiles(values, counts, 0.25), _quantiles(values, counts, 0.75)
+@exact_inlined
+def _value(values: Float64s, i: int, gap: int, n_left_out: int) -> float:
+    """Return the i-th of ordered values from which some are left out, the first at `gap`."""
+    return values[i if i < gap else i + n_left_out]
+
+
+@exact_inlined
+def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) -> float:
+    """Return a quantile of `n` values that are not left out, by linear interpolation."""
+    place = rate * (n - 1)
+    whole = int(place)
+    first = _value(values, whole, gap, n_left_out)
+    second = _value(values, min(whole + 1, n - 1), gap, n_left_out)
+    return first + (place - whole) * (second - first)
+
+
+@exact_separate
+def _find_whiskers(
+    values: Float64s, n: int, gap: int, n_left_out: int, fence: float, ends: Float64s
+) -> None:
+    """Write the least and the largest value within the fences of `n` that are not left out."""
+    lower = _quantile(values, n, gap, n_left_out, 0.25)
+    upper = _quantile(values, n, gap, n_left_out, 0.75)
     reach = fence * (upper - lower)
-    starts = np.cumsum(counts) - counts
-    below = _in_columns(values < np.repeat(lower - reach, counts), counts)
-    within = _in_columns(values <= np.repeat(upper + reach, counts), counts)
-    return (
-        _take(values, counts, starts + below),
-        _take(values, counts, starts + within - 1),
-        lower,
-        upper,
-    )
+    i, j = 0, n - 1
+    while _value(values, i, gap, n_left_out) < lower - reach:
+        i += 1
+    while _value(values, j, gap, n_left_out) > upper + reach:
+        j -= 1
+    ends[0] = _value(values, i, gap, n_left_out)
+    ends[1] = _value(values, j, gap, n_left_out)
 
 
-def _quantiles(values: Array, counts: NDArray[np.int64], rate: float) -> Array:
-    """Return a quantile of each column, by linear interpolation."""
-    places = rate * np.maximum(counts - 1, 0)
-    whole = places.astype(np.int64)
-    starts = np.cumsum(counts) - counts
-    first = _take(values, counts, starts + whole)
-    second = _take(values, counts, starts + np.minimum(whole + 1, counts - 1))
-    return first + (places - whole) * (second - first)
+@exact_separate
+def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
+    """Write a column's lower and upper end, and by how many values they are known."""
+    commonest = 0.0
+    gap, n_left_out = n, 0
+    if not is_rest:
+        found[2] = n
+        if n == 0:
+            found[0] = math.nan
+            found[1] = math.nan
+            return
+        commonest = _quantile(values, n, n, 0, 0.25)
+        if commonest < _quantile(values, n, n, 0, 0.75):
+            _find_whiskers(values, n, n, 0, fence, found)
+            return
+        gap = 0
+        while values[gap] < commonest:
+            gap += 1
+        while gap + n_left_out < n and values[gap + n_left_out] == commonest:
+            n_left_out += 1
+    n_others = n - n_left_out
+    found[2] = n_others
+    found[0] = commonest
+    found[1] = commonest
+    if n_others > 0:
+        _find_whiskers(values, n_others, gap, n_left_out, fence, found)
+        found[0] = min(found[0], commonest)
+        found[1] = max(found[1], commonest)
 
 
-def _take(values: Array, counts: NDArray[np.int64], places: NDArray[np.int64]) -> Array:
-    """Return a value of each column, NaN for a column without values."""
-    taken = np.full(len(counts), np.nan)
-    taken[counts > 0] = values[places[counts > 0]]
-    return taken
+@exact_batch_kernel
+def find_ranges(
+    values: Float64s,
+    starts: Int64s,
+    counts: Int64s,
+    n_columns: int,
+    fence: float,
+    is_rest: bool,
+    out: Float64s,
+) -> None:
+    """Write the ranges of columns, of which each has `counts` ordered values from its start on.
 
-
-def _in_columns(chosen: NDArray[np.bool_], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many are chosen in each column."""
-    before = np.zeros(len(chosen) + 1, dtype=np.int64)
-    np.cumsum(chosen, out=before[1:])
-    ends = np.cumsum(counts)
-    found: NDArray[np.int64] = before[ends] - before[ends - counts]
-    return found
+    With `is_rest` they are the values other than 0, which is the commonest. `out` has the shape
+    (3, columns): the lower ends, the upper ends, and by how many values they are known.
+    """
+    found = _room_of_found()
+    for c in range(n_columns):
+        _find_range(values.part(starts[c], counts[c]), counts[c], fence, is_rest, found)
+        for i in range(N_FOUND):
+            out[n_columns * i + c] = found[i]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float64s, Int64s
-from ..ranges import robust_ranges
+from ..ranges import weighed_ranges
 from . import frames, renewal
 from .growth import FENCE, GrowingTrees
 from .records import DRAWING, STEADY
@@ -18,8 +18,8 @@ from .tree_memory import AnyForest
 # Samples by which widths are found.
 LOOKED_AT = 256
 
-# A width does not hold any more where the one found is so many times larger or smaller; it is found
-# where at least so many of those samples have another value than the commonest.
+# A width does not hold any more where the one found is so many times larger or smaller; that is
+# believed where at least so many values tell it.
 FACTOR = 2.0
 EVIDENCE = 8
 
@@ -60,27 +60,16 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         frames.read_inputs.of(self._FOREST)(
             self.forest, places, LOOKED_AT, Float64s.of(rows.reshape(-1))
         )
-        low, high = robust_ranges(rows, FENCE)
+        low, high, known = weighed_ranges(rows, FENCE)
         found = self.scaling.copy()
-        fitted = self._scaling_by(low, high)
-        known = self._counts_of_others(rows) >= EVIDENCE
-        found[:, :n_inputs][:, known] = fitted[:, known]
+        enough = np.flatnonzero(known >= EVIDENCE)
+        found[:, enough] = self._scaling_by(low, high)[:, enough]
         return found
 
     def _places_to_look_at(self) -> NDArray[np.int64]:
         """Return points of which half are among the latest 3 of 10: their density is that of i."""
         shares = np.sqrt((np.arange(LOOKED_AT) + 0.5) / LOOKED_AT)
         return (self.n_points * shares).astype(np.int64)
-
-    @staticmethod
-    def _counts_of_others(rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return how many values of each column are not its commonest one, or its median."""
-        known = ~np.isnan(rows)
-        ordered = np.sort(rows, axis=0)
-        middle = np.maximum(known.sum(axis=0) - 1, 0) // 2
-        medians = ordered[middle, np.arange(rows.shape[1])]
-        found: NDArray[np.int64] = (known & (rows != medians)).sum(axis=0)
-        return found
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         """Begin to draw all trees anew by another scaling."""

@@ -39,7 +39,7 @@ SETTLED = 64
 
 # Widths are looked at again when there are so many times as many samples; and renewed again, when
 # there are so many times as many.
-LOOK_RATIO = 1.25
+LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
 
