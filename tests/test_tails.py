@@ -28,10 +28,10 @@ def parts(trees, X, y, w, x):
     """Return the components of a prediction by the dense twin, and the targets' variance."""
     scale, lifetime = trees.hyperparameters["gamma1"], float(trees.trees[0].lifetime)
     found = []
-    for t in range(len(trees.trees)):
+    for t in range(trees.n_trees):
         tree = dense(trees, t, X, y, w)
         for weight, mean, variance in naive.mixture(tree, x, scale, lifetime, kernel_moments):
-            found.append((weight / len(trees.trees), mean, variance))
+            found.append((weight / trees.n_trees, mean, variance))
     mean = np.average(y, weights=w)
     return found, float(np.average((y - mean) ** 2, weights=w))
 

@@ -124,7 +124,7 @@ def test_repeats_that_are_hidden_have_the_law_of_a_weight(seed):
                 model.learn_one(x, y, 40.0 / repeats)
         trees = model._trees
         inputs = np.array([[asked[name] for name in model.features]])
-        made.append([tree_predictions(trees, inputs, t) for t in range(len(trees.trees))])
+        made.append([tree_predictions(trees, inputs, t) for t in range(trees.n_trees)])
     assert stats.ks_2samp(*made).pvalue > 1e-4
 
 

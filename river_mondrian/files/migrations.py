@@ -128,22 +128,24 @@ def _follow_widths(attributes: dict[str, Any], kind: str, written: _Written) -> 
     is_plain = attributes["directions"] is None and not attributes["bounded"]
     renews = bool(kind in _RENEWED and attributes["scale"] and is_plain)
     attributes["renews"] = renews
-    attributes["ranges"] = {"dict": []}
+    attributes["known_ranges"] = {"dict": []}
     scaling = arrays[attributes.pop("scaling")["array"]]
     frames = np.zeros((2, *scaling.shape))
     frames[:] = scaling
     attributes["frames"] = {"array": written.put("frames", frames)}
     given = np.full((2, of_forest("n_inputs")), math.nan)
     attributes["given"] = {"array": written.put("given", given)}
-    capacity = of_forest("dim_capacity")
-    remainders = written.put("remainders", np.zeros((0, capacity), np.float32))
-    attributes["remainders"] = {"table": [0], "columns": {"remainders": remainders}}
-    looks = renews and attributes["categories"] is None and attributes["warm_up"] is None
+    has_frames = renews and attributes["categories"] is None
+    attributes["remainders"] = {"table": [0], "columns": {}}
+    if has_frames:
+        none = np.zeros((0, of_forest("dim_capacity")), np.float32)
+        attributes["remainders"]["columns"]["remainders"] = written.put("remainders", none)
+    looks = has_frames and attributes["warm_up"] is None
     n, n_samples = trees["n"], of_forest("n_samples")
     names = ("frame", "phase", "renewed", "taken", "n_moved", "renewed_at_sample")
     for name, value in (
         *((name, 0) for name in (*names, "remainders.n_rows")),
-        ("next_look", math.ceil(1.25 * n_samples) if looks else _NEVER),
+        ("next_look", math.ceil(1.5 * n_samples) if looks else _NEVER),
     ):
         shared["columns"][name] = written.put(f"forest/{name}", np.array([value], np.int64))
     if kind == "TargetTrees":
@@ -153,7 +155,7 @@ def _follow_widths(attributes: dict[str, Any], kind: str, written: _Written) -> 
     trees["columns"]["renewal_state"] = written.put("renewal_state", own)
     trees["columns"]["slot"] = written.put("slot", np.arange(n))
     columns = points["columns"]
-    if renews and attributes["categories"] is None:
+    if has_frames:
         values = arrays[columns["values"]]
         # What is unknown has no remainder either.
         both = np.hstack([values, np.where(np.isnan(values), values, 0.0).astype(np.float32)])

@@ -356,7 +356,7 @@ def check_sizes(owner: Any) -> None:
             "shared": Memory,
             "frames": np.ndarray,
             "given": np.ndarray,
-            "ranges": dict,
+            "known_ranges": dict,
             "renews": bool,
             "warm_up": (type(None), np.ndarray),
         },

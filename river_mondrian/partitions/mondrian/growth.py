@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...limits import LEAST_LEVEL
-from ...records import Float64s
+from ...records import ChunkedRows, Float64s
 from ..ranges import robust_ranges, scaling_of
 from .categories import Categories
 from .records import NEVER
@@ -46,7 +46,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         else:
             # What there was stays, in case that this is undone.
             self.frames = self.frames.copy()
-        ends = [self.ranges.get(name, (math.nan, math.nan)) for name in names]
+        ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
         self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
         if self.scale or self.directions is not None:
             # With directions, a feature that is unknown counts as its first value.
@@ -126,6 +126,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         elif had_frames:
             # All trees are in the current frame.
             sources = [frame] * n_sets
+            self.remainders = ChunkedRows(1, 0, False)
         sets = [(values + old * s, values + new * i, old) for i, s in enumerate(sources)]
         links = (values + old * known_sets, values + new * n_sets, len(self.trees))
         moves = [(0, 0, values), *sets, links]

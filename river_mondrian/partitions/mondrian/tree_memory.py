@@ -187,7 +187,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.frames = np.array([[[0.0], [1.0]]] * 2)
         # The ends of the ranges that are given, by input; NaN for others.
         self.given = np.zeros((2, 0))
-        self.ranges = dict(partitions.ranges)
+        self.known_ranges = dict(partitions.ranges)
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
         self._set_words()
@@ -211,13 +211,16 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     @property
     def scaling(self) -> NDArray[np.float64]:
         """What is subtracted from each input now, and what that is multiplied with."""
-        return self.frames[self.forest.frame]
+        found: NDArray[np.float64] = self.frames[self.forest.frame]
+        return found
 
     @property
     def next_scaling(self) -> NDArray[np.float64]:
         """The scaling on whose way the trees are: the present one where they have all arrived."""
         forest = self.forest
-        return self.frames[1 - forest.frame if forest.phase == DRAWING else forest.frame]
+        frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
+        found: NDArray[np.float64] = self.frames[frame]
+        return found
 
     @property
     def _has_frames(self) -> bool:
@@ -271,7 +274,9 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         return RowLayout(self._POINT, (values, Part("links", INT32, len(self.trees))))
 
     def _remainder_layout(self) -> RowLayout:
-        """Return what a moved point's row of remainders is."""
+        """Return what a moved point's row of remainders is; nothing where none is ever moved."""
+        if not self._has_frames:
+            return RowLayout(Record)
         return RowLayout(Record, (Part("remainders", FLOAT32, self.forest.dim_capacity),))
 
     def _side_layout(self) -> RowLayout:
@@ -320,7 +325,8 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         forest = self.forest
         forest.frames = Float64s.of(self.frames.reshape(-1))
         if self.directions is not None:
-            forest.oblique = self.directions.finish(*self.scaling, forest.absent)
+            offsets, factors = self.scaling
+            forest.oblique = self.directions.finish(offsets, factors, forest.absent)
         if self.categories is not None:
             forest.levels = self.categories.finish(forest.dim_capacity)
 
