@@ -1,0 +1,429 @@
+"""Widths that are renewed: when and what for, by which law, and that nothing else is changed."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive.following import history
+from scipy import stats
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+)
+from river_mondrian.partitions.mondrian.following import FollowingTrees
+from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
+from river_mondrian.partitions.mondrian.trees import MondrianTrees
+from river_mondrian.records import ChunkedRows
+
+KINDS = {
+    "exact": lambda **own: MondrianForestClassifier(**{"n_estimators": 3, "seed": 1} | own),
+    "regressor": lambda **own: MondrianForestRegressor(**{"n_estimators": 3, "seed": 1} | own),
+    "adaptive": lambda **own: AdaptiveMondrianForestClassifier(
+        **{"n_estimators": 3, "n_candidates": 3, "seed": 1} | own
+    ),
+}
+kinds = pytest.mark.parametrize("kind", list(KINDS))
+exact_kinds = pytest.mark.parametrize("kind", ["exact", "regressor"])
+NAMES = "abc"
+
+
+def corner(n, seed=0, stretched=(10.0, 1.0, 0.1), at=300):
+    """Return a stream whose features change their ranges after some samples, and its labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 3))
+    y = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int)
+    X[at:] *= stretched
+    return X, y.tolist()
+
+
+def samples(X):
+    for row in X.tolist():
+        yield {name: v for name, v in zip(NAMES, row, strict=True) if not math.isnan(v)}
+
+
+def learned(model, X, y):
+    for x, label in zip(samples(X), y, strict=True):
+        model.learn_one(x, label)
+    return model
+
+
+def answer(model, x):
+    if isinstance(model, MondrianForestRegressor):
+        law = model.predict_one(x, with_dist=True)
+        return law.mu, law.sigma
+    return model.predict_proba_one(x)
+
+
+def answers(model, seed=5):
+    X, _ = corner(20, seed, at=10)
+    return [answer(model, x) for x in samples(X)]
+
+
+def phase_of(model):
+    return model._trees.forest.phase
+
+
+def checked(model):
+    """Return a copy that has passed all checks of restored trees."""
+    return pickle.loads(pickle.dumps(model))
+
+
+# When, and what for.
+
+
+@exact_kinds
+@pytest.mark.parametrize("n_trees", [1, 4])
+@pytest.mark.parametrize("seed", range(2))
+def test_trees_have_the_twins_widths_after_each_sample(kind, n_trees, seed):
+    X, y = corner(1400, seed)
+    X[:, 2] *= X[:, 2] > 0.07
+    X[np.random.default_rng(seed).random(X.shape) < 0.03] = math.nan
+    model = KINDS[kind](n_estimators=n_trees)
+    told = history(X.tolist(), n_trees)
+    assert told[0] != told[-1]
+    learned(model, X[:256], y[:256])
+    for i in range(256, len(X)):
+        learned(model, X[i : i + 1], y[i : i + 1])
+        for t, widths in enumerate(told[i - 255]):
+            found = list(model.tree_widths(t).values())
+            assert found == pytest.approx(widths, rel=1e-6), (i, t)
+
+
+@kinds
+def test_nothing_is_drawn_anew_where_widths_hold(kind):
+    X, y = corner(3000, stretched=(1.3, 0.8, 1.0))
+    model = KINDS[kind]()
+    for x, label in zip(samples(X), y, strict=True):
+        model.learn_one(x, label)
+        assert phase_of(model) == STEADY
+    widths = model.widths
+    assert all(model.tree_widths(t) == widths for t in range(model._n_readable))
+    assert model._trees.remainders.nbytes < 1000
+
+
+@kinds
+def test_widths_follow_inputs_and_not_labels(kind):
+    X, y = corner(900)
+    told = []
+    for labels in (y, [0] * len(y), np.random.default_rng(1).integers(0, 2, len(y)).tolist()):
+        model = KINDS[kind](n_estimators=2)
+        told.append([])
+        for x, label in zip(samples(X), labels, strict=True):
+            model.learn_one(x, label)
+            told[-1].append(model.widths)
+    assert told[0] == told[1] == told[2]
+
+
+@kinds
+def test_after_a_renewal_widths_are_those_of_the_later_samples(kind):
+    X, y = corner(5000)
+    model = learned(KINDS[kind](n_estimators=1), X, y)
+    assert phase_of(model) == STEADY
+    for name, column in zip(NAMES, X[300:].T, strict=True):
+        assert model.widths[name] == pytest.approx(np.ptp(column), rel=0.1)
+    assert all(model.tree_widths(t) == model.widths for t in range(model._n_readable))
+
+
+@kinds
+def test_known_ranges_stay(kind):
+    X, y = corner(900)
+    model = learned(KINDS[kind](ranges={"a": (0.0, 10.0), "b": (-1.0, 1.0)}), X, y)
+    assert model.widths["a"] == 10.0 and model.widths["b"] == 2.0
+    assert model.widths["c"] == pytest.approx(0.1, rel=0.2)
+
+
+@kinds
+@pytest.mark.parametrize(
+    "ranges, message",
+    [
+        ([("a", (0, 1))], "must be None or a mapping"),
+        ({"a": (1.0, 0.0)}, "feature 'a' must be two finite numbers"),
+        ({"a": (0.0, math.inf)}, "feature 'a' must be two finite numbers"),
+        ({"b": 3.0}, "feature 'b' must be two finite numbers"),
+        ({"b": (0.0, "1")}, "feature 'b' must be two finite numbers"),
+    ],
+)
+def test_wrong_ranges_are_refused(kind, ranges, message):
+    with pytest.raises(ValueError, match=message):
+        KINDS[kind](ranges=ranges)
+
+
+@kinds
+def test_ranges_need_scaling(kind):
+    with pytest.raises(ValueError, match="but scale is False"):
+        KINDS[kind](ranges={"a": (0.0, 1.0)}, scale=False)
+
+
+@kinds
+def test_widths_of_trees_that_there_are_not(kind):
+    model = KINDS[kind]()
+    assert model.tree_widths(0) == {}
+    with pytest.raises(ValueError, match="got 3"):
+        model.tree_widths(3)
+    with pytest.raises(ValueError, match="got -1"):
+        model.tree_widths(-1)
+
+
+# The law.
+
+
+def shapes_of(model):
+    """Return of each tree the root's time, its dimension and cut in raw units, and its size."""
+    found = []
+    for t in range(model.n_estimators):
+        nodes = model._trees.read(t, True)
+        root = nodes[0]
+        _, cut = model._trees.cut_of(t, root.dim, root.cut)
+        depth = float(np.mean([node.depth for node in nodes if node.is_leaf]))
+        found.append((root.time, root.dim, cut, len(nodes), depth))
+    return np.array(found)
+
+
+@exact_kinds
+@pytest.mark.parametrize("n, phase", [(700, STEADY), (460, DRAWING)])
+@pytest.mark.parametrize("seed", range(3))
+def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, n, phase, seed):
+    X, y = corner(n, seed, at=280)
+    model = KINDS[kind](n_estimators=300, seed=seed)
+    learned(model, X, y)
+    assert phase_of(model) == phase
+    drawn = shapes_of(model)
+    widths = [model.tree_widths(t) for t in range(300)]
+    assert (widths[0] != widths[-1]) == (phase == DRAWING)
+    model.resample()
+    assert [model.tree_widths(t) for t in range(300)] == widths
+    fresh = shapes_of(model)
+    # Of trees in either frame, which the first and the last are among.
+    level = 1e-3 / 8
+    for own in (range(75), range(225, 300)):
+        first, second = drawn[own], fresh[own]
+        for column in (0, 2, 3, 4):
+            assert stats.ks_2samp(first[:, column], second[:, column]).pvalue > level
+        tables = [np.bincount(part[:, 1].astype(int), minlength=3) + 1 for part in (first, second)]
+        assert stats.chi2_contingency(tables).pvalue > level
+
+
+def values_of(model, X):
+    """Return the points' values, and those of their inputs, under the trees' scaling."""
+    trees = model._trees
+    n_inputs, forest = trees.n_inputs, trees.forest
+    column = trees.column("points", "values")
+    first = forest.frame * forest.dim_capacity
+    offsets, factors = trees.scaling[:, :n_inputs]
+    expected = np.clip((X - offsets) * factors, -1e30, 1e30).astype(np.float32)
+    return column[:, first : first + n_inputs], expected
+
+
+@kinds
+@given(st.integers(0, 2**20), st.sampled_from([1e-6, 1e-3, 1e3, 1e9]), st.sampled_from([0.0, 1e6]))
+@settings(max_examples=5, deadline=None)
+def test_points_have_the_values_of_their_inputs(kind, seed, factor, offset):
+    rng = np.random.default_rng(seed)
+    X, y = corner(1200, seed, stretched=(factor, 1.0, 1.0 / factor))
+    X[:, 0] += offset * factor
+    X[rng.random(X.shape) < 0.02] = math.nan
+    X[rng.integers(0, len(X), 6), 1] = [1e12, -1e12, 1e30, -1e30, 1e38, 3e38]
+    model = learned(KINDS[kind](n_estimators=1), X, y)
+    assert phase_of(model) == STEADY and model._trees.forest.renewed > 0
+    found, expected = values_of(model, X)
+    assert (np.isnan(found) == np.isnan(X)).all()
+    # An input is known to 48 bits: few values are rounded the other way, none by more than that.
+    assert np.nanmean(found != expected) <= np.isnan(X).mean() + 1e-3
+    known = ~np.isnan(X)
+    np.testing.assert_allclose(found[known], expected[known], rtol=2.0**-22, atol=2.0**-40 * 1e6)
+
+
+# What must not matter.
+
+
+@kinds
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_frames_and_single_samples_learn_the_same(kind, n_jobs):
+    own = {} if kind == "adaptive" else {"n_jobs": n_jobs}
+    X, y = corner(1600)
+    model = learned(KINDS[kind](**own), X, y)
+    for size in (37, 400):
+        of_frames = KINDS[kind](**own)
+        for first in range(0, len(X), size):
+            frame = pd.DataFrame(X[first : first + size], columns=list(NAMES))
+            of_frames.learn_many(frame, pd.Series(y[first : first + size]))
+        assert answers(of_frames) == answers(model)
+        assert of_frames.widths == model.widths
+
+
+@kinds
+def test_copies_go_on_alike_at_any_time(kind):
+    X, y = corner(900)
+    model, phases = KINDS[kind](), set()
+    rows, labels = list(samples(X)), y
+    copies = {}
+    for i, (x, label) in enumerate(zip(rows, labels, strict=True)):
+        model.learn_one(x, label)
+        phases.add(phase_of(model))
+        if i % 23 == 0 and i >= 299:
+            copies[i] = checked(model)
+            assert answers(copies[i]) == answers(model)
+    assert phases == {STEADY, DRAWING, SETTLING}
+    expected = answers(model)
+    for i, copy in copies.items():
+        for x, label in zip(rows[i + 1 :], labels[i + 1 :], strict=True):
+            copy.learn_one(x, label)
+        assert answers(copy) == expected
+
+
+@kinds
+def test_interruptions_do_not_matter(kind, monkeypatch):
+    """Each method in which a renewal does something fails once before and once after it."""
+    X, y = corner(900)
+    expected = answers(learned(KINDS[kind](), X, y))
+    n_failed = 0
+    places = [
+        (FollowingTrees, "look_at_widths"),
+        (FollowingTrees, "_begin_renewal"),
+        (FollowingTrees, "_drop_spare"),
+        (FollowingTrees, "_do_owed"),
+        (MondrianTrees, "_reserve_rows"),
+        (ChunkedRows, "reserve"),
+    ]
+    for owner, name in places:
+        for fails_after in (False, True):
+            model = KINDS[kind]()
+            method, calls = getattr(owner, name), [0]
+
+            def failing(*args, calls=calls, method=method, fails_after=fails_after, **named):
+                calls[0] += 1
+                if calls[0] % 3 == 1 and not fails_after:
+                    raise MemoryError
+                found = method(*args, **named)
+                if calls[0] % 3 == 1:
+                    raise MemoryError
+                return found
+
+            for i, (x, label) in enumerate(zip(samples(X), y, strict=True)):
+                if i >= 300:
+                    monkeypatch.setattr(owner, name, failing)
+                while model.n_samples == i:
+                    try:
+                        model.learn_one(x, label)
+                    except MemoryError:
+                        n_failed += 1
+                monkeypatch.setattr(owner, name, method)
+            assert model.n_samples == len(y)
+            assert answers(model) == expected, (name, fails_after)
+    assert n_failed > 20
+
+
+# What may happen meanwhile.
+
+
+def until(model, phase, X, y, part=0.5):
+    """Let a model learn until it is in a phase, and some way into it; returns the next sample."""
+    i = 0
+    while phase_of(model) != phase if i else True:
+        learned(model, X[i : i + 1], y[i : i + 1])
+        i += 1
+        if phase_of(model) == phase:
+            break
+    more = int(part * 40) if phase == DRAWING else 1
+    learned(model, X[i : i + more], y[i : i + more])
+    return i + more
+
+
+EVENTS = {
+    "feature": lambda model: model.learn_one({"a": 3.0, "b": 0.2, "z": 5.0}, 1),
+    "category": lambda model: model.learn_one({"a": 3.0, "b": 0.2, "color": "red"}, 1),
+    "class": lambda model: model.learn_one({"a": 3.0, "b": 0.2, "c": 0.05}, 2),
+    "weight": lambda model: model.learn_one({"a": 3.0, "b": 0.2, "c": 0.05}, 1, 2.5),
+    "missing": lambda model: model.learn_one({"a": 3.0}, 0),
+    "resample": lambda model: model.resample(),
+    "wild": lambda model: model.learn_one({"a": 1e30, "b": -1e30, "c": 0.05}, 1),
+}
+
+
+@kinds
+@pytest.mark.parametrize("event", list(EVENTS))
+@pytest.mark.parametrize("phase", [DRAWING, SETTLING])
+def test_what_may_happen_meanwhile(kind, event, phase):
+    X, y = corner(1100)
+    model = KINDS[kind]()
+    i = until(model, phase, X, y)
+    EVENTS[event](model)
+    copy = checked(model)
+    learned(model, X[i:], y[i:])
+    learned(copy, X[i:], y[i:])
+    assert answers(copy) == answers(model)
+    assert phase_of(checked(model)) == STEADY
+    assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
+    assert model.widths == model.tree_widths(0)
+
+
+@pytest.mark.parametrize("kind", ["exact", "adaptive"])
+def test_a_full_or_oblique_forest_keeps_its_widths(kind):
+    X, y = corner(900)
+    if kind == "adaptive":
+        model = learned(KINDS[kind](max_samples=1000), X, y)
+        assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
+        return
+    for own in ({"max_nodes": 41}, {"directions": 3}):
+        model = learned(KINDS[kind](**own), X, y)
+        assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
+
+
+def test_a_window_of_samples_is_followed():
+    X, y = corner(6000, stretched=(10.0, 1.0, 1.0), at=4000)
+    model = KINDS["adaptive"](max_samples=1000)
+    learned(model, X, y)
+    assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
+    checked(model)
+
+
+# What it is for.
+
+
+@pytest.mark.parametrize("kind", ["exact", "adaptive"])
+def test_a_stream_that_begins_in_a_corner_ends_as_one_whose_ranges_are_known(kind):
+    right = {}
+    for ranges in (None, {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 1.0)}):
+        right[ranges is None] = 0
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            X = rng.random((3000, 3))
+            y = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int).tolist()
+            X[:300, 0] = 0.5 + 0.001 * (X[:300, 0] - 0.5)
+            model = KINDS[kind](n_estimators=5, seed=seed, ranges=ranges)
+            for i, (x, label) in enumerate(zip(samples(X), y, strict=True)):
+                right[ranges is None] += i >= 1500 and model.predict_one(x) == label
+                model.learn_one(x, label)
+    # Three standard deviations of a difference of other draws are less.
+    assert right[True] / 4500 > right[False] / 4500 - 0.015
+
+
+def test_units_that_shrink_cost_a_regressor_little():
+    rng = np.random.default_rng(2)
+    X = rng.random((2500, 3))
+    y = (np.sin(6.0 * X[:, 0]) + X[:, 1]).tolist()
+    changed = X.copy()
+    changed[400:, 0] /= 1000.0
+    errors = []
+    for rows in (X, changed):
+        model = KINDS["regressor"](n_estimators=5)
+        error = 0.0
+        for i, (x, target) in enumerate(zip(samples(rows), y, strict=True)):
+            error += (i >= 1500) * abs(model.predict_one(x) - target)
+            model.learn_one(x, target)
+        errors.append(error)
+    kept = KINDS["regressor"](n_estimators=5, ranges={"a": (0.0, 1.0)})
+    error = 0.0
+    for i, (x, target) in enumerate(zip(samples(changed), y, strict=True)):
+        error += (i >= 1500) * abs(kept.predict_one(x) - target)
+        kept.learn_one(x, target)
+    # With widths that stay, the feature is all but lost.
+    assert errors[1] < 0.5 * (errors[0] + error)
