@@ -56,7 +56,7 @@ HOMES = {
     "DenseVoronoi": "partitions.voronoi.records",
     "IndexedVoronoi": "partitions.voronoi.records",
     "PointTree": "partitions.voronoi.tree",
-    "AdaptiveForest": "posteriors.adaptive.records",
+    "AdaptiveForest": "posteriors.adaptive.kind:ClassForest",
     "AdaptiveTree": "posteriors.adaptive.records",
     "AdaptiveTrees": "posteriors.adaptive.trees",
     "MondrianMap": "posteriors.cells.map",

@@ -11,7 +11,7 @@ import numpy as np
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...learners.discriminants import LinearDiscriminants
 from ...learners.experts import Mixture
-from .records import GATHERING, IDLE, LONG, RECENT, REPLAYING
+from ..rebuilt.records import GATHERING, IDLE, LONG, RECENT, REPLAYING
 from .statistics import BLOCK
 
 # More classes than any forest has.
