@@ -33,6 +33,8 @@ class Scores:
     levels: list[float] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    # Why the run was broken off.
+    failure: str = ""
 
     def add(self, i: int, point: float, law: Any, y: float) -> None:
         """Add what was predicted of the i-th target."""
@@ -57,6 +59,8 @@ class Scores:
 
     def summary(self) -> dict[str, Any]:
         """Return the scores as plain numbers."""
+        if self.failure:
+            return {"n": self.n, "failure": self.failure}
         errors, n = np.array(self.errors), self.n
         found: dict[str, Any] = {
             "n": n,
@@ -82,10 +86,14 @@ def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) ->
     for start in range(0, len(samples), BLOCK):
         found: list[tuple[float, Any]] = []
         began = time.process_time()
-        for i in range(start, min(start + BLOCK, len(samples))):
-            found.append(predict(regressor, samples[i][0]) if i > delay else (0.0, None))
-            if i >= delay:
-                regressor.learn_one(*samples[i - delay])
+        try:
+            for i in range(start, min(start + BLOCK, len(samples))):
+                found.append(predict(regressor, samples[i][0]) if i > delay else (0.0, None))
+                if i >= delay:
+                    regressor.learn_one(*samples[i - delay])
+        except ArithmeticError as error:
+            scores.failure = f"{type(error).__name__}: {error}"
+            return
         scores.seconds += time.process_time() - began
         for i, (point, law) in enumerate(found, start):
             scores.add(i, point, law, samples[i][1])

@@ -61,6 +61,15 @@ def report_all(results: Results, report: Report) -> None:
         "All samples count; the first prediction is 0. Errors of CapyMOA's (*) are constants from "
         "a study's runs of the same streams, not from this run."
     )
+    failures = [
+        f"{model} on {stream} ({run['failure']})"
+        for stream, found in results.items()
+        for model, runs in found.items()
+        for run in runs
+        if "failure" in run
+    ]
+    if failures:
+        report.note(f"Broken off: {'; '.join(failures)}.")
     for what, title in (("mae", "Mean absolute error"), ("rmse", "Root mean squared error")):
         report.note(f"## {title}")
         rows = []
