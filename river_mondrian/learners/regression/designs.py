@@ -3,7 +3,9 @@
 It takes several calls, of bounded time each: first the inputs are measured, by quartiles of rows
 from all of the past and of late, then columns are chosen, then rows are replayed. A bend of an
 input counts by how much it explains of the errors of the linear regression beyond the input itself,
-a product of two by how much it explains of them.
+a product of two by how much it explains of them. A wave is the best of a few random ones, by how
+much it explains of the errors of the additive regression; its inputs are drawn by what they have
+explained so far.
 """
 
 from __future__ import annotations
@@ -11,20 +13,25 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
+from ...partitions.splitmix import mixed, state_after, uniform_of
 from ...records import Float64s
-from .columns import BEND, ITSELF, column_of, in_units, make_columns
+from .columns import BEND, ITSELF, column_of, in_units, make_columns, wave_of
 from .records import (
+    ADDITIVE,
     ALL,
     CHOOSING,
+    DRAWING,
     FIRST_INPUT,
     IDLE,
     LATE,
     LATEST,
     LINEAR,
     MEASURING,
+    N_ARMS,
     N_BENDS,
     N_RIDGES,
     N_SUMS,
+    N_WAVES,
     REPLAYING,
     TARGET,
     WEIGHT,
@@ -48,7 +55,12 @@ LEAST_OTHERS = 8
 MOST_BENT = 64
 MOST_MULTIPLIED = 16
 MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
-# Columns beyond the linear ones for each row that is measured.
+# Waves of which the best is taken, turns by which the factors of one's inputs are scaled, and the
+# part of its inputs that is drawn by what they explain.
+N_DRAWN = 8
+LOWEST, N_OCTAVES = 0.08, 2.5
+BY_INTEREST = 0.7
+# Columns beyond the linear ones, and waves, for each row that is measured.
 COLUMNS_PER_ROW = 0.25
 # A normal's quartiles are so many standard deviations apart, and its tails of 2 %.
 OF_QUARTILES = 1.349
@@ -91,7 +103,9 @@ def keep_row(ridges: Ridges, inputs: Float64s, target: float, weight: float) -> 
                 row[k] = other[k]
         ridges.n_kept = half
         ridges.stride = 2 * ridges.stride
-        ridges.stage = IDLE
+        if ridges.stage != IDLE:
+            # The rows that it is made of have been moved.
+            ridges.stage, ridges.next_design = IDLE, i + 1
     fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, target, weight)
     ridges.n_kept += 1
 
@@ -102,16 +116,16 @@ def keep_row(ridges: Ridges, inputs: Float64s, target: float, weight: float) -> 
 @exact_inlined
 def n_measured_of(ridges: Ridges) -> int:
     """Return how many rows are measured."""
-    return min(ridges.n_kept, N_MEASURED) + min(ridges.n_samples, N_MEASURED)
+    return min(ridges.kept_before, N_MEASURED) + min(ridges.n_before, N_MEASURED)
 
 
 @exact_inlined
 def measured_row(ridges: Ridges, j: int) -> Float64s:
     """Return one of them: some of all of the past, then the latest ones."""
-    n = min(ridges.n_kept, N_MEASURED)
+    n = min(ridges.kept_before, N_MEASURED)
     if j < n:
-        return ridges.kept_row(j * ridges.n_kept // n)
-    return ridges.latest_row((ridges.n_samples - 1 - (j - n)) % N_LATEST)
+        return ridges.kept_row(j * ridges.kept_before // n)
+    return ridges.latest_row((ridges.n_before - 1 - (j - n)) % N_LATEST)
 
 
 # Measuring inputs.
@@ -191,10 +205,10 @@ def differs(design: Design, other: Design) -> bool:
 
 
 @exact_inlined
-def find_errors(ridges: Ridges, active: Design) -> None:
-    """Note what the linear regression leaves of the targets of the rows that are measured."""
+def find_errors(ridges: Ridges, active: Design, k: int) -> None:
+    """Note what a regression leaves of the targets of the rows that are measured."""
     columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
-    solution, n = ridges.solution(LINEAR), 1 + active.n_linear
+    solution, n = ridges.solution(k), active.width_of(k)
     for j in range(n_measured_of(ridges)):
         row = measured_row(ridges, j)
         make_columns(ridges, active, row.part(FIRST_INPUT, ridges.n_inputs), columns)
@@ -255,12 +269,16 @@ def best_of(ridges: Ridges, n: int) -> int:
 
 @exact_inlined
 def add_column(design: Design, candidate: Candidate) -> None:
-    """Add a column."""
+    """Add a column, and what it explains to the interest of its inputs."""
     c = design.n_columns
     design.firsts[c], design.seconds[c] = candidate.first, candidate.second
     design.knots[c], design.means[c] = candidate.knot, candidate.mean
     design.factors[c] = candidate.factor
     design.n_columns = c + 1
+    own = max(candidate.score, 0.0)
+    design.interest[candidate.first] = design.interest[candidate.first] + own
+    if candidate.second >= 0:
+        design.interest[candidate.second] = design.interest[candidate.second] + own
 
 
 @exact_inlined
@@ -333,14 +351,116 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
         values[j] = measured_row(ridges, j)[TARGET]
     sort(values, n)
     design.shift = quantile(values, n, 0.5)
-    find_errors(ridges, active)
+    for j in range(n):
+        ridges.errors[j] = measured_row(ridges, j)[TARGET] - design.shift
+    for i in range(design.n_inputs):
+        design.interest[i] = 0.0
     design.n_columns = 1
     add_linear(ridges, design)
+    find_errors(ridges, active, LINEAR)
     add_others(ridges, design)
+    design.n_additive = design.n_columns
+    find_errors(ridges, active, ADDITIVE)
     for i in range(N_SUMS * (design.capacity * (design.capacity + 1) // 2)):
         design.grams[i] = 0.0
     for i in range(N_RIDGES * design.capacity):
         design.moments[i] = 0.0
+
+
+# Drawing waves.
+
+
+@exact_inlined
+def draw(ridges: Ridges) -> float:
+    """Return a uniform of (0, 1)."""
+    bits = mixed(ridges.draws)
+    ridges.draws = state_after(ridges.draws, 1)
+    return uniform_of(bits)
+
+
+@exact_inlined
+def draw_input(ridges: Ridges, design: Design) -> int:
+    """Draw an input that has a unit, by what it has explained or evenly."""
+    by_interest = draw(ridges) < BY_INTEREST
+    total = 0.0
+    for i in range(design.n_inputs):
+        total += design.interest[i] if by_interest else design.rates[i] > 0.0
+    left, found = draw(ridges) * total, 0
+    for i in range(design.n_inputs):
+        own = design.interest[i] if by_interest else 1.0
+        if design.rates[i] > 0.0 and own > 0.0:
+            found = i
+            left -= own
+            if left < 0.0:
+                break
+    return found
+
+
+@exact_separate
+def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
+    """Draw a wave: of two inputs, of three or of more, each of which may come twice."""
+    most = min(design.n_inputs, N_ARMS)
+    kind = int(3.0 * draw(ridges))
+    n = most if kind == 2 else min(kind + 2, most)
+    # Turns per unit, over the square root of the number of inputs.
+    scale = LOWEST * 2.0 ** (N_OCTAVES * draw(ridges)) / math.sqrt(n)
+    for a in range(N_ARMS * w, N_ARMS * w + n):
+        is_each = kind == 2 and design.n_inputs <= N_ARMS
+        i = a - N_ARMS * w if is_each else draw_input(ridges, design)
+        # Nearly normal.
+        normal = 2.0 * (draw(ridges) + draw(ridges) + draw(ridges) - 1.5)
+        design.arm_inputs[a], design.arm_factors[a] = i, scale * normal
+    design.arms[w], design.phases[w] = n, draw(ridges)
+
+
+@exact_separate
+def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
+    """Find a wave's mean and spread, and what it explains of the errors."""
+    units, errors, n = ridges.units, ridges.errors, n_measured_of(ridges)
+    h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
+    for j in range(n):
+        inputs = measured_row(ridges, j).part(FIRST_INPUT, ridges.n_inputs)
+        for a in range(N_ARMS * w, N_ARMS * w + design.arms[w]):
+            i = design.arm_inputs[a]
+            units[i] = in_units(ridges, design, inputs, i)
+        h, r = wave_of(design, w, units), errors[j]
+        if h == h:
+            known += 1
+            h_ += h
+            r_ += r
+            hh += h * h
+            rh += r * h
+    candidate.score = -1.0
+    if known < 2:
+        return
+    mean = h_ / known
+    variance = hh / known - mean * mean
+    if variance > LEAST_VARIANCE:
+        candidate.mean, candidate.factor = mean, 1.0 / math.sqrt(variance)
+        explained = rh - r_ * mean
+        candidate.score = explained * explained / (variance * known)
+
+
+@exact_separate
+def add_wave(ridges: Ridges, design: Design) -> None:
+    """Add the best of a few waves, where one varies."""
+    w = design.n_columns - design.n_additive
+    best, other = ridges.candidates[0], ridges.candidates[1]
+    best.score = -1.0
+    for _ in range(N_DRAWN):
+        # In the last place, behind all waves.
+        draw_wave(ridges, design, N_WAVES)
+        examine_wave(ridges, design, N_WAVES, other)
+        if other.score > best.score:
+            best.mean, best.factor, best.score = other.mean, other.factor, other.score
+            for a in range(N_ARMS):
+                design.arm_inputs[N_ARMS * w + a] = design.arm_inputs[N_ARMS * N_WAVES + a]
+                design.arm_factors[N_ARMS * w + a] = design.arm_factors[N_ARMS * N_WAVES + a]
+            design.arms[w], design.phases[w] = design.arms[N_WAVES], design.phases[N_WAVES]
+    if best.score >= 0.0:
+        c = design.n_columns
+        design.means[c], design.factors[c] = best.mean, best.factor
+        design.n_columns = c + 1
 
 
 # Replaying rows.
@@ -374,6 +494,7 @@ def replay(ridges: Ridges, design: Design) -> None:
 def begin_design(ridges: Ridges, design: Design) -> None:
     """Begin another design."""
     design.n_inputs = ridges.n_inputs
+    ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
     ridges.stage, ridges.cursor = MEASURING, 0
     ridges.next_design = ridges.n_samples + ridges.gap
     ridges.gap = 2 * ridges.gap
@@ -396,9 +517,17 @@ def go_on(ridges: Ridges) -> None:
             ridges.stage = CHOOSING if differs(design, active) or not is_full else IDLE
     if ridges.stage == CHOOSING and 2 * spent < BUDGET:
         choose(ridges, design, active)
-        ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
-        ridges.stage, ridges.cursor = REPLAYING, 0
+        ridges.stage, ridges.cursor = DRAWING, 0
         spent += 0 if ridges.n_samples <= ROWS_AT_ONCE else BUDGET
+    n_waves = min(int(COLUMNS_PER_ROW * n_measured_of(ridges)), N_WAVES)
+    while ridges.stage == DRAWING and spent < BUDGET:
+        if ridges.cursor < n_waves and design.n_linear > 0:
+            add_wave(ridges, design)
+            spent += 8 * N_DRAWN * n_measured_of(ridges)
+            ridges.cursor += 1
+        else:
+            ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
+            ridges.stage, ridges.cursor = REPLAYING, 0
     n_rows = min(ridges.n_before, N_LATEST) + ridges.kept_before
     done = 0
     while ridges.stage == REPLAYING and (spent < BUDGET or done < LEAST_ROWS):

@@ -9,40 +9,54 @@ from __future__ import annotations
 
 from ...records import Array, Float64, Float64s, Int64, Int64s, Record, derived, inline, transient
 
-# The ridge regressions: rows of `Ridges.predicted`. The additive ones have all columns, the others
-# those of the inputs themselves.
-LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE = range(5)
-N_RIDGES = 5
-NAMES = ("linear", "late linear", "latest linear", "additive", "late additive")
+# The ridge regressions: places in `Ridges.predicted`. The linear ones have the columns of the
+# inputs themselves, the additive ones those of bends and products, too, the others waves besides.
+LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
+N_RIDGES = 7
+NAMES = (
+    "linear",
+    "late linear",
+    "latest linear",
+    "additive",
+    "late additive",
+    "waves",
+    "late waves",
+)
+# The one whose errors tell what is left to explain.
+RESIDUAL_OF = WAVES
 
 # Sums over samples, each with its part of the past that is left after each sample.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
-# Of each regression its sums, and whether it has the linear columns only.
-SUMS = (ALL, LATE, LATEST, ALL, LATE)
-IS_LINEAR = (True, True, True, False, False)
+# Of each regression its sums, and the last group of its columns.
+SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE)
+OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
+GROUPS = (OF_INPUTS, OF_INPUTS, OF_INPUTS, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES)
 
-# Places at which an input may bend.
+# Places at which an input may bend; waves, and inputs that one has at most.
 N_BENDS = 5
+N_WAVES = 128
+N_ARMS = 8
 
 # A row that is kept begins with the target and the sample's weight; then come the inputs.
 TARGET, WEIGHT, FIRST_INPUT = range(3)
 
 # What is happening to the design that is not in use.
-IDLE, MEASURING, CHOOSING, REPLAYING = range(4)
+IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
 
 
 class Design(Record):
     """Columns of a linear model, and sums of their products over samples.
 
-    Column 0 is 1, columns 1 to `n_linear` are inputs, the others are bends of one or products of
-    two of them. Each is centred and scaled. A triangle's row j has the products of column j and of
-    columns 0 to j, so that the linear columns' triangle begins that of all.
+    Column 0 is 1, then come `n_linear` inputs, up to column `n_additive` bends of an input and
+    products of two, then waves. Each is centred and scaled. A triangle's row j has the products of
+    column j and of columns 0 to j, so that the first columns' triangle begins that of all.
     """
 
     n_columns: Int64
     n_linear: Int64
+    n_additive: Int64
     # Number of inputs it knows of.
     n_inputs: Int64
     # What is subtracted from targets.
@@ -52,8 +66,15 @@ class Design(Record):
     rates: Float64s
     # Of each input `N_BENDS` places, in its units, at which it may bend.
     bends: Float64s
-    # Of each column: an input, another one or one of `BEND` and `ITSELF`, where it bends, its mean
-    # and the inverse of its standard deviation.
+    # Of each input: how much it has explained, as a part of all.
+    interest: Float64s
+    # Of each wave, and one that may be: how many inputs it has, which, their factors, its phase.
+    arms: Int64s
+    arm_inputs: Int64s
+    arm_factors: Float64s
+    phases: Float64s
+    # Of each column but waves: an input, another one or one of `BEND` and `ITSELF`, and where it
+    # bends; of all its mean and the inverse of its standard deviation.
     firsts: Int64s
     seconds: Int64s
     knots: Float64s
@@ -76,7 +97,10 @@ class Design(Record):
 
     def width_of(self, k: int) -> int:
         """Return how many columns a regression has."""
-        return 1 + self.n_linear if IS_LINEAR[k] else self.n_columns
+        group = GROUPS[k]
+        if group == OF_INPUTS:
+            return 1 + self.n_linear
+        return self.n_additive if group == OF_BENDS else self.n_columns
 
 
 class Candidate(Record):
@@ -99,11 +123,13 @@ class Ridges(Record):
     # The design in use, and what is happening to the other one.
     active: Int64
     stage: Int64
-    # Inputs of it that have been measured, or rows that have been replayed; and how many samples
-    # and rows of all samples there were when the latter began.
+    # Inputs of it that have been measured, waves that have been drawn, or rows that have been
+    # replayed; how many samples there were when the first or the last of these began, and rows of
+    # all samples then; and the state of the draws.
     cursor: Int64
     n_before: Int64
     kept_before: Int64
+    draws: Int64
     # The number of samples at which the next design is begun, and how many later the one after.
     next_design: Int64
     gap: Int64
@@ -118,6 +144,8 @@ class Ridges(Record):
     stride: Int64
     kept: Float64s
     latest: Float64s
+    # Of the rows by which columns are chosen: what is left of their targets.
+    errors: Float64s
     # Columns there is room for, numbers in a row, and rows there is room for.
     capacity: Int64 = derived()
     row_length: Int64 = derived()
@@ -133,12 +161,10 @@ class Ridges(Record):
     columns: Float64s = transient()
     targets: Float64s = transient()
     predicted: Float64s = transient()
-    # For solving: a triangle and a vector; for measuring: numbers of rows, errors, and of each
-    # candidate of a column what it is and its score.
+    # For solving: a triangle and a vector; for choosing: numbers of rows and candidates.
     triangle: Float64s = transient()
     vector: Float64s = transient()
     values: Float64s = transient()
-    errors: Float64s = transient()
     candidates: Array[Candidate] = transient()
 
     def kept_row(self, i: int) -> Float64s:

@@ -1,10 +1,10 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
-Five of them: linear in the inputs, of all samples, of those of late and of the latest ones; and on
-bends and products of inputs, too, of all samples and of those of late (`designs.py`). Inputs are in
-robust units and bounded, missing ones are at the mean of their columns. A target that is too far
-from what a regression predicts counts as one at a distance: one that is wrong does little, many in
-a row are followed, since the distance grows with them.
+They are linear in the inputs, of all samples, of those of late and of the latest ones; on bends and
+products of inputs, too, and on random waves besides, of all samples and of those of late
+(`designs.py`). Inputs are in robust units and bounded, columns of missing ones are at their mean. A
+target that is too far from what a regression predicts counts as one at a distance: one that is wrong
+does little, many in a row are followed, since the distance grows with them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ from .records import (
     ADDITIVE,
     FIRST_INPUT,
     IDLE,
+    N_ARMS,
     N_BENDS,
     N_RIDGES,
     N_SUMS,
+    N_WAVES,
     REPLAYING,
     Candidate,
     Design,
@@ -104,9 +106,10 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float) -> Non
 
 
 # Arrays of a design of which there is a number for each input, or several; and for each column.
-_OF_INPUTS = {"centres": 1, "rates": 1, "bends": N_BENDS}
+_OF_INPUTS = {"centres": 1, "rates": 1, "bends": N_BENDS, "interest": 1}
 _OF_COLUMNS = ("firsts", "seconds", "knots", "means", "factors")
-_INTEGERS = ("firsts", "seconds")
+_OF_WAVES = {"arms": 1, "arm_inputs": N_ARMS, "arm_factors": N_ARMS, "phases": 1}
+_INTEGERS = ("firsts", "seconds", "arms", "arm_inputs")
 # Bytes of the rows that are kept of all of the past, and how many there are at least and at most.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
@@ -121,7 +124,7 @@ def _kept_capacity(n_inputs: int) -> int:
 
 
 def _column_capacity(n_inputs: int) -> int:
-    return max(MOST_COLUMNS, 1 + min(n_inputs, MOST_LINEAR) + LEAST_OTHERS)
+    return max(MOST_COLUMNS, 1 + min(n_inputs, MOST_LINEAR) + LEAST_OTHERS) + N_WAVES
 
 
 def _moved(old: Array, shape: tuple[int, ...], fill: float, dtype: Any) -> Array:
@@ -144,7 +147,7 @@ class RidgeExperts(OwnsArrays):
         record = self.record
         record.stride, record.next_design, record.gap = 1, FIRST_GAP, FIRST_GAP
         for design in self.designs:
-            design.n_columns = 1
+            design.n_columns = design.n_additive = 1
         self.reserve(0, 0, np.zeros(N_RIDGES))
 
     @property
@@ -160,10 +163,12 @@ class RidgeExperts(OwnsArrays):
             "solutions": (N_RIDGES, columns),
             "kept": (_kept_capacity(n), length),
             "latest": (N_LATEST, length),
+            "errors": (2 * N_MEASURED,),
         }
         for i in range(2):
             shapes |= {f"{name}[{i}]": (k * n,) for name, k in _OF_INPUTS.items()}
             shapes |= {f"{name}[{i}]": (columns,) for name in _OF_COLUMNS}
+            shapes |= {f"{name}[{i}]": (k * (N_WAVES + 1),) for name, k in _OF_WAVES.items()}
             shapes[f"grams[{i}]"] = (N_SUMS, columns * (columns + 1) // 2)
             shapes[f"moments[{i}]"] = (N_RIDGES, columns)
         return shapes
@@ -207,11 +212,11 @@ class RidgeExperts(OwnsArrays):
             fill = math.nan if name in ("kept", "latest") else 0.0
             learned[name] = _moved(self.learned[name], shape, fill, self._kind(name))
         self.learned, self.room = learned, room
-        for name in ("solutions", "kept", "latest"):
+        for name in ("solutions", "kept", "latest", "errors"):
             self.memory.own(name, learned[name].ravel())
         for i, design in enumerate(self.designs):
             design.capacity = _column_capacity(room)
-            for name in (*_OF_INPUTS, *_OF_COLUMNS, "grams", "moments"):
+            for name in (*_OF_INPUTS, *_OF_COLUMNS, *_OF_WAVES, "grams", "moments"):
                 self.designs.own(name, learned[f"{name}[{i}]"].ravel(), i)
         if n_inputs > record.n_inputs and record.n_samples > 0:
             # The new ones get columns soon.
@@ -239,7 +244,6 @@ class RidgeExperts(OwnsArrays):
             "triangle": np.zeros(columns * (columns + 1) // 2),
             "vector": np.zeros(columns),
             "values": np.zeros(max(n_measured, columns)),
-            "errors": np.zeros(n_measured),
             "candidates": candidates,
         }
         for name, array in arrays.items():

@@ -16,26 +16,30 @@ from .records import (
     FORGETTING,
     LATE_ADDITIVE,
     LATE_LINEAR,
+    LATE_WAVES,
     LATEST,
     LATEST_LINEAR,
     LINEAR,
     N_RIDGES,
     N_SUMS,
     SUMS,
+    WAVES,
     Design,
     Ridges,
 )
 
-# What a weight's prior precision is, in samples of variance 1; that of the intercept is less.
-PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0)
+# What the prior precision of a weight is, in samples of variance 1: that of the intercept, of the
+# columns but waves, and of a wave.
 OF_INTERCEPT = 0.01
+PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0)
+WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0)
 # Regressions that tend to the weights of another one rather than to 0: which one, or -1.
-PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE)
+PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES)
 # What others tend to comes first.
-ORDER = (LINEAR, ADDITIVE, LATE_LINEAR, LATEST_LINEAR, LATE_ADDITIVE)
-# A regression is solved for anew after this part of the samples, at most so many later.
-SOLVED_AFTER = 1.0 / 30.0
-LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16)
+ORDER = (LINEAR, ADDITIVE, WAVES, LATE_LINEAR, LATEST_LINEAR, LATE_ADDITIVE, LATE_WAVES)
+# A regression is solved for anew after one in so many samples, at most so many later.
+SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0)
+LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 64)
 
 
 @exact_inlined
@@ -126,7 +130,8 @@ def solve(ridges: Ridges, design: Design, k: int) -> None:
     for i in range(n * (n + 1) // 2):
         triangle[i] = gram[i]
     for j in range(n):
-        own = OF_INTERCEPT * penalty if j == 0 else penalty
+        own = penalty if j < design.n_additive else WAVE_PENALTIES[k]
+        own = OF_INTERCEPT if j == 0 else own
         triangle[j * (j + 1) // 2 + j] = triangle[j * (j + 1) // 2 + j] + own
         vector[j] = moments[j]
         if prior >= 0:
@@ -144,7 +149,7 @@ def solve_due(ridges: Ridges, design: Design) -> None:
     for k in ORDER:
         if n >= ridges.next_solutions[k]:
             solve(ridges, design, k)
-            wait = min(int(SOLVED_AFTER * n), LONGEST_WAITS[k])
+            wait = min(int(n / SOLVED_AFTER[k]), LONGEST_WAITS[k])
             ridges.next_solutions[k] = n + max(wait, 1)
 
 
