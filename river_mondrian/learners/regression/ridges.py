@@ -3,8 +3,8 @@
 They are linear in the inputs, of all samples, of those of late and of the latest ones; on bends and
 products of inputs, too, and on random waves besides, of all samples and of those of late
 (`designs.py`). Inputs are in robust units and bounded, columns of missing ones are at their mean. A
-target that is too far from what a regression predicts counts as one at a distance: one that is wrong
-does little, many in a row are followed, since the distance grows with them.
+target that is too far from what a regression predicts counts as one at a distance: one that is
+wrong does little, many in a row are followed, since the distance grows with them.
 """
 
 from __future__ import annotations
