@@ -30,9 +30,11 @@ from .records import (
     N_ARMS,
     N_BENDS,
     N_RIDGES,
-    N_SUMS,
+    N_SOLVED,
     N_WAVES,
     REPLAYING,
+    SIZE,
+    SIZES,
     TARGET,
     WEIGHT,
     Candidate,
@@ -79,19 +81,20 @@ ROWS_AT_ONCE = 64
 
 
 @exact_inlined
-def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, target: float, weight: float) -> None:
-    """Keep a sample."""
-    row[TARGET] = target
+def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> None:
+    """Keep a sample, with the targets that the regressions learn."""
+    row[TARGET] = ridges.targets[ADDITIVE]
+    row[SIZE] = ridges.targets[SIZES]
     row[WEIGHT] = weight
     for i in range(ridges.n_inputs):
         row[FIRST_INPUT + i] = inputs[i]
 
 
 @exact_inlined
-def keep_row(ridges: Ridges, inputs: Float64s, target: float, weight: float) -> None:
+def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
     """Keep a sample in the ring and, where its turn is, among those of all of the past."""
     i = ridges.n_samples
-    fill_row(ridges, ridges.latest_row(i % N_LATEST), inputs, target, weight)
+    fill_row(ridges, ridges.latest_row(i % N_LATEST), inputs, weight)
     if i % ridges.stride > 0:
         return
     if ridges.n_kept == ridges.kept_capacity:
@@ -106,7 +109,7 @@ def keep_row(ridges: Ridges, inputs: Float64s, target: float, weight: float) -> 
         if ridges.stage != IDLE:
             # The rows that it is made of have been moved.
             ridges.stage, ridges.next_design = IDLE, i + 1
-    fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, target, weight)
+    fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, weight)
     ridges.n_kept += 1
 
 
@@ -345,7 +348,7 @@ def add_others(ridges: Ridges, design: Design) -> None:
 
 @exact_separate
 def choose(ridges: Ridges, design: Design, active: Design) -> None:
-    """Choose the columns of a design whose inputs have been measured, and begin its sums."""
+    """Choose the columns but waves of a design whose inputs have been measured."""
     values, n = ridges.values, n_measured_of(ridges)
     for j in range(n):
         values[j] = measured_row(ridges, j)[TARGET]
@@ -361,10 +364,6 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
     add_others(ridges, design)
     design.n_additive = design.n_columns
     find_errors(ridges, active, ADDITIVE)
-    for i in range(N_SUMS * (design.capacity * (design.capacity + 1) // 2)):
-        design.grams[i] = 0.0
-    for i in range(N_RIDGES * design.capacity):
-        design.moments[i] = 0.0
 
 
 # Drawing waves.
@@ -475,8 +474,8 @@ def replay(ridges: Ridges, design: Design) -> None:
     time = ridges.n_before - n + i
     row = ridges.latest_row(time % N_LATEST) if is_late else ridges.kept_row(i - n)
     make_columns(ridges, design, row.part(FIRST_INPUT, ridges.n_inputs), columns)
-    for k in range(N_RIDGES):
-        ridges.targets[k] = row[TARGET]
+    for k in range(N_SOLVED):
+        ridges.targets[k] = row[TARGET] if k < N_RIDGES else row[SIZE]
     if is_late:
         age = ridges.n_samples - 1 - time
         add_row(design, columns, ridges.targets, row[WEIGHT], LATE, age)
@@ -485,6 +484,22 @@ def replay(ridges: Ridges, design: Design) -> None:
         weight = row[WEIGHT] * ridges.stride
         add_row(design, columns, ridges.targets, weight, ALL, 0)
     ridges.cursor += 1
+
+
+@exact_inlined
+def begin_replay(ridges: Ridges, design: Design) -> None:
+    """Begin the sums of a design whose columns have been chosen."""
+    n = design.n_columns
+    for i in range(n * (n + 1) // 2):
+        design.all_gram[i] = design.late_gram[i] = 0.0
+    for i in range((1 + design.n_linear) * (2 + design.n_linear) // 2):
+        design.latest_gram[i] = 0.0
+    for k in range(N_SOLVED):
+        moments = design.moments_of(k)
+        for j in range(n):
+            moments[j] = 0.0
+    ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
+    ridges.stage, ridges.cursor = REPLAYING, 0
 
 
 # All of it, by calls.
@@ -526,8 +541,7 @@ def go_on(ridges: Ridges) -> None:
             spent += 8 * N_DRAWN * n_measured_of(ridges)
             ridges.cursor += 1
         else:
-            ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
-            ridges.stage, ridges.cursor = REPLAYING, 0
+            begin_replay(ridges, design)
     n_rows = min(ridges.n_before, N_LATEST) + ridges.kept_before
     done = 0
     while ridges.stage == REPLAYING and (spent < BUDGET or done < LEAST_ROWS):

@@ -55,8 +55,8 @@ STEP = 0.05
 SPREAD = 1e-3
 # Of the regressions: what is left of the past after a sample, the prior's precision in samples, and
 # samples after which they are solved anew; the least error in units of the mean one.
-KEPT = 0.999
-PRIOR = 5.0
+KEPT = 0.998
+PRIOR = 2.0
 SOLVED_AFTER = 16
 LEAST_ERROR = 0.1
 # Part of the largest weight by which it fades at each sample.

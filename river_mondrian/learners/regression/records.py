@@ -24,23 +24,27 @@ NAMES = (
 )
 # The one whose errors tell what is left to explain.
 RESIDUAL_OF = WAVES
+# Two more are of the logarithm of the size of a prediction's error.
+SIZES, LATE_SIZES = N_RIDGES, N_RIDGES + 1
+N_SOLVED = N_RIDGES + 2
 
 # Sums over samples, each with its part of the past that is left after each sample.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
 # Of each regression its sums, and the last group of its columns.
-SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE)
+SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, LATE)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
-GROUPS = (OF_INPUTS, OF_INPUTS, OF_INPUTS, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES)
+GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_BENDS, OF_BENDS)
 
 # Places at which an input may bend; waves, and inputs that one has at most.
 N_BENDS = 5
 N_WAVES = 128
 N_ARMS = 8
 
-# A row that is kept begins with the target and the sample's weight; then come the inputs.
-TARGET, WEIGHT, FIRST_INPUT = range(3)
+# A row that is kept begins with the target, the size of the error and the sample's weight; then
+# come the inputs.
+TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
 # What is happening to the design that is not in use.
 IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
@@ -81,15 +85,18 @@ class Design(Record):
     means: Float64s
     factors: Float64s
     # Of each sums their triangle, and of each regression the products of columns and targets.
-    grams: Float64s
+    all_gram: Float64s
+    late_gram: Float64s
+    latest_gram: Float64s
     moments: Float64s
     # Number of columns for which there is room.
     capacity: Int64 = derived()
 
     def gram(self, s: int) -> Float64s:
-        """Return the triangle of one of the sums."""
-        size = self.capacity * (self.capacity + 1) // 2
-        return self.grams.part(size * s, size)
+        """Return the triangle of one of the sums; the last has the linear columns only."""
+        if s == ALL:
+            return self.all_gram
+        return self.late_gram if s == LATE else self.latest_gram
 
     def moments_of(self, k: int) -> Float64s:
         """Return a regression's products of columns and targets."""
@@ -136,7 +143,7 @@ class Ridges(Record):
     # Of each regression: its weights in the design in use, the number of samples when it is solved
     # for next, the mean size of its errors of late, and how many of them in a row were too large.
     solutions: Float64s
-    next_solutions: Int64s = inline(N_RIDGES)
+    next_solutions: Int64s = inline(N_SOLVED)
     scales: Float64s = inline(N_RIDGES)
     n_large: Int64s = inline(N_RIDGES)
     # Rows of all samples, one in `stride`, how many there are; and a ring of the latest ones.
@@ -161,6 +168,9 @@ class Ridges(Record):
     columns: Float64s = transient()
     targets: Float64s = transient()
     predicted: Float64s = transient()
+    # What the error's size is predicted to be, by either regression of sizes.
+    size: Float64 = transient()
+    late_size: Float64 = transient()
     # For solving: a triangle and a vector; for choosing: numbers of rows and candidates.
     triangle: Float64s = transient()
     vector: Float64s = transient()

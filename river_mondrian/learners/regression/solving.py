@@ -16,12 +16,15 @@ from .records import (
     FORGETTING,
     LATE_ADDITIVE,
     LATE_LINEAR,
+    LATE_SIZES,
     LATE_WAVES,
     LATEST,
     LATEST_LINEAR,
     LINEAR,
     N_RIDGES,
+    N_SOLVED,
     N_SUMS,
+    SIZES,
     SUMS,
     WAVES,
     Design,
@@ -31,15 +34,25 @@ from .records import (
 # What the prior precision of a weight is, in samples of variance 1: that of the intercept, of the
 # columns but waves, and of a wave.
 OF_INTERCEPT = 0.01
-PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0)
-WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0)
+PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 20.0, 50.0)
+WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 0.0, 0.0)
 # Regressions that tend to the weights of another one rather than to 0: which one, or -1.
-PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES)
+PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, SIZES)
 # What others tend to comes first.
-ORDER = (LINEAR, ADDITIVE, WAVES, LATE_LINEAR, LATEST_LINEAR, LATE_ADDITIVE, LATE_WAVES)
+ORDER = (
+    LINEAR,
+    ADDITIVE,
+    WAVES,
+    SIZES,
+    LATE_LINEAR,
+    LATEST_LINEAR,
+    LATE_ADDITIVE,
+    LATE_WAVES,
+    LATE_SIZES,
+)
 # A regression is solved for anew after one in so many samples, at most so many later.
-SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0)
-LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 64)
+SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 10.0, 10.0)
+LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 64, 1 << 40, 64)
 
 
 @exact_inlined
@@ -77,9 +90,9 @@ def add_row(
         by = weight * FORGETTING[s] ** age if age > 0 else weight
         n = 1 + design.n_linear if s == LATEST else design.n_columns
         add_to_triangle(design.gram(s), n, columns, kept, by)
-        for k in range(N_RIDGES):
+        for k in range(N_SOLVED):
             if SUMS[k] == s:
-                own = by * (targets[k] - design.shift)
+                own = by * (targets[k] - (design.shift if k < N_RIDGES else 0.0))
                 add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
 
 
@@ -156,7 +169,7 @@ def solve_due(ridges: Ridges, design: Design) -> None:
 @exact_inlined
 def solve_all(ridges: Ridges, design: Design) -> None:
     """Solve for all weights."""
-    for k in range(N_RIDGES):
+    for k in range(N_SOLVED):
         ridges.next_solutions[k] = 0
     solve_due(ridges, design)
 
