@@ -240,7 +240,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
             rh += r * h
             rz += r * z
             zh += z * h
-    candidate.score = -1.0
+    candidate.score, candidate.factor = -1.0, 0.0
     if n < 2:
         return
     mean = h_ / n

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import check_array, check_number, check_types
+from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...limits import LARGEST_WEIGHT
 from ...posteriors.student_mixture import StudentMixture
-from ...records import Float64, Float64s, Int64, Memory, Record, inline, transient
+from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
 from .mixing import FADING, FAR, LEAST_WIDTH
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
@@ -80,11 +80,11 @@ class ErrorLaw(Record):
     short: Float64
     disagreement: Float64
     # Of the combination.
-    gram: Float64s = inline(N_TERMS * (N_TERMS + 1) // 2)
-    moments: Float64s = inline(N_TERMS)
-    line: Float64s = inline(N_TERMS)
+    gram: Float64s
+    moments: Float64s
+    line: Float64s
     # Weight of each component; they add up to 1.
-    weights: Float64s = inline(N_COMPONENTS)
+    weights: Float64s
     # Of the last sample: what the line goes through, and the guesses.
     terms: Float64s = transient()
     guesses: Float64s = transient()
@@ -236,13 +236,25 @@ _FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)
 _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
 
 
+_SHAPES = {
+    "gram": (N_TERMS * (N_TERMS + 1) // 2,),
+    "moments": (N_TERMS,),
+    "line": (N_TERMS,),
+    "weights": (N_COMPONENTS,),
+}
+
+
 class ErrorLaws:
     """The memory of the law of errors."""
 
     def __init__(self) -> None:
         self.memory = Memory(ErrorLaw)
         self.record.largest_weight = 1.0
-        self.record.weights.view()[:] = 1.0 / N_COMPONENTS
+        self.gram, self.moments, self.line = (
+            np.zeros(_SHAPES[name]) for name in ("gram", "moments", "line")
+        )
+        # Of each component; they add up to 1.
+        self.weights = np.full(N_COMPONENTS, 1.0 / N_COMPONENTS)
         self._make_room()
 
     @property
@@ -254,8 +266,7 @@ class ErrorLaws:
         """Return the law of a target of which a point has been predicted (see `learn`)."""
         guess_one(self.record, point, spread, size, late_size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
-        weights = self.record.weights.view().copy()
-        return StudentMixture(point, weights / weights.sum(), scales, _FREEDOMS)
+        return StudentMixture(point, self.weights / self.weights.sum(), scales, _FREEDOMS)
 
     @property
     def nbytes(self) -> int:
@@ -263,6 +274,7 @@ class ErrorLaws:
         return self.memory.nbytes
 
     def _make_room(self) -> None:
+        arrays = {name: self.__dict__[name] for name in _SHAPES}
         for name, length in {
             "terms": N_TERMS,
             "guesses": N_GUESSES,
@@ -271,14 +283,19 @@ class ErrorLaws:
             "vector": N_TERMS,
             "work": N_TERMS,
         }.items():
-            self.memory.own(name, np.zeros(length))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"memory": self.memory}
+            arrays[name] = np.zeros(length)
+        for name, array in arrays.items():
+            self.memory.own(name, array)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.memory = state["memory"]
-        check_types(self, {"memory": Memory})
+        self.__dict__.update(owned(state))
+        check_types(self, {"memory": Memory} | dict.fromkeys(_SHAPES, np.ndarray))
+        if self.memory.kind is not ErrorLaw or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind, "but it should be of ErrorLaw")
+        check_shapes(self, _SHAPES)
+        for name in _SHAPES:
+            check_array(self, name, self.__dict__[name], np.float64, -math.inf, math.inf)
+        check_array(self, "weights", self.weights, np.float64, 0.0, 1.0)
+        check_number(self, "n_samples", self.record.n_samples, 0, LARGEST_SIZE)
         check_number(self, "largest_weight", self.record.largest_weight, 1.0, LARGEST_WEIGHT)
-        check_array(self, "weights", self.record.weights.view(), np.float64, 0.0, 1.0)
         self._make_room()

@@ -23,13 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import check_array, check_number, check_types
+from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...limits import LARGEST_WEIGHT
-from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
+from ...records import Float64, Float64s, Int64, Memory, Record, owned, transient
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 Array = NDArray[np.float64]
+
+# More experts than any mixture has.
+MOST_EXPERTS = 1 << 12
 
 # What the last share chooses among: places in `TargetMixture.finalists`.
 SHARED, SLOW, DESCENDED, BY_SQUARES, BY_SIZES = range(5)
@@ -298,7 +301,7 @@ class TargetMixtures:
         record = self.record
         record.n_experts, record.loss, record.largest_weight = n, loss, 1.0
         self.learned = {name: np.zeros(shape) for name, shape in _shapes(n).items()}
-        for name in ("shared", "slow", "descended", "last_weights"):
+        for name in _WEIGHTS:
             self.learned[name][:] = 1.0 / len(self.learned[name])
         self._make_room()
 
@@ -341,34 +344,33 @@ class TargetMixtures:
         return self.memory.nbytes
 
     def __getstate__(self) -> dict[str, Any]:
+        # The rest holds the last sample only.
         return {"memory": self.memory, "learned": self.learned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.memory = state["memory"]
-        check_types(self, {"memory": Memory})
-        n = self.record.n_experts
-        check_number(self, "n_experts", n, 1, MOST_EXPERTS)
-        check_number(self, "largest_weight", self.record.largest_weight, 1.0, LARGEST_WEIGHT)
-        self.learned = owned(dict(state["learned"]))
-        self._check(_shapes(n))
+        self.__dict__.update(state)
+        check_types(self, {"memory": Memory, "learned": dict})
+        record = self.record
+        if self.memory.kind is not TargetMixture or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind, "but it should be of TargetMixture")
+        check_number(self, "n_experts", record.n_experts, 1, MOST_EXPERTS)
+        check_number(self, "n_samples", record.n_samples, 0, LARGEST_SIZE)
+        check_number(self, "next_solution", record.next_solution, 0, LARGEST_SIZE)
+        check_number(self, "loss", record.loss, ABSOLUTE, SQUARED)
+        check_number(self, "largest_weight", record.largest_weight, 1.0, LARGEST_WEIGHT)
+        shapes = _shapes(int(record.n_experts))
+        if self.learned.keys() != shapes.keys():
+            refuse(self, "learned", list(self.learned), "but other arrays were stored")
+        for name, shape in shapes.items():
+            array, most = self.learned[name], 1.0 if name in _WEIGHTS else math.inf
+            check_array(self, name, array, np.float64, 0.0 if most == 1.0 else -most, most)
+            if array.shape != shape:
+                refuse(self, name, array.shape, f"but its shape should be {shape}")
+        self.learned = owned(self.learned)
         self._make_room()
 
-    def _check(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        """Refuse learned arrays that are not as they should be."""
-        for name, array in self.learned.items():
-            check_array(self, name, array, np.float64, -math.inf, math.inf)
-        holder = _Holder(self.learned)
-        check_shapes(holder, shapes)
 
-
-MOST_EXPERTS = 1 << 12
-
-
-class _Holder:
-    """Arrays as attributes."""
-
-    def __init__(self, arrays: dict[str, Array]) -> None:
-        self.__dict__.update(arrays)
+_WEIGHTS = ("shared", "slow", "descended", "last_weights")
 
 
 def _shapes(n: int) -> dict[str, tuple[int, ...]]:

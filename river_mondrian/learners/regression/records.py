@@ -7,7 +7,7 @@ that is being made of the rows that have been kept.
 
 from __future__ import annotations
 
-from ...records import Array, Float64, Float64s, Int64, Int64s, Record, derived, inline, transient
+from ...records import Array, Float64, Float64s, Int64, Int64s, Record, derived, transient
 
 # The ridge regressions: places in `Ridges.predicted`. The linear ones have the columns of the
 # inputs themselves, the additive ones those of bends and products, too, the others waves besides.
@@ -143,9 +143,9 @@ class Ridges(Record):
     # Of each regression: its weights in the design in use, the number of samples when it is solved
     # for next, the mean size of its errors of late, and how many of them in a row were too large.
     solutions: Float64s
-    next_solutions: Int64s = inline(N_SOLVED)
-    scales: Float64s = inline(N_RIDGES)
-    n_large: Int64s = inline(N_RIDGES)
+    next_solutions: Int64s
+    scales: Float64s
+    n_large: Int64s
     # Rows of all samples, one in `stride`, how many there are; and a ring of the latest ones.
     n_kept: Int64
     stride: Int64

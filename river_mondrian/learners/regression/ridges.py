@@ -125,9 +125,10 @@ _OF_COLUMNS = ("firsts", "seconds", "knots", "means", "factors")
 _OF_WAVES = {"arms": 1, "arm_inputs": N_ARMS, "arm_factors": N_ARMS, "phases": 1}
 _OF_PAIRS = ("all_gram", "late_gram")
 _OF_DESIGNS = (*_OF_INPUTS, *_OF_COLUMNS, *_OF_WAVES, *_OF_PAIRS, "latest_gram", "moments")
-_OF_RIDGES = ("solutions", "kept", "latest", "errors")
+_OF_RIDGES = ("solutions", "next_solutions", "scales", "n_large", "kept", "latest", "errors")
 # Arrays of integers, with the least there may be, and the most but for the number of inputs.
 _INTEGERS = {"firsts": 0, "seconds": BEND, "arms": 0, "arm_inputs": 0}
+_COUNTS = ("next_solutions", "n_large")
 # Bytes of the rows that are kept of all of the past, and how many there are at least and at most.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
@@ -158,6 +159,9 @@ def _shapes(n: int) -> dict[str, tuple[int, ...]]:
         "kept": (_kept_capacity(n), length),
         "latest": (N_LATEST, length),
         "errors": (2 * N_MEASURED,),
+        "next_solutions": (N_SOLVED,),
+        "scales": (N_RIDGES,),
+        "n_large": (N_RIDGES,),
     }
     for i in range(2):
         shapes |= {f"{name}[{i}]": (k * n,) for name, k in _OF_INPUTS.items()}
@@ -170,7 +174,7 @@ def _shapes(n: int) -> dict[str, tuple[int, ...]]:
 
 
 def _kind(name: str) -> Any:
-    return np.int64 if name.partition("[")[0] in _INTEGERS else np.float64
+    return np.int64 if name.partition("[")[0] in (*_INTEGERS, *_COUNTS) else np.float64
 
 
 def _moved(old: NDArray[Any], shape: tuple[int, ...], fill: float) -> NDArray[Any]:
@@ -306,6 +310,8 @@ class RidgeExperts(OwnsArrays):
             if own in _INTEGERS:
                 most = N_ARMS if own == "arms" else max(self.room - 1, 0)
                 check_array(self, name, array, np.int64, _INTEGERS[own], most)
+            elif own in _COUNTS:
+                check_array(self, name, array, np.int64, 0, LARGEST_SIZE)
             elif not isinstance(array, np.ndarray) or array.dtype != np.float64:
                 refuse(self, name, getattr(array, "dtype", array), "but it should be of float64")
             if array.shape != shape:
