@@ -1,0 +1,555 @@
+"""How columns are chosen, and how their sums are made of the rows that have been kept.
+
+It takes several calls, of bounded time each: first the inputs are measured, by quartiles of rows
+from all of the past and of late, then columns are chosen, then rows are replayed. A bend of an
+input counts by how much it explains of the errors of the linear regression beyond the input itself,
+a product of two by how much it explains of them. A wave is the best of a few random ones, by how
+much it explains of the errors of the additive regression; its inputs are drawn by what they have
+explained so far.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import exact_inlined, exact_separate
+from ...partitions.splitmix import mixed, state_after, uniform_of
+from ...records import Float64s
+from .columns import BEND, ITSELF, column_of, in_units, make_columns, wave_of
+from .records import (
+    ADDITIVE,
+    ALL,
+    CHOOSING,
+    DRAWING,
+    FIRST_INPUT,
+    IDLE,
+    LATE,
+    LATEST,
+    LINEAR,
+    MEASURING,
+    N_ARMS,
+    N_BENDS,
+    N_RIDGES,
+    N_SOLVED,
+    N_WAVES,
+    REPLAYING,
+    SIZE,
+    SIZES,
+    TARGET,
+    WEIGHT,
+    Candidate,
+    Design,
+    Ridges,
+)
+from .solving import add_row, dot, solve_all
+
+N_LATEST = 512
+# Rows of either kind by which inputs are measured.
+N_MEASURED = 256
+# What a call may spend on designs, in operations, and rows that it replays at least.
+BUDGET = 60_000
+LEAST_ROWS = 4
+# Most linear columns, most columns, and how many there may be beyond the linear ones at least; most
+# inputs that have bends, and that have products.
+MOST_LINEAR = 96
+MOST_COLUMNS = 64
+LEAST_OTHERS = 8
+MOST_BENT = 64
+MOST_MULTIPLIED = 16
+MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
+# Waves of which the best is taken, turns by which the factors of one's inputs are scaled, and the
+# part of its inputs that is drawn by what they explain.
+N_DRAWN = 8
+LOWEST, N_OCTAVES = 0.08, 2.5
+BY_INTEREST = 0.7
+# Columns beyond the linear ones, and waves, for each row that is measured.
+COLUMNS_PER_ROW = 0.25
+# A normal's quartiles are so many standard deviations apart, and its tails of 2 %.
+OF_QUARTILES = 1.349
+OF_TAILS = 4.107
+# Variance of a column in the units of its inputs below which there is none.
+LEAST_VARIANCE = 1e-3
+# A design is left as it is where centres have moved by less, and units by a smaller factor.
+MOVED, RESCALED = 0.5, 1.5
+# Samples to the second design, and after a new input to the next one.
+FIRST_GAP = 8
+# Of so few samples a call makes a design of them all.
+ROWS_AT_ONCE = 64
+
+
+# Keeping rows.
+
+
+@exact_inlined
+def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> None:
+    """Keep a sample, with the targets that the regressions learn."""
+    row[TARGET] = ridges.targets[ADDITIVE]
+    row[SIZE] = ridges.targets[SIZES]
+    row[WEIGHT] = weight
+    for i in range(ridges.n_inputs):
+        row[FIRST_INPUT + i] = inputs[i]
+
+
+@exact_inlined
+def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
+    """Keep a sample in the ring and, where its turn is, among those of all of the past."""
+    i = ridges.n_samples
+    fill_row(ridges, ridges.latest_row(i % N_LATEST), inputs, weight)
+    if i % ridges.stride > 0:
+        return
+    if ridges.n_kept == ridges.kept_capacity:
+        # Every second one is left.
+        half = ridges.n_kept // 2
+        for j in range(1, half):
+            row, other = ridges.kept_row(j), ridges.kept_row(2 * j)
+            for k in range(ridges.row_length):
+                row[k] = other[k]
+        ridges.n_kept = half
+        ridges.stride = 2 * ridges.stride
+        if ridges.stage != IDLE:
+            # The rows that it is made of have been moved.
+            ridges.stage, ridges.next_design = IDLE, i + 1
+    fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, weight)
+    ridges.n_kept += 1
+
+
+# Rows from which columns are chosen.
+
+
+@exact_inlined
+def n_measured_of(ridges: Ridges) -> int:
+    """Return how many rows are measured."""
+    return min(ridges.kept_before, N_MEASURED) + min(ridges.n_before, N_MEASURED)
+
+
+@exact_inlined
+def measured_row(ridges: Ridges, j: int) -> Float64s:
+    """Return one of them: some of all of the past, then the latest ones."""
+    n = min(ridges.kept_before, N_MEASURED)
+    if j < n:
+        return ridges.kept_row(j * ridges.kept_before // n)
+    return ridges.latest_row((ridges.n_before - 1 - (j - n)) % N_LATEST)
+
+
+# Measuring inputs.
+
+
+@exact_inlined
+def sort(values: Float64s, n: int) -> None:
+    """Sort numbers (Shell 1959, with the gaps of Ciura 2001)."""
+    for gap in (301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, n):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+
+
+@exact_inlined
+def quantile(values: Float64s, n: int, part: float) -> float:
+    """Return a quantile of sorted numbers, between two of them."""
+    place = part * (n - 1)
+    i = min(int(place), n - 1)
+    following = values[min(i + 1, n - 1)]
+    return values[i] + (place - i) * (following - values[i])
+
+
+@exact_separate
+def measure(ridges: Ridges, design: Design, i: int) -> None:
+    """Find the centre of an input and its unit, and where it may bend."""
+    values, n = ridges.values, 0
+    design.centres[i], design.rates[i] = 0.0, 0.0
+    if ridges.ignored[i]:
+        return
+    for j in range(n_measured_of(ridges)):
+        value = measured_row(ridges, j)[FIRST_INPUT + i]
+        value = ridges.absent if value != value else value
+        if value == value:
+            values[n] = value
+            n += 1
+    if n < 2:
+        return
+    sort(values, n)
+    centre = quantile(values, n, 0.5)
+    spread = (quantile(values, n, 0.75) - quantile(values, n, 0.25)) / OF_QUARTILES
+    spread = max(spread, (quantile(values, n, 0.98) - quantile(values, n, 0.02)) / OF_TAILS)
+    if not spread > 0.0:
+        # Nearly all are the same: the geometric mean of the mean deviation and the range, which is
+        # the standard deviation where there are two values.
+        total = 0.0
+        for j in range(n):
+            total += abs(values[j] - centre)
+        spread = math.sqrt(total / n) * math.sqrt(values[n - 1] - values[0])
+    rate = 1.0 / spread if spread > 0.0 else 0.0
+    if 0.0 < rate < math.inf:
+        design.centres[i], design.rates[i] = centre, rate
+        for q in range(N_BENDS):
+            bend = quantile(values, n, (q + 1.0) / (N_BENDS + 1.0))
+            design.bends[N_BENDS * i + q] = (bend - centre) * rate
+
+
+# Choosing columns.
+
+
+@exact_inlined
+def differs(design: Design, other: Design) -> bool:
+    """Tell whether the inputs of a design have other units."""
+    if design.n_inputs != other.n_inputs:
+        return True
+    for i in range(design.n_inputs):
+        rate, before = design.rates[i], other.rates[i]
+        if (rate > 0.0) != (before > 0.0):
+            return True
+        moved = abs(design.centres[i] - other.centres[i]) * max(rate, before)
+        if moved > MOVED or rate > RESCALED * before or before > RESCALED * rate:
+            return True
+    return False
+
+
+@exact_inlined
+def find_errors(ridges: Ridges, active: Design, k: int) -> None:
+    """Note what a regression leaves of the targets of the rows that are measured."""
+    columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
+    solution, n = ridges.solution(k), active.width_of(k)
+    for j in range(n_measured_of(ridges)):
+        row = measured_row(ridges, j)
+        make_columns(ridges, active, row.part(FIRST_INPUT, ridges.n_inputs), columns)
+        errors[j] = row[TARGET] - active.shift - dot(solution, columns, n)
+
+
+@exact_separate
+def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
+    """Find a candidate's mean and spread, and what it explains of the errors."""
+    first, second = candidate.first, candidate.second
+    errors, n, rows = ridges.errors, 0, n_measured_of(ridges)
+    # Sums over the rows: of the column h, of its input z, of the error r and of products.
+    h_, z_, r_, hh, zz, rh, rz, zh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(rows):
+        inputs = measured_row(ridges, j).part(FIRST_INPUT, ridges.n_inputs)
+        z = in_units(ridges, design, inputs, first)
+        other = in_units(ridges, design, inputs, second) if second >= 0 else 0.0
+        h, r = column_of(z, other, second, candidate.knot), errors[j]
+        if h == h:
+            n += 1
+            h_ += h
+            z_ += z
+            r_ += r
+            hh += h * h
+            zz += z * z
+            rh += r * h
+            rz += r * z
+            zh += z * h
+    candidate.score, candidate.factor = -1.0, 0.0
+    if n < 2:
+        return
+    mean = h_ / n
+    variance = hh / n - mean * mean
+    if not variance > LEAST_VARIANCE:
+        return
+    candidate.mean = mean
+    candidate.factor = 1.0 / math.sqrt(variance)
+    explained, left = rh - r_ * mean, hh - h_ * mean
+    of_input = zz - z_ * z_ / n
+    if second == BEND and of_input > 0.0:
+        # Beyond its input.
+        slope = (zh - z_ * mean) / of_input
+        explained -= slope * (rz - r_ * z_ / n)
+        left -= slope * (zh - z_ * mean)
+    if left > LEAST_VARIANCE * n:
+        candidate.score = explained * explained / left
+
+
+@exact_inlined
+def best_of(ridges: Ridges, n: int) -> int:
+    """Return the candidate that explains most, or -1."""
+    best, score = -1, 0.0
+    for c in range(n):
+        if ridges.candidates[c].score > score:
+            best, score = c, ridges.candidates[c].score
+    return best
+
+
+@exact_inlined
+def add_column(design: Design, candidate: Candidate) -> None:
+    """Add a column, and what it explains to the interest of its inputs."""
+    c = design.n_columns
+    design.firsts[c], design.seconds[c] = candidate.first, candidate.second
+    design.knots[c], design.means[c] = candidate.knot, candidate.mean
+    design.factors[c] = candidate.factor
+    design.n_columns = c + 1
+    own = max(candidate.score, 0.0)
+    design.interest[candidate.first] = design.interest[candidate.first] + own
+    if candidate.second >= 0:
+        design.interest[candidate.second] = design.interest[candidate.second] + own
+
+
+@exact_inlined
+def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: float) -> int:
+    """Add a candidate; returns how many there are."""
+    candidate = ridges.candidates[candidates]
+    candidate.first, candidate.second, candidate.knot = first, second, knot
+    return candidates + 1
+
+
+@exact_separate
+def add_linear(ridges: Ridges, design: Design) -> None:
+    """Give the inputs columns of their own, where there are too many those that explain most."""
+    n = 0
+    for i in range(design.n_inputs):
+        if design.rates[i] > 0.0:
+            n = propose(n, ridges, i, ITSELF, 0.0)
+    for c in range(n):
+        examine(ridges, design, ridges.candidates[c])
+    n_left = min(n, MOST_LINEAR)
+    for c in range(n):
+        if n <= MOST_LINEAR:
+            candidate = ridges.candidates[c]
+        else:
+            best = best_of(ridges, n)
+            if best < 0 or n_left == 0:
+                break
+            candidate = ridges.candidates[best]
+        if candidate.factor > 0.0:
+            add_column(design, candidate)
+        n_left -= 1
+        candidate.score = -1.0
+    design.n_linear = design.n_columns - 1
+
+
+@exact_separate
+def add_others(ridges: Ridges, design: Design) -> None:
+    """Add the bends and the products that explain most of what the linear regression leaves."""
+    n, n_inputs = 0, design.n_inputs
+    if n_inputs > MOST_BENT:
+        return
+    for i in range(n_inputs):
+        before = -math.inf
+        for q in range(N_BENDS):
+            bend = design.bends[N_BENDS * i + q]
+            if design.rates[i] > 0.0 and bend > before:
+                n = propose(n, ridges, i, BEND, bend)
+                before = bend
+    for i in range(n_inputs if n_inputs <= MOST_MULTIPLIED else 0):
+        for j in range(i):
+            if design.rates[i] > 0.0 and design.rates[j] > 0.0:
+                n = propose(n, ridges, i, j, 0.0)
+    for c in range(n):
+        examine(ridges, design, ridges.candidates[c])
+    room = max(MOST_COLUMNS - design.n_columns, LEAST_OTHERS)
+    room = min(room, int(COLUMNS_PER_ROW * n_measured_of(ridges)))
+    for _ in range(room):
+        best = best_of(ridges, n)
+        if best < 0:
+            return
+        add_column(design, ridges.candidates[best])
+        ridges.candidates[best].score = -1.0
+
+
+@exact_separate
+def choose(ridges: Ridges, design: Design, active: Design) -> None:
+    """Choose the columns but waves of a design whose inputs have been measured."""
+    values, n = ridges.values, n_measured_of(ridges)
+    for j in range(n):
+        values[j] = measured_row(ridges, j)[TARGET]
+    sort(values, n)
+    design.shift = quantile(values, n, 0.5)
+    for j in range(n):
+        ridges.errors[j] = measured_row(ridges, j)[TARGET] - design.shift
+    for i in range(design.n_inputs):
+        design.interest[i] = 0.0
+    design.n_columns = 1
+    add_linear(ridges, design)
+    find_errors(ridges, active, LINEAR)
+    add_others(ridges, design)
+    design.n_additive = design.n_columns
+    find_errors(ridges, active, ADDITIVE)
+
+
+# Drawing waves.
+
+
+@exact_inlined
+def draw(ridges: Ridges) -> float:
+    """Return a uniform of (0, 1)."""
+    bits = mixed(ridges.draws)
+    ridges.draws = state_after(ridges.draws, 1)
+    return uniform_of(bits)
+
+
+@exact_inlined
+def draw_input(ridges: Ridges, design: Design) -> int:
+    """Draw an input that has a unit, by what it has explained or evenly."""
+    by_interest = draw(ridges) < BY_INTEREST
+    total = 0.0
+    for i in range(design.n_inputs):
+        total += design.interest[i] if by_interest else design.rates[i] > 0.0
+    left, found = draw(ridges) * total, 0
+    for i in range(design.n_inputs):
+        own = design.interest[i] if by_interest else 1.0
+        if design.rates[i] > 0.0 and own > 0.0:
+            found = i
+            left -= own
+            if left < 0.0:
+                break
+    return found
+
+
+@exact_separate
+def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
+    """Draw a wave: of two inputs, of three or of more, each of which may come twice."""
+    most = min(design.n_inputs, N_ARMS)
+    kind = int(3.0 * draw(ridges))
+    n = most if kind == 2 else min(kind + 2, most)
+    # Turns per unit, over the square root of the number of inputs.
+    scale = LOWEST * 2.0 ** (N_OCTAVES * draw(ridges)) / math.sqrt(n)
+    for a in range(N_ARMS * w, N_ARMS * w + n):
+        is_each = kind == 2 and design.n_inputs <= N_ARMS
+        i = a - N_ARMS * w if is_each else draw_input(ridges, design)
+        # Nearly normal.
+        normal = 2.0 * (draw(ridges) + draw(ridges) + draw(ridges) - 1.5)
+        design.arm_inputs[a], design.arm_factors[a] = i, scale * normal
+    design.arms[w], design.phases[w] = n, draw(ridges)
+
+
+@exact_separate
+def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
+    """Find a wave's mean and spread, and what it explains of the errors."""
+    units, errors, n = ridges.units, ridges.errors, n_measured_of(ridges)
+    h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
+    for j in range(n):
+        inputs = measured_row(ridges, j).part(FIRST_INPUT, ridges.n_inputs)
+        for a in range(N_ARMS * w, N_ARMS * w + design.arms[w]):
+            i = design.arm_inputs[a]
+            units[i] = in_units(ridges, design, inputs, i)
+        h, r = wave_of(design, w, units), errors[j]
+        if h == h:
+            known += 1
+            h_ += h
+            r_ += r
+            hh += h * h
+            rh += r * h
+    candidate.score = -1.0
+    if known < 2:
+        return
+    mean = h_ / known
+    variance = hh / known - mean * mean
+    if variance > LEAST_VARIANCE:
+        candidate.mean, candidate.factor = mean, 1.0 / math.sqrt(variance)
+        explained = rh - r_ * mean
+        candidate.score = explained * explained / (variance * known)
+
+
+@exact_separate
+def add_wave(ridges: Ridges, design: Design) -> None:
+    """Add the best of a few waves, where one varies."""
+    w = design.n_columns - design.n_additive
+    best, other = ridges.candidates[0], ridges.candidates[1]
+    best.score = -1.0
+    for _ in range(N_DRAWN):
+        # In the last place, behind all waves.
+        draw_wave(ridges, design, N_WAVES)
+        examine_wave(ridges, design, N_WAVES, other)
+        if other.score > best.score:
+            best.mean, best.factor, best.score = other.mean, other.factor, other.score
+            for a in range(N_ARMS):
+                design.arm_inputs[N_ARMS * w + a] = design.arm_inputs[N_ARMS * N_WAVES + a]
+                design.arm_factors[N_ARMS * w + a] = design.arm_factors[N_ARMS * N_WAVES + a]
+            design.arms[w], design.phases[w] = design.arms[N_WAVES], design.phases[N_WAVES]
+    if best.score >= 0.0:
+        c = design.n_columns
+        design.means[c], design.factors[c] = best.mean, best.factor
+        design.n_columns = c + 1
+
+
+# Replaying rows.
+
+
+@exact_separate
+def replay(ridges: Ridges, design: Design) -> None:
+    """Add the next row: first come the latest ones, before they are overwritten."""
+    n, i = min(ridges.n_before, N_LATEST), ridges.cursor
+    columns = ridges.columns.part(0, ridges.capacity)
+    is_late = i < n
+    time = ridges.n_before - n + i
+    row = ridges.latest_row(time % N_LATEST) if is_late else ridges.kept_row(i - n)
+    make_columns(ridges, design, row.part(FIRST_INPUT, ridges.n_inputs), columns)
+    for k in range(N_SOLVED):
+        ridges.targets[k] = row[TARGET] if k < N_RIDGES else row[SIZE]
+    if is_late:
+        age = ridges.n_samples - 1 - time
+        add_row(design, columns, ridges.targets, row[WEIGHT], LATE, age)
+        add_row(design, columns, ridges.targets, row[WEIGHT], LATEST, age)
+    else:
+        weight = row[WEIGHT] * ridges.stride
+        add_row(design, columns, ridges.targets, weight, ALL, 0)
+    ridges.cursor += 1
+
+
+@exact_inlined
+def begin_replay(ridges: Ridges, design: Design) -> None:
+    """Begin the sums of a design whose columns have been chosen."""
+    n = design.n_columns
+    for i in range(n * (n + 1) // 2):
+        design.all_gram[i] = design.late_gram[i] = 0.0
+    for i in range((1 + design.n_linear) * (2 + design.n_linear) // 2):
+        design.latest_gram[i] = 0.0
+    for k in range(N_SOLVED):
+        moments = design.moments_of(k)
+        for j in range(n):
+            moments[j] = 0.0
+    ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
+    ridges.stage, ridges.cursor = REPLAYING, 0
+
+
+# All of it, by calls.
+
+
+@exact_inlined
+def begin_design(ridges: Ridges, design: Design) -> None:
+    """Begin another design."""
+    design.n_inputs = ridges.n_inputs
+    ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
+    ridges.stage, ridges.cursor = MEASURING, 0
+    ridges.next_design = ridges.n_samples + ridges.gap
+    ridges.gap = 2 * ridges.gap
+
+
+@exact_separate
+def go_on(ridges: Ridges) -> None:
+    """Go on with the design that is not in use, within a budget."""
+    active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
+    if ridges.n_samples >= ridges.next_design:
+        begin_design(ridges, design)
+    spent = 0
+    while ridges.stage == MEASURING and spent < BUDGET:
+        if ridges.cursor < design.n_inputs:
+            measure(ridges, design, ridges.cursor)
+            spent += 12 * n_measured_of(ridges)
+            ridges.cursor += 1
+        else:
+            is_full = ridges.n_samples > ridges.kept_capacity
+            ridges.stage = CHOOSING if differs(design, active) or not is_full else IDLE
+    if ridges.stage == CHOOSING and 2 * spent < BUDGET:
+        choose(ridges, design, active)
+        ridges.stage, ridges.cursor = DRAWING, 0
+        spent += 0 if ridges.n_samples <= ROWS_AT_ONCE else BUDGET
+    n_waves = min(int(COLUMNS_PER_ROW * n_measured_of(ridges)), N_WAVES)
+    while ridges.stage == DRAWING and spent < BUDGET:
+        if ridges.cursor < n_waves and design.n_linear > 0:
+            add_wave(ridges, design)
+            spent += 8 * N_DRAWN * n_measured_of(ridges)
+            ridges.cursor += 1
+        else:
+            begin_replay(ridges, design)
+    n_rows = min(ridges.n_before, N_LATEST) + ridges.kept_before
+    done = 0
+    while ridges.stage == REPLAYING and (spent < BUDGET or done < LEAST_ROWS):
+        if ridges.cursor < n_rows:
+            replay(ridges, design)
+            spent += design.n_columns * design.n_columns
+            done += 1
+        else:
+            ridges.active = 1 - ridges.active
+            ridges.stage = IDLE
+            solve_all(ridges, design)
