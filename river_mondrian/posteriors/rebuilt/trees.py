@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...partitions.mondrian.records import NONE
 from ...partitions.mondrian.tree_memory import Partitions
-from ...partitions.mondrian.trees import AnyView, MondrianTrees
+from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Record
 from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, rebuilding
@@ -54,7 +54,7 @@ def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
     return np.empty(n * kind.SIZE, dtype=np.uint8)
 
 
-class RebuiltTrees(MondrianTrees[R, AnyView]):
+class RebuiltTrees(ExplainedTrees[R, AnyView]):
     """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
 
     Parameters
@@ -72,7 +72,7 @@ class RebuiltTrees(MondrianTrees[R, AnyView]):
 
     """
 
-    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+    _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {
         "schedule",
         "version_now",
         "n_now",
@@ -275,6 +275,7 @@ class RebuiltTrees(MondrianTrees[R, AnyView]):
             planned = fitted.planned(n)
             if planned is not self.schedule:
                 self._follow(planned)
+            self._plan_kind(n)
             forest.is_plan_due = 0
         go_on = rebuilding.go_on.of(self._FOREST)
         while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
@@ -289,6 +290,9 @@ class RebuiltTrees(MondrianTrees[R, AnyView]):
         forest.budget = 0
         if self.schedule.role == IDLE:
             self._show_quiet()
+
+    def _plan_kind(self, n: int) -> None:
+        """Do what a kind does now and then, after `n` samples; it may be done twice."""
 
     def _fitted(self, limit: int) -> Schedule:
         """Return a window that ends here where larger trees would take more bytes than that."""
@@ -337,6 +341,7 @@ class RebuiltTrees(MondrianTrees[R, AnyView]):
     def _begin(self, t: int) -> None:
         """Begin to build a tree."""
         tree = self.trees[t]
+        self._choose_kind(t)
         self.nodes.grow(t, tree.nodes, GROWTH)
         self.side_rows.grow(t, tree.side_rows, GROWTH)
         gains = self.gains[[u for u in self._similar(t) if u != t]].sum(axis=0)
@@ -346,6 +351,9 @@ class RebuiltTrees(MondrianTrees[R, AnyView]):
             own = gains * (len(gains) / gains.sum())
             weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
         rebuilding.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
+
+    def _choose_kind(self, t: int) -> None:
+        """Choose what a tree is to be that is about to be built."""
 
     def _similar(self, t: int) -> Sequence[int]:
         """Return the trees whose gains tell where a tree that is to be built is cut."""
