@@ -13,6 +13,7 @@ from typing import Any
 # Estimators and feature maps, what they consist of, and records.
 HOMES = {
     "AdaptiveMondrianForestClassifier": "estimators.adaptive",
+    "AdaptiveMondrianForestRegressor": "estimators.adaptive_regressor",
     "DensityForest": "estimators.density",
     "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "estimators.classifier",
@@ -32,6 +33,8 @@ HOMES = {
     "Discriminants": "learners.discriminants",
     "Experts": "learners.experts",
     "Mixture": "learners.experts",
+    "LaggedTargets": "learners.regression.lags",
+    "Lags": "learners.regression.lags",
     "ErrorLaw": "learners.regression.error_law",
     "ErrorLaws": "learners.regression.error_law",
     "TargetMixture": "learners.regression.mixing",
@@ -66,6 +69,9 @@ HOMES = {
     "AdaptiveForest": "posteriors.adaptive.kind:ClassForest",
     "AdaptiveTree": "posteriors.adaptive.records",
     "AdaptiveTrees": "posteriors.adaptive.trees",
+    "AdaptiveTargetForest": "posteriors.adaptive_targets.kind:TargetsForest",
+    "AdaptiveTargetTree": "posteriors.adaptive_targets.records:TargetsTree",
+    "AdaptiveTargetTrees": "posteriors.adaptive_targets.trees",
     "MondrianMap": "posteriors.cells.map",
     "MondrianRecord": "posteriors.cells.mapping",
     "CellForest": "posteriors.cells.records",
