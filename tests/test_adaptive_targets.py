@@ -290,13 +290,13 @@ def test_residuals_and_errors_are_those_of_predictions():
     for x, target in zip(X[1:], y[1:], strict=True):
         trees.vector[:] = x
         trees.foretell()
-        expected = [target, target - trees.first.predicted[RESIDUAL_OF]]
+        expected = [target, target - trees.first_mixture.predicted[RESIDUAL_OF]]
         expected.append(target - trees.forest.first_point)
         learn(trees, x[None], [target])
         p = trees.n_samples - 1
         assert trees.column("points", "targets")[p].tolist() == expected
     assert RESIDUAL == 1
-    assert len(EXPERTS) == len(trees.second.weights)
+    assert len(EXPERTS) == len(trees.mixture.weights)
 
 
 # Fences.

@@ -31,8 +31,8 @@ def check_adaptive_targets(trees: Any) -> None:
         trees,
         {
             "ridges": RidgeExperts,
-            "first": TargetMixtures,
-            "second": TargetMixtures,
+            "first_mixture": TargetMixtures,
+            "mixture": TargetMixtures,
             "laws": ErrorLaws,
             "lags": (type(None), LaggedTargets),
         },

@@ -18,7 +18,7 @@ from ...records import Array, Float64s
 from ..rebuilt.records import LONG, RECENT, PathEntry
 from .records import ERROR, AdaptiveTargetForest, TargetsTree
 
-# Strengths of the shrinkage.
+# Strengths of the shrinkage; with the first there is none.
 STRENGTHS = (0.0, 1.0, 6.0)
 N_STRENGTHS = len(STRENGTHS)
 # What a tree says: by each strength the mean of all, then of late targets.
@@ -44,7 +44,10 @@ def _shrink(
     out: Float64s, weight: float, mean: float, late_weight: float, late_mean: float, is_root: bool
 ) -> None:
     """Go on from what is said above a node to what it says itself."""
-    for k in range(N_STRENGTHS):
+    # Without shrinkage each speaks for itself, as does the root.
+    out[0] = mean
+    out[N_STRENGTHS] = late_mean
+    for k in range(1, N_STRENGTHS):
         strength = 0.0 if is_root else STRENGTHS[k]
         out[k] = out[k] + (mean - out[k]) * (weight / (weight + strength))
         late = N_STRENGTHS + k

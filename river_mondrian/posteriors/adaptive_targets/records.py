@@ -44,7 +44,7 @@ ERROR = 2
 N_TARGETS = 3
 
 # Part of what a node's late memory knows that is left after a visit.
-KEPT = 0.9
+KEPT = 0.8
 
 
 class TargetsPoint(RebuiltPoint):
@@ -109,7 +109,7 @@ class TargetsTree(RebuiltTree):
         """Return what is wrong with the window, the queue or the kind of a restored tree."""
         if not 0 <= self.learns < N_TARGETS or not 0 <= self.extends <= 1:
             return faults.LEARNS
-        return super().fault(forest, t, start, points)
+        return self.fault_of_window(forest, t, start, points)
 
 
 class SidesOfCut(Record):

@@ -158,8 +158,8 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         loss = SQUARED if squared else ABSOLUTE
         self.ridges = RidgeExperts()
         self.lags = LaggedTargets() if autoregressive else None
-        self.first = TargetMixtures(N_FIRST, loss)
-        self.second = TargetMixtures(N_SECOND + (N_LAGGED if autoregressive else 0), loss)
+        self.first_mixture = TargetMixtures(N_FIRST, loss)
+        self.mixture = TargetMixtures(N_SECOND + (N_LAGGED if autoregressive else 0), loss)
         self.laws = ErrorLaws()
         n_long = self.n_long_of(partitions.n_trees - 1)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes)
@@ -188,21 +188,21 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         self.ridges.reserve(
             self.inputs.shape[1],
             self.n_inputs,
-            self.first.predicted[:N_RIDGES],
+            self.first_mixture.predicted[:N_RIDGES],
             self.category_places,
             float(forest.absent),
         )
         forest.ridges, forest.law = self.ridges.record, self.laws.record
-        forest.first, forest.second = self.first.record, self.second.record
+        forest.first, forest.second = self.first_mixture.record, self.mixture.record
         if self.lags is not None:
-            self.lags.write_to(self.second.predicted[N_SECOND:])
+            self.lags.write_to(self.mixture.predicted[N_SECOND:])
             forest.lags = self.lags.record
         self._forget_predicted()
 
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        rest: list[Any] = [self.ridges, self.first, self.second, self.laws]
+        rest: list[Any] = [self.ridges, self.first_mixture, self.mixture, self.laws]
         rest += [] if self.lags is None else [self.lags]
         return super().nbytes + sum(part.nbytes for part in rest)
 
@@ -287,7 +287,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     def weights(self) -> dict[str, float]:
         """The weights of all experts in the last mixture."""
         names = EXPERTS if self.lags is None else EXPERTS + NAMES_OF_LAGS
-        return dict(zip(names, self.second.weights.tolist(), strict=True))
+        return dict(zip(names, self.mixture.weights.tolist(), strict=True))
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         k = int(self.trees[t].learns)

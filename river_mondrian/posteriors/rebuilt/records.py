@@ -109,6 +109,10 @@ class RebuiltTree(Tree):
         return n == end - start
 
     def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with a restored tree."""
+        return self.fault_of_window(forest, t, start, points)
+
+    def fault_of_window(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
         """Return what is wrong with the window and the queue of a restored tree."""
         rebuilt = RebuiltForest(forest)
         end = rebuilt.cursor if self.role == GATHERING else rebuilt.n_samples
