@@ -41,7 +41,7 @@ from .records import (
     Design,
     Ridges,
 )
-from .solving import add_row, dot, solve_all
+from .solving import add_row, dot, logarithm_of, solve_all
 
 N_LATEST = 512
 # Rows of either kind by which inputs are measured.
@@ -354,6 +354,11 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
         values[j] = measured_row(ridges, j)[TARGET]
     sort(values, n)
     design.shift = quantile(values, n, 0.5)
+    design.low = values[0]
+    begins = max(quantile(values, n, 0.25) - design.low, 0.1 * (design.shift - design.low))
+    begins = begins if begins > 0.0 else values[n - 1] - design.low
+    design.unit = begins if begins > 0.0 else 1.0
+    design.most = logarithm_of(design, values[n - 1]) + 0.5
     for j in range(n):
         ridges.errors[j] = measured_row(ridges, j)[TARGET] - design.shift
     for i in range(design.n_inputs):
