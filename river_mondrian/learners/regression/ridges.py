@@ -19,18 +19,9 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s, Memory, OwnsArrays, owned
+from .choosing import LEAST_OTHERS, MOST_CANDIDATES, MOST_COLUMNS, MOST_LINEAR
 from .columns import BEND, make_columns
-from .designs import (
-    FIRST_GAP,
-    LEAST_OTHERS,
-    MOST_CANDIDATES,
-    MOST_COLUMNS,
-    MOST_LINEAR,
-    N_LATEST,
-    N_MEASURED,
-    go_on,
-    keep_row,
-)
+from .designs import FIRST_GAP, go_on
 from .records import (
     FIRST_INPUT,
     IDLE,
@@ -47,6 +38,7 @@ from .records import (
     Design,
     Ridges,
 )
+from .rows import N_LATEST, N_MEASURED, keep_row
 from .solving import add_row, dot, solve_due
 
 Array = NDArray[np.float64]
