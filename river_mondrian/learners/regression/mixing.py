@@ -9,7 +9,9 @@ Experts are mixed in five ways:
 - two regressions of the targets on the predictions, which tend to the first share: by squared
   errors, and by absolute ones, whose squares are weighted by one over their size.
 
-A last fixed share of the same kind, over the points of these, gives the point.
+A last fixed share of the same kind, over the points of these, gives the point. Where squared errors
+are to be small, the last share and the product update go by these, and the second regression by
+squared errors of a longer time.
 
 Nothing depends on the units of targets. A sample of weight w counts as w in sums; in shares, whose
 bound is for at most one loss at a time, as w over the largest weight of late.
@@ -59,8 +61,13 @@ SPREAD = 1e-3
 # Of the regressions: what is left of the past after a sample, the prior's precision in samples, and
 # samples after which they are solved anew; the least error in units of the mean one.
 KEPT = 0.998
+LONG_KEPT = 0.9998
 PRIOR = 2.0
 SOLVED_AFTER = 16
+# Largest difference of squared errors in units of the least mean one, and what the last share
+# makes of it.
+MOST_SQUARES = 20.0
+RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
 # Part of the largest weight by which it fades at each sample.
 FADING = 0.001
@@ -162,6 +169,22 @@ def find_densities(
 
 
 @exact_inlined
+def find_likelihoods(
+    densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
+) -> None:
+    """Write likelihoods of points by their squared errors, but for a factor that all have."""
+    narrowest, nearest = math.inf, math.inf
+    for e in range(n):
+        narrowest = min(narrowest, max(widths[e], least))
+        nearest = min(nearest, abs(target - points[e]))
+    for e in range(n):
+        # (a - b)(a + b), which does not overflow before either is divided.
+        error = abs(target - points[e])
+        more = (error - nearest) / narrowest * ((error + nearest) / narrowest)
+        densities[e] = math.exp(-RATE_OF_SQUARES * min(more, MOST_SQUARES))
+
+
+@exact_inlined
 def share(weights: Float64s, n: int, densities: Float64s, rate: float) -> None:
     """Let the weights of a fixed share learn."""
     total = 0.0
@@ -193,6 +216,9 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
     if not unit > 0.0:
         return
     step = STEP * part / unit
+    if mixture.loss == SQUARED:
+        width = mixture.last_widths[DESCENDED]
+        step *= min(abs(point - target) / width, FAR) if width > 0.0 else 1.0
     if point < target:
         step = -step
     total = 0.0
@@ -239,12 +265,15 @@ def regress(mixture: TargetMixture, target: float, weight: float) -> None:
     if unit > 0.0:
         left = min(max(left, -FAR * unit), FAR * unit)
     for r in range(N_REGRESSIONS):
-        by = weight
-        if r == BY_SIZES - BY_SQUARES and unit > 0.0:
-            error = abs(target - mixture.finalists[BY_SIZES]) / unit
-            by = weight / max(error, LEAST_ERROR)
-        add_to_triangle(mixture.grams.part(size * r, size), n, deviations, KEPT, by)
-        add_to_moments(mixture.moments.part(n * r, n), n, deviations, KEPT, by * left)
+        by, kept = weight, KEPT
+        if r == BY_SIZES - BY_SQUARES:
+            if mixture.loss == SQUARED:
+                kept = LONG_KEPT
+            elif unit > 0.0:
+                error = abs(target - mixture.finalists[BY_SIZES]) / unit
+                by = weight / max(error, LEAST_ERROR)
+        add_to_triangle(mixture.grams.part(size * r, size), n, deviations, kept, by)
+        add_to_moments(mixture.moments.part(n * r, n), n, deviations, kept, by * left)
     if mixture.n_samples >= mixture.next_solution:
         mixture.next_solution = mixture.n_samples + SOLVED_AFTER
         for r in range(N_REGRESSIONS):
@@ -273,7 +302,11 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
         for e in range(n):
             densities[e] = math.sqrt(math.sqrt(math.sqrt(densities[e])))
         share(mixture.slow, n, densities, SLOW_SHARE_RATE * part)
-        find_densities(densities, N_FINALISTS, finalists, target, mixture.last_widths, least)
+        widths = mixture.last_widths
+        if mixture.loss == SQUARED:
+            find_likelihoods(densities, N_FINALISTS, finalists, target, widths, least)
+        else:
+            find_densities(densities, N_FINALISTS, finalists, target, widths, least)
         for f in range(N_FINALISTS):
             densities[f] = densities[f] if part == 1.0 else densities[f] ** part
         share(mixture.last_weights, N_FINALISTS, densities, LAST_SHARE_RATE * part)

@@ -12,7 +12,9 @@ from ...records import Array, Float64, Float64s, Int64, Int64s, Record, derived,
 # The ridge regressions: places in `Ridges.predicted`. The linear ones have the columns of the
 # inputs themselves, the additive ones those of bends and products, too, the others waves besides.
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
-N_RIDGES = 7
+# The same as the last two, of the logarithms of targets.
+LOG_WAVES, LATE_LOG_WAVES = 7, 8
+N_PLAIN, N_RIDGES = 7, 9
 NAMES = (
     "linear",
     "late linear",
@@ -21,6 +23,8 @@ NAMES = (
     "late additive",
     "waves",
     "late waves",
+    "waves of logarithms",
+    "late waves of logarithms",
 )
 # The one whose errors tell what is left to explain.
 RESIDUAL_OF = WAVES
@@ -33,9 +37,9 @@ ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
 # Of each regression its sums, and the last group of its columns.
-SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, LATE)
+SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, LATE, ALL, LATE)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
-GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_BENDS, OF_BENDS)
+GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS, OF_BENDS)
 
 # Places at which an input may bend; waves, and inputs that one has at most.
 N_BENDS = 5
@@ -63,8 +67,12 @@ class Design(Record):
     n_additive: Int64
     # Number of inputs it knows of.
     n_inputs: Int64
-    # What is subtracted from targets.
+    # What is subtracted from targets; of their logarithms, where these begin and the unit.
     shift: Float64
+    low: Float64
+    unit: Float64
+    # The largest logarithm that is predicted, and its opposite.
+    most: Float64
     # Of each input: where it is 0 and the inverse of its unit, which is 0 where it has no column.
     centres: Float64s
     rates: Float64s

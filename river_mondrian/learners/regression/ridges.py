@@ -19,24 +19,16 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s, Memory, OwnsArrays, owned
+from .choosing import LEAST_OTHERS, MOST_CANDIDATES, MOST_COLUMNS, MOST_LINEAR
 from .columns import BEND, make_columns
-from .designs import (
-    FIRST_GAP,
-    LEAST_OTHERS,
-    MOST_CANDIDATES,
-    MOST_COLUMNS,
-    MOST_LINEAR,
-    N_LATEST,
-    N_MEASURED,
-    go_on,
-    keep_row,
-)
+from .designs import FIRST_GAP, go_on
 from .records import (
     FIRST_INPUT,
     IDLE,
     LATE_SIZES,
     N_ARMS,
     N_BENDS,
+    N_PLAIN,
     N_RIDGES,
     N_SOLVED,
     N_WAVES,
@@ -46,6 +38,7 @@ from .records import (
     Design,
     Ridges,
 )
+from .rows import N_LATEST, N_MEASURED, keep_row
 from .solving import add_row, dot, solve_due
 
 Array = NDArray[np.float64]
@@ -68,7 +61,13 @@ def predict(ridges: Ridges, inputs: Float64s) -> None:
     columns = ridges.columns.part(ridges.capacity * ridges.active, ridges.capacity)
     make_columns(ridges, design, inputs, columns)
     for k in range(N_RIDGES):
-        found = design.shift + dot(ridges.solution(k), columns, design.width_of(k))
+        found = dot(ridges.solution(k), columns, design.width_of(k))
+        if k < N_PLAIN:
+            found = design.shift + found
+        else:
+            size = min(abs(found), design.most)
+            power = design.unit * (math.exp(size) - 1.0)
+            found = design.low + (power if found > 0.0 else -power)
         predicted[k] = found if abs(found) < math.inf else design.shift
     n = design.width_of(SIZES)
     ridges.size = dot(ridges.solution(SIZES), columns, n)
@@ -101,8 +100,10 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
     design, targets = ridges.designs[ridges.active], ridges.targets
     active = ridges.columns.part(ridges.capacity * ridges.active, ridges.capacity)
     if ridges.n_samples == 0:
-        design.shift = target
-    for k in range(N_RIDGES):
+        design.shift = design.low = target
+        design.unit = abs(target) if target != 0.0 else 1.0
+        design.most = 1.0
+    for k in range(N_PLAIN):
         targets[k] = bounded_target(ridges, k, target)
     targets[SIZES] = targets[LATE_SIZES] = size
     add_row(design, active, targets, weight, -1, 0)
@@ -160,8 +161,8 @@ def _shapes(n: int) -> dict[str, tuple[int, ...]]:
         "latest": (N_LATEST, length),
         "errors": (2 * N_MEASURED,),
         "next_solutions": (N_SOLVED,),
-        "scales": (N_RIDGES,),
-        "n_large": (N_RIDGES,),
+        "scales": (N_PLAIN,),
+        "n_large": (N_PLAIN,),
     }
     for i in range(2):
         shapes |= {f"{name}[{i}]": (k * n,) for name, k in _OF_INPUTS.items()}
@@ -200,6 +201,7 @@ class RidgeExperts(OwnsArrays):
         record.stride, record.next_design, record.gap = 1, FIRST_GAP, FIRST_GAP
         for design in self.designs:
             design.n_columns = design.n_additive = 1
+            design.unit = 1.0
         self.reserve(0, 0, np.zeros(N_RIDGES))
 
     @property

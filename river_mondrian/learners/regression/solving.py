@@ -16,11 +16,14 @@ from .records import (
     FORGETTING,
     LATE_ADDITIVE,
     LATE_LINEAR,
+    LATE_LOG_WAVES,
     LATE_SIZES,
     LATE_WAVES,
     LATEST,
     LATEST_LINEAR,
     LINEAR,
+    LOG_WAVES,
+    N_PLAIN,
     N_RIDGES,
     N_SOLVED,
     N_SUMS,
@@ -34,10 +37,12 @@ from .records import (
 # What the prior precision of a weight is, in samples of variance 1: that of the intercept, of the
 # columns but waves, and of a wave.
 OF_INTERCEPT = 0.01
-PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 20.0, 50.0)
-WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 0.0, 0.0)
+PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 20.0, 50.0)
+WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 30.0, 0.0, 0.0)
 # Regressions that tend to the weights of another one rather than to 0: which one, or -1.
-PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, SIZES)
+PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, LOG_WAVES, -1, SIZES)
+# Regressions that are solved together with another one, whose matrix they share: which one, or -1.
+FOLLOWERS = (-1, -1, -1, -1, -1, LOG_WAVES, LATE_LOG_WAVES, -1, -1, -1, -1)
 # What others tend to comes first.
 ORDER = (
     LINEAR,
@@ -51,8 +56,8 @@ ORDER = (
     LATE_SIZES,
 )
 # A regression is solved for anew after one in so many samples, at most so many later.
-SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 10.0, 10.0)
-LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 64, 1 << 40, 64)
+SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 1.0, 10.0, 10.0)
+LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 64, 0, 0, 1 << 40, 64)
 
 
 @exact_inlined
@@ -74,6 +79,21 @@ def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by
         moments[j] = kept * moments[j] + by * columns[j]
 
 
+@exact_inlined
+def logarithm_of(design: Design, target: float) -> float:
+    """Return the logarithm of a target, which goes on below where they begin as above."""
+    found = math.log1p(abs(target - design.low) / design.unit)
+    return found if target >= design.low else -found
+
+
+@exact_inlined
+def target_of(design: Design, k: int, targets: Float64s) -> float:
+    """Return what a regression learns."""
+    if k < N_PLAIN:
+        return targets[k] - design.shift
+    return logarithm_of(design, targets[ADDITIVE]) if k < N_RIDGES else targets[k]
+
+
 @exact_separate
 def add_row(
     design: Design, columns: Float64s, targets: Float64s, weight: float, which: int, age: int
@@ -92,7 +112,7 @@ def add_row(
         add_to_triangle(design.gram(s), n, columns, kept, by)
         for k in range(N_SOLVED):
             if SUMS[k] == s:
-                own = by * (targets[k] - (design.shift if k < N_RIDGES else 0.0))
+                own = by * target_of(design, k, targets)
                 add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
 
 
@@ -133,26 +153,41 @@ def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
             vector[i] = vector[i] - row[i] * found
 
 
+@exact_inlined
+def penalty(design: Design, k: int, j: int) -> float:
+    """Return the prior precision of a regression's weight of a column."""
+    if j == 0:
+        return OF_INTERCEPT
+    return PENALTIES[k] if j < design.n_additive else WAVE_PENALTIES[k]
+
+
+@exact_inlined
+def solve_for(ridges: Ridges, design: Design, k: int) -> None:
+    """Find the weights of a regression by the factor of its matrix."""
+    n, prior = design.width_of(k), PRIORS[k]
+    vector, solution, moments = ridges.vector, ridges.solution(k), design.moments_of(k)
+    for j in range(n):
+        vector[j] = moments[j]
+        if prior >= 0:
+            vector[j] = vector[j] + penalty(design, k, j) * ridges.solution(prior)[j]
+    solve_factorized(ridges.triangle, n, vector)
+    for j in range(n):
+        solution[j] = vector[j]
+
+
 @exact_separate
 def solve(ridges: Ridges, design: Design, k: int) -> None:
     """Find the weights of a regression: of (G + D) w = m + D w0, with D the prior's precision."""
     n = design.width_of(k)
-    triangle, vector, solution = ridges.triangle, ridges.vector, ridges.solution(k)
-    gram, moments, penalty = design.gram(SUMS[k]), design.moments_of(k), PENALTIES[k]
-    prior = PRIORS[k]
+    triangle, gram = ridges.triangle, design.gram(SUMS[k])
     for i in range(n * (n + 1) // 2):
         triangle[i] = gram[i]
     for j in range(n):
-        own = penalty if j < design.n_additive else WAVE_PENALTIES[k]
-        own = OF_INTERCEPT if j == 0 else own
-        triangle[j * (j + 1) // 2 + j] = triangle[j * (j + 1) // 2 + j] + own
-        vector[j] = moments[j]
-        if prior >= 0:
-            vector[j] = vector[j] + own * ridges.solution(prior)[j]
+        triangle[j * (j + 1) // 2 + j] = triangle[j * (j + 1) // 2 + j] + penalty(design, k, j)
     factorize(triangle, n, ridges.values)
-    solve_factorized(triangle, n, vector)
-    for j in range(n):
-        solution[j] = vector[j]
+    solve_for(ridges, design, k)
+    if FOLLOWERS[k] >= 0:
+        solve_for(ridges, design, FOLLOWERS[k])
 
 
 @exact_separate
