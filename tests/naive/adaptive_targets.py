@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-KEPT = 0.8
+KEPT = 0.6
 STRENGTHS = (0.0, 1.0, 6.0)
 
 

@@ -45,8 +45,10 @@ def score(forest: AdaptiveTargetForest) -> None:
     weight, accepted = forest.accepted_weight, forest.accepted
     target = fenced(forest, accepted[TARGET])
     accepted[TARGET] = target
-    accepted[RESIDUAL] = target - forest.first.predicted[RESIDUAL_OF]
-    accepted[ERROR] = target - forest.first_point
+    # Nothing could have foreseen the first target.
+    is_first = forest.n_samples == 0
+    accepted[RESIDUAL] = 0.0 if is_first else target - forest.first.predicted[RESIDUAL_OF]
+    accepted[ERROR] = 0.0 if is_first else target - forest.first_point
     mixing.learn(forest.first, target, weight)
     mixing.learn(forest.second, target, weight)
     size, late_size = forest.ridges.size, forest.ridges.late_size
