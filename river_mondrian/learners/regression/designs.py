@@ -35,7 +35,7 @@ from .rows import N_LATEST, measure, n_measured_of
 from .solving import add_row, solve_all
 
 # What a call may spend on designs, in operations, and rows that it replays at least.
-BUDGET = 60_000
+BUDGET = 150_000
 LEAST_ROWS = 4
 # Samples to the second design, and after a new input to the next one.
 FIRST_GAP = 8
@@ -55,8 +55,10 @@ def replay(ridges: Ridges, design: Design) -> None:
     time = ridges.n_before - n + i
     row = ridges.latest_row(time % N_LATEST) if is_late else ridges.kept_row(i - n)
     make_columns(ridges, design, row.part(FIRST_INPUT, ridges.n_inputs), columns)
+    # One of the first may be wild.
+    target = min(max(row[TARGET], design.fence), design.upper_fence)
     for k in range(N_SOLVED):
-        ridges.targets[k] = row[TARGET] if k < N_RIDGES else row[SIZE]
+        ridges.targets[k] = target if k < N_RIDGES else row[SIZE]
     if is_late:
         age = ridges.n_samples - 1 - time
         add_row(design, columns, ridges.targets, row[WEIGHT], LATE, age)
@@ -100,7 +102,7 @@ def begin_design(ridges: Ridges, design: Design) -> None:
 def go_on(ridges: Ridges) -> None:
     """Go on with the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
-    if ridges.n_samples >= ridges.next_design:
+    if ridges.stage == IDLE and ridges.n_samples >= ridges.next_design:
         begin_design(ridges, design)
     spent = 0
     while ridges.stage == MEASURING and spent < BUDGET:
@@ -128,7 +130,7 @@ def go_on(ridges: Ridges) -> None:
     while ridges.stage == REPLAYING and (spent < BUDGET or done < LEAST_ROWS):
         if ridges.cursor < n_rows:
             replay(ridges, design)
-            spent += design.n_columns * design.n_columns
+            spent += design.n_columns * (design.n_columns + 1) // 2
             done += 1
         else:
             ridges.active = 1 - ridges.active

@@ -73,6 +73,9 @@ class Design(Record):
     unit: Float64
     # The largest logarithm that is predicted, and its opposite.
     most: Float64
+    # What targets are at least and at most where they are replayed.
+    fence: Float64
+    upper_fence: Float64
     # Of each input: where it is 0 and the inverse of its unit, which is 0 where it has no column.
     centres: Float64s
     rates: Float64s
