@@ -73,6 +73,11 @@ def examine_wave(record: Ridges, design: Design, w: int, candidate: Candidate) -
 
 
 @exact_kernel
+def note_units(record: Ridges, design: Design) -> None:
+    drawing.note_units(record, design)
+
+
+@exact_kernel
 def draw_wave(record: Ridges, design: Design, w: int) -> None:
     drawing.draw_wave(record, design, w)
 
@@ -211,6 +216,7 @@ def test_a_column_counts_by_what_it_explains():
         assert candidate.mean == pytest.approx(h.mean())
         assert candidate.factor == pytest.approx(1.0 / h.std())
         assert candidate.score == pytest.approx(naive.explained(h, z, errors))
+    note_units(record, own.designs[i])
     for _ in range(5):
         draw_wave(record, own.designs[i], N_WAVES)
         examine_wave(record, own.designs[i], N_WAVES, candidate)

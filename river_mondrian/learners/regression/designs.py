@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...compiling.kernels import exact_inlined, exact_separate
 from .choosing import COLUMNS_PER_ROW, choose, differs
 from .columns import make_columns
-from .drawing import N_DRAWN, add_wave
+from .drawing import N_DRAWN, N_EXAMINED, add_wave, note_units
 from .records import (
     ALL,
     CHOOSING,
@@ -118,10 +118,13 @@ def go_on(ridges: Ridges) -> None:
         ridges.stage, ridges.cursor = DRAWING, 0
         spent += 0 if ridges.n_samples <= ROWS_AT_ONCE else BUDGET
     n_waves = min(int(COLUMNS_PER_ROW * n_measured_of(ridges)), N_WAVES)
+    if ridges.stage == DRAWING and spent < BUDGET:
+        note_units(ridges, design)
+        spent += N_EXAMINED * design.n_inputs
     while ridges.stage == DRAWING and spent < BUDGET:
         if ridges.cursor < n_waves and design.n_linear > 0:
             add_wave(ridges, design)
-            spent += 8 * N_DRAWN * n_measured_of(ridges)
+            spent += 4 * N_DRAWN * N_EXAMINED
             ridges.cursor += 1
         else:
             begin_replay(ridges, design)
