@@ -44,12 +44,13 @@ class LastValue:
 
 
 class RecursiveLeastSquares:
-    """A linear model of running standardized features by recursive least squares that forget."""
+    """A linear model of running standardized features by least squares that forget."""
 
     def __init__(self, forgetting: float) -> None:
         self.forgetting = forgetting
         self.scaler = preprocessing.StandardScaler()
-        self.covariance: Array = np.zeros((0, 0))
+        self.gram: Array = np.zeros((0, 0))
+        self.moments: Array = np.zeros(0)
         self.weights: Array = np.zeros(0)
 
     def _row(self, x: dict[Any, float]) -> Array:
@@ -63,15 +64,12 @@ class RecursiveLeastSquares:
     def learn_one(self, x: dict[Any, float], y: float) -> None:
         self.scaler.learn_one(x)
         row = self._row(x)
-        if not len(self.weights):
-            self.weights = np.zeros(len(row))
-            self.covariance = 1e3 * np.eye(len(row))
-        moved = self.covariance @ row
-        gain = moved / (self.forgetting + row @ moved)
-        self.weights += gain * (y - row @ self.weights)
-        covariance = (self.covariance - np.outer(gain, moved)) / self.forgetting
-        # What the features do not excite would grow for ever.
-        self.covariance = covariance * min(1.0, 1e6 / max(np.trace(covariance), 1e-300))
+        if not len(self.moments):
+            self.gram, self.moments = np.zeros((len(row), len(row))), np.zeros(len(row))
+        self.gram = self.forgetting * self.gram + np.outer(row, row)
+        self.moments = self.forgetting * self.moments + y * row
+        # An inverse that is updated loses its digits.
+        self.weights = np.linalg.solve(self.gram + 1e-3 * np.eye(len(row)), self.moments)
 
 
 def _point(model: Any, x: dict[Any, float]) -> tuple[float, Any]:

@@ -29,7 +29,7 @@ class Scores:
     errors: list[float] = field(default_factory=list)
     log_likelihoods: list[float] = field(default_factory=list)
     crps: list[float] = field(default_factory=list)
-    # Probability that the law gave what is below the target, and how wide its middle half was.
+    # Probability that the law gave what is below the target, and its variance.
     levels: list[float] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -45,12 +45,12 @@ class Scores:
         if i >= self.n // 10:
             self.crps.append(law.crps(y))
             self.levels.append(law.cdf(y))
-            self.widths.append(law.quantile(0.75) - law.quantile(0.25))
+            self.widths.append(law.variance)
 
     def coverage(self) -> list[list[float]]:
         """Return what part of the targets each central interval holds.
 
-        First come those of all samples, then of each quarter of them by the width of the law.
+        First come those of all samples, then of each quarter of them by the variance of the law.
         """
         away = np.abs(2.0 * np.array(self.levels) - 1.0)
         parts: list[Array] = [np.arange(len(away))]

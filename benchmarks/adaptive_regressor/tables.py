@@ -172,6 +172,6 @@ def _report_laws(results: Results, report: Report) -> None:
         headers = ["stream", "all", *(f"quarter {k}" for k in range(1, 5))]
         report.table([*headers, "within 3 points", "quarters within 8"], rows)
         report.note(
-            f"Within 3 points on {near} of {len(rows)} streams, in each quarter by the width of "
-            f"the law's middle half within 8 on {local}."
+            f"Within 3 points on {near} of {len(rows)} streams, in each quarter by the variance "
+            f"of the law within 8 on {local}."
         )

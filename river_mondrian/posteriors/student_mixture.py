@@ -94,7 +94,9 @@ class StudentMixture:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             v = self.freedoms
             of_student = special.gammaln((v + 1.0) / 2.0) - special.gammaln(v / 2.0)
-            of_student -= 0.5 * np.log(v * math.pi) + (v + 1.0) / 2.0 * np.log1p(z * z / v)
+            # Squares of far ones would overflow.
+            tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
+            of_student -= 0.5 * np.log(v * math.pi) + tails
             of_normal = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
             logs = np.where(np.isinf(v), of_normal, of_student)
             logs += np.log(self.weights) - np.log(self.scales)

@@ -37,6 +37,8 @@ COLUMNS_PER_ROW = 0.25
 LEAST_VARIANCE = 1e-3
 # A design is left as it is where centres have moved by less, and units by a smaller factor.
 MOVED, RESCALED = 0.5, 1.5
+# How many interquartile ranges beyond the quartiles a target that is replayed is at most.
+FENCES = 10.0
 
 
 @exact_inlined
@@ -202,10 +204,16 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
     sort(values, n)
     design.shift = quantile(values, n, 0.5)
     design.low = values[0]
-    begins = max(quantile(values, n, 0.25) - design.low, 0.1 * (design.shift - design.low))
+    lower, upper = quantile(values, n, 0.25), quantile(values, n, 0.75)
+    reach = FENCES * (upper - lower)
+    design.fence, design.upper_fence = -math.inf, math.inf
+    if reach > 0.0:
+        design.fence, design.upper_fence = lower - reach, upper + reach
+        design.low = max(design.low, design.fence)
+    begins = max(lower - design.low, 0.1 * (design.shift - design.low))
     begins = begins if begins > 0.0 else values[n - 1] - design.low
     design.unit = begins if begins > 0.0 else 1.0
-    design.most = logarithm_of(design, values[n - 1]) + 0.5
+    design.most = logarithm_of(design, min(values[n - 1], design.upper_fence)) + 0.5
     for j in range(n):
         ridges.errors[j] = measured_row(ridges, j)[TARGET] - design.shift
     for i in range(design.n_inputs):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...compiling.kernels import exact_inlined, exact_separate
 from .choosing import COLUMNS_PER_ROW, choose, differs
 from .columns import make_columns
-from .drawing import N_DRAWN, add_wave
+from .drawing import N_DRAWN, N_EXAMINED, add_wave, note_units
 from .records import (
     ALL,
     CHOOSING,
@@ -35,7 +35,7 @@ from .rows import N_LATEST, measure, n_measured_of
 from .solving import add_row, solve_all
 
 # What a call may spend on designs, in operations, and rows that it replays at least.
-BUDGET = 60_000
+BUDGET = 150_000
 LEAST_ROWS = 4
 # Samples to the second design, and after a new input to the next one.
 FIRST_GAP = 8
@@ -55,8 +55,10 @@ def replay(ridges: Ridges, design: Design) -> None:
     time = ridges.n_before - n + i
     row = ridges.latest_row(time % N_LATEST) if is_late else ridges.kept_row(i - n)
     make_columns(ridges, design, row.part(FIRST_INPUT, ridges.n_inputs), columns)
+    # One of the first may be wild.
+    target = min(max(row[TARGET], design.fence), design.upper_fence)
     for k in range(N_SOLVED):
-        ridges.targets[k] = row[TARGET] if k < N_RIDGES else row[SIZE]
+        ridges.targets[k] = target if k < N_RIDGES else row[SIZE]
     if is_late:
         age = ridges.n_samples - 1 - time
         add_row(design, columns, ridges.targets, row[WEIGHT], LATE, age)
@@ -100,7 +102,7 @@ def begin_design(ridges: Ridges, design: Design) -> None:
 def go_on(ridges: Ridges) -> None:
     """Go on with the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
-    if ridges.n_samples >= ridges.next_design:
+    if ridges.stage == IDLE and ridges.n_samples >= ridges.next_design:
         begin_design(ridges, design)
     spent = 0
     while ridges.stage == MEASURING and spent < BUDGET:
@@ -116,10 +118,13 @@ def go_on(ridges: Ridges) -> None:
         ridges.stage, ridges.cursor = DRAWING, 0
         spent += 0 if ridges.n_samples <= ROWS_AT_ONCE else BUDGET
     n_waves = min(int(COLUMNS_PER_ROW * n_measured_of(ridges)), N_WAVES)
+    if ridges.stage == DRAWING and spent < BUDGET:
+        note_units(ridges, design)
+        spent += N_EXAMINED * design.n_inputs
     while ridges.stage == DRAWING and spent < BUDGET:
         if ridges.cursor < n_waves and design.n_linear > 0:
             add_wave(ridges, design)
-            spent += 8 * N_DRAWN * n_measured_of(ridges)
+            spent += 4 * N_DRAWN * N_EXAMINED
             ridges.cursor += 1
         else:
             begin_replay(ridges, design)
@@ -128,7 +133,7 @@ def go_on(ridges: Ridges) -> None:
     while ridges.stage == REPLAYING and (spent < BUDGET or done < LEAST_ROWS):
         if ridges.cursor < n_rows:
             replay(ridges, design)
-            spent += design.n_columns * design.n_columns
+            spent += design.n_columns * (design.n_columns + 1) // 2
             done += 1
         else:
             ridges.active = 1 - ridges.active

@@ -27,6 +27,31 @@ from .rows import measured_row, n_measured_of
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
+# Rows by which waves are examined, which are some of those by which inputs are measured.
+N_EXAMINED = 256
+
+
+@exact_inlined
+def n_examined_of(ridges: Ridges) -> int:
+    """Return by how many rows waves are examined."""
+    return min(n_measured_of(ridges), N_EXAMINED)
+
+
+@exact_inlined
+def examined_row(ridges: Ridges, j: int) -> int:
+    """Return which of the rows that are measured is the j-th of these."""
+    return j * n_measured_of(ridges) // n_examined_of(ridges)
+
+
+@exact_separate
+def note_units(ridges: Ridges, design: Design) -> None:
+    """Note the inputs of the rows by which waves are examined, in their units."""
+    d = design.n_inputs
+    for j in range(n_examined_of(ridges)):
+        row = measured_row(ridges, examined_row(ridges, j))
+        inputs, units = row.part(FIRST_INPUT, ridges.n_inputs), ridges.row_units.part(d * j, d)
+        for i in range(d):
+            units[i] = in_units(ridges, design, inputs, i)
 
 
 @exact_inlined
@@ -75,14 +100,11 @@ def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
 @exact_separate
 def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
     """Find a wave's mean and spread, and what it explains of the errors."""
-    units, errors, n = ridges.units, ridges.errors, n_measured_of(ridges)
+    errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
     for j in range(n):
-        inputs = measured_row(ridges, j).part(FIRST_INPUT, ridges.n_inputs)
-        for a in range(N_ARMS * w, N_ARMS * w + design.arms[w]):
-            i = design.arm_inputs[a]
-            units[i] = in_units(ridges, design, inputs, i)
-        h, r = wave_of(design, w, units), errors[j]
+        units = ridges.row_units.part(d * j, d)
+        h, r = wave_of(design, w, units), errors[examined_row(ridges, j)]
         if h == h:
             known += 1
             h_ += h

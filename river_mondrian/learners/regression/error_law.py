@@ -20,7 +20,7 @@ from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...limits import LARGEST_WEIGHT
 from ...posteriors.student_mixture import StudentMixture
 from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
-from .mixing import FADING, FAR, LEAST_WIDTH
+from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 Array = NDArray[np.float64]
@@ -55,6 +55,8 @@ MEAN_SIZES = tuple(_mean_size(v) for v in FREEDOMS)
 
 # Errors in the long and the short mean.
 N_LONG, N_SHORT = 300.0, 20.0
+# How many of the short mean the long one is at most.
+LONGEST = 8.0
 # Part of the weights that is spread evenly at each sample.
 SHARE_RATE = 0.002
 # Bounds of the size of an error over the long mean, as a logarithm.
@@ -202,8 +204,8 @@ def learn(
     part = weight / largest
     found = 0.0
     if n > 0:
-        move = min(abs(target - law.last_target), 1e150)
-        law.move += (move - law.move) / min(1.0 + n, N_LONG)
+        moved = abs(target - law.last_target)
+        law.move = faded_mean(law.move, moved, 1.0 / min(1.0 + n, N_LONG), n)
     law.last_target = target
     if law.long > 0.0:
         found = log_ratio(abs(error), law.long) if error != 0.0 else SMALLEST
@@ -216,11 +218,10 @@ def learn(
         for c in range(N_COMPONENTS):
             weights[c] = (1.0 - rate) * (weights[c] / total) + rate / N_COMPONENTS
         combine(law, found, part)
-    own = abs(error)
-    if n > N_SHORT and law.long > 0.0:
-        own = min(own, FAR * law.long)
-    law.long += (own - law.long) / min(1.0 + n, N_LONG)
-    law.short += (own - law.short) / min(1.0 + n, N_SHORT)
+    law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
+    law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
+    # A wild target among the first ones is forgotten.
+    law.long = min(law.long, LONGEST * law.short)
     law.disagreement += (spread - law.disagreement) / min(1.0 + n, N_LONG)
     law.n_samples = n + 1
     return found

@@ -53,8 +53,9 @@ LAST_SHARE_RATE = 0.01
 # width is at least.
 N_OF_LATE = 50.0
 LEAST_WIDTH = 1e-6
-# An error counts as so many of the mean size of those of late, at most.
+# An error counts as so many of the mean size of those of late, at most; the first ones as they are.
 FAR = 10.0
+FIRST_ERRORS = 8
 # Rate of the product update, and part of its weights that is spread.
 STEP = 0.05
 SPREAD = 1e-3
@@ -196,16 +197,21 @@ def share(weights: Float64s, n: int, densities: Float64s, rate: float) -> None:
 
 
 @exact_inlined
+def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
+    """Return a mean of sizes after another one, of which one that is too large counts less."""
+    if n_samples >= FIRST_ERRORS and mean > 0.0:
+        size = min(size, FAR * mean)
+    return mean + rate * (size - mean)
+
+
+@exact_inlined
 def update_widths(
     widths: Float64s, n: int, points: Float64s, target: float, n_samples: int
 ) -> None:
     """Update the mean sizes of errors."""
     rate = 1.0 / min(1.0 + n_samples, N_OF_LATE)
     for e in range(n):
-        error, width = abs(target - points[e]), widths[e]
-        if n_samples > N_OF_LATE and width > 0.0:
-            error = min(error, FAR * width)
-        widths[e] = width + rate * (error - width)
+        widths[e] = faded_mean(widths[e], abs(target - points[e]), rate, n_samples)
 
 
 @exact_inlined
@@ -290,7 +296,8 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
     part = weight / largest
     rate = 1.0 / min(1.0 + n_samples, N_OF_LATE)
     if n_samples > 0:
-        mixture.move += rate * (min(abs(target - mixture.last_target), 1e150) - mixture.move)
+        moved = abs(target - mixture.last_target)
+        mixture.move = faded_mean(mixture.move, moved, rate, n_samples)
     mixture.last_target = target
     mixture.difference += rate * (mixture.spread - mixture.difference)
     least = LEAST_WIDTH * mixture.move

@@ -46,6 +46,9 @@ N_BENDS = 5
 N_WAVES = 128
 N_ARMS = 8
 
+# Samples of which the products of columns are added together: they go through memory once.
+N_HELD = 4
+
 # A row that is kept begins with the target, the size of the error and the sample's weight; then
 # come the inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
@@ -73,6 +76,9 @@ class Design(Record):
     unit: Float64
     # The largest logarithm that is predicted, and its opposite.
     most: Float64
+    # What targets are at least and at most where they are replayed.
+    fence: Float64
+    upper_fence: Float64
     # Of each input: where it is 0 and the inverse of its unit, which is 0 where it has no column.
     centres: Float64s
     rates: Float64s
@@ -154,6 +160,11 @@ class Ridges(Record):
     next_solutions: Int64s
     scales: Float64s
     n_large: Int64s
+    # Columns and weights of the latest samples, whose products the sums over all samples and over
+    # those of late in the design in use lack so far, and how many these are.
+    n_held: Int64
+    held: Float64s
+    held_weights: Float64s
     # Rows of all samples, one in `stride`, how many there are; and a ring of the latest ones.
     n_kept: Int64
     stride: Int64
@@ -183,7 +194,12 @@ class Ridges(Record):
     triangle: Float64s = transient()
     vector: Float64s = transient()
     values: Float64s = transient()
+    row_units: Float64s = transient()
     candidates: Array[Candidate] = transient()
+
+    def held_row(self, i: int) -> Float64s:
+        """Return the columns of a sample whose products are still to be added."""
+        return self.held.part(self.capacity * i, self.capacity)
 
     def kept_row(self, i: int) -> Float64s:
         """Return the i-th row of those of all samples."""

@@ -22,12 +22,14 @@ from ...records import Float64s, Memory, OwnsArrays, owned
 from .choosing import LEAST_OTHERS, MOST_CANDIDATES, MOST_COLUMNS, MOST_LINEAR
 from .columns import BEND, make_columns
 from .designs import FIRST_GAP, go_on
+from .drawing import N_EXAMINED
 from .records import (
     FIRST_INPUT,
     IDLE,
     LATE_SIZES,
     N_ARMS,
     N_BENDS,
+    N_HELD,
     N_PLAIN,
     N_RIDGES,
     N_SOLVED,
@@ -39,7 +41,7 @@ from .records import (
     Ridges,
 )
 from .rows import N_LATEST, N_MEASURED, keep_row
-from .solving import add_row, dot, solve_due
+from .solving import add_row, dot, hold_row, solve_due
 
 Array = NDArray[np.float64]
 
@@ -106,7 +108,7 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
     for k in range(N_PLAIN):
         targets[k] = bounded_target(ridges, k, target)
     targets[SIZES] = targets[LATE_SIZES] = size
-    add_row(design, active, targets, weight, -1, 0)
+    hold_row(ridges, design, active, targets, weight)
     if ridges.stage == REPLAYING:
         other = ridges.designs[1 - ridges.active]
         columns = ridges.columns.part(ridges.capacity * (1 - ridges.active), ridges.capacity)
@@ -126,7 +128,8 @@ _OF_COLUMNS = ("firsts", "seconds", "knots", "means", "factors")
 _OF_WAVES = {"arms": 1, "arm_inputs": N_ARMS, "arm_factors": N_ARMS, "phases": 1}
 _OF_PAIRS = ("all_gram", "late_gram")
 _OF_DESIGNS = (*_OF_INPUTS, *_OF_COLUMNS, *_OF_WAVES, *_OF_PAIRS, "latest_gram", "moments")
-_OF_RIDGES = ("solutions", "next_solutions", "scales", "n_large", "kept", "latest", "errors")
+_OF_RIDGES = ("solutions", "next_solutions", "scales", "n_large")
+_ROWS = ("kept", "latest", "errors", "held", "held_weights")
 # Arrays of integers, with the least there may be, and the most but for the number of inputs.
 _INTEGERS = {"firsts": 0, "seconds": BEND, "arms": 0, "arm_inputs": 0}
 _COUNTS = ("next_solutions", "n_large")
@@ -160,6 +163,8 @@ def _shapes(n: int) -> dict[str, tuple[int, ...]]:
         "kept": (_kept_capacity(n), length),
         "latest": (N_LATEST, length),
         "errors": (2 * N_MEASURED,),
+        "held": (N_HELD, columns),
+        "held_weights": (N_HELD,),
         "next_solutions": (N_SOLVED,),
         "scales": (N_PLAIN,),
         "n_large": (N_PLAIN,),
@@ -274,7 +279,7 @@ class RidgeExperts(OwnsArrays):
         ignored[list(categories)] = 1
         candidates = np.zeros(max(MOST_CANDIDATES, room) * Candidate.SIZE, np.uint8)
         arrays: dict[str, NDArray[Any]] = {
-            **{name: self.learned[name].ravel() for name in _OF_RIDGES},
+            **{name: self.learned[name].ravel() for name in (*_OF_RIDGES, *_ROWS)},
             "ignored": ignored,
             "units": np.zeros(room),
             "columns": np.zeros(2 * columns),
@@ -282,6 +287,7 @@ class RidgeExperts(OwnsArrays):
             "predicted": predicted.ravel(),
             "triangle": np.zeros(columns * (columns + 1) // 2),
             "vector": np.zeros(columns),
+            "row_units": np.zeros(N_EXAMINED * room),
             "values": np.zeros(max(2 * N_MEASURED, columns)),
             "candidates": candidates,
         }
@@ -328,6 +334,7 @@ class RidgeExperts(OwnsArrays):
             "stage": (IDLE, REPLAYING),
             "cursor": (0, most),
             "n_before": (0, record.n_samples),
+            "n_held": (0, N_HELD - 1),
             "n_kept": (0, _kept_capacity(self.room)),
             "kept_before": (0, record.n_kept),
             "next_design": (0, most),

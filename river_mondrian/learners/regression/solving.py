@@ -13,7 +13,9 @@ from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s
 from .records import (
     ADDITIVE,
+    ALL,
     FORGETTING,
+    LATE,
     LATE_ADDITIVE,
     LATE_LINEAR,
     LATE_LOG_WAVES,
@@ -23,6 +25,7 @@ from .records import (
     LATEST_LINEAR,
     LINEAR,
     LOG_WAVES,
+    N_HELD,
     N_PLAIN,
     N_RIDGES,
     N_SOLVED,
@@ -57,7 +60,7 @@ ORDER = (
 )
 # A regression is solved for anew after one in so many samples, at most so many later.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 1.0, 10.0, 10.0)
-LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 64, 0, 0, 1 << 40, 64)
+LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 0, 1 << 40, 96)
 
 
 @exact_inlined
@@ -114,6 +117,66 @@ def add_row(
             if SUMS[k] == s:
                 own = by * target_of(design, k, targets)
                 add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
+
+
+@exact_inlined
+def add_held(ridges: Ridges, design: Design, s: int) -> None:
+    """Add the products of the columns that are held to sums that fade."""
+    a, b, c, d = (
+        ridges.held_row(0),
+        ridges.held_row(1),
+        ridges.held_row(2),
+        ridges.held_row(3),
+    )
+    triangle, start, kept = design.gram(s), 0, FORGETTING[s] ** ridges.n_held
+    # What is not held weighs nothing.
+    weights, last = ridges.held_weights, ridges.n_held - 1
+    by_a = weights[0] * FORGETTING[s] ** last
+    by_b = weights[1] * FORGETTING[s] ** max(last - 1, 0)
+    by_c = weights[2] * FORGETTING[s] ** max(last - 2, 0)
+    by_d = weights[3]
+    for j in range(design.n_columns):
+        row = triangle.part(start, j + 1)
+        of_a, of_b, of_c, of_d = by_a * a[j], by_b * b[j], by_c * c[j], by_d * d[j]
+        for k in range(j + 1):
+            row[k] = kept * row[k] + ((of_a * a[k] + of_b * b[k]) + (of_c * c[k] + of_d * d[k]))
+        start += j + 1
+
+
+@exact_separate
+def flush(ridges: Ridges, design: Design) -> None:
+    """Add the products of the columns that are held to the sums of the design in use."""
+    if ridges.n_held > 0:
+        add_held(ridges, design, ALL)
+        add_held(ridges, design, LATE)
+        forget_held(ridges)
+
+
+@exact_inlined
+def forget_held(ridges: Ridges) -> None:
+    """Hold nothing."""
+    ridges.n_held = 0
+    for i in range(N_HELD):
+        ridges.held_weights[i] = 0.0
+
+
+@exact_separate
+def hold_row(
+    ridges: Ridges, design: Design, columns: Float64s, targets: Float64s, weight: float
+) -> None:
+    """Add a sample to the sums of the design in use, but for products of columns that are held."""
+    held, n = ridges.held_row(ridges.n_held), design.n_columns
+    for j in range(n):
+        held[j] = columns[j]
+    ridges.held_weights[ridges.n_held] = weight
+    ridges.n_held += 1
+    kept = FORGETTING[LATEST]
+    add_to_triangle(design.gram(LATEST), 1 + design.n_linear, columns, kept, weight)
+    for k in range(N_SOLVED):
+        own = weight * target_of(design, k, targets)
+        add_to_moments(design.moments_of(k), design.width_of(k), columns, FORGETTING[SUMS[k]], own)
+    if ridges.n_held == N_HELD:
+        flush(ridges, design)
 
 
 @exact_inlined
@@ -196,6 +259,7 @@ def solve_due(ridges: Ridges, design: Design) -> None:
     n = ridges.n_samples
     for k in ORDER:
         if n >= ridges.next_solutions[k]:
+            flush(ridges, design)
             solve(ridges, design, k)
             wait = min(int(n / SOLVED_AFTER[k]), LONGEST_WAITS[k])
             ridges.next_solutions[k] = n + max(wait, 1)
@@ -203,7 +267,8 @@ def solve_due(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def solve_all(ridges: Ridges, design: Design) -> None:
-    """Solve for all weights."""
+    """Solve for all weights of a design that has all samples."""
+    forget_held(ridges)
     for k in range(N_SOLVED):
         ridges.next_solutions[k] = 0
     solve_due(ridges, design)
