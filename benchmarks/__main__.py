@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import (
     adaptive,
+    adaptive_regressor,
     categories,
     forest,
     importances,
@@ -24,6 +25,7 @@ from .report import Report
 
 SUITES = {
     "adaptive": adaptive.PARTS,
+    "adaptive_regressor": adaptive_regressor.PARTS,
     "categories": categories.PARTS,
     "forest": forest.PARTS,
     "importances": importances.PARTS,
@@ -58,6 +60,10 @@ def main() -> None:
             suite.add_argument(
                 "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
             )
+        if name == "adaptive_regressor":
+            suite.add_argument("--known", type=Path, help="results of an earlier run, as .json")
+            suite.add_argument("--models", nargs="+", default=[], help="of the models, these alone")
+            suite.add_argument("--seeds", type=int, default=0, help="other than the part's")
         if name == "robustness":
             for what in robustness.Limits._fields:
                 suite.add_argument(f"--{what}", type=int, default=0, help="other than the part's")
@@ -71,6 +77,9 @@ def main() -> None:
         name = "_".join([part, *arguments.sets])
         with Report(arguments.suite, name, arguments.out, arguments.quick) as report:
             options = {"device": arguments.device} if part == "crossover" else {}
+            if (arguments.suite, part) == ("adaptive_regressor", "streams"):
+                chosen = tuple(arguments.models)
+                options = {"known": arguments.known, "chosen": chosen, "seeds": arguments.seeds}
             if arguments.suite == "versions":
                 options = {"base": arguments.base, "repeats": arguments.repeats}
             if arguments.suite == "robustness":

@@ -10,6 +10,7 @@ from ._version import __version__ as __version__
 if TYPE_CHECKING:
     from .errors import ModelFormatError
     from .estimators.adaptive import AdaptiveMondrianForestClassifier
+    from .estimators.adaptive_regressor import AdaptiveMondrianForestRegressor
     from .estimators.classifier import MondrianForestClassifier
     from .estimators.density import DensityForest
     from .estimators.dual import DualOGDClassifier
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
+    "AdaptiveMondrianForestRegressor",
     "DensityForest",
     "DualOGDClassifier",
     "IsolationFeatures",
@@ -51,6 +53,7 @@ __all__ = [
 
 _HOMES = {
     "AdaptiveMondrianForestClassifier": "estimators.adaptive",
+    "AdaptiveMondrianForestRegressor": "estimators.adaptive_regressor",
     "DensityForest": "estimators.density",
     "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "estimators.classifier",

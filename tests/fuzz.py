@@ -23,7 +23,11 @@ import river_mondrian as rm
 STRANGE = [math.nan, math.inf, -math.inf, 1e38, -1e38, 1e39, 1e-45, "text", None, 10**400, [], 1j]
 NAMES = ["a", "b", "c", "d", 1, (2, 3), "late", "later"]
 FOREST_CLASSIFIERS = (rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier)
-FORESTS = (*FOREST_CLASSIFIERS, rm.MondrianForestRegressor)
+FORESTS = (
+    *FOREST_CLASSIFIERS,
+    rm.MondrianForestRegressor,
+    rm.AdaptiveMondrianForestRegressor,
+)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
 
@@ -57,6 +61,21 @@ def adaptive(rng: Random) -> Any:
         max_bytes=rng.choice([None, 1, 400_000]),
         drift_detector=rng.choice(["adwin", None, drift.PageHinkley(threshold=3)]),
         no_change=rng.random() < 0.5,
+        scale=rng.random() < 0.7,
+        missing=rng.choice(["unknown", "zero"]),
+        seed=rng.randrange(1000),
+    )
+
+
+def adaptive_regressor(rng: Random) -> Any:
+    return rm.AdaptiveMondrianForestRegressor(
+        rng.choice([1, 3, 10]),
+        n_candidates=rng.choice([1, 5, 15]),
+        loss=rng.choice(["absolute", "squared"]),
+        autoregressive=rng.random() < 0.5,
+        max_samples=1000,
+        max_bytes=rng.choice([None, 1, 400_000]),
+        drift_detector=rng.choice(["adwin", None, drift.PageHinkley(threshold=3)]),
         scale=rng.random() < 0.7,
         missing=rng.choice(["unknown", "zero"]),
         seed=rng.randrange(1000),
@@ -182,6 +201,7 @@ def dual(rng: Random) -> Any:
 
 DRAWN: dict[str, tuple[Callable[[Random], Any], int]] = {
     "AdaptiveMondrianForestClassifier": (adaptive, 3000),
+    "AdaptiveMondrianForestRegressor": (adaptive_regressor, 3000),
     "MondrianForestClassifier": (classifier, 3000),
     "MondrianForestRegressor": (regressor, 3000),
     "DensityForest": (density, 100),

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier
-from river_mondrian.posteriors.adaptive import trees as adaptive_trees
+from river_mondrian.posteriors.rebuilt import trees as rebuilt_trees
 
 N_SAMPLES = 110
 # After so many samples the trees are built anew of the latest 40, over several calls.
@@ -33,7 +33,7 @@ def samples():
 
 def results():
     """Return the predictions of each sample before it is learned, and the nodes at last."""
-    whole, adaptive_trees.BUILD_BUDGET = adaptive_trees.BUILD_BUDGET, BUILD_BUDGET
+    whole, rebuilt_trees.BUILD_BUDGET = rebuilt_trees.BUILD_BUDGET, BUILD_BUDGET
     model = AdaptiveMondrianForestClassifier(3, n_candidates=4, no_change=True, seed=1)
     predicted = []
     for i, (x, y) in enumerate(samples()):
@@ -42,7 +42,7 @@ def results():
         model.learn_one(x, y, 1.0 if i < N_SAMPLES // 3 else 0.5 + i % 3)
         if i == FORGETS_AT:
             model._trees.forget_before(40)
-    adaptive_trees.BUILD_BUDGET = whole
+    rebuilt_trees.BUILD_BUDGET = whole
     nodes = [
         [node.depth, node.dim, node.n_samples, *node.counts.tolist(), float(node.time)]
         for t in range(2)

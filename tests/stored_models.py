@@ -55,6 +55,12 @@ MODELS = {
     "adaptive, HDDM-W": lambda: rm.AdaptiveMondrianForestClassifier(
         2, drift_detector=drift.binary.HDDMW(), max_bytes=1 << 20, seed=1
     ),
+    "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(
+        5, n_candidates=3, autoregressive=True, seed=1
+    ),
+    "adaptive regressor, levels": lambda: with_levels(
+        rm.AdaptiveMondrianForestRegressor(3, loss="squared", drift_detector="adwin", seed=1)
+    ),
     "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
     "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
     "classifier, given directions": lambda: rm.MondrianForestClassifier(

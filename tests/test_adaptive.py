@@ -17,21 +17,11 @@ from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.adaptive import (
-    guided_cuts,
-    paths,
-    prediction,
-    rebuilding,
-    splitting,
-)
+from river_mondrian.posteriors.adaptive import prediction, splitting
 from river_mondrian.posteriors.adaptive.records import (
-    IDLE,
-    LONG,
-    PATH_LENGTH,
     AdaptiveForest,
     AdaptiveTree,
-    Candidate,
-    PathEntry,
+    StatisticsEntry,
 )
 from river_mondrian.posteriors.adaptive.statistics import (
     BLOCK,
@@ -41,6 +31,9 @@ from river_mondrian.posteriors.adaptive.statistics import (
     N_POSTERIORS,
 )
 from river_mondrian.posteriors.adaptive.trees import AdaptiveTrees
+from river_mondrian.posteriors.rebuilt import candidates as drawn_candidates
+from river_mondrian.posteriors.rebuilt import paths, rebuilding
+from river_mondrian.posteriors.rebuilt.records import IDLE, LONG, PATH_LENGTH, Candidate
 from river_mondrian.records import Array, Float32s, Float64s, Int32s, Memory
 
 LEVEL = 0.01
@@ -58,8 +51,8 @@ def draw_candidates(
     candidates: Array[Candidate],
     m: int,
 ) -> None:
-    guided_cuts.sum_sides(lower, upper, n_dims, weights, sums)
-    guided_cuts.draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
+    drawn_candidates.sum_sides(lower, upper, n_dims, weights, sums)
+    drawn_candidates.draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
 
 
 @kernel
@@ -72,7 +65,7 @@ def predict_tree(
     forest: AdaptiveForest,
     tree: AdaptiveTree,
     x: Float32s,
-    path: Array[PathEntry],
+    path: Array[StatisticsEntry],
     out: Float32s,
 ) -> None:
     n = paths.path_to(forest, tree, x, path)
@@ -112,7 +105,7 @@ def long_slots(trees):
 def posteriors(trees, slot, x):
     """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
     forest = trees.forest
-    path = Array.over(PathEntry, np.zeros(PATH_LENGTH * PathEntry.SIZE, np.uint8))
+    path = Array.over(StatisticsEntry, np.zeros(PATH_LENGTH * StatisticsEntry.SIZE, np.uint8))
     found = np.zeros((N_POSTERIORS, forest.class_capacity), dtype=np.float32)
     row = np.ascontiguousarray(x, dtype=np.float32)
     predict_tree(forest, trees.trees[slot], Float32s.of(row), path, Float32s.of(found))
@@ -364,7 +357,7 @@ def test_building_in_parts_is_building_at_once():
         tree.random_state = 12345
         begin_building(trees)
         trees.forest.budget = budget
-        while not trees._build(slot, rebuilding.go_on):
+        while not trees._build(slot, rebuilding.go_on.of(trees._FOREST), True):
             trees.forest.budget = budget
         heads = trees.nodes.rows(slot, tree.nodes.n_rows)
         rows = trees.side_rows.rows(slot, tree.side_rows.n_rows)

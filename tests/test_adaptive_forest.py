@@ -22,17 +22,10 @@ from river_mondrian.compiling import kernels
 from river_mondrian.compiling.kernels import Kernel
 from river_mondrian.estimators.watching import AFTER_DRIFT
 from river_mondrian.learners import experts
-from river_mondrian.posteriors.adaptive import (
-    learning,
-    prediction,
-    rebuilding,
-)
-from river_mondrian.posteriors.adaptive.records import (
-    IDLE,
-    LONG,
-    RECENT,
-)
+from river_mondrian.posteriors.adaptive import kind, prediction
 from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS
+from river_mondrian.posteriors.rebuilt import learning, rebuilding
+from river_mondrian.posteriors.rebuilt.records import IDLE, LONG, RECENT
 
 # The estimator.
 
@@ -434,7 +427,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     trees = grown(X, y, n_trees=2)
     begin_building(trees)
     trees.forest.budget = 50
-    assert not trees._build(trees.schedule.slot, rebuilding.go_on)
+    assert not trees._build(trees.schedule.slot, rebuilding.go_on.of(trees._FOREST), True)
     starts = list(trees.schedule.starts)
     starts[long_slots(trees)[0]] = -1
     trees._follow(trees.schedule._replace(starts=tuple(starts)).without(-1))
@@ -449,7 +442,7 @@ def test_nothing_is_left_to_compile_after_the_warmup():
     AdaptiveMondrianForestClassifier.warmup()
 
     def compiled():
-        modules = (learning, prediction, rebuilding)
+        modules = (kind, learning, prediction, rebuilding)
         own = [
             one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
         ]

@@ -19,6 +19,7 @@ from river_mondrian.records import Memory, memory
 
 MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
+    "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1),
     "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
     "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
@@ -33,7 +34,7 @@ MODELS = {
     "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
     "dual": lambda: rm.DualOGDClassifier(),
 }
-REGRESSORS = ["regressor", "means", "ogd regressor", "ridge"]
+REGRESSORS = ["adaptive regressor", "regressor", "means", "ogd regressor", "ridge"]
 SUPERVISED = base.Classifier | base.Regressor
 
 models = pytest.mark.parametrize("name", MODELS)

@@ -12,6 +12,7 @@ from scipy import stats
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
     DensityForest,
     DualOGDClassifier,
     IsolationFeatures,
@@ -48,6 +49,16 @@ MODELS = {
     "seeded adaptive": AdaptiveMondrianForestClassifier(
         n_estimators=2, n_candidates=3, drift_detector=drift.PageHinkley(), no_change=True, seed=3
     ),
+    "adaptive regressor": AdaptiveMondrianForestRegressor(),
+    "seeded adaptive regressor": AdaptiveMondrianForestRegressor(
+        n_estimators=4,
+        n_candidates=3,
+        loss="squared",
+        autoregressive=True,
+        drift_detector="adwin",
+        seed=3,
+    ),
+    "adaptive zeros regressor": AdaptiveMondrianForestRegressor(3, missing="zero", seed=3),
     "oblique": MondrianForestClassifier(
         n_estimators=3, lifetime=stats.gamma(2.0), directions=4, seed=3
     ),

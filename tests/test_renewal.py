@@ -15,6 +15,7 @@ from scipy import stats
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
     MondrianForestClassifier,
     MondrianForestRegressor,
 )
@@ -27,6 +28,9 @@ KINDS = {
     "exact": lambda **own: MondrianForestClassifier(**{"n_estimators": 3, "seed": 1} | own),
     "regressor": lambda **own: MondrianForestRegressor(**{"n_estimators": 3, "seed": 1} | own),
     "adaptive": lambda **own: AdaptiveMondrianForestClassifier(
+        **{"n_estimators": 3, "n_candidates": 3, "seed": 1} | own
+    ),
+    "adaptive regressor": lambda **own: AdaptiveMondrianForestRegressor(
         **{"n_estimators": 3, "n_candidates": 3, "seed": 1} | own
     ),
 }
@@ -59,6 +63,8 @@ def answer(model, x):
     if isinstance(model, MondrianForestRegressor):
         law = model.predict_one(x, with_dist=True)
         return law.mu, law.sigma
+    if isinstance(model, AdaptiveMondrianForestRegressor):
+        return model.predict_one(x)
     return model.predict_proba_one(x)
 
 
@@ -247,7 +253,7 @@ def test_points_have_the_values_of_their_inputs(kind, seed, factor, offset):
 @kinds
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_frames_and_single_samples_learn_the_same(kind, n_jobs):
-    own = {} if kind == "adaptive" else {"n_jobs": n_jobs}
+    own = {} if "adaptive" in kind else {"n_jobs": n_jobs}
     X, y = corner(1600)
     model = learned(KINDS[kind](**own), X, y)
     for size in (37, 400):

@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 
 from ..arguments import check_flag, check_integer, check_missing
-from ..checks import refuse
-from ..directions import Directions
 from ..frames import mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import LARGEST_WEIGHT
@@ -20,14 +17,9 @@ from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..status import TOO_LARGE
+from .adapting import AdaptingForest, Detector, check_bounds
 from .forest import LabelForest, warmup_samples
 from .prepared import Prepared
-from .watching import Watch
-
-DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
-
-# What is stored of the watch over errors.
-WATCHED = ("_detector", "_error", "_n_errors", "_recent_error", "_drifts")
 
 
 class _Calls(Prepared):
@@ -46,7 +38,9 @@ class _Calls(Prepared):
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
 
-class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
+class AdaptiveMondrianForestClassifier(
+    AdaptingForest[AdaptiveTrees], LabelForest[AdaptiveTrees, _Calls]
+):
     """Adaptive Mondrian forest classifier.
 
     A Mondrian forest[^1] for streams of any kind, with nothing to tune. Where
@@ -100,8 +94,7 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         Whether the memories of the roots forget, too: then one of the predictions is nearly that
         of the latest labels, for streams where these repeat.
     scale
-        Whether to divide each feature by its width over the first 256 samples, as
-        `MondrianForestClassifier` does.
+        Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
@@ -155,19 +148,13 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
 
     """
 
-    # What all forests have, fixed here.
-    lifetime: Any = math.inf
-    max_nodes: int | None = None
-    directions: Directions = None
-    n_jobs: int = 1
-
     def __init__(
         self,
         n_estimators: int = 10,
         n_candidates: int = 20,
         max_samples: int = 50_000,
         max_bytes: int | None = None,
-        drift_detector: base.DriftDetector | base.BinaryDriftDetector | str | None = "adwin",
+        drift_detector: Detector = "adwin",
         no_change: bool = False,
         scale: bool = True,
         missing: str = "unknown",
@@ -175,18 +162,8 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         ranges: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
-        check_integer("max_samples", max_samples, 1000)
-        if max_bytes is not None:
-            check_integer("max_bytes", max_bytes, 1)
         check_flag("no_change", no_change)
-        if not (
-            drift_detector is None
-            or drift_detector == "adwin"
-            or isinstance(drift_detector, DETECTORS)
-        ):
-            raise ValueError(
-                f'drift_detector must be "adwin", None or a drift detector, got {drift_detector!r}'
-            )
+        check_bounds(max_samples, max_bytes, drift_detector)
         self.n_estimators = n_estimators
         self.n_candidates = n_candidates
         self.max_samples = max_samples
@@ -198,35 +175,9 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         self.seed = seed
         self.ranges = ranges
         self._begin()
-        if drift_detector is not None:
-            self._watch = Watch(self._new_detector())
+        self._begin_watch()
 
-    # It is stored as what is known of errors.
-    _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | {"_watch"}
-
-    def _renew(self) -> None:
-        super()._renew()
-        stored = [self.__dict__.pop(name) for name in WATCHED if name in self.__dict__]
-        self._watch = Watch(*stored)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, kind in zip(WATCHED[1:], (float, int, float, list), strict=True):
-            if type(state.get(name)) is not kind:
-                refuse(self, name, state.get(name), f"but it should be a {kind.__name__}")
-        if "_detector" not in state:
-            refuse(self, "_detector", None, "but even None is stored")
-        super().__setstate__(state)
-
-    def _state(self) -> dict[str, Any]:
-        return super()._state() | dict(zip(WATCHED, self._watch.stored(), strict=True))
-
-    def _new_detector(self) -> Any:
-        if isinstance(self.drift_detector, DETECTORS):
-            return self.drift_detector.clone()
-        # It takes long to import.
-        from river.drift import ADWIN
-
-        return ADWIN()  # type: ignore[no-untyped-call]
+    _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | AdaptingForest._TRANSIENT
 
     def _make_trees(self) -> AdaptiveTrees:
         # One more is being built.
@@ -253,12 +204,6 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         # Trees of all samples; recent ones come and go.
         return self.n_estimators - (self.n_estimators + 1) // 3
 
-    @locked
-    def resample(self) -> None:
-        """Build the trees of all samples anew, at once, of the samples that are kept."""
-        if self._trees is not None:
-            self._trees.build()
-
     @classmethod
     def warmup(cls) -> None:
         """Compile the kernels, or load them from disk, ahead of the first sample."""
@@ -280,12 +225,6 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         found = dict(zip(EXPERTS, mixture.weights.tolist(), strict=True))
         last = ("fixed share", "log-linear pool", "HNSP as it is")
         return found | dict(zip(last, mixture.last_weights.tolist(), strict=True))
-
-    @property
-    @locked
-    def drift_log(self) -> list[tuple[int, int]]:
-        """The drifts: after how many samples, and how many of them were kept."""
-        return self._watch.stored()[-1]
 
     # One sample.
 
@@ -378,18 +317,6 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
         trees.learn(label, weight, is_new, kept)
         watch.follow()
 
-    def _enter(self) -> None:
-        super()._enter()
-        watch, trees = self._watch, self._trees
-        if watch.following is None:
-            return
-        if trees is not None and watch.has_learned(trees.n_samples):
-            if kept := watch.kept:
-                trees.forget_before(kept)
-            watch.follow()
-        else:
-            watch.undo()
-
     def _predict(self, x: Mapping[Any, Any]) -> tuple[_Calls, int, bytearray] | None:
         # A sample that is being learned may come before this one.
         if self._watch.following is not None:
@@ -443,10 +370,6 @@ class AdaptiveMondrianForestClassifier(LabelForest[AdaptiveTrees, _Calls]):
             self._trees.predict(row.tobytes(), out)
             probabilities[:] = np.frombuffer(out)
         return frame, found
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        return super()._raw_memory_usage + self._watch.nbytes
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         return super()._summary(x) + [

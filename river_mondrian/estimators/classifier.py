@@ -79,10 +79,14 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         notes.
     scale
         Whether to divide each feature by its width: the range of the values so far that are not
-        farther than 100 interquartile ranges from the quartiles or, of a feature that is mostly one
+        farther than 10 interquartile ranges from the quartiles or, of a feature that is mostly one
         value, of the others and this one. Widths are refreshed by building the forest anew from its
-        stored samples after 1, 2, 4, ... samples, and fixed after 256. A feature that has not
-        varied by then is divided by its magnitude. Scaled values end at 1e30.
+        stored samples after 1, 2, 4, ... 256 samples. Then they are looked at whenever there are
+        half as many samples more: where one has changed by a factor of 2 the trees are drawn anew
+        from their samples under the new widths, one after the other, a part per sample. With
+        `directions`, `max_nodes` or categories widths stay as they are after 256 samples, and 100
+        interquartile ranges count. A feature that has not varied is divided by its magnitude.
+        Scaled values end at 1e30.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from array import array
 from typing import Any, TypeAlias
 
 # Samples that are kept after a drift where the detector does not tell, and at least.
@@ -58,15 +59,15 @@ class Watch:
         self.following: Known | None = None
         # An earlier copy, and how many samples there were then: none yet.
         self._earlier: tuple[Any, int] = None, -COPY_EVERY
-        self._errors = bytearray(COPY_EVERY)
+        self._errors = array("d", bytes(8 * COPY_EVERY))
 
     def stored(self) -> tuple[Any, float, int, float, list[tuple[int, int]]]:
         """Return what is stored: the parameters."""
         error, n_errors, recent_error, drifts, _ = self.known
         return self.detector, error, n_errors, recent_error, list(drifts)
 
-    def foresee(self, error: bool, n_samples: int) -> int:
-        """Let the detector see an error, that of the last of `n_samples` samples.
+    def foresee(self, error: float, n_samples: int) -> int:
+        """Let the detector see an error from 0 to 1, that of the last of `n_samples` samples.
 
         Returns how many of these are to be kept; 0 for all.
         """
@@ -79,7 +80,7 @@ class Watch:
         # From here on until this is replaced the detector may be neither as before nor as after.
         self.following = known
         mean, n_errors, recent, drifts, _ = known
-        value = 1.0 if error else 0.0
+        value = float(error)
         n_errors += 1
         mean += (value - mean) / n_errors
         recent += FAST * (value - recent)
@@ -117,7 +118,7 @@ class Watch:
         earlier, n_samples = self._earlier
         detector = copy.deepcopy(earlier)
         for error in self._errors[: max(self.known[-1] - n_samples, 0)]:
-            detector.update(float(error))
+            detector.update(error)
         self.detector = detector
         self.following = None
 

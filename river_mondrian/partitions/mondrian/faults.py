@@ -38,6 +38,8 @@ QUEUE = 31
 WINDOW = 32
 WEIGHTS = 33
 N_BELOW = 34
+MEAN = 35
+LEARNS = 36
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -69,6 +71,8 @@ TEXTS = {
     N_BELOW: ("node", "n_below", "but another number of classes has a weight"),
     TARGET: ("point", "target", "but a target is finite"),
     WEIGHT: ("point", "weight", "but a weight is from 0 to 1e30, of a class above 0"),
+    MEAN: ("node", "mean", "but a mean is finite"),
+    LEARNS: ("tree", "learns", "but trees learn other targets"),
     CUT_TIME: ("node", "cut_time", "but a time is >= 0"),
     LEAF_WEIGHT: ("node", "messages", "a leaf's weight is finite and >= 0"),
     GAMMA2: ("tree", "gamma2", "but a rate is > 0"),

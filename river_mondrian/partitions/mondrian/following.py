@@ -67,9 +67,12 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return found
 
     def _places_to_look_at(self) -> NDArray[np.int64]:
-        """Return points of which half are among the latest 3 of 10: their density is that of i."""
-        shares = np.sqrt((np.arange(LOOKED_AT) + 0.5) / LOOKED_AT)
-        return (self.n_points * shares).astype(np.int64)
+        return self._recent_places(self.n_points)
+
+    @staticmethod
+    def _recent_places(n: int) -> NDArray[np.int64]:
+        """Return some of `n` places, of which half are among the last 3 of 10."""
+        return (n * np.sqrt((np.arange(LOOKED_AT) + 0.5) / LOOKED_AT)).astype(np.int64)
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         """Begin to draw all trees anew by another scaling."""

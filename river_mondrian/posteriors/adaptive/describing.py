@@ -6,7 +6,7 @@ import numpy as np
 
 from ...compiling.kernels import inlined, kernel
 from ...records import Float32s, Float64s
-from .records import AdaptiveForest
+from .records import A, AdaptiveForest
 from .statistics import DEEP, LATE, LATEST, MIXED, N_WEIGHTINGS, NOISY, PRIORS, Statistics
 
 # Numbers of a step, and rows of numbers for each class.
@@ -44,9 +44,7 @@ def _describe_silent(
 
 
 @kernel
-def describe_path(
-    forest: AdaptiveForest, t: int, numbers: Float64s, distributions: Float64s
-) -> None:
+def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s) -> None:
     """Describe the nodes on a tree's path of the sample predicted last.
 
     `numbers` gets `STEP_NUMBERS` for each step: 1 where the node says something of the classes,

@@ -18,15 +18,16 @@ from ...partitions.mondrian.trees import AnyView, ClassTrees
 from ...records import Float64s
 from ...status import DONE, TOO_LARGE
 from ..class_gains import gains_of_classes
+from ..rebuilt.records import LONG, RECENT
+from ..rebuilt.schedule import Schedule
 from .describing import STEP_NUMBERS, STEP_ROWS, describe_path
-from .records import LONG, RECENT, AdaptiveForest
-from .schedule import Schedule
+from .records import A
 from .statistics import N_POSTERIORS, counts_in
 
 Array = NDArray[np.float64]
 
 
-def class_weights(trees: ExplainedAdaptiveTrees[Any], t: int, table: TreeTable) -> Array:
+def class_weights(trees: ExplainedAdaptiveTrees[Any, Any], t: int, table: TreeTable) -> Array:
     """Return the weights of the classes below a tree's nodes, by those in its leaves."""
     n_classes = int(trees.forest.n_classes)
     found = np.zeros((len(table), n_classes))
@@ -67,7 +68,7 @@ class Explanation:
 
     """
 
-    def __init__(self, trees: ExplainedAdaptiveTrees[Any], inputs: Array) -> None:
+    def __init__(self, trees: ExplainedAdaptiveTrees[Any, Any], inputs: Array) -> None:
         self.trees = trees
         n_classes = int(trees.forest.n_classes)
         of_all = self._mean_of(LONG)
@@ -158,7 +159,7 @@ class Explanation:
         return here, Path(t, refs, etas, spans, reach, stays), branches
 
 
-class ExplainedAdaptiveTrees(ClassTrees[AdaptiveForest, AnyView]):
+class ExplainedAdaptiveTrees(ClassTrees[A, AnyView]):
     """Trees that tell what they and the lines beside them have learned."""
 
     schedule: Schedule

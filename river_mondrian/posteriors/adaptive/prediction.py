@@ -17,9 +17,10 @@ from ...partitions.mondrian.scaling import scale
 from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
 from ...status import DONE, TOO_LARGE, WAITS
 from ..labels.hnsp import most_probable
+from ..rebuilt.paths import is_predicted, note_predicted, walk_all
+from ..rebuilt.records import RECENT
 from .factors import Factors, add_statistics
-from .paths import walk_all
-from .records import RECENT, AdaptiveForest, AdaptiveTree, PathEntry, Step
+from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .statistics import (
     DEEP,
     LATE,
@@ -58,7 +59,7 @@ def _weight_memories(statistics: Statistics, step: Step, weight: float, n_classe
 
 
 @merged
-def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, x: Float32s) -> float:
+def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
     """Return how far a sample lies outside the box of a path's node."""
     is_row = entry.ref >= 0
     capacity = forest.dim_capacity
@@ -87,7 +88,7 @@ def _walk_down(
     forest: AdaptiveForest,
     tree: AdaptiveTree,
     x: Float32s,
-    path: Array[PathEntry],
+    path: Array[StatisticsEntry],
     n: int,
     out: Float32s,
 ) -> float:
@@ -201,7 +202,7 @@ def predict_tree(
     forest: AdaptiveForest,
     tree: AdaptiveTree,
     x: Float32s,
-    path: Array[PathEntry],
+    path: Array[StatisticsEntry],
     n: int,
     out: Float32s,
 ) -> None:
@@ -288,35 +289,20 @@ def predict_anew(forest: AdaptiveForest, inputs: Float64s) -> int:
     _add_trees(forest)
     discriminants.predict(forest.discriminants, inputs)
     experts.combine(forest.experts)
-    for i in range(forest.n_inputs):
-        forest.last_inputs[i] = inputs[i]
-    forest.is_predicted = 1
+    note_predicted(forest, inputs)
     return DONE
-
-
-@merged
-def _is_predicted(forest: AdaptiveForest, inputs: Float64s) -> bool:
-    """Tell whether the last prediction is of these inputs, by the trees as they are."""
-    if forest.is_predicted == 0:
-        return False
-    last = forest.last_inputs
-    for i in range(forest.n_inputs):
-        # A missing value is the same as another one.
-        if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
-            return False
-    return True
 
 
 @inlined
 def ensure_predicted(forest: AdaptiveForest, inputs: Float64s) -> int:
     """Predict a sample where that has not been done; returns as `predict_anew` does."""
-    if _is_predicted(forest, inputs):
+    if is_predicted(forest, inputs):
         return DONE
     return predict_anew(forest, inputs)
 
 
 @kernel
-def predict(forest: AdaptiveForest) -> int:
+def predict(forest: A) -> int:
     """Predict the sample in the forest's `inputs` into what the mixture holds.
 
     Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
@@ -328,7 +314,7 @@ def predict(forest: AdaptiveForest) -> int:
 
 
 @kernel
-def predict_one(forest: AdaptiveForest, version: int, inputs: Packed, out: Room) -> int:
+def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample by trees of a version, into room for a probability of each class.
 
     Returns as `predict` does, or WAITS. The forest's `inputs` stay, since another thread may be

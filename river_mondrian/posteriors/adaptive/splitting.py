@@ -1,19 +1,15 @@
-"""Splitting the leaves of adaptive trees: a queue of leaves, and statistics of their children."""
+"""Splitting the leaves of adaptive trees: which wait, and statistics of their children."""
 
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, merged, separate
-from ...partitions.mondrian.boxes import linear_dimension
-from ...partitions.mondrian.draws import exponential
-from ...partitions.mondrian.records import COMPLETE, NONE, PAUSED
+from ...partitions.mondrian.records import NONE, PAUSED
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Int32s
+from ..rebuilt.splitting import push, time_of_cut
 from .guided_cuts import draw_guided
-from .records import LAST, LONG, RECENT, AdaptiveForest, AdaptiveNode, AdaptiveTree
+from .records import AdaptiveForest, AdaptiveNode, AdaptiveTree
 from .statistics import Statistics
-
-# Rows of either kind that a split may need.
-SPLIT_ROWS = 4
 
 
 @inlined
@@ -65,25 +61,6 @@ def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
 
 
 @inlined
-def push(tree: AdaptiveTree, j: int) -> None:
-    """Put a leaf into the tree's queue."""
-    first = tree.queue
-    tree.nodes.row(j).next_waiting = LAST if first == NONE else first
-    tree.queue = j
-
-
-@inlined
-def pop(tree: AdaptiveTree) -> int:
-    """Take the first leaf out of the tree's queue, which is not empty."""
-    j = tree.queue
-    node = tree.nodes.row(j)
-    following = node.next_waiting
-    tree.queue = NONE if following == LAST else following
-    node.next_waiting = NONE
-    return j
-
-
-@inlined
 def enqueue(tree: AdaptiveTree, j: int) -> None:
     """Let a leaf wait for its split where it has seen several classes."""
     node = tree.nodes.row(j)
@@ -112,22 +89,6 @@ def enqueue_mixed(forest: AdaptiveForest, t: int, ref: int) -> None:
 
 
 @merged
-def _split(forest: AdaptiveForest, tree: AdaptiveTree, t: int, j: int) -> bool:
-    """Cut a leaf's block by a guided cut; False where it has no extent."""
-    node = tree.nodes.row(j)
-    rate = linear_dimension(node.lower(forest), node.upper(forest), forest.n_dims)
-    if not rate > 0.0:
-        node.dim = COMPLETE
-        return False
-    time = exponential(tree, rate)
-    chosen = draw_guided(forest, t, j)
-    kept = node.statistics_row
-    part_leaf(forest, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
-    node.statistics_row = kept
-    return True
-
-
-@merged
 def _has_seen(forest: AdaptiveForest, tree: AdaptiveTree, ref: int, label: int) -> bool:
     """Tell whether a class has passed what is at a reference with statistics, or a point."""
     if ref < 0:
@@ -147,39 +108,27 @@ def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) 
 
 
 @separate
-def split_queued(forest: AdaptiveForest, t: int, budget: int, last: int) -> int:
-    """Split leaves that wait in a tree; returns what is left of the budget.
+def split(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
+    """Cut a leaf's block by a guided cut, and let its children wait for theirs.
 
-    A split costs its number of points. Where the tree has been shown its points, the latest of
-    which is `last`, the new rows get their statistics; else `last` is NONE.
+    Where the tree has been shown its points, the latest of which is `last`, the new rows get their
+    statistics; else `last` is NONE.
     """
     tree = forest.trees[t]
-    while budget > 0 and tree.queue != NONE:
-        if tree.nodes.n_rows + SPLIT_ROWS > tree.nodes.capacity:
-            return budget
-        if tree.side_rows.n_rows + SPLIT_ROWS > tree.side_rows.capacity:
-            return budget
-        j = pop(tree)
-        node = tree.nodes.row(j)
-        budget -= node.n_samples
-        if not _split(forest, tree, t, j):
-            continue
-        for side in range(2):
-            child = node.child(side)
-            if last == NONE:
-                enqueue_mixed(forest, t, child)
-            elif child >= 0:
-                make_statistics(forest, t, child, last)
-                enqueue(tree, child)
-        if last != NONE:
-            _note_sides(forest, tree, node)
-    return budget
-
-
-@merged
-def split_all(forest: AdaptiveForest, budget: int, last: int) -> None:
-    """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        if tree.queue != NONE and tree.role in (LONG, RECENT):
-            split_queued(forest, t, budget, last)
+    node = tree.nodes.row(j)
+    time = time_of_cut(forest, tree, node)
+    if time == 0.0:
+        return
+    chosen = draw_guided(forest, t, j)
+    kept = node.statistics_row
+    part_leaf(forest, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
+    node.statistics_row = kept
+    for side in range(2):
+        child = node.child(side)
+        if last == NONE:
+            enqueue_mixed(forest, t, child)
+        elif child >= 0:
+            make_statistics(forest, t, child, last)
+            enqueue(tree, child)
+    if last != NONE:
+        _note_sides(forest, tree, node)

@@ -39,7 +39,7 @@ import math
 
 from ...compiling.kernels import inlined, merged, separate
 from ...records import Array, Float32s
-from .records import AdaptiveForest, PathEntry
+from .records import AdaptiveForest, StatisticsEntry
 from .statistics import DEEP, LATE, LATEST, MIXED, N_MEMORIES, NOISY, PRIORS, Statistics
 
 # Share that the memories of a node exchange at each visit, and the bounds of a stop probability.
@@ -83,7 +83,12 @@ def _end_estimate(forest: AdaptiveForest, ref: int, own: int, label: int, v: int
 
 @separate
 def update_weights(
-    forest: AdaptiveForest, path: Array[PathEntry], n: int, label: int, weight: float, own: int
+    forest: AdaptiveForest,
+    path: Array[StatisticsEntry],
+    n: int,
+    label: int,
+    weight: float,
+    own: int,
 ) -> None:
     """Let the weights on a sample's path learn its class from the leaf up.
 
@@ -160,7 +165,12 @@ def _learn_shares(
 
 @separate
 def _update_by_logs(
-    forest: AdaptiveForest, path: Array[PathEntry], n: int, label: int, weight: float, own: int
+    forest: AdaptiveForest,
+    path: Array[StatisticsEntry],
+    n: int,
+    label: int,
+    weight: float,
+    own: int,
 ) -> None:
     """Let the weights on a sample's path learn its class as `update_weights` does."""
     n_classes = forest.n_classes

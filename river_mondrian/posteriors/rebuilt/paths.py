@@ -1,24 +1,25 @@
-"""Paths of samples down adaptive trees: which nodes they pass, and where these have statistics."""
+"""Paths of samples down trees: which nodes they pass, and what a kind notes of these."""
 
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, merged, separate
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
-from ...records import Array, Float32s, prefetch
+from ...records import Array, Float32s, Float64s, prefetch
 from .records import (
     DEEPEST,
     LONG,
     PATH_LENGTH,
     RECENT,
-    AdaptiveForest,
-    AdaptiveTree,
     PathEntry,
+    R,
+    RebuiltForest,
+    RebuiltTree,
 )
 
 
 @inlined
-def _enter(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, ref: int) -> None:
+def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int) -> None:
     """Note a reference and its row."""
     entry.ref = ref
     if ref >= 0:
@@ -28,21 +29,13 @@ def _enter(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, ref: in
 
 
 @inlined
-def _note_statistics(tree: AdaptiveTree, entry: PathEntry) -> None:
-    """Note the statistics of the node that an entry has come to."""
-    entry.statistics = tree.side_rows.none()
-    if entry.ref >= 0:
-        entry.statistics = tree.nodes.known(entry.place).statistics(tree)
-
-
-@inlined
-def _goes_on(tree: AdaptiveTree, entry: PathEntry, n: int) -> bool:
+def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
     """Tell whether a path of `n` entries goes on behind the last."""
     return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.place).dim >= 0
 
 
 @inlined
-def _child(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, x: Float32s) -> int:
+def _child(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, x: Float32s) -> int:
     """Return the reference to which a sample goes on."""
     node = tree.nodes.known(entry.place)
     return node.child(side_of(forest, tree, node, x))
@@ -50,8 +43,8 @@ def _child(forest: AdaptiveForest, tree: AdaptiveTree, entry: PathEntry, x: Floa
 
 @separate
 def path_from(
-    forest: AdaptiveForest,
-    tree: AdaptiveTree,
+    forest: RebuiltForest,
+    tree: RebuiltTree,
     x: Float32s,
     path: Array[PathEntry],
     n: int,
@@ -64,7 +57,7 @@ def path_from(
     while True:
         entry = path[n]
         _enter(forest, tree, entry, ref)
-        _note_statistics(tree, entry)
+        entry.note(forest, tree)
         n += 1
         if not _goes_on(tree, entry, n):
             return n
@@ -72,20 +65,19 @@ def path_from(
 
 
 @inlined
-def path_to(forest: AdaptiveForest, tree: AdaptiveTree, x: Float32s, path: Array[PathEntry]) -> int:
+def path_to(forest: RebuiltForest, tree: RebuiltTree, x: Float32s, path: Array[PathEntry]) -> int:
     """Write a sample's path down a tree; returns how many entries it has."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
 
 @separate
-def walk_all(forest: AdaptiveForest) -> None:
+def walk_all(forest: R) -> None:
     """Write the paths of the sample in the forest's `row` down all trees that predict.
 
     The trees are walked in lock-step, so that one tree's cache misses overlap another's. Paths of
     trees that do not predict have the length 0.
     """
     walking, paths = forest.walking, forest.paths
-    n_words = forest.statistics_words
     n_walking = 0
     for t in range(forest.n_trees):
         tree = forest.trees[t]
@@ -101,10 +93,9 @@ def walk_all(forest: AdaptiveForest) -> None:
             t = walking[i]
             tree = forest.trees[t]
             entry = paths[PATH_LENGTH * t + depth]
-            _note_statistics(tree, entry)
+            entry.note(forest, tree)
             tree.path_length = depth + 1
-            if entry.statistics:
-                prefetch(entry.statistics, n_words)
+            entry.fetch(forest)
             if _goes_on(tree, entry, depth + 1):
                 x = forest.row.part(tree.first_value, forest.dim_capacity)
                 child = _child(forest, tree, entry, x)
@@ -119,7 +110,7 @@ def walk_all(forest: AdaptiveForest) -> None:
 
 @merged
 def path_of_grown(
-    forest: AdaptiveForest, tree: AdaptiveTree, x: Float32s, path: Array[PathEntry], n: int
+    forest: RebuiltForest, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int
 ) -> int:
     """Write the path of a point by which a tree has just grown; returns how many entries it has.
 
@@ -133,3 +124,27 @@ def path_of_grown(
             return path_from(forest, tree, x, path, n, child)
         n -= 1
     return path_to(forest, tree, x, path)
+
+
+# The sample predicted last.
+
+
+@inlined
+def note_predicted(forest: RebuiltForest, inputs: Float64s) -> None:
+    """Note that the last prediction is of these inputs."""
+    for i in range(forest.n_inputs):
+        forest.last_inputs[i] = inputs[i]
+    forest.is_predicted = 1
+
+
+@merged
+def is_predicted(forest: RebuiltForest, inputs: Float64s) -> bool:
+    """Tell whether the last prediction is of these inputs, by the trees as they are."""
+    if forest.is_predicted == 0:
+        return False
+    last = forest.last_inputs
+    for i in range(forest.n_inputs):
+        # A missing value is the same as another one.
+        if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
+            return False
+    return True

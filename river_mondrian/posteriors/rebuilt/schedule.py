@@ -16,7 +16,7 @@ from ...errors import ModelFormatError
 from ...partitions.mondrian.tree_memory import WARM_UP
 from .records import IDLE, LONG, RECENT
 
-# Samples of the recent trees.
+# Samples of the recent trees of most kinds.
 RECENT_SAMPLES = 1000
 
 # How many samples there are to a call that goes on with building.
@@ -51,9 +51,13 @@ class Schedule(NamedTuple):
     roles: tuple[int, ...]
     # Trees of all samples that are built anew before anything else happens.
     at_once: tuple[int, ...] = ()
+    # Samples of the recent trees.
+    recent_samples: int = RECENT_SAMPLES
 
     @classmethod
-    def at_first(cls, n_long: int, n_recent: int, max_samples: int) -> Schedule:
+    def at_first(
+        cls, n_long: int, n_recent: int, max_samples: int, recent_samples: int = RECENT_SAMPLES
+    ) -> Schedule:
         """Return the schedule before the first sample."""
         n_others = n_recent + 1
         none = (0,) * (n_long + n_others)
@@ -70,6 +74,7 @@ class Schedule(NamedTuple):
             ages=none,
             starts=none,
             roles=(LONG,) * n_long + (IDLE,) * n_others,
+            recent_samples=recent_samples,
         )
 
     # What is stored of it.
@@ -77,31 +82,38 @@ class Schedule(NamedTuple):
     def stored(self) -> dict[str, Any]:
         """Return what is stored; roles are in the trees' records."""
         found = self._asdict()
-        del found["roles"], found["at_once"]
+        for name in NOT_STORED:
+            del found[name]
         found["jobs"] = deque(self.jobs)
         found["ages"], found["starts"] = np.array(self.ages), np.array(self.starts)
         return found
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any], roles: list[int]) -> Schedule:
+    def restored(
+        cls, state: Mapping[str, Any], roles: list[int], recent_samples: int = RECENT_SAMPLES
+    ) -> Schedule:
         """Return what is stored, with the roles of the trees' records."""
         found = dict(state)
         for name in ("ages", "starts"):
             if np.shape(found[name]) != (len(roles),):
                 raise ModelFormatError(
-                    f"{name} of AdaptiveTrees has the shape {np.shape(found[name])} "
+                    f"{name} of the trees has the shape {np.shape(found[name])} "
                     f"instead of {(len(roles),)}"
                 )
             found[name] = tuple(found[name].tolist())
         found["jobs"] = tuple(found["jobs"])
         kept = tuple(role if role in (LONG, RECENT) else IDLE for role in roles)
-        return cls(**found, roles=kept)
+        return cls(**found, roles=kept, recent_samples=recent_samples)
 
     # What there is.
 
     def of_role(self, role: int) -> list[int]:
         """Return the trees of a role."""
         return [t for t, own in enumerate(self.roles) if own == role]
+
+    def oldest(self, role: int) -> int:
+        """Return the tree of a role that has been built first."""
+        return min(self.of_role(role), key=lambda t: self.ages[t])
 
     @property
     def being_built(self) -> int:
@@ -168,8 +180,8 @@ class Schedule(NamedTuple):
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             found = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
         # Recent trees are built anew in turn, each as often.
-        since = n * self.n_recent % RECENT_SAMPLES
-        due = since < BUILD_EVERY * self.n_recent and kept > RECENT_SAMPLES
+        since = n * self.n_recent % self.recent_samples
+        due = since < BUILD_EVERY * self.n_recent and kept > self.recent_samples
         if due and RECENT not in found.jobs:
             # It is small, and is not recent any more where it waits for large ones.
             found = found._replace(jobs=(RECENT, *found.jobs))
@@ -186,10 +198,10 @@ class Schedule(NamedTuple):
         found = min(self.first + self.max_samples, doubled)
         if self.n_recent > 0:
             # The next turn of a recent tree.
-            start = max(n, self.first + RECENT_SAMPLES) + 1
-            since = start * self.n_recent % RECENT_SAMPLES
+            start = max(n, self.first + self.recent_samples) + 1
+            since = start * self.n_recent % self.recent_samples
             if since >= BUILD_EVERY * self.n_recent:
-                start += -(-(RECENT_SAMPLES - since) // self.n_recent)
+                start += -(-(self.recent_samples - since) // self.n_recent)
             found = min(found, start)
         return found
 
@@ -205,7 +217,7 @@ class Schedule(NamedTuple):
     def next_job(self, n: int) -> Schedule:
         """Let the next tree be built, after `n` samples."""
         role, *jobs = self.jobs
-        first = max(self.first, n - RECENT_SAMPLES) if role == RECENT else self.first
+        first = max(self.first, n - self.recent_samples) if role == RECENT else self.first
         starts = _put(self.starts, [self.slot], first)
         return self._replace(role=role, jobs=tuple(jobs), starts=starts)
 
@@ -216,13 +228,18 @@ class Schedule(NamedTuple):
         if len(same) < (self.n_long if self.role == LONG else self.n_recent):
             following = roles.index(IDLE)
         else:
-            following = min(same, key=lambda t: self.ages[t])
+            following = self.oldest(self.role)
         return self._replace(
             slot=following,
             role=IDLE,
             ages=_put(self.ages, [slot], n),
             roles=_put(roles, [following], IDLE),
         )
+
+
+# Fields that follow from the rest.
+NOT_STORED = ("roles", "at_once", "recent_samples")
+STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 
 
 def _put(values: tuple[int, ...], places: list[int], value: int) -> tuple[int, ...]:

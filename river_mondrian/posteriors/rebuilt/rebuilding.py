@@ -1,7 +1,8 @@
 """Building a tree anew from the samples of the window, a part at a time.
 
-The tree gathers its points in one leaf, is split, and then is shown the points in order, so that
-its statistics are those of a tree that has been there from the first of them on.
+The tree gathers its points in one leaf, is split, and then, where its kind needs that, is shown the
+points in order, so that what it knows is that of a tree that has been there from the first of them
+on.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from ...partitions.mondrian.leaves import new_leaf, put_point
 from ...partitions.mondrian.records import DRAWING, NONE
 from ...records import Float64s
 from ...status import BUDGET_SPENT, DONE, NO_ROOM
-from .learning import ROOM, update_path
-from .paths import path_to
+from .learning import ROOM
 from .records import (
     BUILT,
     DEEPEST,
@@ -22,15 +22,14 @@ from .records import (
     REPLAYING,
     RESCALED,
     SPLITTING,
-    AdaptiveForest,
-    AdaptiveTree,
+    R,
+    RebuiltForest,
+    RebuiltTree,
 )
-from .splitting import enqueue_mixed, split_queued
-from .weighting import update_weights
+from .splitting import split_queued
 
 # To show a point to a tree costs as much as to split so many.
 REPLAY_COST = 12
-
 
 # Rows for which room is made at once where a tree is being built.
 GROWTH = 4 * ROOM
@@ -40,7 +39,7 @@ PART = 1 << 17
 
 
 @kernel
-def begin(forest: AdaptiveForest, t: int, first: int, dim_weights: Float64s) -> None:
+def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     """Begin to build a tree from the samples from `first` on; it is empty then.
 
     Its cuts are drawn by these weights of the dimensions.
@@ -68,7 +67,7 @@ def begin(forest: AdaptiveForest, t: int, first: int, dim_weights: Float64s) -> 
 
 
 @merged
-def _gather(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop: int) -> None:
+def _gather(forest: RebuiltForest, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
     """Put the samples `start` to `stop` into the root of a tree that is being built."""
     node = tree.nodes.row(tree.root)
     for i in range(start, stop):
@@ -76,25 +75,7 @@ def _gather(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop
 
 
 @merged
-def _replay(forest: AdaptiveForest, tree: AdaptiveTree, t: int, start: int, stop: int) -> int:
-    """Show a tree the samples `start` to `stop` in order; returns where it stopped.
-
-    It stops where a tree has no room for the statistics of a path.
-    """
-    path = forest.path_of(t)
-    for i in range(start, stop):
-        p = i % forest.window_capacity
-        n = path_to(forest, tree, forest.values_of(tree, p), path)
-        if tree.side_rows.n_rows + n > tree.side_rows.capacity:
-            return i
-        label, weight = forest.label_of(p), forest.weight_of(p)
-        update_weights(forest, path, n, label, weight, p)
-        update_path(forest, t, p, path, n, False)
-    return stop
-
-
-@merged
-def _build(forest: AdaptiveForest, t: int) -> int:
+def _build(forest: RebuiltForest, t: int) -> int:
     """Go on with building a tree as `go_on` does."""
     tree, n = forest.trees[t], forest.n_samples
     if tree.role == BUILT:
@@ -113,19 +94,22 @@ def _build(forest: AdaptiveForest, t: int) -> int:
             forest.budget = budget - (stop - cursor)
             forest.cursor = stop
             if stop == n:
-                enqueue_mixed(forest, t, tree.root)
+                forest.enqueue_built(t, tree.root)
                 tree.role = SPLITTING
         elif tree.role == SPLITTING:
             budget = split_queued(forest, t, budget, NONE)
             forest.budget = budget
             if tree.queue == NONE:
+                if not forest.replays():
+                    tree.role = BUILT
+                    return DONE
                 tree.role = REPLAYING
                 forest.cursor = forest.built_from
             elif budget > 0:
                 return NO_ROOM
         else:
             stop = min(n, cursor + budget // REPLAY_COST + 1)
-            done = _replay(forest, tree, t, cursor, stop)
+            done = forest.replay(t, cursor, stop)
             forest.budget = budget - REPLAY_COST * (done - cursor) - 1
             forest.cursor = done
             if done == n:
@@ -140,7 +124,7 @@ def _build(forest: AdaptiveForest, t: int) -> int:
 
 
 @kernel
-def go_on(forest: AdaptiveForest, t: int) -> int:
+def go_on(forest: R, t: int) -> int:
     """Go on with building a tree by the forest's budget; what is left of it the forest has then.
 
     Returns BUDGET_SPENT; DONE, and the tree is BUILT; or NO_ROOM, at once where there is not room
@@ -150,7 +134,7 @@ def go_on(forest: AdaptiveForest, t: int) -> int:
 
 
 @kernel
-def go_on_at_once(forest: AdaptiveForest, t: int) -> int:
+def go_on_at_once(forest: R, t: int) -> int:
     """Go on with building a tree as `go_on` does, by a budget of its own."""
     kept = forest.budget
     forest.budget = PART
@@ -160,14 +144,14 @@ def go_on_at_once(forest: AdaptiveForest, t: int) -> int:
 
 
 @kernel
-def rescale(forest: AdaptiveForest, scaling: Float64s) -> None:
+def rescale(forest: R, scaling: Float64s) -> None:
     """Scale all samples anew, the accepted one among them, and count that.
 
     Its inputs are among the raw values, and there is room for its point. The trees are to be built
     anew then.
     """
     n = forest.n_samples + 1
-    forest.keep_sample(n - 1, forest.accepted, forest.accepted_weight)
+    forest.keep_sample(n - 1)
     rebuilding.rescale(forest, scaling, n)
     forest.n_walking = 1
     count_walked(forest)

@@ -1,0 +1,13 @@
+"""The adaptive regressor beside River's and others: errors, laws, speed and memory.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .comparing import streams
+from .speed import memory, speed
+
+PARTS: dict[str, Callable[..., None]] = {"streams": streams, "speed": speed, "memory": memory}

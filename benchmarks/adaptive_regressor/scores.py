@@ -1,0 +1,110 @@
+"""What a regressor reaches on a stream: errors, densities, coverage, time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..data import Array, Stream
+from ..timing import BLOCK
+from .models import Model, finite
+
+LEVELS = (0.5, 0.8, 0.95)
+QUARTERS = 4
+LEAST_LOG = -700.0
+# Coverage is to be within this of its level, over all samples and in each quarter.
+CLOSE, CLOSE_LOCALLY = 0.03, 0.08
+
+
+@dataclass
+class Scores:
+    """The scores of one run; those of laws are of the samples after the first tenth."""
+
+    n: int
+    errors: list[float] = field(default_factory=list)
+    log_likelihoods: list[float] = field(default_factory=list)
+    crps: list[float] = field(default_factory=list)
+    # Probability that the law gave what is below the target, and its variance.
+    levels: list[float] = field(default_factory=list)
+    widths: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    # Why the run was broken off.
+    failure: str = ""
+
+    def add(self, i: int, point: float, law: Any, y: float) -> None:
+        """Add what was predicted of the i-th target."""
+        self.errors.append(y - finite(point))
+        if law is None:
+            return
+        self.log_likelihoods.append(max(law.log_pdf(y), LEAST_LOG))
+        if i >= self.n // 10:
+            self.crps.append(law.crps(y))
+            self.levels.append(law.cdf(y))
+            self.widths.append(law.variance)
+
+    def coverage(self) -> list[list[float]]:
+        """Return what part of the targets each central interval holds.
+
+        First come those of all samples, then of each quarter of them by the variance of the law.
+        """
+        away = np.abs(2.0 * np.array(self.levels) - 1.0)
+        parts: list[Array] = [np.arange(len(away))]
+        parts += np.array_split(np.argsort(self.widths, kind="stable"), QUARTERS)
+        return [[float((away[part] <= q).mean()) for q in LEVELS] for part in parts]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the scores as plain numbers."""
+        if self.failure:
+            return {"n": self.n, "failure": self.failure}
+        errors, n = np.array(self.errors), self.n
+        found: dict[str, Any] = {
+            "n": n,
+            "mae": float(np.abs(errors).mean()),
+            "rmse": math.sqrt(np.square(errors).mean()),
+            "us": 1e6 * self.seconds / n,
+        }
+        if self.levels:
+            logs = np.array(self.log_likelihoods)
+            found["log"] = float(logs[-len(self.levels) :].mean())
+            found["log, whole"] = float(logs.mean())
+            found["crps"] = float(np.mean(self.crps))
+            found["coverage"] = self.coverage()
+        return found
+
+
+def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) -> Iterator[str]:
+    """Predict each sample and learn it after `delay` others, and add to the scores.
+
+    The first prediction is 0. Yields after each block of samples. Only the model's work is timed.
+    """
+    regressor, predict = model.make(seed), model.predict
+    for start in range(0, len(samples), BLOCK):
+        found: list[tuple[float, Any]] = []
+        began = time.process_time()
+        try:
+            for i in range(start, min(start + BLOCK, len(samples))):
+                found.append(predict(regressor, samples[i][0]) if i > delay else (0.0, None))
+                if i >= delay:
+                    regressor.learn_one(*samples[i - delay])
+        except ArithmeticError as error:
+            scores.failure = f"{type(error).__name__}: {error}"
+            return
+        scores.seconds += time.process_time() - began
+        for i, (point, law) in enumerate(found, start):
+            scores.add(i, point, law, samples[i][1])
+        yield "both"
+
+
+def holds(coverage: list[list[float]]) -> tuple[bool, bool]:
+    """Tell whether intervals hold over all samples, and in each quarter."""
+    whole, *quarters = coverage
+    near = all(abs(c - q) <= CLOSE for c, q in zip(whole, LEVELS, strict=True))
+    local = all(
+        abs(c - q) <= CLOSE_LOCALLY for part in quarters for c, q in zip(part, LEVELS, strict=True)
+    )
+    return near, local

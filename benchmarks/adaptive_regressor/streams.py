@@ -1,0 +1,240 @@
+"""Streams with targets: those of the study that chose the design, and others.
+
+The others, and which of them are kept from sight until the end (`KEPT`), were written down before
+any of the estimator was. A generator takes the data folder and gives all samples of its stream, or
+None where that needs a file that is not there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from river import datasets
+from river.datasets import synth
+
+from ..data import Array, DataFolder, Stream, stream, take
+
+Generator = Callable[[DataFolder], Stream | None]
+
+
+class Source(NamedTuple):
+    """A stream, and after how many later samples a target is learned."""
+
+    make: Generator
+    delay: int = 0
+
+
+def _of_file(name: str) -> Generator:
+    def make(data: DataFolder) -> Stream | None:
+        arrays = data.load(name)
+        if arrays is None:
+            return None
+        X, y = arrays["X_train"], arrays["y_train"]
+        if "X_test" in arrays:
+            X, y = np.vstack([X, arrays["X_test"]]), np.concatenate([y, arrays["y_test"]])
+        return stream(X, y.astype(float))
+
+    return make
+
+
+def _made(dataset: Callable[[], object], n: int) -> Generator:
+    return lambda data: take(dataset(), n)
+
+
+def _mv() -> Iterator[tuple[dict[int, float], float]]:
+    """Yield River's Mv with numbers for its categories, in the order in which they come."""
+    codes: dict[object, int] = {}
+    for x, y in synth.Mv(seed=7):
+        yield (
+            {k: codes.setdefault(v, len(codes)) if isinstance(v, str) else v for k, v in x.items()},
+            y,
+        )
+
+
+STUDIED: dict[str, Source] = {
+    "TrumpApproval": Source(_made(datasets.TrumpApproval, 1001)),
+    "ChickWeights": Source(_made(datasets.ChickWeights, 578)),
+    "Friedman": Source(_made(lambda: synth.Friedman(seed=7), 10_000)),
+    "FriedmanDrift gra": Source(
+        _made(lambda: synth.FriedmanDrift("gra", (5000, 10_000), 1000, seed=7), 15_000)
+    ),
+    "FriedmanDrift lea": Source(
+        _made(lambda: synth.FriedmanDrift("lea", (4000, 8000, 12_000), seed=8), 16_000)
+    ),
+    "Planes2D": Source(_made(lambda: synth.Planes2D(seed=7), 10_000)),
+    "Mv": Source(_made(_mv, 10_000)),
+    "bike_hour": Source(_of_file("bike_hour")),
+    "california": Source(_of_file("california")),
+    "kin8nm": Source(_of_file("kin8nm")),
+    "cpu": Source(_of_file("cpu")),
+}
+
+
+# Of files: a column, or what several say together, is the target.
+
+
+def _price(data: DataFolder) -> Stream | None:
+    """Predict the price of the next half hour from what is known now."""
+    arrays = data.load("elec2")
+    if arrays is None:
+        return None
+    X = arrays["X_train"][:20_001].astype(float)
+    return stream(X[:-1], X[1:, 3])
+
+
+def _letter_column(data: DataFolder) -> Stream | None:
+    """Predict how wide a letter is, 0 to 15, from its other 15 numbers."""
+    arrays = data.load("letter")
+    if arrays is None:
+        return None
+    X = arrays["X_train"].astype(float)
+    return stream(np.delete(X, 2, axis=1), X[:, 2])
+
+
+def _age(data: DataFolder) -> Stream | None:
+    """Predict the fifth to which a person's age belongs from the other 118 columns."""
+    arrays = data.load("a9a")
+    if arrays is None:
+        return None
+    X = arrays["X_train"][:10_000].astype(float)
+    return stream(X[:, 5:], X[:, :5] @ np.arange(1.0, 6.0))
+
+
+def _elevation(data: DataFolder) -> Stream | None:
+    """Predict the elevation from the other 53 columns, in file order."""
+    arrays = data.load("covtype")
+    if arrays is None:
+        return None
+    X = arrays["X_train"][:10_000].astype(float)
+    return stream(X[:, 1:], X[:, 0])
+
+
+# Made of random numbers.
+
+
+def _uniform(seed: int, n: int, d: int) -> tuple[np.random.Generator, Array]:
+    rng = np.random.default_rng(seed)
+    return rng, rng.random((n, d))
+
+
+def _surface(X: Array) -> Array:
+    """Return a smooth function of the first four columns, of standard deviation about 1."""
+    wave = np.sin(2.0 * math.pi * X[:, 0]) * (0.5 + X[:, 1])
+    return wave + 2.0 * (X[:, 2] - 0.5) ** 2 + 1.5 * X[:, 3] * (X[:, 0] > 0.3)
+
+
+def _heavy_tails(data: DataFolder) -> Stream:
+    """Make noise of Student's law with 1.5 degrees of freedom, whose variance is infinite."""
+    rng, X = _uniform(11, 10_000, 8)
+    return stream(X, 5.0 * _surface(X) + 0.5 * rng.standard_t(1.5, len(X)))
+
+
+def _noise_levels(data: DataFolder) -> Stream:
+    """Make noise whose deviation goes from .05 to 2.5 with one feature and has steps in another."""
+    rng, X = _uniform(12, 10_000, 8)
+    spread = 0.05 * 50.0 ** X[:, 4] * np.where(X[:, 5] > 0.8, 3.0, 1.0)
+    return stream(X, 5.0 * _surface(X) + spread * rng.normal(size=len(X)))
+
+
+def _abrupt(data: DataFolder) -> Stream:
+    """Draw new coefficients and a new level every 3,000 samples."""
+    rng, X = _uniform(13, 12_000, 8)
+    y = np.empty(len(X))
+    for start in range(0, len(X), 3000):
+        rows = X[start : start + 3000]
+        line = rows @ rng.normal(0.0, 2.0, 8) + rng.normal(0.0, 5.0)
+        y[start : start + 3000] = line + 3.0 * _surface(rows[:, rng.permutation(8)])
+    return stream(X, y + rng.normal(0.0, 0.3, len(X)))
+
+
+def _recurring(data: DataFolder) -> Stream:
+    """Go to and fro between two functions, every 1,500 samples."""
+    rng, X = _uniform(14, 12_000, 8)
+    first, second = 4.0 * _surface(X), 4.0 * _surface(X[:, ::-1]) - 3.0
+    is_second = np.arange(len(X)) // 1500 % 2 == 1
+    return stream(X, np.where(is_second, second, first) + rng.normal(0.0, 0.3, len(X)))
+
+
+def _needles(data: DataFolder) -> Stream:
+    """Let 3 of 100 features matter, one of them by its sign and one by a product."""
+    rng = np.random.default_rng(15)
+    X = rng.normal(size=(8000, 100))
+    y = 3.0 * np.sign(X[:, 17]) + 2.0 * X[:, 42] * X[:, 77] + 1.5 * X[:, 42]
+    return stream(X, y + rng.normal(0.0, 0.5, len(X)))
+
+
+def _counts(data: DataFolder) -> Stream:
+    """Make counts whose logarithms are expected to follow a surface: many zeros, and hundreds."""
+    rng, X = _uniform(16, 10_000, 8)
+    return stream(X, rng.poisson(np.exp(1.5 * _surface(X) + X[:, 4])).astype(float))
+
+
+AHEAD = 12
+
+
+def _ahead(data: DataFolder) -> Stream:
+    """Predict a series 12 steps ahead, from its latest values and the time of day and week.
+
+    It has a day of 24 steps and a week of 7 days, a level that wanders and a daily course whose
+    size does.
+    """
+    rng = np.random.default_rng(17)
+    n = 12_000
+    t = np.arange(n)
+    level = np.cumsum(rng.normal(0.0, 0.05, n))
+    size = 2.0 + np.cumsum(rng.normal(0.0, 0.01, n))
+    day = np.sin(2.0 * math.pi * t / 24.0) + 0.5 * np.sin(4.0 * math.pi * t / 24.0 + 1.0)
+    quiet = np.where(t // 24 % 7 >= 5, 0.4, 1.0)
+    rest = np.zeros(n)
+    for i in range(1, n):
+        rest[i] = 0.8 * rest[i - 1] + rng.normal(0.0, 0.3)
+    series = 10.0 + level + size * quiet * day + rest
+    first = 168
+    rows = range(first, n - AHEAD)
+    lags = np.array([[series[i - k] for k in (0, 1, 2, 6, 12, 24, 156)] for i in rows])
+    clock = np.array([[(i + AHEAD) % 24, (i + AHEAD) // 24 % 7] for i in rows], dtype=float)
+    return stream(np.hstack([lags, clock]), series[first + AHEAD :])
+
+
+def _long(data: DataFolder) -> Stream:
+    """Make 100,000 samples of smooth waves and steps in 10 correlated features, with drift."""
+    rng = np.random.default_rng(18)
+    n = 100_000
+    X = rng.normal(size=(n, 10)) @ (np.eye(10) + 0.3 * rng.normal(size=(10, 10)))
+    directions = rng.normal(size=(6, 10)) / math.sqrt(10.0)
+    phase = np.linspace(0.0, 2.0, n)
+    y = sum(np.sin(X @ w + k * phase) for k, w in enumerate(directions))
+    y = y + 2.0 * (X[:, 0] * X[:, 1] > 0.5) + 0.5 * X[:, 2]
+    return stream(X, y + rng.normal(0.0, 0.3, n))
+
+
+OTHERS: dict[str, Source] = {
+    "abrupt": Source(_abrupt),
+    "age": Source(_age),
+    "ahead": Source(_ahead, delay=AHEAD),
+    "counts": Source(_counts),
+    "elevation": Source(_elevation),
+    "heavy tails": Source(_heavy_tails),
+    "letter column": Source(_letter_column),
+    "long": Source(_long),
+    "needles": Source(_needles),
+    "noise levels": Source(_noise_levels),
+    "price": Source(_price),
+    "recurring": Source(_recurring),
+}
+# Every third of them by name: not to be looked at before the estimator is done.
+KEPT = tuple(itertools.islice(OTHERS, 2, None, 3))
+
+SOURCES = STUDIED | OTHERS
+
+
+def load(data: DataFolder, name: str, n: int | None = None) -> Stream | None:
+    """Return the first n samples of a stream, or all; None without its file."""
+    if data.sets and name not in data.sets:
+        return None
+    samples = SOURCES[name].make(DataFolder(data.folder))
+    return None if samples is None else samples[:n]

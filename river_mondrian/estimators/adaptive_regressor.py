@@ -1,0 +1,449 @@
+"""The adaptive Mondrian forest regressor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from river import base
+from river.utils.dataframe import to_native_frame, to_native_series
+
+from ..arguments import check_flag, check_integer, check_missing
+from ..frames import mapping_of
+from ..inputs import check_target, check_weight
+from ..model import locked
+from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
+from .adapting import AdaptingForest, Detector, check_bounds
+from .explaining import TargetExplanations
+from .forest import warmup_samples
+from .rows import TargetRows
+
+LOSSES = ("absolute", "squared")
+
+
+class AdaptiveMondrianForestRegressor(
+    AdaptingForest[AdaptiveTargetTrees],
+    TargetExplanations[AdaptiveTargetTrees],
+    base.MiniBatchRegressor,
+):
+    """Adaptive Mondrian forest regressor.
+
+    A Mondrian forest[^1] for streams of any kind, with nothing to tune. Where
+    `MondrianForestRegressor` is exact, this one looks at targets, forgets, and hedges:
+
+    - Where a block of samples is split, `n_candidates` cuts are drawn, their features by the sides
+      of the block and by what cuts in them have gained in the trees before, half of them between
+      two of the samples; the one is kept that lowers the variance most. Trees are built anew when
+      the number of samples has doubled. Some are extended by the conditional Mondrian process
+      outside the boxes of samples; the others take a sample to its leaf from wherever it is.
+    - Some trees learn the targets, some what a ridge regression has left of them, some what all of
+      these together have, of which most know the latest 300 samples only.
+    - Every node knows the mean of its targets and that of its late ones. On a sample's path each
+      mean is shrunk to that of the node above, by several strengths.
+    - Ridge regressions of several forgetting, on the features, on bends and products of them, and
+      on random waves.
+    - All of these are experts. They are mixed twice by their progressive losses: first those of
+      targets and residuals; then all, with the trees that learn the errors of the first mixture.
+    - A law for each prediction is learned from the errors so far, and from how far the experts
+      disagree.
+    - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
+
+    Building is spread over calls. Features need no scaling, may be categories or missing, and may
+    appear at any time. Trees place levels of categories as those of `MondrianForestRegressor` do;
+    ridge regressions leave categories out. Targets need no scaling. Those beyond fences, 10 robust
+    ranges beyond either end of the range of the targets so far, count as at the fence, unless
+    several of the latest have been beyond: a wild target costs a few samples, and a new level is
+    followed.
+
+    Parameters
+    ----------
+    n_estimators
+        Number of trees. Three of ten know recent samples only.
+    n_candidates
+        Number of cuts among which one is chosen. With 1 cuts do not look at targets: a tree that is
+        extended has the law of `MondrianForestRegressor`, and another one right after it has been
+        built.
+    loss
+        What predictions keep small: "absolute" error, for which they are a median, or "squared",
+        for which they are a mean.
+    autoregressive
+        Whether the targets and errors of the latest samples that have been learned are experts,
+        too: for series whose samples come in the order of time, with the targets in time. Labels
+        that come late make these experts as late.
+    max_samples
+        Number of samples at which the older half is forgotten. Twice as many are stored.
+    max_bytes
+        Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
+        None for no such limit.
+    drift_detector
+        A drift detector of River's that is fed with the size of each error, in units of four mean
+        errors and at most 1; None for none. Where errors increase all trees are built anew of the
+        samples since. "adwin" stands for `river.drift.ADWIN()`, which also tells how many samples
+        to keep; of others 200 are kept.
+    scale
+        Whether to divide each feature by its width, as `MondrianForestRegressor` does.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
+        encodings.
+    seed
+        Random seed for reproducibility.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low, whatever their values are.
+
+    Notes
+    -----
+    A sample of weight w is learned once: it counts w times in means, in the gains of cuts and in
+    the sums of the regressions, and its losses do in the mixtures. It is one visit, after which
+    late means forget once.
+
+    `predict_one` changes nothing that is learned.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics
+    >>> from river_mondrian import AdaptiveMondrianForestRegressor
+
+    >>> model = AdaptiveMondrianForestRegressor(seed=42)
+    >>> dataset = datasets.TrumpApproval()
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.MAE())
+    >>> metric.get() < 0.33
+    True
+
+    >>> x, y = next(iter(dataset))
+    >>> law = model.predict_one(x, with_dist=True)
+    >>> low, high = law.interval(0.9)
+    >>> low < y < high
+    True
+
+    References
+    ----------
+    [^1]: Lakshminarayanan, B., Roy, D. M. and Teh, Y. W. (2016). Mondrian Forests for Large-Scale
+    Regression when Uncertainty Matters. Artificial Intelligence and Statistics 19.
+
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 10,
+        n_candidates: int = 15,
+        loss: str = "absolute",
+        autoregressive: bool = False,
+        max_samples: int = 50_000,
+        max_bytes: int | None = None,
+        drift_detector: Detector = None,
+        scale: bool = True,
+        missing: str = "unknown",
+        seed: int | None = None,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+    ) -> None:
+        check_integer("n_candidates", n_candidates, 1)
+        if loss not in LOSSES:
+            raise ValueError(f'loss must be "absolute" or "squared", got {loss!r}')
+        check_flag("autoregressive", autoregressive)
+        check_bounds(max_samples, max_bytes, drift_detector)
+        self.n_estimators = n_estimators
+        self.n_candidates = n_candidates
+        self.loss = loss
+        self.autoregressive = autoregressive
+        self.max_samples = max_samples
+        self.max_bytes = max_bytes
+        self.drift_detector = drift_detector
+        self.scale = scale
+        self.missing = missing
+        self.seed = seed
+        self.ranges = ranges
+        self._begin()
+        self._begin_watch()
+
+    def _make_trees(self) -> AdaptiveTargetTrees:
+        # One more is being built.
+        partitions = Partitions(
+            self.n_estimators + 1,
+            math.inf,
+            scale=self.scale,
+            absent=check_missing(self.missing),
+            seed=self.seed,
+            ranges=self.ranges or {},
+        )
+        return AdaptiveTargetTrees(
+            partitions,
+            self.n_candidates,
+            self.max_samples,
+            self.max_bytes,
+            self.loss == "squared",
+            self.autoregressive,
+        )
+
+    @property
+    def _n_readable(self) -> int:
+        # Trees of all samples; recent ones come and go.
+        return AdaptiveTargetTrees.n_long_of(self.n_estimators)
+
+    @classmethod
+    def warmup(cls) -> None:
+        """Compile the kernels, or load them from disk, ahead of the first sample."""
+        model = cls(autoregressive=True, seed=1)
+        # Trees are built anew a part at a time once 256 samples have been seen.
+        for x, y in warmup_samples(2 * WARM_UP):
+            model.learn_one(x, float(y))
+        model.predict_one({"a": 0.5}, with_dist=True)
+
+    @property
+    @locked
+    def weights(self) -> dict[str, float]:
+        """The weights of all experts in the last mixture."""
+        return {} if self._trees is None else self._trees.weights
+
+    # One sample.
+
+    def _whole(self) -> AdaptiveTargetTrees | None:
+        """Return the trees, once what an interrupted call has left is completed or undone."""
+        trees = self._trees
+        if (
+            trees is None
+            or trees.version_now[0] != trees.version
+            or self._watch.following is not None
+        ):
+            self._settle()
+        return self._trees
+
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
+        """Learn a sample: the mixtures and regressions, the detector of drifts, every tree.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category: a string or truth value.
+            NaN and None are the same as an absent key. With no feature at all only the target is
+            learned.
+        y
+            The target, a number of at most 1e120 in size.
+        w
+            Weight of the sample, from 0 to 1e30. One of weight 0 is not learned; less than 1e-30
+            counts as that.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or not what its feature has had so far; if
+            the target is no number.
+        ValueError
+            If a value is infinite or too large for single precision, or the target or the weight
+            is out of range.
+
+        """
+        with self._lock:
+            # Calls cost: most targets are floats without a weight.
+            if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
+                y, w = check_target(y), check_weight(w)
+                if w == 0.0:
+                    self._read(x)
+                    return
+            trees = self._whole()
+            if trees is None or not self._features.read_known(x, trees.vector):
+                self._learn_rarely(self._features.agreed(self._read(x)), y, w)
+                return
+            self._learn(trees, y, w)
+
+    def _learn_rarely(self, values: dict[Hashable, float], y: float, w: float) -> None:
+        """Learn a checked sample, whose features may be new."""
+        trees = self._grown()
+        is_new = not values.keys() <= self._features.places.keys()
+        if is_new:
+            self._begin_change(trees, values)
+        self._write_new(values)
+        self._learn(trees, y, w)
+        if is_new:
+            trees.end_change()
+
+    def _learn(self, trees: AdaptiveTargetTrees, y: float, w: float) -> None:
+        """Learn the sample in the trees' `inputs`."""
+        watch = self._watch
+        if watch.detector is None:
+            self._check(trees, trees.learn(y, w))
+            return
+        self._check(trees, trees.foretell())
+        # The detector may be the user's: it runs ahead of any change. It takes no weights.
+        kept = watch.foresee(trees.relative_error(y), trees.n_now[0] + 1)
+        trees.learn(y, w, kept)
+        watch.follow()
+
+    def _check(self, trees: AdaptiveTargetTrees, bad: int) -> None:
+        """Refuse a sample of which an input is too large."""
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
+
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+        """Predict the target of a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+        with_dist
+            Whether to return the law of the target: a mixture of Student's t distributions with
+            its mean, variance, density, quantiles, intervals and score.
+
+        Returns
+        -------
+        The prediction, 0 before any learning; or its law.
+
+        Raises
+        ------
+        RuntimeError
+            If a law is asked for before any learning.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        with self._lock:
+            trees = self._whole()
+            if trees is None:
+                if with_dist:
+                    raise RuntimeError(f"{type(self).__name__} has to learn a sample first")
+                self._read(x)
+                return 0.0
+            self._write(x, trees)
+            self._check(trees, trees.foretell())
+            return trees.law() if with_dist else float(trees.forest.point)
+
+    # Many samples.
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
+            categoricals, enums); nulls and NaN are missing.
+        y
+            The targets of its rows.
+        w
+            A weight for all rows, or one for each.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is neither a number nor a level, or not what its
+            feature has had so far; if a target is no number.
+        ValueError
+            If a value or target is not finite, a column doubled or a length wrong; nothing has
+            been learned then.
+
+        """
+        rows = TargetRows(self._read_frame(X), y, w)
+        is_inside = self._is_inside
+        with self._lock:
+            if not is_inside:
+                self._settle()
+            # Another thread may have added a feature.
+            self._features.agree(rows.names, rows.columns)
+            for row, target, weight in zip(
+                rows.columns, rows.targets.tolist(), rows.weights.tolist(), strict=True
+            ):
+                self.learn_one(mapping_of(rows.names, row), target, weight)
+
+    @locked
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+        """Predict the targets of the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers and categories.
+        with_dist
+            Whether to return a frame with the columns "prediction", "mean" and "variance", of the
+            laws.
+
+        Returns
+        -------
+        A series of predictions of the same kind (and pandas index), or the frame.
+
+        """
+        frame, values = self._read_rows(X)
+        found = np.zeros((len(frame), 3))
+        trees = self._trees
+        if trees is not None and values is not None:
+            for row, out in zip(values[:, : trees.n_inputs], found, strict=True):
+                trees.predict(row.tobytes())
+                out[0] = trees.forest.point
+                if with_dist:
+                    law = trees.law()
+                    out[1:] = law.mean, law.variance
+        if with_dist:
+            names = ("prediction", "mean", "variance")
+            return to_native_frame(dict(zip(names, found.T, strict=True)), like=frame)
+        return to_native_series(found[:, 0], name=None, like=frame)
+
+    # How a prediction has come about.
+
+    @property
+    @locked
+    def baseline(self) -> float:
+        """The prediction from which explanations begin: that of a sample without any value."""
+        return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
+
+    @locked
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Tell what each feature adds to the predicted target.
+
+        Features are made known one after the other; what a prediction changes by then is the
+        feature's. That is done in several orders and their reverses, and the mean is taken: an
+        estimate of Shapley values. It takes as many predictions as there are features, times 32.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+
+        Returns
+        -------
+        A mapping from feature to what it adds: `baseline` and all of these are what `predict_one`
+        gives. Empty before any learning.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or not what its feature has had so far.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        return super().explain_one(x)
+
+    # Reading.
+
+    def _columns(self, nodes: list[TargetsView]) -> dict[str, list[Any]]:
+        return {
+            "mean": [node.mean for node in nodes],
+            "late_mean": [node.late_mean for node in nodes],
+        }
+
+    def _leaf_text(self, node: TargetsView) -> str:
+        return f"mean {node.mean:.6g}, late mean {node.late_mean:.6g}"
+
+    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
+        if self._trees is None:
+            return []
+        return [
+            f"prediction {self.predict_one(x):.6g}",
+            *(f"weight of {name}: {w:.3f}" for name, w in self.weights.items()),
+        ]
+
+    def _colors(self, nodes: list[TargetsView]) -> list[Any]:
+        from matplotlib import colormaps
+
+        means = np.array([node.mean for node in nodes])
+        low, high = np.nanmin(means), np.nanmax(means)
+        return list(colormaps["viridis"]((means - low) / (high - low if high > low else 1.0)))
+
+    def _legend(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,302 @@
+"""The law of a target around a point: how wide it is, and how heavy its tails are.
+
+A component of the law is a Student or a normal law around the point. Its scale is one of several
+guesses of the mean size of the error, times a factor: the mean size over a long and over a short
+time, the disagreement of the experts, and a combination of these with what a regression predicts of
+the error's size, learned as a line through their logarithms. A fixed share (Herbster and Warmuth
+1998) over all of these components weighs them by the density that each gave to the targets.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ...limits import LARGEST_WEIGHT
+from ...posteriors.student_mixture import StudentMixture
+from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
+from .mixing import FADING, LEAST_WIDTH, faded_mean
+from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
+
+Array = NDArray[np.float64]
+
+# Guesses of the size of an error, factors of it, and degrees of freedom.
+LONG, SHORT, DISAGREEMENT, COMBINED = range(4)
+N_GUESSES = 4
+FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 4))
+N_FACTORS = len(FACTORS)
+FREEDOMS = (3.0, 9.0, math.inf)
+N_FREEDOMS = len(FREEDOMS)
+N_COMPONENTS = N_GUESSES * N_FACTORS * N_FREEDOMS
+
+
+def _density_factor(v: float) -> float:
+    """Return the density of Student's law at 0."""
+    if math.isinf(v):
+        return 1.0 / math.sqrt(2.0 * math.pi)
+    gammas = math.lgamma((v + 1.0) / 2.0) - math.lgamma(v / 2.0)
+    return math.exp(gammas) / math.sqrt(v * math.pi)
+
+
+def _mean_size(v: float) -> float:
+    """Return the mean absolute value of Student's law."""
+    if math.isinf(v):
+        return math.sqrt(2.0 / math.pi)
+    return 2.0 * v / (v - 1.0) * _density_factor(v)
+
+
+AT_0 = tuple(_density_factor(v) for v in FREEDOMS)
+MEAN_SIZES = tuple(_mean_size(v) for v in FREEDOMS)
+
+# Errors in the long and the short mean.
+N_LONG, N_SHORT = 300.0, 20.0
+# How many of the short mean the long one is at most.
+LONGEST = 8.0
+# Part of the weights that is spread evenly at each sample.
+SHARE_RATE = 0.002
+# Bounds of the size of an error over the long mean, as a logarithm.
+SMALLEST, LARGEST = -3.0, 3.0
+# What the combination is a line through, what is left of its past after a sample, and its prior's
+# precision in samples.
+N_TERMS = 5
+KEPT = 0.999
+PRIOR = 20.0
+# Part of the size of a target that no guess is below.
+LEAST_PART = 1e-12
+
+
+class ErrorLaw(Record):
+    """What has been learned of the errors of predictions."""
+
+    n_samples: Int64
+    largest_weight: Float64
+    last_target: Float64
+    move: Float64
+    # Mean sizes of the errors over a long and over a short time, and of the disagreement.
+    long: Float64
+    short: Float64
+    disagreement: Float64
+    # Of the combination.
+    gram: Float64s
+    moments: Float64s
+    line: Float64s
+    # Weight of each component; they add up to 1.
+    weights: Float64s
+    # Of the last sample: what the line goes through, and the guesses.
+    terms: Float64s = transient()
+    guesses: Float64s = transient()
+    densities: Float64s = transient()
+    triangle: Float64s = transient()
+    vector: Float64s = transient()
+    work: Float64s = transient()
+
+
+@exact_inlined
+def log_ratio(a: float, b: float) -> float:
+    """Return the logarithm of a ratio, within bounds; 0 where there is none."""
+    if not (a > 0.0 and b > 0.0):
+        return 0.0
+    return min(max(math.log(a / b), SMALLEST), LARGEST)
+
+
+@exact_separate
+def guess(law: ErrorLaw, point: float, spread: float, size: float, late_size: float) -> None:
+    """Write the guesses of an error's size."""
+    terms, guesses = law.terms, law.guesses
+    terms[0] = 1.0
+    terms[1] = log_ratio(law.short, law.long)
+    terms[2] = log_ratio(spread, law.disagreement)
+    terms[3] = min(max(size, SMALLEST), LARGEST)
+    terms[4] = min(max(late_size, SMALLEST), LARGEST)
+    combined = min(max(dot(law.line, terms, N_TERMS), SMALLEST), LARGEST)
+    guesses[LONG] = law.long
+    guesses[SHORT] = law.short
+    guesses[DISAGREEMENT] = law.long * math.exp(terms[2])
+    guesses[COMBINED] = law.long * math.exp(combined)
+    least = max(LEAST_WIDTH * law.move, LEAST_PART * abs(point))
+    for g in range(N_GUESSES):
+        # Of the first target nothing is known.
+        guesses[g] = max(guesses[g], max(least, 1e-300)) if law.n_samples > 0 else 1.0
+
+
+@exact_inlined
+def find_densities(law: ErrorLaw, error: float) -> None:
+    """Write the density of each component at an error, but for a factor that all have."""
+    densities, guesses = law.densities, law.guesses
+    largest = 0.0
+    for g in range(N_GUESSES):
+        largest = max(largest, guesses[g])
+    c = 0
+    for g in range(N_GUESSES):
+        z0, height = error / guesses[g], largest / guesses[g]
+        square = min(z0 * z0, 1e30)
+        for f in range(N_FACTORS):
+            own, relative = square / (FACTORS[f] * FACTORS[f]), height / FACTORS[f]
+            root = 1.0 + own * (MEAN_SIZES[0] * MEAN_SIZES[0] / FREEDOMS[0])
+            densities[c] = relative * (AT_0[0] * MEAN_SIZES[0]) / (root * root)
+            root = 1.0 + own * (MEAN_SIZES[1] * MEAN_SIZES[1] / FREEDOMS[1])
+            fourth = root * root * root * root
+            densities[c + 1] = relative * (AT_0[1] * MEAN_SIZES[1]) / (fourth * root)
+            fall = math.exp(-0.5 * own * (MEAN_SIZES[2] * MEAN_SIZES[2]))
+            densities[c + 2] = relative * (AT_0[2] * MEAN_SIZES[2]) * fall
+            c += N_FREEDOMS
+
+
+@exact_inlined
+def combine(law: ErrorLaw, size: float, weight: float) -> None:
+    """Let the combination learn the logarithm of the size of an error."""
+    add_to_triangle(law.gram, N_TERMS, law.terms, KEPT, weight)
+    add_to_moments(law.moments, N_TERMS, law.terms, KEPT, weight * size)
+    triangle, vector = law.triangle, law.vector
+    for i in range(N_TERMS * (N_TERMS + 1) // 2):
+        triangle[i] = law.gram[i]
+    for j in range(N_TERMS):
+        diagonal = j * (j + 1) // 2 + j
+        triangle[diagonal] = triangle[diagonal] + (0.1 if j == 0 else PRIOR)
+        vector[j] = law.moments[j]
+    factorize(triangle, N_TERMS, law.work)
+    solve_factorized(triangle, N_TERMS, vector)
+    for j in range(N_TERMS):
+        law.line[j] = vector[j]
+
+
+@exact_separate
+def learn(
+    law: ErrorLaw,
+    point: float,
+    spread: float,
+    size: float,
+    late_size: float,
+    target: float,
+    weight: float,
+) -> float:
+    """Learn a target of which a point has been predicted.
+
+    Parameters
+    ----------
+    law
+        The law.
+    point
+        What has been predicted.
+    spread
+        How much experts disagreed.
+    size, late_size
+        What regressions have predicted of the number that this returned for earlier samples.
+    target
+        The target.
+    weight
+        The sample's weight.
+
+    Returns
+    -------
+    The logarithm of the size of the error, in units of the mean size, within bounds.
+
+    """
+    guess(law, point, spread, size, late_size)
+    error, n = target - point, law.n_samples
+    largest = max(weight, 1.0, (1.0 - FADING) * law.largest_weight)
+    law.largest_weight = largest
+    part = weight / largest
+    found = 0.0
+    if n > 0:
+        moved = abs(target - law.last_target)
+        law.move = faded_mean(law.move, moved, 1.0 / min(1.0 + n, N_LONG), n)
+    law.last_target = target
+    if law.long > 0.0:
+        found = log_ratio(abs(error), law.long) if error != 0.0 else SMALLEST
+        find_densities(law, error)
+        densities, weights, total = law.densities, law.weights, 0.0
+        for c in range(N_COMPONENTS):
+            weights[c] = weights[c] * (densities[c] if part == 1.0 else densities[c] ** part)
+            total += weights[c]
+        rate = SHARE_RATE * part
+        for c in range(N_COMPONENTS):
+            weights[c] = (1.0 - rate) * (weights[c] / total) + rate / N_COMPONENTS
+        combine(law, found, part)
+    law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
+    law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
+    # A wild target among the first ones is forgotten.
+    law.long = min(law.long, LONGEST * law.short)
+    law.disagreement += (spread - law.disagreement) / min(1.0 + n, N_LONG)
+    law.n_samples = n + 1
+    return found
+
+
+@exact_kernel
+def guess_one(law: ErrorLaw, point: float, spread: float, size: float, late_size: float) -> None:
+    """Write the guesses of an error's size, for Python."""
+    guess(law, point, spread, size, late_size)
+
+
+_FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)
+_OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
+
+
+_SHAPES = {
+    "gram": (N_TERMS * (N_TERMS + 1) // 2,),
+    "moments": (N_TERMS,),
+    "line": (N_TERMS,),
+    "weights": (N_COMPONENTS,),
+}
+
+
+class ErrorLaws:
+    """The memory of the law of errors."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(ErrorLaw)
+        self.record.largest_weight = 1.0
+        self.gram, self.moments, self.line = (
+            np.zeros(_SHAPES[name]) for name in ("gram", "moments", "line")
+        )
+        # Of each component; they add up to 1.
+        self.weights = np.full(N_COMPONENTS, 1.0 / N_COMPONENTS)
+        self._make_room()
+
+    @property
+    def record(self) -> ErrorLaw:
+        """The record, for kernels."""
+        return self.memory[0]
+
+    def law(self, point: float, spread: float, size: float, late_size: float) -> StudentMixture:
+        """Return the law of a target of which a point has been predicted (see `learn`)."""
+        guess_one(self.record, point, spread, size, late_size)
+        scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
+        return StudentMixture(point, self.weights / self.weights.sum(), scales, _FREEDOMS)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.memory.nbytes
+
+    def _make_room(self) -> None:
+        arrays = {name: self.__dict__[name] for name in _SHAPES}
+        for name, length in {
+            "terms": N_TERMS,
+            "guesses": N_GUESSES,
+            "densities": N_COMPONENTS,
+            "triangle": N_TERMS * (N_TERMS + 1) // 2,
+            "vector": N_TERMS,
+            "work": N_TERMS,
+        }.items():
+            arrays[name] = np.zeros(length)
+        for name, array in arrays.items():
+            self.memory.own(name, array)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(owned(state))
+        check_types(self, {"memory": Memory} | dict.fromkeys(_SHAPES, np.ndarray))
+        if self.memory.kind is not ErrorLaw or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind, "but it should be of ErrorLaw")
+        check_shapes(self, _SHAPES)
+        for name in _SHAPES:
+            check_array(self, name, self.__dict__[name], np.float64, -math.inf, math.inf)
+        check_array(self, "weights", self.weights, np.float64, 0.0, 1.0)
+        check_number(self, "n_samples", self.record.n_samples, 0, LARGEST_SIZE)
+        check_number(self, "largest_weight", self.record.largest_weight, 1.0, LARGEST_WEIGHT)
+        self._make_room()

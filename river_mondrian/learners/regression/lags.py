@@ -1,0 +1,190 @@
+"""Predicting a target from the latest ones and from the latest errors of another prediction.
+
+With p what the other predicts, y_1, y_2, ... the latest targets and e_1, e_2, ... what p has left
+of them, a linear regression predicts y - p from e_i and y_i - p: so it is p where these tell
+nothing, and the last target where p does not. Two of them, which forget at different rates, learn
+by recursive least squares with a ridge of 1, in units of the mean size of all of these differences,
+beyond `FAR` of which none counts. The last target itself is predicted, too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import check_array, check_number, check_types
+from ...compiling.kernels import exact_inlined, exact_separate
+from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
+
+Array = NDArray[np.float64]
+
+# Latest targets, and errors of these.
+N_LAGS = 4
+N_COLUMNS = 2 * N_LAGS
+
+# What is left of the past after a sample, of each regression.
+KEPT = (1.0, 0.99)
+N_REGRESSIONS = len(KEPT)
+# Predictions: of the regressions, and the last target.
+N_PREDICTIONS = N_REGRESSIONS + 1
+NAMES = ("targets and errors of late", "latest targets and errors", "last target")
+
+# Differences count as so many of their mean size at most, which is of so many samples.
+FAR = 10.0
+N_OF_LATE = 50.0
+# The trace of what regressions do not know ends there, in that of the beginning.
+MOST_UNKNOWN = 10.0
+
+
+class Lags(Record):
+    """The latest targets and errors, and what regressions have learned of them."""
+
+    n_samples: Int64
+    # The latest first.
+    targets: Float64s
+    errors: Float64s
+    # Mean size of the differences.
+    scale: Float64
+    # Of each regression: its weights, and the inverse of its Gram matrix.
+    weights: Float64s
+    inverses: Float64s
+    # Of the last prediction: the differences, in units, what the other had predicted, and all.
+    columns: Float64s = transient()
+    base: Float64 = transient()
+    predicted: Float64s = transient()
+    work: Float64s = transient()
+
+    def weights_of(self, r: int) -> Float64s:
+        """Return the weights of a regression."""
+        return self.weights.part(N_COLUMNS * r, N_COLUMNS)
+
+
+@exact_inlined
+def _in_units(difference: float, scale: float) -> float:
+    return min(max(difference / scale, -FAR), FAR) if scale > 0.0 else 0.0
+
+
+@exact_separate
+def predict(lags: Lags, base: float) -> None:
+    """Predict the next target, of which something else predicts a base."""
+    columns, predicted, known = lags.columns, lags.predicted, min(lags.n_samples, N_LAGS)
+    lags.base = base
+    for i in range(N_COLUMNS):
+        columns[i] = 0.0
+    for i in range(known):
+        columns[i] = _in_units(lags.errors[i], lags.scale)
+        columns[N_LAGS + i] = _in_units(lags.targets[i] - base, lags.scale)
+    for r in range(N_REGRESSIONS):
+        weights, found = lags.weights_of(r), 0.0
+        for i in range(N_COLUMNS):
+            found += weights[i] * columns[i]
+        predicted[r] = base + found * lags.scale
+    predicted[N_REGRESSIONS] = lags.targets[0] if known > 0 else base
+
+
+@exact_separate
+def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
+    """Take a step of recursive least squares towards what the base has left, in units."""
+    n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
+    inverse = lags.inverses.part(n * n * r, n * n)
+    gains = lags.work
+    total, error = 0.0, left
+    for i in range(n):
+        gains[i] = 0.0
+        for j in range(n):
+            gains[i] = gains[i] + inverse[n * i + j] * columns[j]
+        total += columns[i] * gains[i]
+        error -= own[i] * columns[i]
+    total = kept / weight + total
+    trace = 0.0
+    for i in range(n):
+        trace += inverse[n * i + i]
+    # What has not been excited for long is not forgotten any further.
+    grows = 1.0 / kept if trace < MOST_UNKNOWN * n else 1.0
+    for i in range(n):
+        own[i] = own[i] + gains[i] * (error / total)
+        for j in range(i + 1):
+            lower = (inverse[n * i + j] - gains[i] * gains[j] / total) * grows
+            inverse[n * i + j] = lower
+            inverse[n * j + i] = lower
+
+
+@exact_separate
+def learn(lags: Lags, target: float, weight: float) -> None:
+    """Learn the target of the sample that has been predicted last."""
+    error, n_samples = target - lags.base, lags.n_samples
+    if lags.scale > 0.0:
+        left = _in_units(error, lags.scale)
+        for r in range(N_REGRESSIONS):
+            _learn_regression(lags, r, left, min(weight, 1.0))
+    moved = abs(error)
+    if n_samples > 0:
+        moved = max(moved, abs(target - lags.targets[0]))
+    if lags.scale > 0.0:
+        moved = min(moved, FAR * lags.scale)
+    lags.scale += (moved - lags.scale) / min(1.0 + n_samples, N_OF_LATE)
+    for i in range(N_LAGS - 1, 0, -1):
+        lags.targets[i] = lags.targets[i - 1]
+        lags.errors[i] = lags.errors[i - 1]
+    lags.targets[0] = target
+    lags.errors[0] = error
+    lags.n_samples = n_samples + 1
+
+
+_SHAPES: dict[str, tuple[int, ...]] = {
+    "targets": (N_LAGS,),
+    "errors": (N_LAGS,),
+    "weights": (N_REGRESSIONS * N_COLUMNS,),
+    "inverses": (N_REGRESSIONS * N_COLUMNS * N_COLUMNS,),
+}
+
+
+class LaggedTargets:
+    """The memory of the latest targets, and of what regressions have learned of them."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(Lags)
+        for name, shape in _SHAPES.items():
+            setattr(self, name, np.zeros(shape))
+        self.inverses = np.tile(np.eye(N_COLUMNS).ravel(), N_REGRESSIONS)
+        self.predicted = np.zeros(N_PREDICTIONS)
+        self._show()
+
+    @property
+    def record(self) -> Lags:
+        """The record, for kernels."""
+        return self.memory[0]
+
+    def _show(self) -> None:
+        for name in _SHAPES:
+            self.memory.own(name, getattr(self, name))
+        self.memory.own("columns", np.zeros(N_COLUMNS))
+        self.memory.own("work", np.zeros(N_COLUMNS))
+        self.memory.own("predicted", self.predicted)
+
+    def write_to(self, predicted: Array) -> None:
+        """Let predictions go to an array of N_PREDICTIONS numbers."""
+        self.predicted = predicted
+        self._show()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.memory.nbytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("memory", *_SHAPES)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(owned(state))
+        check_types(self, {"memory": Memory} | dict.fromkeys(_SHAPES, np.ndarray))
+        check_shapes(self, _SHAPES)
+        for name in _SHAPES:
+            check_array(self, name, getattr(self, name), np.float64, -math.inf, math.inf)
+        check_number(self, "n_samples", self.record.n_samples, 0, 1 << 62)
+        check_number(self, "scale", self.record.scale, 0.0, math.inf)
+        self.predicted = np.zeros(N_PREDICTIONS)
+        self._show()

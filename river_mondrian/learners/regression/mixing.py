@@ -1,0 +1,424 @@
+"""Mixing several predictions of a target by how they have done so far.
+
+Experts are mixed in five ways:
+
+- two fixed shares (Herbster and Warmuth 1998) of Student densities around the experts' predictions,
+  each as wide as the expert's errors of late: one counts these densities as they are, the other
+  their eighth root, so that its weights are slower;
+- a product update (Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error;
+- two regressions of the targets on the predictions, which tend to the first share: by squared
+  errors, and by absolute ones, whose squares are weighted by one over their size.
+
+A last fixed share of the same kind, over the points of these, gives the point. Where squared errors
+are to be small, the last share and the product update go by these, and the second regression by
+squared errors of a longer time.
+
+Nothing depends on the units of targets. A sample of weight w counts as w in sums; in shares, whose
+bound is for at most one loss at a time, as w over the largest weight of late.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...compiling.kernels import exact_inlined, exact_separate
+from ...limits import LARGEST_WEIGHT
+from ...records import Float64, Float64s, Int64, Memory, Record, owned, transient
+from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
+
+Array = NDArray[np.float64]
+
+# More experts than any mixture has.
+MOST_EXPERTS = 1 << 12
+
+# What the last share chooses among: places in `TargetMixture.finalists`.
+SHARED, SLOW, DESCENDED, BY_SQUARES, BY_SIZES = range(5)
+N_FINALISTS = 5
+N_REGRESSIONS = 2
+# Losses that the point is for.
+ABSOLUTE, SQUARED = range(2)
+
+# Degrees of freedom of the densities. With 3 these need no powers.
+FREEDOM = 3.0
+# Part of a share's weights that is spread evenly at each sample.
+SHARE_RATE = 0.01
+SLOW_SHARE_RATE = 0.001
+LAST_SHARE_RATE = 0.01
+# Errors whose mean size is the width of a density, and what part of that of the targets' moves the
+# width is at least.
+N_OF_LATE = 50.0
+LEAST_WIDTH = 1e-6
+# An error counts as so many of the mean size of those of late, at most; the first ones as they are.
+FAR = 10.0
+FIRST_ERRORS = 8
+# Rate of the product update, and part of its weights that is spread.
+STEP = 0.05
+SPREAD = 1e-3
+# Of the regressions: what is left of the past after a sample, the prior's precision in samples, and
+# samples after which they are solved anew; the least error in units of the mean one.
+KEPT = 0.998
+LONG_KEPT = 0.9998
+PRIOR = 2.0
+SOLVED_AFTER = 16
+# Largest difference of squared errors in units of the least mean one, and what the last share
+# makes of it.
+MOST_SQUARES = 20.0
+RATE_OF_SQUARES = 0.25
+LEAST_ERROR = 0.1
+# Part of the largest weight by which it fades at each sample.
+FADING = 0.001
+
+
+class TargetMixture(Record):
+    """Experts that predict a target, and what mixing them has learned."""
+
+    n_experts: Int64
+    # ABSOLUTE or SQUARED.
+    loss: Int64
+    n_samples: Int64
+    # Largest weight of a sample, which fades, or 1.
+    largest_weight: Float64
+    # The latest target, and the mean size of the moves between targets.
+    last_target: Float64
+    move: Float64
+    # Mean size of the differences between experts.
+    difference: Float64
+    # Weights of each expert in the shares and the product update; they add up to 1.
+    shared: Float64s
+    slow: Float64s
+    descended: Float64s
+    # Mean size of each expert's errors of late, and of the finalists'.
+    widths: Float64s
+    last_widths: Float64s
+    # Weight of each finalist in the last share.
+    last_weights: Float64s
+    # Of each regression: products of the predictions, and with targets, less the first share's
+    # point; and its weights of the experts, beyond those of the first share.
+    grams: Float64s
+    moments: Float64s
+    solutions: Float64s
+    next_solution: Int64
+    # Of the last sample: what the experts have predicted, that less the first share's point, the
+    # finalists, the point, and how far the experts are from it.
+    predicted: Float64s = transient()
+    deviations: Float64s = transient()
+    finalists: Float64s = transient()
+    point: Float64 = transient()
+    spread: Float64 = transient()
+    # For shares and for solving.
+    densities: Float64s = transient()
+    triangle: Float64s = transient()
+    vector: Float64s = transient()
+    work: Float64s = transient()
+
+    def solution(self, r: int) -> Float64s:
+        """Return the weights of a regression."""
+        return self.solutions.part(self.n_experts * r, self.n_experts)
+
+
+@exact_inlined
+def predict(mixture: TargetMixture) -> float:
+    """Mix what the experts have predicted; returns the point."""
+    n, predicted, finalists = mixture.n_experts, mixture.predicted, mixture.finalists
+    deviations, low, high = mixture.deviations, predicted[0], predicted[0]
+    for e in range(1, n):
+        low, high = min(low, predicted[e]), max(high, predicted[e])
+    # Relative to one of them, so that experts that agree are followed to the last digit.
+    base = predicted[0]
+    for e in range(n):
+        deviations[e] = predicted[e] - base
+    shared = dot(mixture.shared, deviations, n)
+    finalists[SHARED] = base + shared
+    finalists[SLOW] = base + dot(mixture.slow, deviations, n)
+    finalists[DESCENDED] = base + dot(mixture.descended, deviations, n)
+    for e in range(n):
+        deviations[e] = deviations[e] - shared
+    for r in range(N_REGRESSIONS):
+        found = finalists[SHARED] + dot(mixture.solution(r), deviations, n)
+        beyond = 0.25 * (high - low)
+        finalists[BY_SQUARES + r] = min(max(found, low - beyond), high + beyond)
+    point = 0.0
+    for f in range(N_FINALISTS):
+        point += mixture.last_weights[f] * (finalists[f] - finalists[SHARED])
+    point += finalists[SHARED]
+    spread = 0.0
+    for e in range(n):
+        spread += mixture.slow[e] * abs(predicted[e] - point)
+    mixture.point, mixture.spread = point, spread
+    return point
+
+
+@exact_inlined
+def find_densities(
+    densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
+) -> None:
+    """Write Student densities of a target around points, but for a factor that all have."""
+    narrowest = math.inf
+    for e in range(n):
+        narrowest = min(narrowest, max(widths[e], least))
+    for e in range(n):
+        width = max(widths[e], least)
+        error = (target - points[e]) / width
+        # (1 + z^2 / 3)^-2: the power is -(freedom + 1) / 2.
+        root = 1.0 + min(error * error, 1e30) / FREEDOM
+        densities[e] = narrowest / width / (root * root)
+
+
+@exact_inlined
+def find_likelihoods(
+    densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
+) -> None:
+    """Write likelihoods of points by their squared errors, but for a factor that all have."""
+    narrowest, nearest = math.inf, math.inf
+    for e in range(n):
+        narrowest = min(narrowest, max(widths[e], least))
+        nearest = min(nearest, abs(target - points[e]))
+    for e in range(n):
+        # (a - b)(a + b), which does not overflow before either is divided.
+        error = abs(target - points[e])
+        more = (error - nearest) / narrowest * ((error + nearest) / narrowest)
+        densities[e] = math.exp(-RATE_OF_SQUARES * min(more, MOST_SQUARES))
+
+
+@exact_inlined
+def share(weights: Float64s, n: int, densities: Float64s, rate: float) -> None:
+    """Let the weights of a fixed share learn."""
+    total = 0.0
+    for e in range(n):
+        weights[e] = weights[e] * densities[e]
+        total += weights[e]
+    for e in range(n):
+        weights[e] = (1.0 - rate) * (weights[e] / total) + rate / n
+
+
+@exact_inlined
+def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
+    """Return a mean of sizes after another one, of which one that is too large counts less."""
+    if n_samples >= FIRST_ERRORS and mean > 0.0:
+        size = min(size, FAR * mean)
+    return mean + rate * (size - mean)
+
+
+@exact_inlined
+def update_widths(
+    widths: Float64s, n: int, points: Float64s, target: float, n_samples: int
+) -> None:
+    """Update the mean sizes of errors."""
+    rate = 1.0 / min(1.0 + n_samples, N_OF_LATE)
+    for e in range(n):
+        widths[e] = faded_mean(widths[e], abs(target - points[e]), rate, n_samples)
+
+
+@exact_inlined
+def descend(mixture: TargetMixture, target: float, part: float) -> None:
+    """Let the product update learn: w <- w (1 - step * gradient), by the sign of its error."""
+    n, weights, predicted = mixture.n_experts, mixture.descended, mixture.predicted
+    point, unit = mixture.finalists[DESCENDED], mixture.difference
+    if not unit > 0.0:
+        return
+    step = STEP * part / unit
+    if mixture.loss == SQUARED:
+        width = mixture.last_widths[DESCENDED]
+        step *= min(abs(point - target) / width, FAR) if width > 0.0 else 1.0
+    if point < target:
+        step = -step
+    total = 0.0
+    for e in range(n):
+        moved = min(max(step * (predicted[e] - point), -0.5), 0.5)
+        weights[e] = weights[e] * (1.0 - moved)
+        total += weights[e]
+    for e in range(n):
+        weights[e] = (1.0 - SPREAD) * (weights[e] / total) + SPREAD / n
+
+
+@exact_separate
+def solve_regression(mixture: TargetMixture, r: int) -> None:
+    """Find the weights of a regression, which tend to 0: to what the first share has predicted."""
+    n = mixture.n_experts
+    size = n * (n + 1) // 2
+    gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
+    vector, solution = mixture.vector, mixture.solution(r)
+    trace = 0.0
+    for e in range(n):
+        trace += gram[e * (e + 1) // 2 + e]
+    if not 1e-280 < trace < math.inf:
+        return
+    # In units of the mean of the diagonal; the sums are of at most 1 / (1 - KEPT) samples.
+    factor = n / trace
+    ridge = PRIOR * (1.0 - KEPT) + 1e-9
+    for i in range(size):
+        triangle[i] = gram[i] * factor
+    for e in range(n):
+        triangle[e * (e + 1) // 2 + e] = triangle[e * (e + 1) // 2 + e] + ridge
+        vector[e] = mixture.moments[n * r + e] * factor
+    factorize(triangle, n, mixture.work)
+    solve_factorized(triangle, n, vector)
+    for e in range(n):
+        solution[e] = vector[e]
+
+
+@exact_inlined
+def regress(mixture: TargetMixture, target: float, weight: float) -> None:
+    """Let the regressions learn."""
+    n, deviations = mixture.n_experts, mixture.deviations
+    size, unit = n * (n + 1) // 2, mixture.last_widths[SHARED]
+    left = target - mixture.finalists[SHARED]
+    if unit > 0.0:
+        left = min(max(left, -FAR * unit), FAR * unit)
+    for r in range(N_REGRESSIONS):
+        by, kept = weight, KEPT
+        if r == BY_SIZES - BY_SQUARES:
+            if mixture.loss == SQUARED:
+                kept = LONG_KEPT
+            elif unit > 0.0:
+                error = abs(target - mixture.finalists[BY_SIZES]) / unit
+                by = weight / max(error, LEAST_ERROR)
+        add_to_triangle(mixture.grams.part(size * r, size), n, deviations, kept, by)
+        add_to_moments(mixture.moments.part(n * r, n), n, deviations, kept, by * left)
+    if mixture.n_samples >= mixture.next_solution:
+        mixture.next_solution = mixture.n_samples + SOLVED_AFTER
+        for r in range(N_REGRESSIONS):
+            solve_regression(mixture, r)
+
+
+@exact_separate
+def learn(mixture: TargetMixture, target: float, weight: float) -> None:
+    """Let the mixture learn the target of the sample that has been predicted last."""
+    n, n_samples = mixture.n_experts, mixture.n_samples
+    predicted, finalists, densities = mixture.predicted, mixture.finalists, mixture.densities
+    largest = max(weight, 1.0, (1.0 - FADING) * mixture.largest_weight)
+    mixture.largest_weight = largest
+    part = weight / largest
+    rate = 1.0 / min(1.0 + n_samples, N_OF_LATE)
+    if n_samples > 0:
+        moved = abs(target - mixture.last_target)
+        mixture.move = faded_mean(mixture.move, moved, rate, n_samples)
+    mixture.last_target = target
+    mixture.difference += rate * (mixture.spread - mixture.difference)
+    least = LEAST_WIDTH * mixture.move
+    if least > 0.0 and n_samples > 0:
+        find_densities(densities, n, predicted, target, mixture.widths, least)
+        for e in range(n):
+            densities[e] = densities[e] if part == 1.0 else densities[e] ** part
+        share(mixture.shared, n, densities, SHARE_RATE * part)
+        for e in range(n):
+            densities[e] = math.sqrt(math.sqrt(math.sqrt(densities[e])))
+        share(mixture.slow, n, densities, SLOW_SHARE_RATE * part)
+        widths = mixture.last_widths
+        if mixture.loss == SQUARED:
+            find_likelihoods(densities, N_FINALISTS, finalists, target, widths, least)
+        else:
+            find_densities(densities, N_FINALISTS, finalists, target, widths, least)
+        for f in range(N_FINALISTS):
+            densities[f] = densities[f] if part == 1.0 else densities[f] ** part
+        share(mixture.last_weights, N_FINALISTS, densities, LAST_SHARE_RATE * part)
+        descend(mixture, target, part)
+        regress(mixture, target, weight)
+    update_widths(mixture.widths, n, predicted, target, n_samples)
+    update_widths(mixture.last_widths, N_FINALISTS, finalists, target, n_samples)
+    mixture.n_samples = n_samples + 1
+
+
+class TargetMixtures:
+    """The memory of experts and of what mixing them has learned.
+
+    Parameters
+    ----------
+    n
+        Number of experts.
+    loss
+        ABSOLUTE or SQUARED: what the point is to make small.
+
+    """
+
+    def __init__(self, n: int, loss: int = ABSOLUTE) -> None:
+        self.memory = Memory(TargetMixture)
+        record = self.record
+        record.n_experts, record.loss, record.largest_weight = n, loss, 1.0
+        self.learned = {name: np.zeros(shape) for name, shape in _shapes(n).items()}
+        for name in _WEIGHTS:
+            self.learned[name][:] = 1.0 / len(self.learned[name])
+        self._make_room()
+
+    @property
+    def record(self) -> TargetMixture:
+        """The record, for kernels."""
+        return self.memory[0]
+
+    @property
+    def weights(self) -> Array:
+        """What each expert's prediction counts for in the point; the sum is 1."""
+        own, n = self.learned, int(self.record.n_experts)
+        last = own["last_weights"]
+        found: Array = last[SHARED] * own["shared"] + last[SLOW] * own["slow"]
+        found = found + last[DESCENDED] * own["descended"]
+        for r, solution in enumerate(own["solutions"].reshape(N_REGRESSIONS, n)):
+            beyond = solution - solution.sum() * own["shared"]
+            found = found + last[BY_SQUARES + r] * (own["shared"] + beyond)
+        return found
+
+    def _make_room(self) -> None:
+        n = int(self.record.n_experts)
+        self.predicted = np.zeros(n)
+        room = max(n, N_FINALISTS)
+        arrays = self.learned | {
+            "predicted": self.predicted,
+            "deviations": np.zeros(n),
+            "finalists": np.zeros(N_FINALISTS),
+            "densities": np.zeros(room),
+            "triangle": np.zeros(n * (n + 1) // 2),
+            "vector": np.zeros(n),
+            "work": np.zeros(n),
+        }
+        for name, array in arrays.items():
+            self.memory.own(name, array)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.memory.nbytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The rest holds the last sample only.
+        return {"memory": self.memory, "learned": self.learned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        check_types(self, {"memory": Memory, "learned": dict})
+        record = self.record
+        if self.memory.kind is not TargetMixture or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind, "but it should be of TargetMixture")
+        check_number(self, "n_experts", record.n_experts, 1, MOST_EXPERTS)
+        check_number(self, "n_samples", record.n_samples, 0, LARGEST_SIZE)
+        check_number(self, "next_solution", record.next_solution, 0, LARGEST_SIZE)
+        check_number(self, "loss", record.loss, ABSOLUTE, SQUARED)
+        check_number(self, "largest_weight", record.largest_weight, 1.0, LARGEST_WEIGHT)
+        shapes = _shapes(int(record.n_experts))
+        if self.learned.keys() != shapes.keys():
+            refuse(self, "learned", list(self.learned), "but other arrays were stored")
+        for name, shape in shapes.items():
+            array, most = self.learned[name], 1.0 if name in _WEIGHTS else math.inf
+            check_array(self, name, array, np.float64, 0.0 if most == 1.0 else -most, most)
+            if array.shape != shape:
+                refuse(self, name, array.shape, f"but its shape should be {shape}")
+        self.learned = owned(self.learned)
+        self._make_room()
+
+
+_WEIGHTS = ("shared", "slow", "descended", "last_weights")
+
+
+def _shapes(n: int) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    found |= dict.fromkeys(("shared", "slow", "descended", "widths"), (n,))
+    found |= dict.fromkeys(("last_widths", "last_weights"), (N_FINALISTS,))
+    return found | {
+        "grams": (N_REGRESSIONS * (n * (n + 1) // 2),),
+        "moments": (N_REGRESSIONS * n,),
+        "solutions": (N_REGRESSIONS * n,),
+    }

@@ -1,0 +1,289 @@
+"""Sums of products, and the ridge regressions that follow from them.
+
+Nothing is ever subtracted from the sums, which fade, and grow by squares, so that rounding does not
+build up as in a running inverse. Loops add to rows whose elements do not depend on each other: the
+compiler has no choice of order.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import exact_inlined, exact_separate
+from ...records import Float64s
+from .records import (
+    ADDITIVE,
+    ALL,
+    FORGETTING,
+    LATE,
+    LATE_ADDITIVE,
+    LATE_LINEAR,
+    LATE_LOG_WAVES,
+    LATE_SIZES,
+    LATE_WAVES,
+    LATEST,
+    LATEST_LINEAR,
+    LINEAR,
+    LOG_WAVES,
+    N_HELD,
+    N_PLAIN,
+    N_RIDGES,
+    N_SOLVED,
+    N_SUMS,
+    SIZES,
+    SUMS,
+    WAVES,
+    Design,
+    Ridges,
+)
+
+# What the prior precision of a weight is, in samples of variance 1: that of the intercept, of the
+# columns but waves, and of a wave.
+OF_INTERCEPT = 0.01
+PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 20.0, 50.0)
+WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 30.0, 0.0, 0.0)
+# Regressions that tend to the weights of another one rather than to 0: which one, or -1.
+PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, LOG_WAVES, -1, SIZES)
+# Regressions that are solved together with another one, whose matrix they share: which one, or -1.
+FOLLOWERS = (-1, -1, -1, -1, -1, LOG_WAVES, LATE_LOG_WAVES, -1, -1, -1, -1)
+# What others tend to comes first.
+ORDER = (
+    LINEAR,
+    ADDITIVE,
+    WAVES,
+    SIZES,
+    LATE_LINEAR,
+    LATEST_LINEAR,
+    LATE_ADDITIVE,
+    LATE_WAVES,
+    LATE_SIZES,
+)
+# A regression is solved for anew after one in so many samples, at most so many later.
+SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 1.0, 10.0, 10.0)
+LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 0, 1 << 40, 96)
+
+
+@exact_inlined
+def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
+    """Let a triangle keep a part of what it is, and add the products of columns."""
+    start = 0
+    for j in range(n):
+        row = triangle.part(start, j + 1)
+        own = by * columns[j]
+        for k in range(j + 1):
+            row[k] = kept * row[k] + own * columns[k]
+        start += j + 1
+
+
+@exact_inlined
+def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
+    """Let moments keep a part of what they are, and add columns times a target."""
+    for j in range(n):
+        moments[j] = kept * moments[j] + by * columns[j]
+
+
+@exact_inlined
+def logarithm_of(design: Design, target: float) -> float:
+    """Return the logarithm of a target, which goes on below where they begin as above."""
+    found = math.log1p(abs(target - design.low) / design.unit)
+    return found if target >= design.low else -found
+
+
+@exact_inlined
+def target_of(design: Design, k: int, targets: Float64s) -> float:
+    """Return what a regression learns."""
+    if k < N_PLAIN:
+        return targets[k] - design.shift
+    return logarithm_of(design, targets[ADDITIVE]) if k < N_RIDGES else targets[k]
+
+
+@exact_separate
+def add_row(
+    design: Design, columns: Float64s, targets: Float64s, weight: float, which: int, age: int
+) -> None:
+    """Add a row to the sums: to those of `which`, or to all where that is negative, which fade.
+
+    The row is `age` samples old; the sums to which it is added alone do not fade.
+    """
+    for s in range(N_SUMS):
+        fades = which < 0
+        if not fades and s != which:
+            continue
+        kept = FORGETTING[s] if fades else 1.0
+        by = weight * FORGETTING[s] ** age if age > 0 else weight
+        n = 1 + design.n_linear if s == LATEST else design.n_columns
+        add_to_triangle(design.gram(s), n, columns, kept, by)
+        for k in range(N_SOLVED):
+            if SUMS[k] == s:
+                own = by * target_of(design, k, targets)
+                add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
+
+
+@exact_inlined
+def add_held(ridges: Ridges, design: Design, s: int) -> None:
+    """Add the products of the columns that are held to sums that fade."""
+    a, b, c, d = (
+        ridges.held_row(0),
+        ridges.held_row(1),
+        ridges.held_row(2),
+        ridges.held_row(3),
+    )
+    triangle, start, kept = design.gram(s), 0, FORGETTING[s] ** ridges.n_held
+    # What is not held weighs nothing.
+    weights, last = ridges.held_weights, ridges.n_held - 1
+    by_a = weights[0] * FORGETTING[s] ** last
+    by_b = weights[1] * FORGETTING[s] ** max(last - 1, 0)
+    by_c = weights[2] * FORGETTING[s] ** max(last - 2, 0)
+    by_d = weights[3]
+    for j in range(design.n_columns):
+        row = triangle.part(start, j + 1)
+        of_a, of_b, of_c, of_d = by_a * a[j], by_b * b[j], by_c * c[j], by_d * d[j]
+        for k in range(j + 1):
+            row[k] = kept * row[k] + ((of_a * a[k] + of_b * b[k]) + (of_c * c[k] + of_d * d[k]))
+        start += j + 1
+
+
+@exact_separate
+def flush(ridges: Ridges, design: Design) -> None:
+    """Add the products of the columns that are held to the sums of the design in use."""
+    if ridges.n_held > 0:
+        add_held(ridges, design, ALL)
+        add_held(ridges, design, LATE)
+        forget_held(ridges)
+
+
+@exact_inlined
+def forget_held(ridges: Ridges) -> None:
+    """Hold nothing."""
+    ridges.n_held = 0
+    for i in range(N_HELD):
+        ridges.held_weights[i] = 0.0
+
+
+@exact_separate
+def hold_row(
+    ridges: Ridges, design: Design, columns: Float64s, targets: Float64s, weight: float
+) -> None:
+    """Add a sample to the sums of the design in use, but for products of columns that are held."""
+    held, n = ridges.held_row(ridges.n_held), design.n_columns
+    for j in range(n):
+        held[j] = columns[j]
+    ridges.held_weights[ridges.n_held] = weight
+    ridges.n_held += 1
+    kept = FORGETTING[LATEST]
+    add_to_triangle(design.gram(LATEST), 1 + design.n_linear, columns, kept, weight)
+    for k in range(N_SOLVED):
+        own = weight * target_of(design, k, targets)
+        add_to_moments(design.moments_of(k), design.width_of(k), columns, FORGETTING[SUMS[k]], own)
+    if ridges.n_held == N_HELD:
+        flush(ridges, design)
+
+
+@exact_inlined
+def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
+    """Turn the triangle of a positive definite matrix into its Cholesky factor."""
+    for k in range(n):
+        at = k * (k + 1) // 2
+        diagonal = math.sqrt(triangle[at + k])
+        triangle[at + k] = diagonal
+        # The column below, side by side.
+        for i in range(k + 1, n):
+            place = i * (i + 1) // 2 + k
+            entry = triangle[place] / diagonal
+            triangle[place] = entry
+            work[i] = entry
+        for i in range(k + 1, n):
+            row = triangle.part(i * (i + 1) // 2 + k + 1, i - k)
+            column = work.part(k + 1, i - k)
+            own = work[i]
+            for j in range(i - k):
+                row[j] = row[j] - own * column[j]
+
+
+@exact_inlined
+def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
+    """Solve L L' x = v in place, by columns of L and then of L'."""
+    for j in range(n):
+        found = vector[j] / factor[j * (j + 1) // 2 + j]
+        vector[j] = found
+        for i in range(j + 1, n):
+            vector[i] = vector[i] - factor[i * (i + 1) // 2 + j] * found
+    for j in range(n - 1, -1, -1):
+        row = factor.part(j * (j + 1) // 2, j + 1)
+        found = vector[j] / row[j]
+        vector[j] = found
+        for i in range(j):
+            vector[i] = vector[i] - row[i] * found
+
+
+@exact_inlined
+def penalty(design: Design, k: int, j: int) -> float:
+    """Return the prior precision of a regression's weight of a column."""
+    if j == 0:
+        return OF_INTERCEPT
+    return PENALTIES[k] if j < design.n_additive else WAVE_PENALTIES[k]
+
+
+@exact_inlined
+def solve_for(ridges: Ridges, design: Design, k: int) -> None:
+    """Find the weights of a regression by the factor of its matrix."""
+    n, prior = design.width_of(k), PRIORS[k]
+    vector, solution, moments = ridges.vector, ridges.solution(k), design.moments_of(k)
+    for j in range(n):
+        vector[j] = moments[j]
+        if prior >= 0:
+            vector[j] = vector[j] + penalty(design, k, j) * ridges.solution(prior)[j]
+    solve_factorized(ridges.triangle, n, vector)
+    for j in range(n):
+        solution[j] = vector[j]
+
+
+@exact_separate
+def solve(ridges: Ridges, design: Design, k: int) -> None:
+    """Find the weights of a regression: of (G + D) w = m + D w0, with D the prior's precision."""
+    n = design.width_of(k)
+    triangle, gram = ridges.triangle, design.gram(SUMS[k])
+    for i in range(n * (n + 1) // 2):
+        triangle[i] = gram[i]
+    for j in range(n):
+        triangle[j * (j + 1) // 2 + j] = triangle[j * (j + 1) // 2 + j] + penalty(design, k, j)
+    factorize(triangle, n, ridges.values)
+    solve_for(ridges, design, k)
+    if FOLLOWERS[k] >= 0:
+        solve_for(ridges, design, FOLLOWERS[k])
+
+
+@exact_separate
+def solve_due(ridges: Ridges, design: Design) -> None:
+    """Solve for the weights of the regressions whose time has come."""
+    n = ridges.n_samples
+    for k in ORDER:
+        if n >= ridges.next_solutions[k]:
+            flush(ridges, design)
+            solve(ridges, design, k)
+            wait = min(int(n / SOLVED_AFTER[k]), LONGEST_WAITS[k])
+            ridges.next_solutions[k] = n + max(wait, 1)
+
+
+@exact_inlined
+def solve_all(ridges: Ridges, design: Design) -> None:
+    """Solve for all weights of a design that has all samples."""
+    forget_held(ridges)
+    for k in range(N_SOLVED):
+        ridges.next_solutions[k] = 0
+    solve_due(ridges, design)
+
+
+@exact_inlined
+def dot(first: Float64s, second: Float64s, n: int) -> float:
+    """Return the sum of products, by four sums side by side."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        a += first[i] * second[i]
+        b += first[i + 1] * second[i + 1]
+        c += first[i + 2] * second[i + 2]
+        d += first[i + 3] * second[i + 3]
+    for i in range(whole, n):
+        a += first[i] * second[i]
+    return (a + b) + (c + d)

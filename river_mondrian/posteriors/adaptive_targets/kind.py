@@ -1,0 +1,74 @@
+"""What adaptive forests over targets do where trees are built anew (`rebuilt.records`)."""
+
+from __future__ import annotations
+
+from ...compiling.kernels import kernel
+from ...limits import LEAST_WEIGHT
+from ...records import Float64s
+from ...status import TOO_LARGE
+from ..rebuilt.learning import accept
+from . import learning
+from .prediction import ensure_predicted
+from .records import N_TARGETS, TARGET, AdaptiveTargetForest
+from .splitting import enqueue_differing, split
+
+# What a call may spend, in points, on the splits of one tree.
+SPLIT_BUDGET = 400
+
+
+class TargetsForest(AdaptiveTargetForest):
+    """An adaptive forest over targets, as the kernels that build trees anew see it."""
+
+    def predict_inputs(self, inputs: Float64s) -> int:
+        """Predict a sample where that has not been done; returns DONE or what is too large."""
+        return ensure_predicted(self, inputs)
+
+    def score(self) -> None:
+        """Let ridges, mixtures and the law learn the accepted sample."""
+        learning.score(self)
+
+    def keep_sample(self, p: int) -> None:
+        """Store the targets and the weight of the accepted sample."""
+        point = self.points.row(p)
+        for k in range(N_TARGETS):
+            point.targets[k] = self.accepted[k]
+        point.weight = self.accepted_weight
+
+    def begin_walk(self, t: int, p: int) -> None:
+        """Let a tree take a point from its root, or from its leaf."""
+        learning.begin_walk(self, t, p)
+
+    def update_tree(self, t: int, p: int, n: int) -> None:
+        """Add a point by which a tree has been extended to the means on its path."""
+        learning.update_tree(self, t, p, n)
+
+    def catch_up(self, t: int, p: int, backlog: int) -> None:
+        """Add a point to the means of a tree that is being split."""
+        learning.catch_up(self, t, p)
+
+    def split_budget(self) -> int:
+        """Return what a call may spend on the splits of one tree, in points."""
+        return SPLIT_BUDGET
+
+    def enqueue_built(self, t: int, ref: int) -> None:
+        """Let a leaf whose targets differ wait for its split."""
+        enqueue_differing(self, t, ref)
+
+    def split(self, t: int, j: int, last: int) -> None:
+        """Split a leaf by a guided cut."""
+        split(self, t, j)
+
+
+@kernel
+def learn(forest: TargetsForest, target: float, weight: float) -> int:
+    """Learn the target of the sample in the forest's `inputs`, and count it.
+
+    A weight below LEAST_WEIGHT counts as that. Returns as `accept` does, or `TOO_LARGE - i` where
+    the i-th input is, and nothing has changed.
+    """
+    bad = ensure_predicted(forest, forest.inputs)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    forest.accepted[TARGET] = target
+    forest.accepted_weight = max(weight, LEAST_WEIGHT)
+    return accept(forest)

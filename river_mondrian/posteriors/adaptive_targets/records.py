@@ -1,0 +1,160 @@
+"""What an adaptive forest over targets keeps: statistics per node, three targets per sample."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+from ...learners.regression.error_law import ErrorLaw
+from ...learners.regression.lags import Lags
+from ...learners.regression.mixing import TargetMixture
+from ...learners.regression.records import ADDITIVE, Ridges
+from ...partitions.mondrian import faults
+from ...partitions.mondrian.faults import FINE
+from ...partitions.mondrian.records import Forest, Tree
+from ...records import (
+    Array,
+    Float32,
+    Float64,
+    Float64s,
+    Int32s,
+    Int64,
+    Int64s,
+    Record,
+    Table,
+    inline,
+    transient,
+)
+from ..rebuilt.records import (
+    LAST,
+    RebuiltForest,
+    RebuiltNode,
+    RebuiltPoint,
+    RebuiltTree,
+)
+
+# The regression whose residuals trees learn.
+RESIDUAL_OF = ADDITIVE
+
+# What trees learn of a sample: its target, what that regression has left of it, and what the first
+# mixture has.
+TARGET = 0
+RESIDUAL = 1
+ERROR = 2
+N_TARGETS = 3
+
+# Part of what a node's late memory knows that is left after a visit.
+KEPT = 0.6
+
+
+class TargetsPoint(RebuiltPoint):
+    """A stored sample with its targets."""
+
+    targets: Float64s = inline(N_TARGETS)
+    weight: Float64
+
+    def fault(self, forest: Forest) -> int:
+        """Return what is wrong with a restored point."""
+        for k in range(N_TARGETS):
+            if not abs(self.targets[k]) < math.inf:
+                return faults.TARGET
+        return FINE if 0.0 < self.weight < math.inf else faults.WEIGHT
+
+
+class TargetsNode(RebuiltNode):
+    """A node with the means of the targets that have passed it: of all, and of late ones."""
+
+    # Weight of all, 0 where nothing is known yet, and of late ones: a visit leaves KEPT of it.
+    weight: Float32
+    late_weight: Float32
+    mean: Float64
+    late_mean: Float64
+
+    def add(self, target: float, weight: float) -> None:
+        """Add a target to both means."""
+        total = self.weight + weight
+        self.mean = self.mean + (target - self.mean) * (weight / total)
+        self.weight = total
+        total = KEPT * self.late_weight + weight
+        self.late_mean = self.late_mean + (target - self.late_mean) * (weight / total)
+        self.late_weight = total
+
+    def copy_means(self, below: TargetsNode) -> None:
+        """Know what another node does."""
+        self.weight = below.weight
+        self.late_weight = below.late_weight
+        self.mean = below.mean
+        self.late_mean = below.late_mean
+
+    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
+        """Return what is wrong with the queue or the means of a restored row."""
+        if not 0.0 <= self.weight < math.inf or not 0.0 <= self.late_weight < math.inf:
+            return faults.LEAF_WEIGHT
+        if not abs(self.mean) < math.inf or not abs(self.late_mean) < math.inf:
+            return faults.MEAN
+        is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
+        return FINE if is_known else faults.NEXT_WAITING
+
+
+class TargetsTree(RebuiltTree):
+    """A tree that learns one of a sample's targets."""
+
+    nodes: Table[TargetsNode]
+    # Which target it learns, and whether it is extended outside of its boxes; else a sample goes
+    # down to its leaf from wherever it is.
+    learns: Int64
+    extends: Int64
+
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with the window, the queue or the kind of a restored tree."""
+        if not 0 <= self.learns < N_TARGETS or not 0 <= self.extends <= 1:
+            return faults.LEARNS
+        return self.fault_of_window(forest, t, start, points)
+
+
+class SidesOfCut(Record):
+    """How the sampled points of a block are parted by a candidate."""
+
+    # Weights and sums of targets on the left, on the right, and with a missing value.
+    weights: Float64s = inline(3)
+    sums: Float64s = inline(3)
+
+
+class AdaptiveTargetForest(RebuiltForest):
+    """An adaptive forest over targets; what `RebuiltForest` asks of its kind is in `kind`."""
+
+    trees: Array[TargetsTree]
+    points: Table[TargetsPoint]
+    # The accepted sample: its targets and its weight.
+    accepted: Float64s
+    accepted_weight: Float64 = transient()
+    # Targets beyond the fences count as at them, but where many of late have been beyond.
+    low_fence: Float64
+    high_fence: Float64
+    beyond: Float64
+    # Mean size of errors.
+    error_size: Float64
+    # The ridges, the mixture of these and of trees, and that of all.
+    ridges: Ridges
+    first: TargetMixture
+    second: TargetMixture
+    law: ErrorLaw
+    # The latest targets, where these predict, too; none else.
+    lags: Lags
+    # The last prediction: the first mixture's, the second's, and how far the experts disagree.
+    first_point: Float64 = transient()
+    point: Float64 = transient()
+    spread: Float64 = transient()
+    # Sums of what trees predict: rows of N_READINGS for each group of trees, and their numbers.
+    readings: Float64s
+    group_sizes: Int64s
+    # Room for drawing a cut: the sampled points of the block, and how candidates part them.
+    block: Int64s
+    sides: Array[SidesOfCut]
+
+    def targets_of(self, p: int) -> Float64s:
+        """Return the targets of a stored point."""
+        return self.points.row(p).targets
+
+
+T = TypeVar("T", bound=AdaptiveTargetForest)

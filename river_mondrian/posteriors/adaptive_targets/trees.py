@@ -1,0 +1,367 @@
+"""Adaptive trees over targets, the ridges beside them, and the mixtures of both."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...learners.regression.error_law import ErrorLaws
+from ...learners.regression.lags import N_PREDICTIONS as N_LAGGED
+from ...learners.regression.lags import NAMES as NAMES_OF_LAGS
+from ...learners.regression.lags import LaggedTargets
+from ...learners.regression.mixing import ABSOLUTE, SQUARED, TargetMixtures
+from ...learners.regression.records import N_RIDGES, NAMES
+from ...learners.regression.ridges import RidgeExperts
+from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.records import Node, Point, Tree
+from ...partitions.mondrian.tables import TreeTable
+from ...partitions.mondrian.tree_memory import Partitions
+from ...status import DONE, TOO_LARGE
+from ..rebuilt.candidates import GAIN_SAMPLE
+from ..rebuilt.records import LONG, RECENT, PathEntry
+from ..rebuilt.trees import RebuiltTrees, room_for
+from ..student_mixture import StudentMixture
+from ..targets.gains import Blocks, blocks_of, gains_of_means
+from . import prediction
+from .checking import check_adaptive_targets
+from .fences import LEAST_FENCED, find_fences, next_renewal, renewal
+from .kind import TargetsForest, learn
+from .prediction import N_FIRST, N_FIRST_GROUPS, N_SECOND
+from .readings import N_GROUPS, N_READINGS, STRENGTHS
+from .records import (
+    ERROR,
+    N_TARGETS,
+    RESIDUAL,
+    TARGET,
+    SidesOfCut,
+    TargetsNode,
+    TargetsPoint,
+    TargetsTree,
+)
+
+Array = NDArray[np.float64]
+
+# Samples of the recent trees, which learn errors of the first mixture.
+RECENT_SAMPLES = 300
+
+# Error that counts as 1 for detectors of drifts, in mean sizes of errors.
+LARGEST_ERROR = 4.0
+
+# Orders of the features, with their reverses, by which predictions are explained.
+N_ORDERS = 16
+
+
+class Purpose(NamedTuple):
+    """What a tree is for: the target that it learns, whether it is extended, and is recent."""
+
+    learns: int
+    extends: int
+    is_recent: bool = False
+
+
+# What trees are for, in the order in which more of them are added.
+PURPOSES = (
+    Purpose(TARGET, 1),
+    Purpose(RESIDUAL, 0),
+    Purpose(ERROR, 0, True),
+    Purpose(TARGET, 0),
+    Purpose(RESIDUAL, 1),
+    Purpose(ERROR, 0, True),
+    Purpose(ERROR, 0),
+    Purpose(TARGET, 1),
+    Purpose(RESIDUAL, 0),
+    Purpose(ERROR, 0, True),
+)
+RECENT_PURPOSE = Purpose(ERROR, 0, True)
+
+_GROUPS = (
+    *(
+        f"trees{of}, {'extended' if extends else 'not extended'}"
+        for of in ("", " of residuals")
+        for extends in (False, True)
+    ),
+    "trees of errors",
+    "recent trees of errors",
+)
+_READINGS = tuple(f"{of}, {s:g}" for of in ("all", "late") for s in STRENGTHS)
+_OF_TREES = tuple(f"{group}: {reading}" for group in _GROUPS for reading in _READINGS)
+_N_FIRST_TREES = N_FIRST_GROUPS * N_READINGS
+# Names of the experts of the second mixture; those of the first come first.
+EXPERTS = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "first mixture", *_OF_TREES[_N_FIRST_TREES:])
+
+
+def purposes_of(n: int) -> list[Purpose]:
+    """Return what `n` trees are for: those of all samples, then recent ones."""
+    found = [PURPOSES[i % len(PURPOSES)] for i in range(n)]
+    return sorted(found, key=lambda purpose: purpose.is_recent)
+
+
+@dataclass
+class TargetsView(NodeView):
+    """A node with the weight and the mean of the targets that have passed it."""
+
+    weight: float
+    mean: float
+    late_mean: float
+
+    @property
+    def mass(self) -> float:
+        """What the samples below count for."""
+        return self.n_samples
+
+
+class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
+    """Trees over targets, of several purposes, with ridges and mixtures.
+
+    Parameters
+    ----------
+    partitions
+        Arguments of trees of all kinds; the last tree is the spare one.
+    n_candidates
+        Number of cuts among which one is chosen.
+    max_samples
+        Number of samples at which the window is halved.
+    max_bytes
+        Bytes that the trees may take, for which the window is halved earlier; None for no limit.
+    squared
+        Whether predictions are to keep squared errors small, and not absolute ones.
+    autoregressive
+        Whether the latest targets and errors predict, too.
+
+    """
+
+    _FOREST = TargetsForest
+    _TREE: ClassVar[type[Tree]] = TargetsTree
+    _NODE: ClassVar[type[Node]] = TargetsNode
+    _POINT: ClassVar[type[Point]] = TargetsPoint
+    _VIEW = TargetsView
+    _ENTRY = PathEntry
+    _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
+    _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
+    _learn_one: Callable[[TargetsForest, float, float], int] | None
+    _predict_one: Callable[[TargetsForest], int] | None
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        n_candidates: int,
+        max_samples: int,
+        max_bytes: int | None,
+        squared: bool,
+        autoregressive: bool,
+    ) -> None:
+        loss = SQUARED if squared else ABSOLUTE
+        self.ridges = RidgeExperts()
+        self.lags = LaggedTargets() if autoregressive else None
+        self.first_mixture = TargetMixtures(N_FIRST, loss)
+        self.mixture = TargetMixtures(N_SECOND + (N_LAGGED if autoregressive else 0), loss)
+        self.laws = ErrorLaws()
+        n_long = self.n_long_of(partitions.n_trees - 1)
+        super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes)
+
+    @staticmethod
+    def n_long_of(n_trees: int) -> int:
+        """Return how many of so many trees know all samples."""
+        return sum(not purpose.is_recent for purpose in purposes_of(n_trees))
+
+    def _check_kind(self) -> None:
+        check_adaptive_targets(self)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self.forest.low_fence, self.forest.high_fence = -math.inf, math.inf
+        for tree, purpose in zip(self.trees, purposes_of(len(self.trees) - 1), strict=False):
+            tree.learns, tree.extends = purpose.learns, purpose.extends
+
+    def _finish_kind(self) -> None:
+        forest, own = self.forest, self.shared.own
+        own("accepted", np.zeros(N_TARGETS))
+        own("readings", np.zeros((N_GROUPS + 1) * N_READINGS))
+        own("group_sizes", np.zeros(N_GROUPS, dtype=np.int64))
+        own("block", np.zeros(GAIN_SAMPLE, dtype=np.int64))
+        own("sides", room_for(SidesOfCut, self.n_candidates))
+        self.ridges.reserve(
+            self.inputs.shape[1],
+            self.n_inputs,
+            self.first_mixture.predicted[:N_RIDGES],
+            self.category_places,
+            float(forest.absent),
+        )
+        forest.ridges, forest.law = self.ridges.record, self.laws.record
+        forest.first, forest.second = self.first_mixture.record, self.mixture.record
+        if self.lags is not None:
+            self.lags.write_to(self.mixture.predicted[N_SECOND:])
+            forest.lags = self.lags.record
+        self._forget_predicted()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        rest: list[Any] = [self.ridges, self.first_mixture, self.mixture, self.laws]
+        rest += [] if self.lags is None else [self.lags]
+        size: int = super().nbytes + sum(part.nbytes for part in rest)
+        return size
+
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        # What there is stays, in case that this is interrupted.
+        self.ridges = copy.deepcopy(self.ridges)
+        super().add_inputs(names, first_values)
+
+    # Learning.
+
+    def learn(self, target: float, weight: float = 1.0, kept: int = 0) -> int:
+        """Learn the sample in `inputs` with a target.
+
+        Then only the latest `kept` samples are kept; 0 stands for all. Returns DONE, or the input
+        whose value is too large; then nothing has changed.
+        """
+        if kept:
+            # Nobody predicts by trees that have learned but not forgotten.
+            self.close()
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = learn.of()
+        status: int = learn_one(self.forest, target, weight)
+        return self._learned(status, kept)
+
+    def _show_quiet(self) -> None:
+        super()._show_quiet()
+        forest = self.forest
+        forest.quiet_until = min(forest.quiet_until, next_renewal(self.n_samples))
+
+    def _plan_kind(self, n: int) -> None:
+        if n >= LEAST_FENCED and renewal(n) > n - 4:
+            self.forest.low_fence, self.forest.high_fence = find_fences(self.forest)
+        self._show_quiet()
+
+    def _choose_kind(self, t: int) -> None:
+        schedule = self.schedule
+        if t != schedule.slot or schedule.at_once:
+            return
+        tree = self.trees[t]
+        if schedule.role == RECENT:
+            tree.learns, tree.extends, _ = RECENT_PURPOSE
+        else:
+            # It will take the place of this one.
+            before = self.trees[schedule.oldest(LONG)]
+            tree.learns, tree.extends = before.learns, before.extends
+
+    def _similar(self, t: int) -> Sequence[int]:
+        learns = self.trees[t].learns
+        roles = self.schedule.roles
+        return [
+            u
+            for u, tree in enumerate(self.trees)
+            if u != t and tree.learns == learns and roles[u] in (LONG, RECENT)
+        ]
+
+    # Prediction.
+
+    def foretell(self) -> int:
+        """Predict the sample in `inputs`; returns DONE, or the input that is too large."""
+        predict_one = self._predict_one
+        if predict_one is None:
+            predict_one = self._predict_one = prediction.predict.of(self._FOREST)
+        status: int = predict_one(self.forest)
+        return TOO_LARGE - status if status <= TOO_LARGE else DONE
+
+    def predict(self, inputs: bytes) -> float:
+        """Predict a sample of packed inputs; returns the point."""
+        call: Any = prediction.predict_one.of(self._FOREST)
+        call(self.forest, self.forest.version, inputs)
+        return float(self.forest.point)
+
+    def relative_error(self, target: float) -> float:
+        """Return the error of the last prediction, in units of mean ones and at most 1."""
+        error, most = abs(target - self.forest.point), LARGEST_ERROR * self.forest.error_size
+        return float(error > 0.0) if error >= most else error / most
+
+    def law(self) -> StudentMixture:
+        """Return the law of the target of the sample predicted last."""
+        forest, sizes = self.forest, self.ridges.record
+        known = (forest.point, forest.spread, sizes.size, sizes.late_size)
+        return self.laws.law(*map(float, known))
+
+    # Inspection.
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of all experts in the last mixture."""
+        names = EXPERTS if self.lags is None else EXPERTS + NAMES_OF_LAGS
+        return dict(zip(names, self.mixture.weights.tolist(), strict=True))
+
+    def _kept(self, t: int, hidden: bool) -> Kept:
+        k = int(self.trees[t].learns)
+
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[float, float, float]]:
+            if ref < 0:
+                target = float(record.targets[k])
+                return True, False, (float(record.weight), target, target)
+            known = float(record.weight), float(record.mean), float(record.late_mean)
+            return record.dim < 0, False, known
+
+        return kept
+
+    def _blocks(self, t: int, table: TreeTable) -> Blocks:
+        """Return the targets of all nodes of a tree."""
+        n, leaves = len(table), table.leaves
+        weights, numbers, means = np.zeros(n), np.zeros(n), np.zeros(n)
+        refs = table.refs[leaves]
+        points, rows = leaves[refs < 0], leaves[refs >= 0]
+        own = ~refs[refs < 0]
+        targets = self.column("points", "targets")[:, int(self.trees[t].learns)]
+        weights[points] = self.column("points", "weight")[own]
+        means[points], numbers[points] = targets[own], 1.0
+        own = refs[refs >= 0]
+        weights[rows] = self.column("nodes", "weight", t)[own]
+        means[rows] = self.column("nodes", "mean", t)[own]
+        numbers[rows] = self.column("nodes", "n_samples", t)[own]
+        means[leaves] -= np.average(means[leaves], weights=weights[leaves])
+        total = float(weights[leaves] @ means[leaves] ** 2)
+        return blocks_of(table, weights, numbers, means, total)
+
+    def cut_gains(self, t: int) -> tuple[TreeTable, Array, float]:
+        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        table = self.table(t)
+        if not len(table):
+            return table, np.empty(0), 0.0
+        blocks = self._blocks(t, table)
+        return table, gains_of_means(table, blocks), float(blocks.weights[0])
+
+    def _importance_trees(self) -> Sequence[int]:
+        return [t for t in self.schedule.of_role(LONG) if self.trees[t].learns == TARGET]
+
+    def root_prediction(self) -> Array:
+        """Return what is predicted of a sample without any value."""
+        return np.array([self.predict(np.full(self.n_inputs, np.nan).tobytes())])
+
+    def explain(self, inputs: Array) -> tuple[int, Array]:
+        """Return what each feature adds to the prediction of a sample of these inputs.
+
+        Features become known in some orders, and in their reverses: each adds what the prediction
+        changes by then, a mean over the orders.
+        """
+        self.vector[: self.n_inputs] = inputs
+        bad = self.foretell()
+        found = np.zeros((self.n_inputs, 1))
+        if bad >= 0:
+            return bad, found
+        rng = np.random.default_rng(N_ORDERS)
+        for _ in range(N_ORDERS):
+            order = rng.permutation(self.n_inputs)
+            for places in (order, order[::-1]):
+                known = np.full(self.n_inputs, np.nan)
+                before = self.predict(known.tobytes())
+                for place in places.tolist():
+                    known[place] = inputs[place]
+                    point = self.predict(known.tobytes())
+                    found[place] += point - before
+                    before = point
+        return DONE, found / (2 * N_ORDERS)

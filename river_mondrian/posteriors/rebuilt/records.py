@@ -1,0 +1,253 @@
+"""Records of forests whose trees are built anew, and what a kind of them overrides.
+
+A leaf's block pauses until it is cut from outside (`splitting`), so that the cut can be chosen by
+what is known of the samples in it. Only the extension outside of boxes cuts as in any other
+Mondrian tree.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ...partitions.mondrian import faults
+from ...partitions.mondrian.faults import FINE
+from ...partitions.mondrian.records import NONE, START, Forest, Node, Point, Tree
+from ...records import (
+    Array,
+    Float64,
+    Float64s,
+    Int32,
+    Int32s,
+    Int64,
+    Int64s,
+    Record,
+    Table,
+    derived,
+    instead_of,
+    transient,
+)
+
+# What a tree is for: nothing; predicting, from all samples of the window or from recent ones; or
+# it is being built, and is given its points, is split, is shown the points in order, or is done.
+IDLE = 0
+LONG = 1
+RECENT = 2
+GATHERING = 3
+SPLITTING = 4
+REPLAYING = 5
+BUILT = 6
+
+# What an accepted sample waits for: nothing, since it has been learned; to be learned; where it
+# doubles the number of samples, for its point and the ranges, once the mixture has learned it; and
+# for the trees of all samples.
+LEARNED = 0
+ACCEPTED = 1
+MIXED_IN = 2
+RESCALED = 3
+
+# `next_waiting` of the last leaf in a tree's queue.
+LAST = -2
+
+# Length at which the path of a sample ends.
+DEEPEST = 512
+# Entries for which a tree has room.
+PATH_LENGTH = DEEPEST + 1
+
+
+class RebuiltPoint(Point):
+    """A stored sample."""
+
+    def pauses_with(self, forest: Forest, other: Point) -> bool:
+        """Tell that a block of two points pauses, as all do."""
+        return True
+
+
+class RebuiltNode(Node):
+    """A node, and as a leaf its place in the queue of those that wait for their split."""
+
+    # Of a leaf in its tree's queue the next leaf's row there, or LAST; NONE outside of it.
+    next_waiting: Int32 = instead_of("right")
+
+    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
+        """Return what is wrong with the queue of a restored row."""
+        is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
+        return FINE if is_known else faults.NEXT_WAITING
+
+    def is_paused(self, forest: Forest) -> bool:
+        """Tell that a leaf's block pauses, as all do."""
+        return True
+
+    def ends_pause(self, forest: Forest, point: Point) -> bool:
+        """Tell that no point ends a pause."""
+        return False
+
+
+class RebuiltTree(Tree):
+    """A tree that predicts, is being built, or is empty."""
+
+    nodes: Table[RebuiltNode]
+    role: Int64
+    # First leaf of those that wait to be split, or NONE.
+    queue: Int64
+    # Entries of the path of the sample predicted last, 0 where the tree does not predict; and how
+    # many rows the tree had then.
+    path_length: Int64 = transient()
+    rows_before: Int64 = transient()
+
+    def is_used(self) -> bool:
+        """Tell whether the tree predicts or is being built."""
+        return self.role != IDLE
+
+    def least_in_leaf(self) -> int:
+        """Return how many samples a leaf's row has at least: none before it is given some."""
+        return 0 if self.role == GATHERING else 1
+
+    def counts_all(self, forest: Forest, n: int, start: int) -> bool:
+        """Tell whether the root's number of samples is that of those from the first one on."""
+        rebuilt = RebuiltForest(forest)
+        end = rebuilt.cursor if self.role == GATHERING else rebuilt.n_samples
+        return n == end - start
+
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with a restored tree."""
+        return self.fault_of_window(forest, t, start, points)
+
+    def fault_of_window(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with the window and the queue of a restored tree."""
+        rebuilt = RebuiltForest(forest)
+        end = rebuilt.cursor if self.role == GATHERING else rebuilt.n_samples
+        for p in range(rebuilt.n_points):
+            if points[p] == t + 1 and (p - start) % rebuilt.window_capacity >= end - start:
+                return faults.WINDOW
+        j, n = self.queue, 0
+        while j != NONE and j != LAST:
+            n += 1
+            if j < 0 or j >= self.nodes.n_rows or n > self.nodes.n_rows:
+                return faults.QUEUE
+            node = self.nodes.row(j)
+            if node.dim >= 0 or node.next_waiting == NONE:
+                return faults.QUEUE
+            j = node.next_waiting
+        return FINE if j == LAST or n == 0 else faults.QUEUE
+
+
+class PathEntry(Record):
+    """A node on a sample's path."""
+
+    ref: Int64
+    # Its row or, for a point, the point's row.
+    place: Record
+
+    def note(self, forest: Forest, tree: Tree) -> None:
+        """Note what a kind keeps of the node that the path has come to."""
+
+    def fetch(self, forest: Forest) -> None:
+        """Ask for the memory of that ahead of its use."""
+
+
+class Candidate(Record):
+    """A cut that may be chosen."""
+
+    dim: Int64
+    cut: Float64
+
+
+class RebuiltForest(Forest):
+    """A forest of trees that are built anew; a kind keeps the sample that is accepted."""
+
+    trees: Array[RebuiltTree]
+    points: Table[RebuiltPoint]
+    # Cuts among which one is chosen.
+    n_candidates: Int64
+    # Samples that may be stored: sample i is point i % window_capacity.
+    window_capacity: Int64
+    # The first sample that a tree holds: no earlier one is needed.
+    oldest: Int64 = derived()
+    # Of the tree that is being built: its first sample and the next one that it takes, what the
+    # call may still spend, in points, and for how many rows of either kind it needs room.
+    built_from: Int64
+    cursor: Int64
+    budget: Int64
+    rows_needed: Int64 = transient()
+    # What calls that go on with building may spend, and whether it is time to plan that.
+    granted: Int64 = derived()
+    is_plan_due: Int64 = transient()
+    # Samples before which there is nothing to plan.
+    quiet_until: Int64 = derived()
+    # What the sample in `inputs` waits for, that counts as learned though it may need memory.
+    stage: Int64 = transient()
+    # Gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
+    # dimensions' sides where candidates are drawn.
+    gains: Float64s
+    dim_weights: Float64s
+    # Whether the last prediction is of `last_inputs` by the trees as they are.
+    is_predicted: Int64 = transient()
+    last_inputs: Float64s
+    # Paths of the sample predicted last, PATH_LENGTH entries for each tree; which trees still walk.
+    paths: Array[PathEntry]
+    walking: Int64s
+    # Room for drawing a cut: sums of weighted sides, and the candidates.
+    side_sums: Float64s
+    candidates: Array[Candidate]
+
+    def path_of(self, t: int) -> Array[PathEntry]:
+        """Return a tree's path."""
+        return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
+
+    # What a kind overrides.
+
+    def predict_inputs(self, inputs: Float64s) -> int:
+        """Predict a sample where that has not been done; returns DONE or what is too large."""
+        return -1
+
+    def score(self) -> None:
+        """Let what mixes the predictions learn the accepted sample."""
+
+    def keep_sample(self, p: int) -> None:
+        """Store what the accepted sample has besides its values as a point."""
+
+    def begin_walk(self, t: int, p: int) -> None:
+        """Let a tree's paths learn the accepted sample, point `p`, ahead of the extension.
+
+        The walk that extends the tree begins at its root.
+        """
+        self.trees[t].walk_ref = START
+
+    def update_tree(self, t: int, p: int, n: int) -> None:
+        """Add a point by which a tree has been extended to what is known along its path.
+
+        The path has `n` entries.
+        """
+
+    def catch_up(self, t: int, p: int, backlog: int) -> None:
+        """Complete the rows that a tree has got by a point while it is being built.
+
+        The latest `backlog` samples before it have not been shown to the tree.
+        """
+
+    def split_budget(self) -> int:
+        """Return what a call may spend on the splits of one tree, in points."""
+        return 0
+
+    def enqueue_built(self, t: int, ref: int) -> None:
+        """Let a leaf of a tree that is being built wait for its split, where it is to have one."""
+
+    def split(self, t: int, j: int, last: int) -> None:
+        """Split a leaf, and let its children wait for theirs.
+
+        `last` is the latest of all points, or NONE for a tree that is being built.
+        """
+
+    def replays(self) -> bool:
+        """Tell whether a tree that has been split is shown its points in order."""
+        return False
+
+    def replay(self, t: int, start: int, stop: int) -> int:
+        """Show a tree the samples `start` to `stop` in order; returns where it stopped.
+
+        It stops where a tree has no room for more rows.
+        """
+        return stop
+
+
+R = TypeVar("R", bound=RebuiltForest)

@@ -1,0 +1,72 @@
+"""Leaves of trees that wait for their split, in a queue of each tree."""
+
+from __future__ import annotations
+
+from ...compiling.kernels import inlined, merged, separate
+from ...partitions.mondrian.boxes import linear_dimension
+from ...partitions.mondrian.draws import exponential
+from ...partitions.mondrian.records import COMPLETE, NONE
+from .records import LAST, LONG, RECENT, R, RebuiltForest, RebuiltNode, RebuiltTree
+
+# Rows of either kind that a split may need.
+SPLIT_ROWS = 4
+
+
+@inlined
+def push(tree: RebuiltTree, j: int) -> None:
+    """Put a leaf into the tree's queue."""
+    first = tree.queue
+    tree.nodes.row(j).next_waiting = LAST if first == NONE else first
+    tree.queue = j
+
+
+@inlined
+def pop(tree: RebuiltTree) -> int:
+    """Take the first leaf out of the tree's queue, which is not empty."""
+    j = tree.queue
+    node = tree.nodes.row(j)
+    following = node.next_waiting
+    tree.queue = NONE if following == LAST else following
+    node.next_waiting = NONE
+    return j
+
+
+@inlined
+def time_of_cut(forest: RebuiltForest, tree: RebuiltTree, node: RebuiltNode) -> float:
+    """Draw when a leaf's block is cut, since its parent; 0 where it has no extent.
+
+    Then it is complete.
+    """
+    rate = linear_dimension(node.lower(forest), node.upper(forest), forest.n_dims)
+    if not rate > 0.0:
+        node.dim = COMPLETE
+        return 0.0
+    return exponential(tree, rate)
+
+
+@separate
+def split_queued(forest: R, t: int, budget: int, last: int) -> int:
+    """Split leaves that wait in a tree; returns what is left of the budget.
+
+    A split costs its number of points. `last` is the latest of all points, or NONE for a tree that
+    is being built.
+    """
+    tree = forest.trees[t]
+    while budget > 0 and tree.queue != NONE:
+        if tree.nodes.n_rows + SPLIT_ROWS > tree.nodes.capacity:
+            return budget
+        if tree.side_rows.n_rows + SPLIT_ROWS > tree.side_rows.capacity:
+            return budget
+        j = pop(tree)
+        budget -= tree.nodes.row(j).n_samples
+        forest.split(t, j, last)
+    return budget
+
+
+@merged
+def split_all(forest: RebuiltForest, last: int) -> None:
+    """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.queue != NONE and tree.role in (LONG, RECENT):
+            split_queued(forest, t, forest.split_budget(), last)

@@ -1,0 +1,444 @@
+"""The owner of trees that are built anew from a window of the stream (see `rebuilding`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...partitions.mondrian import renewal
+from ...partitions.mondrian.records import DRAWING, NONE, SETTLING, STEADY
+from ...partitions.mondrian.tree_memory import Partitions
+from ...partitions.mondrian.trees import AnyView, ExplainedTrees
+from ...records import CHUNK_ROWS, Float64s, Record
+from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
+from . import learning, rebuilding
+from .rebuilding import GROWTH
+from .records import (
+    ACCEPTED,
+    BUILT,
+    GATHERING,
+    IDLE,
+    LEARNED,
+    LONG,
+    MIXED_IN,
+    PATH_LENGTH,
+    REPLAYING,
+    RESCALED,
+    SPLITTING,
+    Candidate,
+    R,
+)
+from .schedule import BUILD_EVERY, RECENT_SAMPLES, STORED, Schedule
+
+# What a call may spend, in points, on building trees anew, for each of them.
+BUILD_BUDGET = 80
+
+# Points that are brought to other widths for each that a call may spend on building.
+MOVED = 64
+
+# Roles of a tree that is being built.
+UNFINISHED = (GATHERING, SPLITTING, REPLAYING, BUILT)
+
+# How often bytes are counted, what trees may grow by while they are built anew, and the number of
+# samples that are kept at any rate.
+WEIGH_EVERY = 64
+GROWING = 1.3
+LEAST_WINDOW = 512
+
+# How far the dimensions of candidates follow the gains of the trees before.
+GAIN_SHARE = 0.7
+
+
+def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
+    """Return memory for so many records, which nothing need be in."""
+    return np.empty(n * kind.SIZE, dtype=np.uint8)
+
+
+class RebuiltTrees(ExplainedTrees[R, AnyView]):
+    """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
+
+    Parameters
+    ----------
+    partitions
+        Arguments of trees of all kinds; the last tree is the spare one.
+    n_long
+        Number of trees of all samples.
+    n_candidates
+        Number of cuts among which one is chosen.
+    max_samples
+        Number of samples at which the window is halved.
+    max_bytes
+        Bytes that the trees may take, for which the window is halved earlier; None for no limit.
+
+    """
+
+    _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {
+        "schedule",
+        "version_now",
+        "n_now",
+    }
+    _RENEWS: ClassVar[bool] = True
+    # One of those that there are is always spare.
+    _N_SPARE: ClassVar[int] = 0
+    # Samples of the recent trees.
+    _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
+    # The entries of paths.
+    _ENTRY: ClassVar[type[Record]]
+
+    schedule: Schedule
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        n_long: int,
+        n_candidates: int,
+        max_samples: int,
+        max_bytes: int | None,
+    ) -> None:
+        n_recent = partitions.n_trees - 1 - n_long
+        self.schedule = Schedule.at_first(n_long, n_recent, max_samples, self._RECENT_SAMPLES)
+        self.n_candidates = n_candidates
+        self.max_bytes = max_bytes
+        self.gains = np.zeros((partitions.n_trees, 0))
+        self.dim_weights = np.ones(0)
+        super().__init__(partitions)
+
+    def _set_up(self) -> None:
+        self.forest.n_candidates = self.n_candidates
+        self.trees.words["queue"] = NONE
+
+    def _finish(self) -> None:
+        super()._finish()
+        # The record's version and number of samples, for what reads them in each call.
+        self.version_now, self.n_now = self.shared.word("version"), self.shared.word("n_samples")
+        forest, own = self.forest, self.shared.own
+        n_trees, n_inputs, n_dims = len(self.trees), self.inputs.shape[1], int(forest.n_dims)
+        own("paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
+        own("walking", np.zeros(n_trees, dtype=np.int64))
+        own("last_inputs", np.zeros(n_inputs))
+        own("side_sums", np.zeros(n_dims))
+        own("candidates", room_for(Candidate, self.n_candidates))
+        if self.gains.shape[1] < n_dims:
+            gains = np.zeros((n_trees, n_dims))
+            gains[:, : self.gains.shape[1]] = self.gains
+            self.gains = gains
+            self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
+        own("gains", self.gains.ravel())
+        own("dim_weights", self.dim_weights)
+        forest.granted = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
+        self._finish_kind()
+        self._show_schedule()
+
+    def _finish_kind(self) -> None:
+        """Make what a kind derives from the rest."""
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return super()._shapes() | {"gains": (len(self.trees), len(self.dim_weights))}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | self.schedule.stored()
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        rest = dict(state)
+        stored = {name: rest.pop(name) for name in STORED}
+        for name in stored:
+            # They have been checked as attributes.
+            self.__dict__.pop(name, None)
+        roles = rest["trees"].words["role"].tolist()
+        self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
+        super()._restore(rest)
+
+    def _starts(self) -> NDArray[np.int64]:
+        return np.array(self.schedule.starts, dtype=np.int64)
+
+    def _forget_predicted(self) -> None:
+        """Let no sample count as predicted, since the trees have changed."""
+        self.forest.is_predicted = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        size = super().nbytes + sys.getsizeof(self.schedule)
+        return size + sum(sys.getsizeof(part) for part in self.schedule if isinstance(part, tuple))
+
+    # Learning.
+
+    def _learned(self, status: int, kept: int) -> int:
+        """Complete what a kernel has begun that learns a sample; keep the latest `kept`, or all.
+
+        Returns DONE, or the input whose value is too large; then nothing has changed.
+        """
+        if status <= TOO_LARGE:
+            return TOO_LARGE - status
+        if status == WAITS:
+            self._take_steps()
+            if self.forest.is_plan_due:
+                self._build_on()
+            if kept:
+                self.forget_before(kept)
+            self.open()
+        return DONE
+
+    # What kernels have begun. Each step ends with a kernel or an assignment that both has its
+    # effect and tells that it is done, so that it may be interrupted, and is taken again then.
+
+    def _complete(self) -> None:
+        self._show_schedule()
+        self._take_steps()
+        self._build_on()
+
+    def _take_steps(self) -> None:
+        """Do what is to be done before anything is planned."""
+        while self.forest.stage != LEARNED or self.schedule.at_once:
+            self._take_step()
+        if self.warm_up is not None:
+            self._end_warm_up()
+            self._show_quiet()
+
+    def _take_step(self) -> None:
+        """Do the next of what is to be done before anything else happens."""
+        forest, schedule, n = self.forest, self.schedule, self.n_samples
+        if forest.stage == RESCALED:
+            self._follow(schedule.built_anew(n))
+            forest.stage = LEARNED
+        elif schedule.at_once:
+            self._build(schedule.at_once[0], rebuilding.go_on_at_once.of(self._FOREST))
+            self._follow(schedule._replace(at_once=schedule.at_once[1:]))
+        elif forest.stage == MIXED_IN:
+            assert self.warm_up is not None
+            self.warm_up[n] = self.vector
+            self._reserve_points(n + 1)
+            rebuilding.rescale(forest, self._fitted_scaling(n + 1))
+            self._reserve_warm_up(n + 1)
+        elif n - schedule.capacity >= forest.oldest:
+            # The point is overwritten.
+            self._follow(schedule.without(n - schedule.capacity))
+        else:
+            assert forest.stage == ACCEPTED
+            self._learn_accepted()
+
+    def _learn_accepted(self) -> None:
+        """Learn the sample that has been accepted, with room for it."""
+        learn_accepted = learning.learn_accepted.of(self._FOREST)
+        while (needy := learn_accepted(self.forest)) != DONE:
+            if needy == NO_POINT_ROOM:
+                tables: tuple[Any, ...] = (self.forest.points,)
+            else:
+                tables = self.trees[needy].nodes, self.trees[needy].side_rows
+            if min(table.capacity for table in tables) < CHUNK_ROWS:
+                # Rows of a first chunk may move, which a prediction has noted.
+                self._forget_predicted()
+            if needy == NO_POINT_ROOM:
+                self._reserve_points(self.n_samples % self.schedule.capacity + 1)
+            else:
+                self._reserve_rows(needy, GROWTH, GROWTH)
+
+    def _follow(self, schedule: Schedule) -> None:
+        """Let another schedule be the trees'."""
+        self.schedule = schedule
+        self._show_schedule()
+
+    def _show_schedule(self) -> None:
+        """Tell kernels what they need of the schedule."""
+        schedule, forest = self.schedule, self.forest
+        forest.window_capacity = schedule.capacity
+        forest.oldest = min(schedule.starts)
+        being_built = schedule.being_built
+        for t, (tree, role) in enumerate(zip(self.trees, schedule.roles, strict=True)):
+            if t != being_built or tree.role not in UNFINISHED:
+                tree.role = role
+        self._forget_predicted()
+        self._show_quiet()
+
+    def _show_quiet(self) -> None:
+        """Tell kernels when there is something to plan; bytes are weighed now and then."""
+        forest, n = self.forest, self.n_samples
+        is_busy = bool(self.max_bytes) or forest.phase != STEADY
+        quiet_until = n if is_busy else self.schedule.quiet_until(n)
+        forest.quiet_until = min(quiet_until, forest.next_look)
+
+    # Building anew.
+
+    def build(self) -> None:
+        """Build the trees of all samples anew at once."""
+        self.settle()
+        self.close()
+        self.forest.stage = RESCALED
+        self.settle()
+
+    def forget_before(self, n: int) -> None:
+        """Keep the latest `n` samples, and build all trees of these; the trees are closed.
+
+        Trees of recent samples that hold earlier ones are given up.
+        """
+        self._follow(self.schedule.forgetting(self.n_samples, n))
+
+    def _build_on(self) -> None:
+        """Plan what is to be built, where it is time to, and go on with it."""
+        forest, n = self.forest, self.n_samples
+        if forest.is_plan_due:
+            fitted = self.schedule if self.max_bytes is None else self._fitted(self.max_bytes)
+            planned = fitted.planned(n)
+            if planned is not self.schedule:
+                self._follow(planned)
+            self._plan_kind(n)
+            if self.warm_up is None:
+                self.look_at_widths()
+            forest.is_plan_due = 0
+        if forest.phase != STEADY:
+            self._renew_widths(MOVED * int(forest.budget) // BUILD_BUDGET)
+        go_on = rebuilding.go_on.of(self._FOREST)
+        while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
+            if self.schedule.role == IDLE:
+                if not self.schedule.jobs:
+                    break
+                self._follow(self.schedule.next_job(n))
+            if not self._build(self.schedule.slot, go_on, True):
+                break
+            self._put_in_place()
+        # The next call has its own.
+        forest.budget = 0
+        if self.schedule.role == IDLE:
+            self._show_quiet()
+
+    # Widths.
+
+    def _n_held(self) -> int:
+        return self.n_samples - self.schedule.first
+
+    def _places_to_look_at(self) -> NDArray[np.int64]:
+        held = min(self._n_held(), self.n_points)
+        return (self.n_samples - held + self._recent_places(held)) % self.schedule.capacity
+
+    def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
+        super()._begin_renewal(scaling)
+        self._forget_predicted()
+
+    def _renew_widths(self, most: int) -> None:
+        """Go on with bringing points, then trees to other widths: so many points at most.
+
+        Each step may be taken again if it is interrupted.
+        """
+        forest = self.forest
+        if forest.phase == SETTLING:
+            held = (renewal.RENEWAL_RATIO - 1.0) * self._n_held()
+            next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
+            renewal.settle_some.of(self._FOREST)(forest, most, next_look)
+        elif forest.n_moved < forest.n_points:
+            renewal.move_some.of(self._FOREST)(forest, most)
+        elif forest.renewed == 0:
+            # Trees that are begun from now on are cut under the other widths.
+            self._follow(self.schedule.renewed(self.n_samples))
+            forest.renewed = 1
+        else:
+            words = self.trees.words
+            in_use = words["first_value"][words["role"] != IDLE]
+            if (in_use != forest.frame * forest.dim_capacity).all():
+                renewal.begin_settling.of(self._FOREST)(forest)
+
+    def finish_renewal(self) -> None:
+        """Build all trees anew at once, where they are on their way to other widths."""
+        while self.forest.phase != STEADY:
+            if self.forest.phase == DRAWING and self.forest.renewed == 1:
+                self._follow(self.schedule.only_long(self.n_samples))
+                self._take_steps()
+            self._renew_widths(self.n_points)
+
+    def _columns_of_trees(self) -> list[list[int]]:
+        forest = self.shared[0]
+        any_frame = [0, 1]
+        is_mixed = forest.phase == DRAWING and forest.n_moved == forest.n_points
+        own = any_frame if is_mixed else [int(forest.frame)]
+        return [any_frame if tree.role == IDLE else own for tree in self.trees]
+
+    def _plan_kind(self, n: int) -> None:
+        """Do what a kind does now and then, after `n` samples; it may be done twice."""
+
+    def _fitted(self, limit: int) -> Schedule:
+        """Return a window that ends here where larger trees would take more bytes than that."""
+        schedule, n = self.schedule, self.n_samples
+        kept = n - schedule.first
+        if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
+            return schedule
+        if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:
+            # Trees that are going to be smaller have not been built anew yet.
+            return schedule
+        # Twice the window is stored, and points cannot move.
+        capacity = min(max(2 * kept, self.n_points), schedule.capacity)
+        points = capacity * self._bytes_of_point
+        trees = self.nodes.nbytes + self.side_rows.nbytes
+        rest = self.nbytes - trees - self._bytes_of_points
+        if points + GROWING * trees + rest <= limit:
+            return schedule
+        stored = capacity if n <= capacity else schedule.capacity
+        return schedule._replace(max_samples=kept, capacity=stored)
+
+    @property
+    def _bytes_of_point(self) -> int:
+        """Bytes that each stored sample takes."""
+        return self.points.row_bytes
+
+    @property
+    def _bytes_of_points(self) -> int:
+        """Bytes that all room for samples takes."""
+        return self.points.nbytes
+
+    def _build(self, t: int, go_on: Callable[[R, int], int], may_stop: bool = False) -> bool:
+        """Go on with building a tree, until its budget is spent where it `may_stop`.
+
+        Tells whether it is done.
+        """
+        forest, tree = self.forest, self.trees[t]
+        if tree.role not in UNFINISHED:
+            self._begin(t)
+        while (status := go_on(forest, t)) != DONE:
+            if status == NO_ROOM:
+                self._reserve_rows(t, forest.rows_needed, forest.rows_needed)
+            elif status == BUDGET_SPENT and may_stop:
+                return False
+        return True
+
+    def _begin(self, t: int) -> None:
+        """Begin to build a tree."""
+        tree = self.trees[t]
+        self._choose_kind(t)
+        self.nodes.grow(t, tree.nodes, GROWTH)
+        self.side_rows.grow(t, tree.side_rows, GROWTH)
+        gains = self.gains[[u for u in self._similar(t) if u != t]].sum(axis=0)
+        weights = self.dim_weights.copy()
+        # A single candidate has the law of the exact forest.
+        if self.n_candidates > 1 and gains.sum() > 0.0:
+            own = gains * (len(gains) / gains.sum())
+            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
+        rebuilding.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
+
+    def _choose_kind(self, t: int) -> None:
+        """Choose what a tree is to be that is about to be built."""
+
+    def _similar(self, t: int) -> Sequence[int]:
+        """Return the trees whose gains tell where a tree that is to be built is cut."""
+        return self.schedule.of_role(LONG)
+
+    def _put_in_place(self) -> None:
+        """Let the tree that has been built take the place of the oldest of its role."""
+        slot = self.schedule.slot
+        # A larger tree may have been there before.
+        tree = self.trees[slot]
+        for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
+            rows.trim(slot, table.n_rows + GROWTH)
+            rows.show(slot, table)
+        self._reserve_rows(slot, GROWTH, GROWTH)
+        self._follow(self.schedule.placed(self.n_samples))
+
+    # Inspection.
+
+    def read(self, t: int, hidden: bool = False) -> list[AnyView]:
+        """Read the nodes of a tree of all samples in preorder."""
+        return super().read(self._slot(t), hidden)
+
+    def _slot(self, t: int) -> int:
+        return self.schedule.of_role(LONG)[t]

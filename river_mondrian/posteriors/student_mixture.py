@@ -1,0 +1,199 @@
+"""Mixtures of Student and normal laws around one centre: what is predicted of a target."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Array = NDArray[np.float64]
+
+# Nodes in one half of the line, on which the score of a mixture is summed up.
+N_NODES = 200
+# Beyond so many times the largest scale a law counts as ended.
+FARTHEST = 1e4
+
+
+@dataclass(frozen=True)
+class StudentMixture:
+    """A mixture of Student and normal laws with one centre, which is its median and its mean.
+
+    Parameters
+    ----------
+    centre
+        The centre.
+    weights
+        Weights of the components, shape (n,); they add up to 1.
+    scales
+        Their scales, above 0, shape (n,).
+    freedoms
+        Their degrees of freedom, shape (n,); infinite ones are those of normal laws.
+
+    Examples
+    --------
+
+    >>> import numpy as np
+    >>> from river_mondrian.posteriors.student_mixture import StudentMixture
+
+    >>> law = StudentMixture(
+    ...     2.0, np.array([0.5, 0.5]), np.array([1.0, 3.0]), np.array([np.inf, 3.0])
+    ... )
+    >>> law.mean, law.median, law.variance
+    (2.0, 2.0, 14.0)
+    >>> low, high = law.interval(0.9)
+    >>> round(law.cdf(high) - law.cdf(low), 6)
+    0.9
+    >>> round(law.crps(2.5), 4)
+    0.4992
+
+    """
+
+    centre: float
+    weights: Array
+    scales: Array
+    freedoms: Array
+
+    @property
+    def mean(self) -> float:
+        """Mean of the mixture."""
+        return self.centre
+
+    @property
+    def median(self) -> float:
+        """Median of the mixture."""
+        return self.centre
+
+    @property
+    def mode(self) -> float:
+        """The most likely value."""
+        return self.centre
+
+    @property
+    def variance(self) -> float:
+        """Variance of the mixture; infinite where a component's is, at 2 degrees of freedom."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.where(self.freedoms > 2.0, self.freedoms / (self.freedoms - 2.0), np.inf)
+        factors = np.where(np.isinf(self.freedoms), 1.0, factors)
+        used = self.weights > 0.0
+        return float(self.weights[used] @ (self.scales[used] ** 2 * factors[used]))
+
+    def __call__(self, y: float) -> float:
+        """Return the density at `y`."""
+        return math.exp(self.log_pdf(y))
+
+    def pdf(self, y: float) -> float:
+        """Return the density at `y`."""
+        return self(y)
+
+    def log_pdf(self, y: float) -> float:
+        """Return the log density at `y`."""
+        z = (y - self.centre) / self.scales
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            v = self.freedoms
+            of_student = special.gammaln((v + 1.0) / 2.0) - special.gammaln(v / 2.0)
+            # Squares of far ones would overflow.
+            tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
+            of_student -= 0.5 * np.log(v * math.pi) + tails
+            of_normal = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
+            logs = np.where(np.isinf(v), of_normal, of_student)
+            logs += np.log(self.weights) - np.log(self.scales)
+        return float(special.logsumexp(logs))
+
+    def _beyond(self, distances: Array) -> Array:
+        """Return the probability of more than the centre plus each distance, none negative."""
+        z = distances[:, None] / self.scales
+        tails = np.where(
+            np.isinf(self.freedoms),
+            special.ndtr(-z),
+            special.stdtr(np.minimum(self.freedoms, 1e9), -z),
+        )
+        found: Array = tails @ self.weights
+        return found
+
+    def cdf(self, y: float) -> float:
+        """Return the probability of at most `y`."""
+        beyond = float(self._beyond(np.array([abs(y - self.centre)]))[0])
+        return beyond if y < self.centre else 1.0 - beyond
+
+    def quantile(self, probability: float) -> float:
+        """Return the value that is exceeded with probability 1 - `probability`.
+
+        Raises
+        ------
+        ValueError
+            If the probability is not between 0 and 1, both excluded.
+
+        """
+        if not 0.0 < probability < 1.0:
+            raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
+        tail = min(probability, 1.0 - probability)
+        if tail == 0.5:
+            return self.centre
+        used = self.weights > 0.0
+        z = np.where(
+            np.isinf(self.freedoms),
+            -special.ndtri(tail),
+            -special.stdtrit(np.minimum(self.freedoms, 1e9), tail),
+        )
+        # The mixture's quantile lies between those of its components.
+        ends = (z * self.scales)[used]
+        low, high = float(ends.min()), float(ends.max())
+        if low < high:
+            # It takes long to import.
+            from scipy import optimize
+
+            def excess(distance: float) -> float:
+                return float(self._beyond(np.array([distance]))[0]) - tail
+
+            if excess(low) > 0.0 > excess(high):
+                close = 1e-12 * high
+                low = float(optimize.brentq(excess, low, high, xtol=close, rtol=1e-12))
+        return self.centre + (low if probability > 0.5 else -low)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the central interval that has a probability of `level`."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
+
+    def crps(self, y: float) -> float:
+        """Return the continuous ranked probability score of `y`, in its units; less is better.
+
+        It is the integral of (F(x) - 1{x >= y})^2. With the tail G(u) = 1 - F(centre + u) and the
+        distance a of `y` from the centre that is, by symmetry, the integral of 2 G(u)^2 over u > 0
+        plus that of 1 - 2 G(u) from 0 to a; both by Gauss and Legendre, in steps that grow.
+        """
+        away = abs(y - self.centre)
+        scale = float(self.scales[self.weights > 1e-12].max())
+        least = float(self.scales.min())
+        nodes, weights = _NODES
+        # Distances are least * sinh(t).
+        end = math.asinh(FARTHEST * scale / least)
+        t = end * nodes
+        tails = self._beyond(least * np.sinh(t))
+        total = 2.0 * float((weights * least * np.cosh(t)) @ tails**2) * end
+        if away > 0.0:
+            end = math.asinh(away / least)
+            t = end * nodes
+            tails = self._beyond(least * np.sinh(t))
+            inside = float((weights * least * np.cosh(t)) @ tails) * end
+            total += away - 2.0 * inside
+        return total
+
+    def sample(self, rng: np.random.Generator) -> float:
+        """Draw a value."""
+        k = rng.choice(len(self.weights), p=self.weights / self.weights.sum())
+        if math.isinf(self.freedoms[k]):
+            return self.centre + float(self.scales[k] * rng.normal())
+        return self.centre + float(self.scales[k] * rng.standard_t(self.freedoms[k]))
+
+
+def _gauss_legendre() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(N_NODES)
+    return (nodes + 1.0) / 2.0, weights / 2.0
+
+
+_NODES = _gauss_legendre()

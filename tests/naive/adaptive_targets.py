@@ -1,0 +1,102 @@
+"""The adaptive forest over targets in plain Python: means along paths, gains of cuts, lags."""
+
+from __future__ import annotations
+
+import numpy as np
+
+KEPT = 0.6
+STRENGTHS = (0.0, 1.0, 6.0)
+
+
+class Means:
+    """What a node knows of targets: their weight and mean, and those of late ones."""
+
+    def __init__(self):
+        self.targets, self.weights = [], []
+
+    def see(self, target, weight=1.0):
+        self.targets.append(target)
+        self.weights.append(weight)
+
+    @property
+    def weight(self):
+        return sum(self.weights)
+
+    @property
+    def mean(self):
+        return float(np.average(self.targets, weights=self.weights))
+
+    @property
+    def late_weights(self):
+        n = len(self.weights)
+        return [w * KEPT ** (n - 1 - i) for i, w in enumerate(self.weights)]
+
+    @property
+    def late_mean(self):
+        return float(np.average(self.targets, weights=self.late_weights))
+
+
+def route(nodes, x):
+    """Return the numbers of the nodes on a sample's way down a tree."""
+    path = [0]
+    while not nodes[path[-1]].is_leaf:
+        node = nodes[path[-1]]
+        path.append(node.left if x[node.dim] <= node.cut else node.right)
+    return path
+
+
+def replay(nodes, rows, targets, weights=None):
+    """Return what the nodes of a tree know once all samples have passed it in order."""
+    found = [Means() for _ in nodes]
+    for i, (x, target) in enumerate(zip(rows, targets, strict=True)):
+        for number in route(nodes, x):
+            found[number].see(target, 1.0 if weights is None else weights[i])
+    return found
+
+
+def readings(known):
+    """Return what a tree says of a sample, on whose path the nodes know `known`."""
+    found = []
+    for late in (False, True):
+        for strength in STRENGTHS:
+            said = 0.0
+            for i, node in enumerate(known):
+                n = sum(node.late_weights) if late else node.weight
+                mean = node.late_mean if late else node.mean
+                said = mean if i == 0 else (n * mean + strength * said) / (n + strength)
+            found.append(said)
+    return found
+
+
+def gain(values, targets, cut, weights):
+    """Return by how much a cut lowers the weighted sum of squared deviations."""
+
+    def scatter(chosen):
+        own = [(t, w) for t, w, c in zip(targets, weights, chosen, strict=True) if c]
+        if not own:
+            return 0.0
+        t, w = map(np.array, zip(*own, strict=True))
+        return float(w @ (t - np.average(t, weights=w)) ** 2)
+
+    left = [v <= cut for v in values]
+    return scatter([True] * len(values)) - scatter(left) - scatter([not side for side in left])
+
+
+def lagged(pairs, scales, n_lags=4, far=10.0):
+    """Return the weights of a ridge regression of errors on the latest errors and targets.
+
+    `pairs` has what was predicted and the target of each sample, `scales` the unit of each.
+    """
+    rows, left = [np.eye(2 * n_lags)], [np.zeros(2 * n_lags)]
+    for i, (base, target) in enumerate(pairs):
+        if not scales[i] > 0.0:
+            continue
+        before = pairs[max(0, i - n_lags) : i][::-1]
+        row = np.zeros(2 * n_lags)
+        for k, (b, t) in enumerate(before):
+            row[k] = np.clip((t - b) / scales[i], -far, far)
+            row[n_lags + k] = np.clip((t - base) / scales[i], -far, far)
+        rows.append(row[None])
+        left.append(np.array([np.clip((target - base) / scales[i], -far, far)]))
+    A, b = np.vstack(rows), np.concatenate(left)
+    return np.linalg.lstsq(A, b, rcond=None)[0]

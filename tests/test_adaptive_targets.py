@@ -1,0 +1,354 @@
+"""The parts of the adaptive forest over targets: against their twins, and by their laws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import adaptive_targets as naive
+from scipy import stats
+
+from river_mondrian import MondrianForestRegressor
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.learners.regression import lags
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.posteriors.adaptive_targets import readings
+from river_mondrian.posteriors.adaptive_targets.fences import next_renewal, renewal
+from river_mondrian.posteriors.adaptive_targets.records import (
+    ERROR,
+    RESIDUAL,
+    RESIDUAL_OF,
+    TARGET,
+    AdaptiveTargetForest,
+)
+from river_mondrian.posteriors.adaptive_targets.trees import (
+    EXPERTS,
+    AdaptiveTargetTrees,
+    purposes_of,
+)
+from river_mondrian.posteriors.rebuilt import rebuilding
+from river_mondrian.posteriors.rebuilt.paths import path_to
+from river_mondrian.posteriors.rebuilt.records import LONG, PATH_LENGTH, PathEntry
+from river_mondrian.records import Array, Float32s, Float64s
+
+LEVEL = 0.01
+SEEDS = range(3)
+
+
+@kernel
+def read_tree(
+    forest: AdaptiveTargetForest, t: int, x: Float32s, path: Array[PathEntry], out: Float64s
+) -> None:
+    tree = forest.trees[t]
+    n = path_to(forest, tree, x, path)
+    readings.read_path(forest, tree, path, n, out)
+
+
+def draw(n, seed, dims=3):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, dims)).astype(np.float32).astype(float)
+    return X, 3.0 * X[:, 0] + (X[:, 1] > 0.5) + rng.normal(size=n)
+
+
+def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=None):
+    partitions = Partitions(n_trees + 1, math.inf, seed=seed)
+    trees = AdaptiveTargetTrees(partitions, n_candidates, max_samples, None, False, False)
+    trees.add_inputs(list(range(X.shape[1])), X[0])
+    learn(trees, X, y, weights)
+    return trees
+
+
+def learn(trees, X, y, weights=None):
+    for i, (x, target) in enumerate(zip(X, y, strict=True)):
+        trees.vector[:] = x
+        assert trees.learn(float(target), 1.0 if weights is None else weights[i]) < 0
+
+
+def slots(trees, learns=None, extends=None):
+    """Return the places of the trees of all samples, of a purpose."""
+    return [
+        t
+        for t in trees.schedule.of_role(LONG)
+        if learns in (None, trees.trees[t].learns) and extends in (None, trees.trees[t].extends)
+    ]
+
+
+def numbers_of(trees):
+    """Return the places of the trees of all samples, with the numbers by which they are read."""
+    return list(enumerate(trees.schedule.of_role(LONG)))
+
+
+def stored_targets(trees, slot):
+    return trees.column("points", "targets")[:, trees.trees[slot].learns]
+
+
+def weights_of(n, seed):
+    return np.random.default_rng(seed).exponential(size=n).tolist()
+
+
+# Means and what is read of them.
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_means_are_those_of_a_replay_after_building(weighted):
+    X, y = draw(200, 1)
+    weights = weights_of(200, 2) if weighted else [1.0] * 200
+    trees = grown(X, y, weights=weights)
+    trees.build()
+    for number, slot in numbers_of(trees):
+        nodes = trees.read(number)
+        seen = naive.replay(nodes, X, stored_targets(trees, slot), weights)
+        assert len(nodes) > 100
+        for node, twin in zip(nodes, seen, strict=True):
+            assert node.weight == pytest.approx(twin.weight, rel=1e-5)
+            assert node.mean == pytest.approx(twin.mean, abs=1e-9)
+            assert node.late_mean == pytest.approx(twin.late_mean, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_means_are_those_of_the_samples_that_have_passed(seed):
+    """Also while trees grow: weight and mean do not depend on the order."""
+    X, y = draw(370, seed)
+    trees = grown(X, y, seed=seed)
+    for number, slot in numbers_of(trees):
+        targets = stored_targets(trees, slot)
+        nodes = trees.read(number)
+        for node, twin in zip(nodes, naive.replay(nodes, X, targets), strict=True):
+            assert node.n_samples == len(twin.targets)
+            assert node.weight == pytest.approx(twin.weight, rel=1e-6)
+            assert node.mean == pytest.approx(twin.mean, abs=1e-9)
+            assert min(twin.targets) - 1e-9 <= node.late_mean <= max(twin.targets) + 1e-9
+            low = [x - node.lower for x, t in zip(X, targets, strict=True) if t in twin.targets]
+            assert node.is_leaf or np.min(low) >= 0.0
+
+
+def test_leaves_hold_targets_that_are_alike():
+    """Every leaf is split as long as its targets differ and its samples do."""
+    X, y = draw(300, 5)
+    trees = grown(X, np.round(y))
+    for number, slot in numbers_of(trees):
+        nodes = trees.read(number)
+        for node, twin in zip(
+            nodes, naive.replay(nodes, X, stored_targets(trees, slot)), strict=True
+        ):
+            assert not node.is_leaf or len(set(twin.targets)) == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_readings_are_the_twins(seed):
+    X, y = draw(150, seed)
+    weights = weights_of(150, seed)
+    trees = grown(X, y, seed=seed, weights=weights)
+    trees.build()
+    path = Array.over(PathEntry, np.zeros(PATH_LENGTH * PathEntry.SIZE, np.uint8))
+    out = np.zeros(readings.N_READINGS)
+    for number, slot in numbers_of(trees):
+        nodes = trees.read(number)
+        seen = naive.replay(nodes, X, stored_targets(trees, slot), weights)
+        for x in np.random.default_rng(seed).random((20, 3)).astype(np.float32):
+            read_tree(trees.forest, slot, Float32s.of(x), path, Float64s.of(out))
+            known = [seen[i] for i in naive.route(nodes, x)]
+            np.testing.assert_allclose(out, naive.readings(known), rtol=1e-5, atol=1e-6)
+
+
+# Cuts.
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gains_are_the_twins(weighted):
+    """The gains of the dimensions are those of all splits of the tree."""
+    X, y = draw(120, 4)
+    weights = weights_of(120, 4) if weighted else [1.0] * 120
+    trees = grown(X, y, seed=3, weights=weights)
+    trees.build()
+    for number, slot in numbers_of(trees):
+        targets = stored_targets(trees, slot)
+        nodes = trees.read(number)
+        paths = [naive.route(nodes, x) for x in X]
+        expected = np.zeros(3)
+        for place, node in enumerate(nodes):
+            if not node.is_leaf:
+                inside = [i for i, path in enumerate(paths) if place in path]
+                expected[node.dim] += naive.gain(
+                    [X[i, node.dim] for i in inside],
+                    [targets[i] for i in inside],
+                    node.cut,
+                    [weights[i] for i in inside],
+                )
+        np.testing.assert_allclose(trees.gains[slot], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_best_candidate_is_kept(seed):
+    """With many candidates the first cut parts two levels that one feature tells apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((200, 5))
+    X[:, 3] = np.where(np.arange(200) < 100, 0.4 * X[:, 3], 0.6 + 0.4 * X[:, 3])
+    y = np.where(np.arange(200) < 100, 1.0, 7.0)
+    order = rng.permutation(200)
+    trees = grown(X[order], y[order], n_candidates=300, seed=seed)
+    trees.build()
+    for number, slot in numbers_of(trees):
+        if trees.trees[slot].learns == TARGET:
+            root = trees.read(number)[0]
+            assert root.dim == 3
+            assert 0.4 <= root.cut <= 0.6
+            assert len(trees.read(number)) == 3
+    assert trees.importances.tolist()[:3] + trees.importances.tolist()[4:] == [0.0] * 4
+    assert trees.importances[3] > 8.0
+
+
+@pytest.mark.parametrize("extends", [0, 1])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
+    """Of a tree that is extended at any time; of another one when it has been built."""
+    X, y = draw(24, 7, dims=2)
+    n = 1000
+    trees = grown(X, y, n_trees=n, n_candidates=1, seed=seed)
+    if not extends:
+        trees.build()
+    exact = MondrianForestRegressor(n // 2, scale=False, seed=seed + 50)
+    for x, target in zip(X, y, strict=True):
+        exact.learn_one({"a": x[0], "b": x[1]}, target)
+    chosen = slots(trees, extends=extends)
+    ours = [trees.read(k) for k, t in numbers_of(trees) if t in chosen]
+    theirs = [exact._trees.read(t) for t in range(n // 2)]
+    for statistic in (
+        lambda nodes: nodes[0].time,
+        lambda nodes: nodes[0].dim,
+        lambda nodes: max(node.depth for node in nodes),
+        lambda nodes: min((node.time for node in nodes if node.depth == 2), default=9.9),
+    ):
+        found = stats.ks_2samp([statistic(tree) for tree in ours], [statistic(t) for t in theirs])
+        assert found.pvalue > LEVEL / (4 * 2 * len(SEEDS))
+
+
+def test_a_tree_that_is_not_extended_is_cut_inside_its_leaves_only():
+    """A sample outside of all boxes goes to a leaf, and cuts that."""
+    X, y = draw(128, 2)
+    trees = grown(X, y, seed=2)
+    before = {t: trees.read(k) for k, t in numbers_of(trees)}
+    learn(trees, np.array([[9.0, 9.0, 9.0]]), [50.0])
+    for number, slot in numbers_of(trees):
+        old, new = before[slot], trees.read(number)
+        kept = {(node.dim, node.cut) for node in old if not node.is_leaf}
+        now = {(node.dim, node.cut) for node in new if not node.is_leaf}
+        assert kept <= now
+        assert len(now) == len(kept) + 1
+        if not trees.trees[slot].extends:
+            assert (new[0].dim, new[0].cut, new[0].time) == (old[0].dim, old[0].cut, old[0].time)
+            assert new[0].upper.tolist() == [9.0, 9.0, 9.0]
+
+
+def test_building_in_parts_is_building_at_once():
+    X, y = draw(400, 3)
+    found = []
+    for budget in (1 << 40, 7, 100):
+        trees = grown(X, y, seed=5)
+        schedule = trees.schedule
+        trees._follow(schedule._replace(role=0, jobs=(LONG,)))
+        trees._follow(trees.schedule.next_job(trees.n_samples))
+        slot = trees.schedule.slot
+        tree = trees.trees[slot]
+        tree.random_state = 12345
+        trees._begin(slot)
+        trees.forest.budget = budget
+        while not trees._build(slot, rebuilding.go_on.of(trees._FOREST), True):
+            trees.forest.budget = budget
+        found.append(trees.nodes.rows(slot, tree.nodes.n_rows))
+    for rows in found[1:]:
+        np.testing.assert_array_equal(rows, found[0])
+
+
+# Purposes.
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 10, 23])
+def test_trees_keep_their_purposes(n):
+    X, y = draw(1300, 1)
+    trees = grown(X, y, n_trees=n)
+    purposes = purposes_of(n)
+    assert len(purposes) == n
+    kinds = sorted((p.learns, p.extends) for p in purposes if not p.is_recent)
+    words = trees.trees.words
+    found = [(int(words["learns"][t]), int(words["extends"][t])) for t in slots(trees)]
+    assert sorted(found) == kinds
+    recent = np.flatnonzero(words["role"] == 2)
+    assert len(recent) == n - len(kinds)
+    assert set(words["learns"][recent].tolist()) <= {ERROR}
+    assert min(trees.schedule.starts[t] for t in [*recent, 0]) >= 0
+    for t in recent:
+        assert 300 <= trees.n_samples - trees.schedule.starts[t] <= 900
+
+
+def test_residuals_and_errors_are_those_of_predictions():
+    X, y = draw(90, 3)
+    trees = grown(X[:1], y[:1])
+    for x, target in zip(X[1:], y[1:], strict=True):
+        trees.vector[:] = x
+        trees.foretell()
+        expected = [target, target - trees.first_mixture.predicted[RESIDUAL_OF]]
+        expected.append(target - trees.forest.first_point)
+        learn(trees, x[None], [target])
+        p = trees.n_samples - 1
+        assert trees.column("points", "targets")[p].tolist() == expected
+    assert RESIDUAL == 1
+    assert len(EXPERTS) == len(trees.mixture.weights)
+
+
+# Fences.
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=100, deadline=None)
+def test_fences_are_renewed_next_when_they_are(n):
+    following = next_renewal(n)
+    assert following > n
+    assert renewal(following) == following or following == 16
+    assert all(renewal(i) != i for i in range(max(n + 1, 16), min(following, n + 200)))
+
+
+# Lags.
+
+
+def test_the_regression_on_lags_is_dense_least_squares():
+    owner = lags.LaggedTargets()
+    rng = np.random.default_rng(3)
+    target, pairs, scales = 0.0, [], []
+    for _ in range(120):
+        target = 0.8 * target + rng.normal()
+        base = 0.5 * rng.normal()
+        scales.append(float(owner.record.scale))
+        predict_lags(owner.record, base)
+        learn_lags(owner.record, target, 1.0)
+        pairs.append((base, target))
+    expected = naive.lagged(pairs, scales)
+    np.testing.assert_allclose(owner.weights[: lags.N_COLUMNS], expected, atol=1e-8)
+
+
+@kernel
+def predict_lags(record: lags.Lags, base: float) -> None:
+    lags.predict(record, base)
+
+
+@kernel
+def learn_lags(record: lags.Lags, target: float, weight: float) -> None:
+    lags.learn(record, target, weight)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+def test_lags_do_not_depend_on_units(unit):
+    found = []
+    for factor in (1.0, unit):
+        owner = lags.LaggedTargets()
+        rng = np.random.default_rng(1)
+        for _ in range(200):
+            base, target = factor * rng.normal(size=2)
+            predict_lags(owner.record, base)
+            learn_lags(owner.record, target, 1.0)
+        predict_lags(owner.record, factor)
+        found.append(owner.predicted / factor)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)

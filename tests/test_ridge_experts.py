@@ -1,0 +1,413 @@
+"""Ridge regressions with columns of their own: dense algebra, invariance, wild values, state."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import regression as naive
+
+from river_mondrian import ModelFormatError
+from river_mondrian.compiling.kernels import exact_kernel
+from river_mondrian.learners.regression import choosing, columns, drawing, ridges, rows, solving
+from river_mondrian.learners.regression.columns import BEND, ITSELF
+from river_mondrian.learners.regression.records import (
+    ADDITIVE,
+    FORGETTING,
+    IDLE,
+    LATE_SIZES,
+    LOG_WAVES,
+    N_ARMS,
+    N_BENDS,
+    N_PLAIN,
+    N_RIDGES,
+    N_SOLVED,
+    N_WAVES,
+    SIZES,
+    SUMS,
+    WAVES,
+    Candidate,
+    Design,
+    Ridges,
+)
+from river_mondrian.learners.regression.ridges import RidgeExperts
+from river_mondrian.records import Array, Float64s
+
+# Arrays of a design that tell what its columns are.
+OF_COLUMNS = ("centres", "rates", "firsts", "seconds", "knots", "means", "factors")
+OF_COLUMNS += ("arms", "arm_inputs", "arm_factors", "phases")
+
+
+@exact_kernel
+def predict(record: Ridges, inputs: Float64s) -> None:
+    ridges.predict(record, inputs)
+
+
+@exact_kernel
+def learn(record: Ridges, inputs: Float64s, target: float, weight: float, size: float) -> None:
+    ridges.learn(record, inputs, target, weight, size)
+
+
+@exact_kernel
+def solve_all(record: Ridges) -> None:
+    solving.solve_all(record, record.designs[record.active])
+
+
+@exact_kernel
+def examine(record: Ridges, design: Design, candidate: Candidate) -> None:
+    choosing.examine(record, design, candidate)
+
+
+@exact_kernel
+def measure(record: Ridges, design: Design, i: int) -> None:
+    rows.measure(record, design, i)
+
+
+@exact_kernel
+def examine_wave(record: Ridges, design: Design, w: int, candidate: Candidate) -> None:
+    drawing.examine_wave(record, design, w, candidate)
+
+
+@exact_kernel
+def note_units(record: Ridges, design: Design) -> None:
+    drawing.note_units(record, design)
+
+
+@exact_kernel
+def draw_wave(record: Ridges, design: Design, w: int) -> None:
+    drawing.draw_wave(record, design, w)
+
+
+def new(n_inputs, room=0, **options):
+    own = RidgeExperts()
+    own.reserve(max(room, n_inputs), n_inputs, np.zeros(N_RIDGES), **options)
+    return own
+
+
+def run(own, X, y, weights=None, sizes=None):
+    """Predict and learn each sample; returns what has been predicted."""
+    found = np.empty((len(y), N_RIDGES))
+    for i, (x, target) in enumerate(zip(np.ascontiguousarray(X), y.tolist(), strict=True)):
+        predict(own.record, Float64s.of(x))
+        found[i] = own.memory.arrays["predicted"]
+        weight = 1.0 if weights is None else weights[i]
+        learn(own.record, Float64s.of(x), target, weight, 0.0 if sizes is None else sizes[i])
+    return found
+
+
+def samples(seed, n, d, noise=0.3):
+    """Draw inputs and targets that are smooth in them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = 3.0 * X[:, 0] + np.sin(2.0 * X[:, 1]) + X[:, 0] * X[:, 1] + noise * rng.normal(size=n)
+    return X, y
+
+
+def design_of(own):
+    i = own.record.active
+    record = own.designs[i]
+    found = {name: own.learned[f"{name}[{i}]"].tolist() for name in OF_COLUMNS}
+    names = ("n_columns", "n_linear", "n_additive", "shift", "low", "unit", "n_inputs")
+    return record, found | {name: getattr(record, name) for name in names}
+
+
+def rows_of(design, X):
+    return np.array([naive.column_values(design, x.tolist(), columns.LARGEST, N_ARMS) for x in X])
+
+
+@pytest.mark.parametrize("n", [5, 13, 30, 115])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_weights_are_those_of_dense_least_squares(n, missing):
+    """As long as all rows are kept, whenever the columns were chosen."""
+    rng = np.random.default_rng(n)
+    X, y = samples(n, n, 4)
+    X[rng.random(X.shape) < missing] = np.nan
+    weights, sizes = rng.integers(1, 3, n).astype(float), rng.normal(size=n)
+    own = new(4, room=6)
+    run(own, X, y, weights, sizes)
+    # The columns that are due are there.
+    assert own.record.stage == IDLE
+    # No target was so far that it counts as a nearer one, but for those that have been replayed.
+    record, design = design_of(own)
+    F, ages = rows_of(design, X), np.arange(n)[::-1]
+    targets = np.array([y - design["shift"]] * N_SOLVED)
+    v = (y - design["low"]) / design["unit"]
+    targets[N_PLAIN:N_RIDGES] = np.sign(v) * np.log1p(np.abs(v))
+    targets[SIZES] = targets[LATE_SIZES] = sizes
+    solve_all(own.record)
+    found = {}
+    for k in solving.ORDER:
+        for own_k in (k, solving.FOLLOWERS[k]):
+            if own_k < 0:
+                continue
+            width = record.width_of(own_k)
+            penalties = np.full(width, solving.PENALTIES[own_k])
+            penalties[design["n_additive"] :] = solving.WAVE_PENALTIES[own_k]
+            penalties[0] = solving.OF_INTERCEPT
+            prior = solving.PRIORS[own_k]
+            start = found[prior][:width] if prior >= 0 else np.zeros(width)
+            by = weights * FORGETTING[SUMS[own_k]] ** ages
+            found[own_k] = naive.ridge_weights(F[:, :width], targets[own_k], by, penalties, start)
+            solution = own.learned["solutions"][own_k, :width]
+            fitted = F[:, :width] @ solution
+            np.testing.assert_allclose(
+                fitted, F[:, :width] @ found[own_k], rtol=1e-7, atol=1e-7 * np.ptp(fitted)
+            )
+    # And what is predicted follows from them.
+    x = np.array([0.3, -1.0, 0.0, 2.0, np.nan, np.nan])
+    predict(own.record, Float64s.of(x))
+    row = rows_of(design, x[None, :4])[0]
+    plain = [design["shift"] + row[: len(found[k])] @ found[k] for k in range(N_PLAIN)]
+    predicted = own.memory.arrays["predicted"]
+    np.testing.assert_allclose(predicted[:N_PLAIN], plain, rtol=1e-6, atol=1e-6)
+    log = min(abs(row @ found[LOG_WAVES]), record.most) * np.sign(row @ found[LOG_WAVES])
+    back = design["low"] + design["unit"] * np.sign(log) * np.expm1(abs(log))
+    assert predicted[LOG_WAVES] == pytest.approx(back, rel=1e-6)
+    assert own.record.size == pytest.approx(row[: len(found[SIZES])] @ found[SIZES], abs=1e-6)
+
+
+def test_inputs_are_measured_by_quantiles():
+    X, y = samples(0, 200, 3)
+    X[:, 2] = np.round(X[:, 2])
+    own = new(3)
+    run(own, X, y)
+    record, i = own.record, 1 - own.record.active
+    record.n_before, record.kept_before = record.n_samples, record.n_kept
+    # Both kinds of rows are the same ones.
+    both = np.concatenate([X, X])
+    for j in range(3):
+        measure(record, own.designs[i], j)
+        low, lower, middle, upper, high = np.quantile(both[:, j], (0.02, 0.25, 0.5, 0.75, 0.98))
+        unit = max((upper - lower) / rows.OF_QUARTILES, (high - low) / rows.OF_TAILS)
+        assert own.learned[f"centres[{i}]"][j] == pytest.approx(middle, abs=1e-12)
+        assert own.learned[f"rates[{i}]"][j] == pytest.approx(1.0 / unit)
+        bends = np.quantile(both[:, j], np.arange(1, N_BENDS + 1) / (N_BENDS + 1))
+        found = own.learned[f"bends[{i}]"][N_BENDS * j : N_BENDS * (j + 1)]
+        np.testing.assert_allclose(found, (bends - middle) / unit, atol=1e-9)
+
+
+def test_a_column_counts_by_what_it_explains():
+    X, y = samples(1, 100, 3)
+    own = new(3)
+    run(own, X, y)
+    record, i = own.record, own.record.active
+    record.n_before, record.kept_before = record.n_samples, record.n_kept
+    both = np.concatenate([X, X[::-1]])
+    errors = np.random.default_rng(2).normal(size=200)
+    own.learned["errors"][:200] = errors
+    centres, rates = (own.learned[f"{name}[{i}]"] for name in ("centres", "rates"))
+    units = np.clip((both - centres) * rates, -columns.LARGEST, columns.LARGEST)
+    room = np.zeros(Candidate.SIZE, np.uint8)
+    candidate = Array.over(Candidate, room)[0]
+    kinds = [(0, ITSELF, 0.0), (1, BEND, 0.4), (2, BEND, -1.0), (0, 2, 0.0)]
+    for first, second, knot in kinds:
+        candidate.first, candidate.second, candidate.knot = first, second, knot
+        examine(record, own.designs[i], candidate)
+        h = units[:, first]
+        if second == BEND:
+            h = np.maximum(h - knot, 0.0)
+        elif second >= 0:
+            h = h * units[:, second]
+        z = units[:, first] if second == BEND else None
+        assert candidate.mean == pytest.approx(h.mean())
+        assert candidate.factor == pytest.approx(1.0 / h.std())
+        assert candidate.score == pytest.approx(naive.explained(h, z, errors))
+    note_units(record, own.designs[i])
+    for _ in range(5):
+        draw_wave(record, own.designs[i], N_WAVES)
+        examine_wave(record, own.designs[i], N_WAVES, candidate)
+        _, design = design_of(own)
+        arms = range(N_ARMS * N_WAVES, N_ARMS * N_WAVES + design["arms"][N_WAVES])
+        turns = [
+            design["phases"][N_WAVES]
+            + sum(design["arm_factors"][a] * u[design["arm_inputs"][a]] for a in arms)
+            for u in units.tolist()
+        ]
+        h = np.array([naive.wave(t) for t in turns])
+        assert candidate.mean == pytest.approx(h.mean(), abs=1e-9)
+        assert candidate.score == pytest.approx(naive.explained(h, None, errors), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_inputs_of_waves_are_drawn_by_what_they_explain(seed):
+    X, y = samples(seed, 40, 3)
+    own = new(20)
+    run(own, np.hstack([X] * 7)[:, :20], y)
+    i = own.record.active
+    interest = np.random.default_rng(seed).random(20)
+    own.learned[f"interest[{i}]"][:] = interest
+    own.record.draws = seed
+    counts = np.zeros(20)
+    for _ in range(3000):
+        draw_wave(own.record, own.designs[i], N_WAVES)
+        n = own.learned[f"arms[{i}]"][N_WAVES]
+        np.add.at(counts, own.learned[f"arm_inputs[{i}]"][N_ARMS * N_WAVES :][:n], 1.0)
+    share = drawing.BY_INTEREST * interest / interest.sum() + (1.0 - drawing.BY_INTEREST) / 20
+    expected = counts.sum() * share
+    # Level 1e-4 of chi-square with 19 degrees of freedom.
+    assert ((counts - expected) ** 2 / expected).sum() < 50.8
+
+
+@pytest.mark.parametrize("power", [-200, 60, 200])
+def test_units_do_not_matter(power):
+    X, y = samples(3, 150, 3)
+    plain = run(new(3), X, y)
+    np.testing.assert_array_equal(run(new(3), X * 2.0**power, y), plain)
+    np.testing.assert_allclose(
+        run(new(3), X, y * 2.0**power) / 2.0**power, plain, rtol=1e-9, atol=1e-9
+    )
+
+
+def test_they_find_bends_products_and_waves():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1.0, 1.0, (2000, 4))
+    bent = np.abs(X[:, 0]) + X[:, 1] * X[:, 2]
+    waving = np.sin(3.0 * X[:, 0] + 2.0 * X[:, 3])
+    for y, k, before in ((bent, ADDITIVE, 0), (waving, WAVES, ADDITIVE)):
+        errors = np.abs(run(new(4), X, y) - y[:, None])[1000:].mean(axis=0)
+        assert errors[k] < 0.4 * errors[before]
+
+
+def test_a_change_is_followed_by_those_of_late():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3000, 3))
+    y = np.where(np.arange(3000) < 1500, 1.0, -1.0) * X[:, 0] + 0.1 * rng.normal(size=3000)
+    late = np.abs(run(new(3), X, y) - y[:, None])[2300:].mean(axis=0)
+    assert late[1] < 0.4 * late[0]
+    assert late[2] < 0.25 * late[0]
+
+
+def test_an_input_that_comes_late_gets_columns():
+    X, y = samples(6, 1200, 3)
+    own = new(2)
+    run(own, X[:600, 1:], y[:600])
+    own.reserve(4, 3, np.zeros(N_RIDGES))
+    with_it = np.hstack([X[600:, 1:], X[600:, :1], np.full((600, 1), np.nan)])
+    errors = np.abs(run(own, with_it, y[600:]) - y[600:, None])
+    assert errors[300:, ADDITIVE].mean() < 0.5 * errors[:16, ADDITIVE].mean()
+
+
+@pytest.mark.parametrize("at", [3, 300])
+@pytest.mark.parametrize("what", ["input", "target"])
+def test_one_wild_number_costs_little(at, what):
+    X, y = samples(7, 700, 3)
+    clean = np.abs(run(new(3), X, y) - y[:, None])[at + 1 :]
+    wild_X, wild_y = X.copy(), y.copy()
+    if what == "input":
+        wild_X[at, 0] = 1e12
+    else:
+        wild_y[at] = 1e9
+    found = np.abs(run(new(3), wild_X, wild_y) - y[:, None])[at + 1 :]
+    # In the end nothing is left of it, and after the warm-up it never was much.
+    assert found[-200:].mean() < 1.2 * clean[-200:].mean()
+    if at == 300:
+        assert found.mean() < 1.2 * clean.mean()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(
+                st.sampled_from([0.0, 1.0, -2.5, 1e120, -1e300, math.nan]), min_size=2, max_size=2
+            ),
+            st.sampled_from([0.0, 1.0, -1e120, 1e120, 1e-120]),
+            st.sampled_from([1.0, 1e-9, 1e6]),
+        ),
+        max_size=40,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_nothing_wild_ends_them(given_):
+    own = new(2)
+    for inputs, target, weight in given_:
+        x = Float64s.of(np.array(inputs))
+        predict(own.record, x)
+        assert np.isfinite(own.memory.arrays["predicted"]).all()
+        assert math.isfinite(own.record.size)
+        learn(own.record, x, target, weight, 0.5)
+
+
+def test_a_constant_target_is_predicted_exactly():
+    X, _ = samples(8, 60, 2)
+    found = run(new(2), X, np.full(60, 0.1))
+    np.testing.assert_array_equal(found[1:, :N_PLAIN], 0.1)
+
+
+def test_inputs_that_are_no_numbers_are_left_out():
+    X, y = samples(9, 120, 3)
+    with_codes = np.hstack([X, np.random.default_rng(0).normal(size=(120, 1)) * 1e15])
+    plain = run(new(3, room=4), np.hstack([X, np.full((120, 1), np.nan)]), y)
+    own = RidgeExperts()
+    own.reserve(4, 4, np.zeros(N_RIDGES), categories=[3])
+    np.testing.assert_allclose(run(own, with_codes, y)[:, :WAVES], plain[:, :WAVES])
+
+
+def test_what_is_missing_may_count_as_zero():
+    X, y = samples(10, 100, 3)
+    gone = np.random.default_rng(1).random(X.shape) < 0.4
+    zeros, nans = np.where(gone, 0.0, X), np.where(gone, np.nan, X)
+    found = run(new(3, absent=0.0), nans, y)
+    np.testing.assert_array_equal(found, run(new(3), zeros, y))
+
+
+@pytest.mark.parametrize("at", [1, 20, 70, 260, 513])
+def test_copies_and_wider_ones_go_on_as_the_original(at):
+    X, y = samples(11, at + 150, 3)
+    own = new(3)
+    run(own, X[:at], y[:at])
+    copy, wide = (pickle.loads(pickle.dumps(own)) for _ in range(2))
+    copy.reserve(3, 3, np.zeros(N_RIDGES))
+    wide.reserve(7, 3, np.zeros(N_RIDGES))
+    assert wide.nbytes > own.nbytes
+    rest = run(own, X[at:], y[at:])
+    np.testing.assert_array_equal(run(copy, X[at:], y[at:]), rest)
+    wider = np.hstack([X[at:], np.full((150, 4), np.nan)])
+    np.testing.assert_array_equal(run(wide, wider, y[at:]), rest)
+
+
+def test_rows_are_thinned_where_there_is_no_room():
+    X, y = samples(12, 2600, 3)
+    own = new(3)
+    run(own, X, y)
+    record = own.record
+    assert record.stride == 4
+    assert record.n_kept == -(-2600 // 4)
+    kept = own.learned["kept"][: record.n_kept, ridges.FIRST_INPUT :]
+    np.testing.assert_array_equal(kept, X[::4])
+    # With many more inputs there is room for fewer.
+    own.reserve(600, 3, np.zeros(N_RIDGES))
+    assert own.record.n_kept <= 256
+    kept = own.learned["kept"][: own.record.n_kept, ridges.FIRST_INPUT :][:, :3]
+    np.testing.assert_array_equal(kept, X[:: own.record.stride][: own.record.n_kept])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("firsts[0]", 9), ("seconds[1]", -4), ("arms[0]", N_ARMS + 1), ("arm_inputs[1]", -1)],
+)
+def test_damaged_columns_are_refused(name, value):
+    own = new(3)
+    own.learned[name][1] = value
+    with pytest.raises(ModelFormatError, match=name.partition("[")[0]):
+        pickle.loads(pickle.dumps(own))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("active", 2), ("n_kept", 5000), ("stride", 0), ("n_inputs", 4)]
+)
+def test_damaged_records_are_refused(name, value):
+    own = new(3)
+    setattr(own.record, name, value)
+    with pytest.raises(ModelFormatError, match=name):
+        pickle.loads(pickle.dumps(own))
+
+
+def test_a_design_too_wide_is_refused():
+    own = new(3)
+    own.designs[0].n_columns = 10_000
+    with pytest.raises(ModelFormatError, match="n_columns"):
+        pickle.loads(pickle.dumps(own))

@@ -1,0 +1,95 @@
+"""Mixtures of Student laws against numerical integrals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from river_mondrian.posteriors.student_mixture import StudentMixture
+
+
+def drawn(seed, n=4):
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(n))
+    scales = np.exp(rng.normal(size=n))
+    return StudentMixture(rng.normal(), weights, scales, rng.choice([3.0, 9.0, np.inf], n))
+
+
+def naive_cdf(law, y):
+    parts = zip(law.weights, law.scales, law.freedoms, strict=True)
+    return math.fsum(
+        w * (stats.norm if math.isinf(v) else stats.t(v)).cdf((y - law.centre) / s)
+        for w, s, v in parts
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_its_functions_agree(seed):
+    law = drawn(seed)
+    for y in law.centre + np.array([-5.0, -0.3, 0.0, 1e-3, 2.0, 40.0]):
+        assert law.cdf(y) == pytest.approx(naive_cdf(law, y), rel=1e-9)
+        slope = (law.cdf(y + 1e-5) - law.cdf(y - 1e-5)) / 2e-5
+        assert law.pdf(y) == law(y) == pytest.approx(slope, rel=1e-4, abs=1e-9)
+    # Where tails of the third power end, (10^5)^-1 of the variance is left.
+    end = 1e5 * law.scales.max()
+    second = integrate.quad(
+        lambda t: 2.0 * (math.sinh(t) ** 2) * law(law.centre + math.sinh(t)) * math.cosh(t),
+        0.0,
+        math.asinh(end),
+        limit=400,
+    )[0]
+    assert law.variance == pytest.approx(second, rel=1e-3)
+    assert law.mean == law.median == law.mode == law.centre
+
+
+@given(st.integers(0, 2**20), st.floats(1e-6, 1.0 - 1e-6))
+@settings(max_examples=60, deadline=None)
+def test_quantiles_are_the_inverse(seed, probability):
+    law = drawn(seed)
+    assert law.cdf(law.quantile(probability)) == pytest.approx(probability, rel=1e-6)
+    low, high = law.interval(0.8)
+    assert law.cdf(high) - law.cdf(low) == pytest.approx(0.8, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("away", [0.0, 0.4, -3.0, 200.0])
+def test_the_score_is_its_integral(seed, away):
+    law = drawn(seed)
+    y = law.centre + away
+
+    def gap(t):
+        x = law.centre + math.sinh(t)
+        return (naive_cdf(law, x) - (x >= y)) ** 2 * math.cosh(t)
+
+    end, place = math.asinh(1e4 * law.scales.max()), math.asinh(away)
+    parts = ((-end, place), (place, end))
+    expected = sum(integrate.quad(gap, a, b, limit=400)[0] for a, b in parts)
+    assert law.crps(y) == pytest.approx(expected, rel=1e-5)
+
+
+def test_samples_follow_it():
+    law, rng = drawn(7), np.random.default_rng(0)
+    levels = [law.cdf(law.sample(rng)) for _ in range(2000)]
+    # Kolmogorov and Smirnov, at the level 1e-4.
+    assert stats.kstest(levels, "uniform").pvalue > 1e-4
+
+
+def test_a_point_is_allowed_to_be_narrow():
+    law = StudentMixture(1.0, np.ones(1), np.full(1, 1e-290), np.full(1, 3.0))
+    assert law.cdf(0.9) == pytest.approx(0.0)
+    assert law.crps(1.5) == pytest.approx(0.5)
+    assert math.isfinite(law.log_pdf(2.0))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, math.nan])
+def test_levels_are_checked(value):
+    law = drawn(0)
+    with pytest.raises(ValueError, match="probability"):
+        law.quantile(value)
+    with pytest.raises(ValueError, match="level"):
+        law.interval(value)

@@ -1,0 +1,276 @@
+"""Mixtures of experts for a target, and the law of errors: twins, bounds, invariance, state."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import regression as naive
+
+from river_mondrian import ModelFormatError
+from river_mondrian.compiling.kernels import exact_kernel
+from river_mondrian.learners.regression import error_law, mixing
+from river_mondrian.learners.regression.error_law import ErrorLaw, ErrorLaws
+from river_mondrian.learners.regression.mixing import TargetMixture, TargetMixtures
+
+
+@exact_kernel
+def predict(mixture: TargetMixture) -> float:
+    return mixing.predict(mixture)
+
+
+@exact_kernel
+def learn(mixture: TargetMixture, target: float, weight: float) -> None:
+    mixing.learn(mixture, target, weight)
+
+
+@exact_kernel
+def learn_law(
+    law: ErrorLaw,
+    point: float,
+    spread: float,
+    size: float,
+    late_size: float,
+    target: float,
+    weight: float,
+) -> float:
+    return error_law.learn(law, point, spread, size, late_size, target, weight)
+
+
+def recorded(rng, n, n_experts):
+    """Draw targets, and predictions of them, some of which are better than others for a while."""
+    y = np.cumsum(rng.normal(size=n))
+    skill = np.exp(rng.normal(size=(n_experts, 2)))
+    halves = np.arange(n) * 2 // n
+    noise = rng.standard_t(4, size=(n, n_experts)) * skill.T[halves]
+    return y[:, None] + noise + 0.3 * rng.normal(size=n_experts), y
+
+
+def run(mixture, predicted, y, weights=None):
+    """Yield the point of each sample, before it is learned."""
+    for i, (one, target) in enumerate(zip(predicted, y.tolist(), strict=True)):
+        mixture.predicted[:] = one
+        yield predict(mixture.record)
+        learn(mixture.record, target, 1.0 if weights is None else weights[i])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", [mixing.ABSOLUTE, mixing.SQUARED])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_the_mixture_is_the_twins(seed, loss, spread):
+    rng = np.random.default_rng(seed)
+    predicted, y = recorded(rng, 250, 5)
+    weights = np.exp(spread * rng.normal(size=len(y))).tolist()
+    mixture, twin = TargetMixtures(5, loss), naive.Mixture(5, mixing, loss == mixing.SQUARED)
+    points = run(mixture, predicted, y, weights)
+    for one, target, weight, point in zip(predicted, y.tolist(), weights, points, strict=True):
+        assert point == pytest.approx(twin.predict(one), rel=1e-7, abs=1e-7)
+        assert mixture.weights @ one == pytest.approx(point, rel=1e-6, abs=1e-6) or (
+            # A regression that leaves the range of the experts is held back.
+            any(not one.min() <= f <= one.max() for f in twin.finalists)
+        )
+        assert mixture.weights.sum() == pytest.approx(1.0, abs=1e-9)
+        twin.learn(target, weight)
+    for name in ("shared", "slow", "descended"):
+        np.testing.assert_allclose(mixture.learned[name], getattr(twin, name), rtol=1e-6)
+
+
+@given(st.integers(0, 2**20), st.integers(2, 300), st.integers(1, 9), st.sampled_from([0.0, 1.5]))
+@settings(max_examples=40, deadline=None)
+def test_the_first_share_is_within_its_bound_of_the_best_expert(seed, n, n_experts, spread):
+    """Its density is the weighted one of the experts; losses count by weight over the largest."""
+    rng = np.random.default_rng(seed)
+    predicted, y = recorded(rng, n, n_experts)
+    weights = np.exp(spread * rng.normal(size=n))
+    mixture, twin = TargetMixtures(n_experts), naive.Mixture(n_experts, mixing)
+    shared, single, parts, largest, move = 0.0, np.zeros(n_experts), [], 1.0, 0.0
+    for i in range(n):
+        mixture.predicted[:] = predicted[i]
+        predict(mixture.record)
+        largest = max(weights[i], 1.0, (1.0 - mixing.FADING) * largest)
+        if i > 0:
+            rate = 1.0 / min(1.0 + i, mixing.N_OF_LATE)
+            move += rate * (abs(y[i] - y[i - 1]) - move)
+            twin.move = move
+            densities = twin.densities(predicted[i], y[i], mixture.learned["widths"])
+            part = weights[i] / largest
+            parts.append(part)
+            powers = np.array(densities) ** part
+            shared -= math.log(mixture.learned["shared"] @ powers)
+            single -= np.log(powers)
+        learn(mixture.record, y[i], weights[i])
+    rates = mixing.SHARE_RATE * np.array(parts[:-1])
+    bound = math.log(n_experts) - np.log(1.0 - rates + rates / n_experts).sum()
+    assert shared <= single.min() + bound + 1e-9 * (1.0 + abs(single.min()))
+
+
+@pytest.mark.parametrize("loss", [mixing.ABSOLUTE, mixing.SQUARED])
+@pytest.mark.parametrize("power", [-300, 70, 300])
+def test_units_do_not_matter(power, loss):
+    rng = np.random.default_rng(0)
+    predicted, y = recorded(rng, 120, 4)
+    unit = 2.0**power
+    plain = list(run(TargetMixtures(4, loss), predicted, y))
+    scaled = list(run(TargetMixtures(4, loss), unit * predicted, unit * y))
+    np.testing.assert_allclose(np.array(scaled) / unit, plain, rtol=1e-9)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 1.0, -3.0, 1e120, -1e120, 1e-120]),
+            st.lists(st.sampled_from([0.0, 1.0, 2.0, -1e120, 1e120]), min_size=3, max_size=3),
+            st.sampled_from([1.0, 1e-9, 1e9]),
+        ),
+        max_size=80,
+    ),
+    st.sampled_from([mixing.ABSOLUTE, mixing.SQUARED]),
+)
+@settings(max_examples=60, deadline=None)
+def test_nothing_wild_ends_a_mixture_or_a_law(samples, loss):
+    mixture, law = TargetMixtures(3, loss), ErrorLaws()
+    for target, one, weight in samples:
+        mixture.predicted[:] = one
+        point = predict(mixture.record)
+        assert math.isfinite(point)
+        learn(mixture.record, target, weight)
+        size = learn_law(law.record, point, mixture.record.spread, 0.0, 0.0, target, weight)
+        assert error_law.SMALLEST <= size <= error_law.LARGEST
+        assert mixture.learned["shared"].sum() == pytest.approx(1.0)
+        assert law.weights.sum() == pytest.approx(1.0)
+        assert math.isfinite(law.law(point, 1.0, 0.0, 0.0).log_pdf(target))
+
+
+def test_targets_that_never_change_are_predicted_exactly():
+    mixture, law = TargetMixtures(3), ErrorLaws()
+    for _ in range(50):
+        mixture.predicted[:] = 7.25
+        point = predict(mixture.record)
+        assert point == 7.25
+        learn(mixture.record, 7.25, 1.0)
+        learn_law(law.record, point, 0.0, 0.0, 0.0, 7.25, 1.0)
+    low, high = law.law(7.25, 0.0, 0.0, 0.0).interval(0.99)
+    assert 7.25 - 1e-6 < low <= 7.25 <= high < 7.25 + 1e-6
+
+
+def test_one_wild_target_costs_little():
+    rng = np.random.default_rng(2)
+    predicted, y = recorded(rng, 600, 4)
+    clean = np.array(list(run(TargetMixtures(4), predicted, y)))
+    wild = y.copy()
+    wild[300] = 1e9
+    found = np.array(list(run(TargetMixtures(4), predicted, wild)))
+    later = slice(301, None)
+    more = np.abs(found - y)[later].sum() - np.abs(clean - y)[later].sum()
+    assert more < 5.0 * np.abs(clean - y).mean()
+
+
+# The law.
+
+
+def of_noise(rng, n):
+    """Draw points, disagreements, predicted sizes and targets whose spread these tell of."""
+    size = rng.normal(size=n)
+    points = rng.normal(size=n)
+    y = points + np.exp(0.7 * size) * rng.standard_t(4, size=n)
+    return points, np.exp(0.3 * size + 0.2 * rng.normal(size=n)), size, y
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_law_is_the_twins(seed):
+    rng = np.random.default_rng(seed)
+    points, spreads, sizes, y = of_noise(rng, 120)
+    weights = np.exp(rng.normal(size=len(y)) * (seed == 1)).tolist()
+    law, twin = ErrorLaws(), naive.Law(error_law)
+    samples = zip(points, spreads, sizes, y, weights, strict=True)
+    for point, spread, size, target, weight in samples:
+        given_ = (point, spread, size, 0.5 * size)
+        found = law.law(*given_)
+        np.testing.assert_allclose(
+            law.memory.arrays["guesses"], twin.guess(*given_), rtol=1e-7, atol=0.0
+        )
+        own = learn_law(law.record, *given_, target, weight)
+        assert own == pytest.approx(twin.learn(*given_, target, weight), abs=1e-12)
+        np.testing.assert_allclose(law.weights, twin.weights, rtol=1e-6)
+        if twin.samples > 1:
+            z = (target - found.centre) / found.scales
+            own = np.array([naive.density(v, s) for v, s in zip(z, found.freedoms, strict=True)])
+            np.testing.assert_allclose(own / found.scales, twin.densities, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_law_is_within_its_bound_of_the_best_component(seed):
+    points, spreads, sizes, y = of_noise(np.random.default_rng(seed), 300)
+    law, twin = ErrorLaws(), naive.Law(error_law)
+    shared, single = 0.0, np.zeros(error_law.N_COMPONENTS)
+    for i, (point, spread, size, target) in enumerate(zip(points, spreads, sizes, y, strict=True)):
+        before = law.law(point, spread, size, 0.0)
+        twin.learn(point, spread, size, 0.0, target)
+        if i > 0:
+            shared -= before.log_pdf(target)
+            single -= np.log(np.maximum(twin.densities, 1e-300))
+        learn_law(law.record, point, spread, size, 0.0, target, 1.0)
+    m, rate = len(single), error_law.SHARE_RATE
+    bound = math.log(m) - (len(y) - 2) * math.log(1.0 - rate + rate / m)
+    assert shared <= single.min() + bound + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_hold_where_the_spread_is_predicted(seed):
+    points, spreads, sizes, y = of_noise(np.random.default_rng(seed), 4000)
+    law, levels = ErrorLaws(), []
+    for point, spread, size, target in zip(points, spreads, sizes, y, strict=True):
+        levels.append(law.law(point, spread, size, 0.0).cdf(target))
+        learn_law(law.record, point, spread, size, 0.0, target, 1.0)
+    away, order = np.abs(2.0 * np.array(levels[1000:]) - 1.0), np.argsort(sizes[1000:])
+    for part in (order, *np.array_split(order, 4)):
+        for level in (0.5, 0.8, 0.95):
+            # Five standard errors, and 3 points beyond.
+            off = 5.0 * math.sqrt(level * (1.0 - level) / len(part)) + 0.03
+            assert abs((away[part] <= level).mean() - level) < off
+
+
+# State.
+
+
+@pytest.mark.parametrize("at", [1, 40, 200])
+def test_copies_go_on_as_the_original(at):
+    predicted, y = recorded(np.random.default_rng(5), 260, 4)
+    mixture, law = TargetMixtures(4), ErrorLaws()
+
+    def go(mixture, law, rows):
+        found = []
+        for i in rows:
+            mixture.predicted[:] = predicted[i]
+            point = predict(mixture.record)
+            spread = mixture.record.spread
+            found += [point, law.law(point, spread, 0.1, 0.2).variance]
+            learn(mixture.record, y[i], 1.0)
+            learn_law(law.record, point, spread, 0.1, 0.2, y[i], 1.0)
+        return found
+
+    go(mixture, law, range(at))
+    copies = pickle.loads(pickle.dumps((mixture, law)))
+    assert go(mixture, law, range(at, 260)) == go(*copies, range(at, 260))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("shared", -0.1), ("widths", math.nan), ("grams", np.zeros(3)), ("last_weights", 1.5)],
+)
+def test_a_damaged_mixture_is_refused(name, value):
+    mixture = TargetMixtures(3)
+    if isinstance(value, float):
+        mixture.learned[name][0] = value
+    else:
+        mixture.learned[name] = value
+    with pytest.raises(ModelFormatError, match=name):
+        pickle.loads(pickle.dumps(mixture))
+    law = ErrorLaws()
+    law.weights[3] = 2.0
+    with pytest.raises(ModelFormatError, match="weights"):
+        pickle.loads(pickle.dumps(law))
