@@ -357,7 +357,7 @@ class Forest(Record):
 
     def n_drawn(self) -> int:
         """Return how many trees have nodes: those that predict, and the one being drawn anew."""
-        return self.n_trees + (1 if self.phase == DRAWING else 0)
+        return self.n_slots if self.phase == DRAWING else self.n_trees
 
     def lists_points(self) -> bool:
         """Tell whether leaves keep lists of their points; a kind may override it."""

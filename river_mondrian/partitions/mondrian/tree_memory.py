@@ -206,7 +206,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     @property
     def n_drawn(self) -> int:
         """Number of trees that have nodes: those that predict, and the one being drawn anew."""
-        return self.n_trees + int(self.shared[0].phase == DRAWING)
+        return len(self.trees) if self.shared[0].phase == DRAWING else self.n_trees
 
     @property
     def scaling(self) -> NDArray[np.float64]:
