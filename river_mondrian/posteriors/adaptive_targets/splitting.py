@@ -11,7 +11,7 @@ from .records import KEPT, AdaptiveTargetForest, TargetsNode, TargetsTree
 
 # Samples of a block that is split, at least; and samples of a tree for which it has one more.
 SMALLEST_BLOCK = 2
-SAMPLES_OF_ONE = 4096
+SAMPLES_OF_ONE = 2048
 
 
 @merged
