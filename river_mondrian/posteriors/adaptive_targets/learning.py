@@ -45,8 +45,10 @@ def score(forest: AdaptiveTargetForest) -> None:
     weight, accepted = forest.accepted_weight, forest.accepted
     target = fenced(forest, accepted[TARGET])
     accepted[TARGET] = target
-    accepted[RESIDUAL] = target - forest.first.predicted[RESIDUAL_OF]
-    accepted[ERROR] = target - forest.first_point
+    # Nothing could have foreseen the first target.
+    is_first = forest.n_samples == 0
+    accepted[RESIDUAL] = 0.0 if is_first else target - forest.first.predicted[RESIDUAL_OF]
+    accepted[ERROR] = 0.0 if is_first else target - forest.first_point
     mixing.learn(forest.first, target, weight)
     mixing.learn(forest.second, target, weight)
     size, late_size = forest.ridges.size, forest.ridges.late_size
@@ -134,7 +136,7 @@ def update_tree(forest: AdaptiveTargetForest, t: int, p: int, n: int) -> None:
         ensure_means(forest, tree, t, node, p)
         differs = target != node.mean
         node.add(target, weight)
-        if differs and may_wait(node):
+        if differs and may_wait(tree, node):
             push(tree, ref)
 
 
@@ -152,7 +154,7 @@ def catch_up(forest: AdaptiveTargetForest, t: int, p: int) -> None:
         differs = target != node.mean
         node.add(target, weight)
         if node.dim < 0:
-            if differs and may_wait(node):
+            if differs and may_wait(tree, node):
                 push(tree, ref)
             return
         ref = node.child(side_of(forest, tree, node, x))

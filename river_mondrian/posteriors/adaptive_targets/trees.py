@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -204,7 +205,14 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         """Bytes held by arrays."""
         rest: list[Any] = [self.ridges, self.first_mixture, self.mixture, self.laws]
         rest += [] if self.lags is None else [self.lags]
-        return super().nbytes + sum(part.nbytes for part in rest)
+        size: int = super().nbytes + sum(part.nbytes for part in rest)
+        return size
+
+    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+        """Add features, each with the first value that was seen of it."""
+        # What there is stays, in case that this is interrupted.
+        self.ridges = copy.deepcopy(self.ridges)
+        super().add_inputs(names, first_values)
 
     # Learning.
 

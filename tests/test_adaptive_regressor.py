@@ -1,0 +1,404 @@
+"""The adaptive regressor as River sees it: streams, windows, drifts, laws, late labels."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from river import datasets, drift, evaluate, metrics
+from river.datasets import synth
+from test_adaptive_targets import slots
+
+from river_mondrian import AdaptiveMondrianForestRegressor
+from river_mondrian.compiling import kernels
+from river_mondrian.compiling.kernels import Kernel
+from river_mondrian.posteriors.adaptive_targets import kind, prediction, storage
+from river_mondrian.posteriors.rebuilt import learning, rebuilding
+from river_mondrian.posteriors.rebuilt.records import RECENT
+
+
+def stream(n, seed=0):
+    """Make samples of which some lack values, with a feature that comes late, and levels."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        a, b, c = rng.random(3).tolist()
+        x = {"a": a, "b": 50.0 * b, "c": c, "color": "red" if b > 0.6 else "blue"}
+        if i < n // 3:
+            del x["c"]
+        if rng.random() < 0.2:
+            del x["a"]
+        found.append((x, 3.0 * a + (2.0 if b > 0.6 else 0.0) + 0.1 * rng.normal()))
+    return found
+
+
+def fed(data, **params):
+    model = AdaptiveMondrianForestRegressor(**{"n_estimators": 4, "seed": 1} | params)
+    for x, y in data:
+        model.learn_one(x, y)
+    return model
+
+
+def error_of(model, data):
+    return float(np.mean([abs(model.predict_one(x) - y) for x, y in data]))
+
+
+def progressive(model, data, skipped=0):
+    errors = []
+    for x, y in data:
+        errors.append(abs(model.predict_one(x) - y))
+        model.learn_one(x, y)
+    return float(np.mean(errors[skipped:]))
+
+
+# What it learns.
+
+
+def test_it_learns_what_there_is():
+    data = stream(1500)
+    model = fed(data)
+    test = [(x, y) for x, y in stream(400, 5)[200:] if "a" in x]
+    assert error_of(model, test) < 0.2
+    importances = model.feature_importances
+    assert importances["a"] > 3.0 * importances["c"]
+    assert set(model.features) == {"a", "b", "c", "color"}
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e-6, 1e6, 1e60])
+def test_targets_have_any_units(unit):
+    data = stream(400)
+    one, other = fed(data), fed([(x, unit * y) for x, y in data])
+    found = [other.predict_one(x) / unit for x, _ in data[:50]]
+    np.testing.assert_allclose(found, [one.predict_one(x) for x, _ in data[:50]], rtol=1e-2)
+
+
+def test_constant_targets_are_predicted_as_they_are():
+    model = fed([(x, 0.1) for x, _ in stream(300)])
+    assert model.predict_one({"a": 0.2, "b": 9.0}) == pytest.approx(0.1, rel=1e-12)
+
+
+def test_a_few_wild_targets_cost_little():
+    data = stream(1200)
+    rng = np.random.default_rng(2)
+    wild = [(x, y if rng.random() > 0.01 else y * 10.0 ** rng.uniform(3, 90)) for x, y in data]
+    clean, dirty = fed(data[:800]), fed(wild[:800])
+    assert error_of(dirty, data[800:]) < 1.5 * error_of(clean, data[800:])
+
+
+def test_a_new_level_is_followed():
+    data = stream(1500)
+    shifted = data[:700] + [(x, 1e4 + 100.0 * y) for x, y in data[700:]]
+    model = fed(shifted[:760])
+    assert error_of(model, shifted[760:860]) < 1e4 / 2
+    for x, y in shifted[760:1200]:
+        model.learn_one(x, y)
+    assert error_of(model, shifted[1200:]) < 100.0
+
+
+@pytest.mark.parametrize("loss", ["absolute", "squared"])
+def test_losses_are_those_that_are_asked_for(loss):
+    """Of a skewed law the median and the mean are apart."""
+    rng = np.random.default_rng(3)
+    data = [({"a": a}, float(rng.exponential() ** 2)) for a in rng.random(3000)]
+    model = fed(data[:1500], loss=loss)
+    points = []
+    for x, y in data[1500:]:
+        points.append(model.predict_one(x))
+        model.learn_one(x, y)
+    targets = np.array([y for _, y in data[1500:]])
+    median, mean = float(np.median(targets)), float(np.mean(targets))
+    found = float(np.mean(points))
+    nearer = abs(found - median) < abs(found - mean)
+    assert nearer == (loss == "absolute")
+
+
+# Laws.
+
+
+def test_laws_hold_and_have_the_point():
+    data = stream(1600, 4)
+    model, inside, scores, wide = fed(data[:400]), [], [], []
+    for x, y in data[400:]:
+        law = model.predict_one(x, with_dist=True)
+        assert law.median == pytest.approx(model.predict_one(x))
+        levels = [0.5, 0.8, 0.95]
+        inside.append([low < y < high for low, high in map(law.interval, levels)])
+        scores.append((law.crps(y), law.log_pdf(y)))
+        wide.append(law.quantile(0.9) - law.quantile(0.1))
+        model.learn_one(x, y)
+    # Three standard errors of 1,200 samples beside the 3 points of the target.
+    for level, share in zip((0.5, 0.8, 0.95), np.mean(inside, axis=0), strict=True):
+        assert abs(share - level) < 0.03 + 3.0 * math.sqrt(level * (1.0 - level) / 1200)
+    assert np.isfinite(scores).all()
+    assert min(wide) > 0.0
+
+
+def test_a_law_needs_a_sample():
+    model = AdaptiveMondrianForestRegressor()
+    assert model.predict_one({"a": 1.0}) == 0.0
+    with pytest.raises(RuntimeError, match="AdaptiveMondrianForestRegressor has to learn a sampl"):
+        model.predict_one({"a": 1.0}, with_dist=True)
+    model.learn_one({"a": 1.0}, 2.0)
+    law = model.predict_one({"a": 1.0}, with_dist=True)
+    assert law.mean == 2.0
+
+
+# Series.
+
+
+def walk(n):
+    rng = np.random.default_rng(5)
+    y = np.cumsum(rng.normal(size=n))
+    return [({"a": float(rng.random())}, float(v)) for v in y]
+
+
+def test_the_latest_targets_predict_where_that_is_wanted():
+    data = walk(1500)
+    plain, lagged = (progressive(fed([], autoregressive=flag), data, 100) for flag in (False, True))
+    last = float(np.mean(np.abs(np.diff([y for _, y in data[99:]]))))
+    assert lagged < 1.1 * last
+    assert lagged < 0.7 * plain
+    model = fed(data[:500], autoregressive=True)
+    assert model.weights["last target"] + sum(list(model.weights.values())[-3:]) > 0.2
+
+
+@pytest.mark.parametrize("autoregressive", [False, True])
+def test_labels_may_come_late(autoregressive):
+    """Predictions are of what has been learned by then."""
+    rows = [({"a": x["a"], "t": i}, y) for i, (x, y) in enumerate(walk(300))]
+    model = fed([], autoregressive=autoregressive)
+    metric = evaluate.progressive_val_score(iter(rows), model, metrics.MAE(), moment="t", delay=20)
+    twin, waiting, errors = fed([], autoregressive=autoregressive), [], []
+    for x, y in rows:
+        while waiting and waiting[0][0] <= x["t"] - 20:
+            _, old, target, point = waiting.pop(0)
+            errors.append(abs(point - target))
+            twin.learn_one(old, target)
+        waiting.append((x["t"], x, y, twin.predict_one(x)))
+    errors += [abs(point - target) for _, _, target, point in waiting]
+    assert metric.get() == pytest.approx(np.mean(errors), rel=1e-9)
+
+
+@pytest.mark.parametrize("autoregressive", [False, True])
+def test_predicting_changes_nothing(autoregressive):
+    data = stream(300)
+    model = fed(data, autoregressive=autoregressive)
+    before = pickle.dumps(model)
+    for x, _ in data[:20]:
+        model.predict_one(x)
+        model.predict_one(x, with_dist=True)
+    model.predict_many(pd.DataFrame([x for x, _ in data[:20]]), with_dist=True)
+    model.explain_one(data[0][0])
+    model.debug_one(data[0][0])
+    assert pickle.dumps(model) == before
+
+
+# Ways to learn.
+
+
+def test_frames_are_rows_in_order():
+    data = stream(330)
+    one = fed(data)
+    frame = pd.DataFrame([x for x, _ in data])
+    targets = [y for _, y in data]
+    for make in (lambda f: f, pl.from_pandas, pa.Table.from_pandas):
+        many = fed([])
+        many.learn_many(make(frame[:200]), targets[:200])
+        many.learn_many(make(frame[200:]), targets[200:])
+        test = [x for x, _ in data[:30]]
+        assert [many.predict_one(x) for x in test] == [one.predict_one(x) for x in test]
+    found = one.predict_many(frame[:30], with_dist=True)
+    assert found["prediction"].tolist() == [one.predict_one(x) for x, _ in data[:30]]
+    assert one.predict_many(frame[:30]).tolist() == found["prediction"].tolist()
+    laws = [one.predict_one(x, with_dist=True) for x, _ in data[:30]]
+    assert found["variance"].tolist() == [law.variance for law in laws]
+
+
+def test_equal_seeds_give_equal_models():
+    data = stream(500)
+    params = {"n_estimators": 10, "seed": 7}
+    one, other = fed(data, **params), fed(data, **params)
+    assert [one.predict_one(x) for x, _ in data] == [other.predict_one(x) for x, _ in data]
+    third = fed(data, **params | {"seed": 8})
+    assert [one.predict_one(x) for x, _ in data] != [third.predict_one(x) for x, _ in data]
+
+
+@pytest.mark.parametrize("n", [1, 20, 100, 300, 700])
+def test_copies_go_on_alike(n):
+    data = stream(n + 300)
+    one = fed(data[:n], n_estimators=10, autoregressive=True, drift_detector="adwin")
+    copies = [pickle.loads(pickle.dumps(one)), copy.deepcopy(one)]
+    for x, y in data[n:]:
+        point = one.predict_one(x)
+        for other in copies:
+            assert other.predict_one(x) == point
+            other.learn_one(x, y)
+        one.learn_one(x, y)
+
+
+def test_samples_of_weight_0_are_not_learned():
+    data = stream(200)
+    model, twin = fed(data), fed(data)
+    model.learn_one({"a": 9.0, "new": 1.0}, 1e9, w=0.0)
+    assert model.features == twin.features
+    assert [model.predict_one(x) for x, _ in data] == [twin.predict_one(x) for x, _ in data]
+
+
+def test_heavy_samples_count_more():
+    """Two targets at the same place: the prediction goes to the heavier one."""
+    rng = np.random.default_rng(1)
+    found = []
+    for weight in (0.05, 20.0):
+        model = AdaptiveMondrianForestRegressor(4, loss="squared", seed=1)
+        for i in range(600):
+            x, high = {"a": float(rng.random())}, i % 2
+            model.learn_one(x, float(high), weight if high else 1.0)
+        found.append(np.mean([model.predict_one({"a": a}) for a in np.linspace(0.1, 0.9, 9)]))
+    assert found[0] < 0.35
+    assert found[1] > 0.65
+
+
+# What is kept.
+
+
+def test_the_window_is_bounded():
+    model = AdaptiveMondrianForestRegressor(5, max_samples=1000, seed=1)
+    sizes = []
+    for i, (x, y) in enumerate(synth.Friedman(seed=1).take(5000)):
+        model.learn_one(x, y)
+        trees = model._trees
+        n = model.n_samples - trees.schedule.first
+        assert n <= 1000
+        assert trees.n_points <= 2000
+        if i % 500 == 499 and i > 2000:
+            sizes.append(model._raw_memory_usage)
+    assert max(sizes) < 1.1 * min(sizes)
+    roles = trees.trees.words["role"]
+    starts = np.array(trees.schedule.starts)
+    assert (starts[roles == RECENT] >= 5000 - 1000).all()
+    for number, slot in enumerate(slots(trees)):
+        assert trees.read(number)[0].n_samples == 5000 - trees.schedule.starts[slot]
+
+
+def test_bytes_are_bounded():
+    model = AdaptiveMondrianForestRegressor(5, max_bytes=3_000_000, seed=1)
+    free = AdaptiveMondrianForestRegressor(5, seed=1)
+    most = 0
+    for x, y in synth.Friedman(seed=1).take(4000):
+        model.learn_one(x, y)
+        free.learn_one(x, y)
+        most = max(most, model._raw_memory_usage)
+    assert most < 3_000_000
+    assert free._raw_memory_usage > 1.3 * most
+    assert model._trees.schedule.first > 0
+
+
+def turning(n, at):
+    rng = np.random.default_rng(6)
+    X = rng.random((n, 3))
+    y = np.where(np.arange(n) < at, 10.0 * (X[:, 0] > 0.5), 10.0 * (X[:, 0] < 0.5)) + X[:, 1]
+    return [
+        ({"a": a, "b": b, "c": c}, float(t)) for (a, b, c), t in zip(X.tolist(), y, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("detector", ["adwin", drift.PageHinkley(threshold=5.0)])
+def test_drifts_are_found(detector):
+    data = turning(1600, 1000)
+    model = fed(data, n_estimators=5, drift_detector=detector)
+    assert model.drift_log
+    n, kept = model.drift_log[-1]
+    assert 1000 < n < 1200
+    assert kept <= 400
+    assert model._trees.schedule.first >= n - kept
+    assert error_of(model, data[-100:]) < 2.0
+
+
+def test_without_a_detector_the_mixture_follows():
+    data = turning(1600, 1000)
+    model = fed(data[:1000], n_estimators=10)
+    assert progressive(model, data[1000:], 300) < 2.5
+    assert model.drift_log == []
+
+
+# What can be read.
+
+
+def test_explanations_add_up():
+    data = stream(400)
+    model = fed(data)
+    for x, _ in data[:3]:
+        found = model.explain_one(x)
+        assert set(found) == set(model.features)
+        total = model.baseline + sum(found.values())
+        assert total == pytest.approx(model.predict_one(x), abs=1e-9)
+        assert found.get("a", 0.0) == 0.0 or "a" in x
+    assert AdaptiveMondrianForestRegressor().explain_one({"a": 1.0}) == {}
+
+
+def test_what_is_read_of_little():
+    model = AdaptiveMondrianForestRegressor(3, seed=1)
+    assert model.feature_importances == model.weights == {}
+    assert model.drift_log == []
+    assert model.debug_one({"a": 1.0}) == "nothing has been learned yet"
+    model.learn_one({"a": 1.0}, 2.0)
+    assert model.feature_importances == {"a": 0.0}
+    assert len(model.to_dataframe()) == 1
+    assert "prediction 2" in model.debug_one({"a": 1.0})
+    assert sum(model.weights.values()) == pytest.approx(1.0)
+
+
+def test_one_dimension_and_no_feature():
+    model = AdaptiveMondrianForestRegressor(3, seed=1)
+    for y in (1.0, 2.0, 3.0):
+        model.learn_one({}, y)
+    assert 0.0 < model.predict_one({}) < 4.0
+    model.learn_one({"a": 1.0}, 2.0)
+    assert math.isfinite(model.predict_one({"a": 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"loss": "hinge"}, 'loss must be "absolute" or "squared", got \'hinge\''),
+        ({"autoregressive": 1.5}, "autoregressive must be True or False"),
+        ({"max_samples": 999}, "max_samples"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"drift_detector": "page"}, "drift_detector"),
+        ({"missing": "mean"}, "missing"),
+    ],
+)
+def test_arguments_are_checked(params, message):
+    with pytest.raises(ValueError, match=message):
+        AdaptiveMondrianForestRegressor(**params)
+
+
+def test_nothing_is_left_to_compile_after_the_warmup():
+    AdaptiveMondrianForestRegressor.warmup()
+
+    def compiled():
+        modules = (kind, learning, prediction, rebuilding, storage)
+        own = [
+            one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
+        ]
+        return len(kernels._INSTANCES) + sum(len(one.dispatcher.overloads) for one in own)
+
+    before = compiled()
+    fed(stream(1300), max_samples=1000, autoregressive=True)
+    assert before > 0
+    assert compiled() == before
+
+
+def test_it_is_ahead_of_the_last_mean_on_rivers_streams():
+    for dataset, most in ((datasets.TrumpApproval(), 0.33), (datasets.ChickWeights(), 9.0)):
+        model = AdaptiveMondrianForestRegressor(seed=2)
+        metric = evaluate.progressive_val_score(dataset, model, metrics.MAE())
+        assert metric.get() < most
