@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from .files.store import load, save
     from .learners.lifetimes.path import lifetime_path
+    from .posteriors.student_mixture import StudentMixture
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
@@ -45,6 +46,7 @@ __all__ = [
     "RandomBinningFeatures",
     "RandomFourierFeatures",
     "RidgeRegressor",
+    "StudentMixture",
     "exact_density",
     "lifetime_path",
     "load",
@@ -61,6 +63,7 @@ _HOMES = {
     "OGDClassifier": "estimators.ogd_classifier",
     "OGDRegressor": "estimators.ogd_regressor",
     "RidgeRegressor": "estimators.ridge",
+    "StudentMixture": "posteriors.student_mixture",
     "ModelFormatError": "errors",
     "exact_density": "estimators.exact_density",
     "lifetime_path": "learners.lifetimes.path",

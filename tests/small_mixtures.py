@@ -10,6 +10,13 @@ from river_mondrian.compiling.kernels import kernel
 from river_mondrian.elementary import logarithms
 from river_mondrian.learners import discriminants, experts
 from river_mondrian.learners.lifetimes.path import lifetime_path
+from river_mondrian.learners.regression import error_law, mixing
+from river_mondrian.learners.regression.error_law import ErrorLaw, ErrorLaws
+from river_mondrian.learners.regression.mixing import TargetMixture
+from river_mondrian.learners.regression.records import N_RIDGES, Ridges
+from river_mondrian.learners.regression.ridges import RidgeExperts
+from river_mondrian.learners.regression.ridges import learn as learn_ridges
+from river_mondrian.learners.regression.ridges import predict as predict_ridges
 from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
 from river_mondrian.records import Float64s
 
@@ -74,11 +81,51 @@ def of_sweeps():
     return np.concatenate(arrays).tolist()
 
 
+@kernel
+def predict_target(ridges: Ridges, mixture: TargetMixture, inputs: Float64s) -> float:
+    predict_ridges(ridges, inputs)
+    return mixing.predict(mixture)
+
+
+@kernel
+def learn_target(
+    ridges: Ridges,
+    mixture: TargetMixture,
+    law: ErrorLaw,
+    inputs: Float64s,
+    point: float,
+    target: float,
+) -> None:
+    mixing.learn(mixture, target, 1.0)
+    sizes = ridges.size, ridges.late_size
+    size = error_law.learn(law, point, mixture.spread, sizes[0], sizes[1], target, 1.0)
+    learn_ridges(ridges, inputs, target, 1.0, size)
+
+
+def of_targets():
+    """Run regressions, their mixture and the law of its errors."""
+    rng = np.random.default_rng(5)
+    mixture, experts_, laws = mixing.TargetMixtures(N_RIDGES), RidgeExperts(), ErrorLaws()
+    experts_.reserve(3, 2, mixture.predicted)
+    found = []
+    for _ in range(11):
+        x = rng.normal(size=3)
+        values = Float64s.of(x)
+        y = float(x[0] * x[1] + 0.1 * rng.normal())
+        x[rng.random(3) < 0.1] = np.nan
+        point = predict_target(experts_.record, mixture.record, values)
+        law = laws.law(point, float(mixture.record.spread), 0.0, 0.0)
+        found += [point, law.cdf(y), law.crps(y), *mixture.predicted.tolist()]
+        learn_target(experts_.record, mixture.record, laws.record, values, point, y)
+    return found + mixture.weights.tolist() + laws.weights.tolist()
+
+
 RESULTS = {
     "logarithms": of_logarithms,
     "mixtures": of_mixtures,
     "scores": of_scores,
     "sweeps": of_sweeps,
+    "targets": of_targets,
 }
 
 

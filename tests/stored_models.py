@@ -115,6 +115,7 @@ MODELS = {
 # One for each class, which earlier versions have written.
 IN_GOLDEN = (
     "adaptive",
+    "adaptive regressor",
     "adaptive, weights",
     "classifier",
     "classifier, weights",

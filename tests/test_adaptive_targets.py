@@ -137,6 +137,16 @@ def test_leaves_hold_targets_that_are_alike():
             assert not node.is_leaf or len(set(twin.targets)) == 1
 
 
+def test_small_blocks_of_large_trees_are_not_split():
+    X, y = draw(2200, 5)
+    trees = grown(X, y, n_trees=2)
+    trees.build()
+    for number, _ in numbers_of(trees):
+        nodes = trees.read(number)
+        assert min(node.n_samples for node in nodes if not node.is_leaf) == 3
+        assert max(node.n_samples for node in nodes if node.is_leaf) == 2
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_readings_are_the_twins(seed):
     X, y = draw(150, seed)
@@ -206,7 +216,7 @@ def test_the_best_candidate_is_kept(seed):
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
     """Of a tree that is extended at any time; of another one when it has been built."""
     X, y = draw(24, 7, dims=2)
-    n = 1000
+    n = 600
     trees = grown(X, y, n_trees=n, n_candidates=1, seed=seed)
     if not extends:
         trees.build()

@@ -21,7 +21,7 @@ from .models import (
     WITH_LAW,
     WITHIN,
 )
-from .scores import LEVELS, holds
+from .scores import CRPS_EVERY, LEVELS, holds
 from .streams import KEPT, STUDIED
 
 # By stream, then by model: one summary (`Scores.summary`) for each seed.
@@ -151,7 +151,8 @@ def _report_study(results: Results, report: Report) -> None:
 def _report_laws(results: Results, report: Report) -> None:
     with_law = [m for m in _models(results) if m in WITH_LAW]
     for what, title in (("log", "Mean log likelihood"), ("crps", "CRPS")):
-        report.note(f"## {title}, after the first tenth")
+        of = f" of every {CRPS_EVERY}th sample" if what == "crps" else ""
+        report.note(f"## {title}{of}, after the first tenth")
         rows = []
         for stream in results:
             cells = [_number(mean_of(results, stream, m, what)) for m in with_law]

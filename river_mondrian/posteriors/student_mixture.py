@@ -12,7 +12,7 @@ from scipy import special
 Array = NDArray[np.float64]
 
 # Nodes in one half of the line, on which the score of a mixture is summed up.
-N_NODES = 200
+N_NODES = 64
 # Beyond so many times the largest scale a law counts as ended.
 FARTHEST = 1e4
 
@@ -93,7 +93,9 @@ class StudentMixture:
         z = (y - self.centre) / self.scales
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             v = self.freedoms
-            of_student = special.gammaln((v + 1.0) / 2.0) - special.gammaln(v / 2.0)
+            few, which = np.unique(v, return_inverse=True)
+            at_0 = special.gammaln((few + 1.0) / 2.0) - special.gammaln(few / 2.0)
+            of_student = at_0[which]
             # Squares of far ones would overflow.
             tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
             of_student -= 0.5 * np.log(v * math.pi) + tails
@@ -133,11 +135,10 @@ class StudentMixture:
         if tail == 0.5:
             return self.centre
         used = self.weights > 0.0
-        z = np.where(
-            np.isinf(self.freedoms),
-            -special.ndtri(tail),
-            -special.stdtrit(np.minimum(self.freedoms, 1e9), tail),
-        )
+        # Inverse functions take long: few laws have many degrees of freedom.
+        freedoms, which = np.unique(self.freedoms, return_inverse=True)
+        of_student = -special.stdtrit(np.minimum(freedoms, 1e9), tail)
+        z = np.where(np.isinf(freedoms), -special.ndtri(tail), of_student)[which]
         # The mixture's quantile lies between those of its components.
         ends = (z * self.scales)[used]
         low, high = float(ends.min()), float(ends.max())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-KEPT = 0.6
+KEPT = 0.4
 STRENGTHS = (0.0, 1.0, 6.0)
 
 
@@ -85,9 +85,11 @@ def gain(values, targets, cut, weights):
 def lagged(pairs, scales, n_lags=4, far=10.0):
     """Return the weights of a ridge regression of errors on the latest errors and targets.
 
-    `pairs` has what was predicted and the target of each sample, `scales` the unit of each.
+    `pairs` has what was predicted and the target of each sample, `scales` the unit of each. It is
+    solved anew at each sample, as is told by how far the one before was wrong.
     """
     rows, left = [np.eye(2 * n_lags)], [np.zeros(2 * n_lags)]
+    solution, size = np.zeros(2 * n_lags), 0.0
     for i, (base, target) in enumerate(pairs):
         if not scales[i] > 0.0:
             continue
@@ -96,7 +98,11 @@ def lagged(pairs, scales, n_lags=4, far=10.0):
         for k, (b, t) in enumerate(before):
             row[k] = np.clip((t - b) / scales[i], -far, far)
             row[n_lags + k] = np.clip((t - base) / scales[i], -far, far)
-        rows.append(row[None])
-        left.append(np.array([np.clip((target - base) / scales[i], -far, far)]))
-    A, b = np.vstack(rows), np.concatenate(left)
-    return np.linalg.lstsq(A, b, rcond=None)[0]
+        wanted = np.clip((target - base) / scales[i], -far, far)
+        error = abs(wanted - row @ solution)
+        weight = size / error if error > size > 0.0 else 1.0
+        size += (error - size) / min(1.0 + i, 50.0)
+        rows.append(weight**0.5 * row[None])
+        left.append(np.array([weight**0.5 * wanted]))
+        solution = np.linalg.lstsq(np.vstack(rows), np.concatenate(left), rcond=None)[0]
+    return solution

@@ -45,6 +45,8 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
 @exact_inlined
 def wave(turns: float) -> float:
     """Return the value of a wave after so many turns: two parabolas, from -1 to 1."""
+    if turns != turns:
+        return turns
     place = turns - math.floor(turns + 0.5)
     return place * (8.0 - 16.0 * abs(place))
 

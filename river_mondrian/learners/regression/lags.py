@@ -4,7 +4,8 @@ With p what the other predicts, y_1, y_2, ... the latest targets and e_1, e_2, .
 of them, a linear regression predicts y - p from e_i and y_i - p: so it is p where these tell
 nothing, and the last target where p does not. Two of them, which forget at different rates, learn
 by recursive least squares with a ridge of 1, in units of the mean size of all of these differences,
-beyond `FAR` of which none counts. The last target itself is predicted, too.
+beyond `FAR` of which none counts. A sample whose error is larger than the mean size of these counts
+for as much less: that is nearly the least absolute error. The last target itself is predicted, too.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Lags(Record):
     errors: Float64s
     # Mean size of the differences.
     scale: Float64
-    # Of each regression: its weights, and the inverse of its Gram matrix.
+    # Of each regression: the mean size of its errors, in units, its weights, and the inverse of its
+    # Gram matrix.
+    sizes: Float64s
     weights: Float64s
     inverses: Float64s
     # Of the last prediction: the differences, in units, what the other had predicted, and all.
@@ -98,6 +101,10 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
             gains[i] = gains[i] + inverse[n * i + j] * columns[j]
         total += columns[i] * gains[i]
         error -= own[i] * columns[i]
+    size = abs(error)
+    if size > lags.sizes[r] > 0.0:
+        weight *= lags.sizes[r] / size
+    lags.sizes[r] += (size - lags.sizes[r]) / min(1.0 + lags.n_samples, N_OF_LATE)
     total = kept / weight + total
     trace = 0.0
     for i in range(n):
@@ -137,6 +144,7 @@ def learn(lags: Lags, target: float, weight: float) -> None:
 _SHAPES: dict[str, tuple[int, ...]] = {
     "targets": (N_LAGS,),
     "errors": (N_LAGS,),
+    "sizes": (N_REGRESSIONS,),
     "weights": (N_REGRESSIONS * N_COLUMNS,),
     "inverses": (N_REGRESSIONS * N_COLUMNS * N_COLUMNS,),
 }

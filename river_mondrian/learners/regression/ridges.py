@@ -336,7 +336,8 @@ class RidgeExperts(OwnsArrays):
             "n_before": (0, record.n_samples),
             "n_held": (0, N_HELD - 1),
             "n_kept": (0, _kept_capacity(self.room)),
-            "kept_before": (0, record.n_kept),
+            # It is not read while nothing is being chosen.
+            "kept_before": (0, most if record.stage == IDLE else record.n_kept),
             "next_design": (0, most),
             "gap": (1, most),
             "stride": (1, most),

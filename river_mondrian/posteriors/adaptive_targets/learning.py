@@ -136,7 +136,7 @@ def update_tree(forest: AdaptiveTargetForest, t: int, p: int, n: int) -> None:
         ensure_means(forest, tree, t, node, p)
         differs = target != node.mean
         node.add(target, weight)
-        if differs and may_wait(node):
+        if differs and may_wait(tree, node):
             push(tree, ref)
 
 
@@ -154,7 +154,7 @@ def catch_up(forest: AdaptiveTargetForest, t: int, p: int) -> None:
         differs = target != node.mean
         node.add(target, weight)
         if node.dim < 0:
-            if differs and may_wait(node):
+            if differs and may_wait(tree, node):
                 push(tree, ref)
             return
         ref = node.child(side_of(forest, tree, node, x))

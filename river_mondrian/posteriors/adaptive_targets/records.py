@@ -44,7 +44,7 @@ ERROR = 2
 N_TARGETS = 3
 
 # Part of what a node's late memory knows that is left after a visit.
-KEPT = 0.6
+KEPT = 0.4
 
 
 class TargetsPoint(RebuiltPoint):

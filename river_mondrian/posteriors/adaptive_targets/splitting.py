@@ -7,7 +7,11 @@ from ...partitions.mondrian.records import NONE, PAUSED
 from ...partitions.mondrian.sampling import part_leaf
 from ..rebuilt.splitting import push, time_of_cut
 from .guided_cuts import draw_guided
-from .records import KEPT, AdaptiveTargetForest, TargetsNode
+from .records import KEPT, AdaptiveTargetForest, TargetsNode, TargetsTree
+
+# Samples of a block that is split, at least; and samples of a tree for which it has one more.
+SMALLEST_BLOCK = 2
+SAMPLES_OF_ONE = 2048
 
 
 @merged
@@ -55,17 +59,24 @@ def make_means(forest: AdaptiveTargetForest, t: int, j: int) -> bool:
     return differs
 
 
+@inlined
+def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
+    """Tell whether a row is a leaf that may be put into the queue: it is not too small.
+
+    In a tree of so many samples that leaves of a few have hardly anything to say, they are not
+    split: that would take most of the memory.
+    """
+    n = tree.nodes.row(tree.root).n_samples
+    is_large = node.n_samples >= SMALLEST_BLOCK + n // SAMPLES_OF_ONE
+    return is_large and node.dim == PAUSED and node.next_waiting == NONE
+
+
 @separate
 def enqueue_differing(forest: AdaptiveTargetForest, t: int, ref: int) -> None:
     """Make the means of what is at a reference; a leaf whose targets differ waits for its split."""
-    if ref >= 0 and make_means(forest, t, ref):
-        push(forest.trees[t], ref)
-
-
-@inlined
-def may_wait(node: TargetsNode) -> bool:
-    """Tell whether a row is a leaf that may be put into the queue."""
-    return node.dim == PAUSED and node.next_waiting == NONE
+    tree = forest.trees[t]
+    if ref >= 0 and make_means(forest, t, ref) and may_wait(tree, tree.nodes.row(ref)):
+        push(tree, ref)
 
 
 @separate
