@@ -4,8 +4,7 @@ Past its beginning a tree depends on the samples and its own random numbers alon
 with some of the trees learns what these would have learned among all. What all trees share is then
 a function of the samples, and the same in every part: points, scaling, features, classes. Two
 draws are made for all trees together: the places of levels at the first category of a forest, and
-coefficients of random directions at a new feature. A whole forest has to learn these samples
-(`draws_together`).
+coefficients of random directions at a new feature. A whole forest has to learn these samples.
 """
 
 from __future__ import annotations
@@ -22,13 +21,6 @@ from ...records.chunked_rows import PackedRows
 from .tree_memory import TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
-
-
-def draws_together(trees: TreeMemory[Any], are_categories: Sequence[bool]) -> bool:
-    """Tell whether new features, categories or not, need random numbers of all trees together."""
-    if trees.directions is not None:
-        return trees.directions.given is None and len(are_categories) > 0
-    return trees.categories is None and any(are_categories)
 
 
 def _has_sets(trees: TreeMemory[Any]) -> bool:
