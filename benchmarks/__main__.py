@@ -8,6 +8,7 @@ from pathlib import Path
 from . import (
     adaptive,
     categories,
+    distributed,
     forest,
     importances,
     isolation,
@@ -25,6 +26,7 @@ from .report import Report
 SUITES = {
     "adaptive": adaptive.PARTS,
     "categories": categories.PARTS,
+    "distributed": distributed.PARTS,
     "forest": forest.PARTS,
     "importances": importances.PARTS,
     "isolation": isolation.PARTS,

@@ -8,11 +8,13 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
+from test_merging import ORIGIN, rows
 from test_parts import assert_predicts_the_same, assert_same, begun, samples
 
 import river_mondrian as rm
-from river_mondrian.distributed import ShardedForest
+from river_mondrian.distributed import ShardedForest, learn_dataset
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install river-mondrian[ray]")
 
@@ -68,10 +70,69 @@ def test_workers_that_end_for_ever_are_an_error(tmp_path):
     whole, _ = begun("classes")
     sharded = ShardedForest.scatter(whole, 2, folder=str(tmp_path), max_restarts=1)
     block = samples(whole, 100, 1)
+    process = sharded.describe_shards()[1]["process"]
     for file in tmp_path.rglob("shard-1"):
         file.write_bytes(b"none")
-    os.kill(sharded.describe_shards()[1]["process"], signal.SIGKILL)
+    os.kill(process, signal.SIGKILL)
     with pytest.raises(RuntimeError, match="worker of shard-1 has died 2 times"):
         for _ in range(20):
             sharded.learn_many(*block)
     sharded.close()
+
+
+# Data sets.
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    """Return frames, and a function that reads them as a data set of Parquet files."""
+    frames = [rows(500, seed).assign(y=lambda X: X["a"] * X["b"], w=1.0) for seed in range(6)]
+    for i, frame in enumerate(frames):
+        frame.to_parquet(tmp_path / f"{i}.parquet")
+
+    def read(*names):
+        paths = [str(tmp_path / f"{i}.parquet") for i in range(6)]
+        return ray.data.read_parquet(paths).select_columns(list(names))
+
+    return pd.concat(frames), read
+
+
+def test_parts_of_a_data_set_are_merged(parquet):
+    frame, read = parquet
+    forest = rm.DensityForest(5, 2.0, seed=1, origin=ORIGIN)
+    found = learn_dataset(forest, read("a", "b"), n_workers=2, batch_size=200)
+    assert forest.n_samples == 0
+    forest.learn_many(frame[["a", "b"]])
+    assert found.n_samples == 3000
+    asked = rows(50, 9)
+    assert found.density_many(asked).tolist() == forest.density_many(asked).tolist()
+
+    ridge = rm.RidgeRegressor(rm.RandomFourierFeatures(20, seed=1))
+    found = learn_dataset(ridge, read("a", "b", "y", "w"), "y", "w", batch_size=200)
+    ridge.learn_many(frame[["a", "b"]], frame["y"])
+    np.testing.assert_allclose(found.predict_many(asked), ridge.predict_many(asked), atol=1e-9)
+
+
+def test_other_models_learn_a_data_set_batch_by_batch(parquet, tmp_path):
+    frame, read = parquet
+    whole = rm.MondrianForestRegressor(4, posterior="mean", seed=1)
+    sharded = ShardedForest(whole.clone(), 2)
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    assert learn_dataset(sharded, read("a", "b", "y"), "y") is sharded
+    whole.learn_many(frame[["a", "b"]], frame["y"])
+    assert_same(sharded.gather(), whole, tmp_path)
+    sharded.close()
+
+
+def test_data_sets_that_cannot_be_learned(parquet):
+    _, read = parquet
+    forest = rm.DensityForest(5, 2.0, seed=1, origin=ORIGIN)
+    with pytest.raises(ValueError, match="DensityForest has no target, got target='y'"):
+        learn_dataset(forest, read("a", "b"), "y")
+    with pytest.raises(ValueError, match="RidgeRegressor needs a target"):
+        learn_dataset(rm.RidgeRegressor(), read("a", "b"))
+    spoiled = read("a", "b").map_batches(lambda X: X.assign(a=np.inf), batch_format="pandas")
+    with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
+        learn_dataset(forest, spoiled)
+    assert forest.n_samples == 0

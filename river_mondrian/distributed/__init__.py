@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+from .datasets import learn_dataset
 from .sharded import ShardedForest
 
-__all__ = ["ShardedForest"]
+__all__ = ["ShardedForest", "learn_dataset"]

@@ -36,7 +36,7 @@ class Engine(Protocol):
         """Call a method of a worker's shard; returns what `get` waits for."""
 
     def get(self, call: Any) -> Any:
-        """Return what a call has returned; raises `WorkerDied` where there is no worker any more."""
+        """Return what a call has returned; raises `WorkerDied` where the worker has died."""
 
     def put(self, block: Any) -> Any:
         """Keep a block where all workers find it; returns what they are given for it."""
@@ -97,9 +97,7 @@ class Crew:
         self._taken_in = 0, law
         self.n_restarts = 0
         workers = [engine.start(path, save_every) for path in paths]
-        self._members = [
-            _Member(path, worker) for path, worker in zip(paths, workers, strict=True)
-        ]
+        self._members = [_Member(path, worker) for path, worker in zip(paths, workers, strict=True)]
 
     @property
     def known(self) -> Known:

@@ -26,7 +26,7 @@ from .engine import RayEngine
 BLOCK_ROWS = 8192
 
 
-class ShardedForest(base.Wrapper, base.Estimator):
+class ShardedForest(base.Wrapper[Any], base.Estimator):
     """A Mondrian forest whose trees learn in several processes or machines, by Ray.
 
     Each worker, a Ray actor, has a part of the trees. Blocks of samples go once into Ray's object
@@ -331,7 +331,9 @@ class ShardedForest(base.Wrapper, base.Estimator):
 
     def _shares(self) -> NDArray[np.float64]:
         """Return which share of the trees each shard has."""
-        return np.diff(bounds_of(self.model.n_estimators, self.n_shards)) / self.model.n_estimators
+        n = self.model.n_estimators
+        found: NDArray[np.float64] = np.diff(bounds_of(n, self.n_shards)) / n
+        return found
 
 
 class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
@@ -436,7 +438,8 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
         with self._lock:
             crew = self._state
             if not isinstance(crew, Crew):
-                return crew.predict_mixture_one(x)
+                whole: GaussianMixture = crew.predict_mixture_one(x)
+                return whole
             self.model._need_distribution()
             found = self._ask_rows("predict_mixture", crew, crew.known.read_one(x))
             weights = [share * one[0] for share, one in zip(self._shares(), found, strict=True)]

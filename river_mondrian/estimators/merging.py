@@ -184,18 +184,20 @@ def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]
     mine, theirs = features._made_anew(), its._made_anew()
     if _differ(mine, theirs):
         raise ValueError(f"the features have other arguments: {mine!r} and {theirs!r}")
-    if features._map is not None and its._map is not None and features._map.seed != its._map.seed:
-        raise ValueError("without a seed each model draws its own features: make both with seed=")
     if features._map is None or its._map is None:
         return np.zeros(0, np.int64)
+    here: Any = features._know()
+    there: Any = its._map
+    if here.seed != there.seed:
+        raise ValueError("without a seed each model draws its own features: make both with seed=")
     index = features._reader.index
     new = [name for name in its._reader.index.names if name not in index.places]
     features._reader._use(index.with_more(new))
     features._know()
     if isinstance(features, RandomBinningFeatures):
-        found: NDArray[np.int64] = features._map.add_cells_of(its._map)
+        found: NDArray[np.int64] = here.add_cells_of(there)
         return found
-    return np.arange(its._map.n_columns)
+    return np.arange(there.n_columns)
 
 
 def _differ(a: Any, b: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -81,7 +82,7 @@ def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
         bounds = bounds_of(len(trees.trees), n_parts)
         return [
             _with_trees(model, part_of(trees, start, stop), stop - start)
-            for start, stop in zip(bounds, bounds[1:], strict=False)
+            for start, stop in itertools.pairwise(bounds)
         ]
 
 

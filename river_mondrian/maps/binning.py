@@ -213,9 +213,7 @@ def learn_rows(
 
 
 @exact_batch_kernel
-def add_known(
-    record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s
-) -> int:
+def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
     """Give `n` cells of another table, from the i-th on, columns, and write these.
 
     Returns the cell for which room was short, or `n`.
