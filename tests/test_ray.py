@@ -14,7 +14,12 @@ from test_merging import ORIGIN, rows
 from test_parts import assert_predicts_the_same, assert_same, begun, samples
 
 import river_mondrian as rm
-from river_mondrian.distributed import ShardedForest, learn_dataset
+from river_mondrian.distributed import (
+    KeyedModels,
+    ShardedForest,
+    SpreadKeyedModels,
+    learn_dataset,
+)
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install river-mondrian[ray]")
 
@@ -136,3 +141,31 @@ def test_data_sets_that_cannot_be_learned(parquet):
     with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
         learn_dataset(forest, spoiled)
     assert forest.n_samples == 0
+
+
+# Models by key.
+
+
+def test_keys_are_spread_over_workers(tmp_path):
+    folder = str(tmp_path)
+    here = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1))
+    made = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1), folder=folder)
+    spread = SpreadKeyedModels(made, 2)
+    samples = [({"user": i % 7, "a": i / 10.0}, i % 3) for i in range(40)]
+    X, y = [x for x, _ in samples], [y for _, y in samples]
+    for x, label in samples:
+        here.learn_one(x, label)
+    spread.learn_many(X, y)
+    assert spread.ask_many("predict_proba_one", X) == [here.predict_proba_one(x) for x in X]
+    counts = [n for n, _ in spread.counts()]
+    assert sum(counts) == 7 and min(counts) > 0
+    with pytest.raises(ValueError, match=r"feature 'a' must be finite.* in sample 1"):
+        spread.learn_many([X[0], {"user": 1, "a": float("inf")}], [0, 1])
+    with pytest.raises(ValueError, match="there are 2 samples but 1 labels"):
+        spread.learn_many(X[:2], y[:1])
+    here.learn_one(X[0], 0)
+    # A worker that is killed comes back with what has been saved.
+    assert spread.flush() == 7
+    for worker in spread.workers:
+        ray.kill(worker, no_restart=False)
+    assert spread.ask_many("predict_proba_one", X) == [here.predict_proba_one(x) for x in X]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from river_mondrian import MondrianForestClassifier
@@ -13,87 +14,105 @@ from .sharding import block_costs
 
 MACHINES = (2, 5, 10, 20, 50, 100)
 # Assumed: processors and memory of a machine, bytes per second of the driver's network.
-CORES, MEMORY, NETWORK = 16, 128e9, 1.25e9
-N_TREES = 1600
+CORES, MEMORY, NETWORK = 16, 256e9, 1.25e9
+TREES = (100, 1600)
 SAMPLES = 1e9
 MEASURED_TREES = 25
+SIZES = (1_000, 10_000)
+
+
+def _learning(X, y) -> tuple[float, float, int]:
+    """Return the seconds per row and tree, the bytes per sample and tree, and the samples."""
+    start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
+    model = MondrianForestClassifier(MEASURED_TREES, seed=1)
+    model.learn_many(*start)
+    times = []
+    for block in blocks_of(X[WARM_UP:], y[WARM_UP:], BLOCK):
+        used = time.process_time()
+        model.learn_many(*block)
+        times.append((time.process_time() - used) / len(block[1]) / MEASURED_TREES)
+    # Trees get deeper with the logarithm of the samples: the latest are nearest to what is to come.
+    latest = sorted(times[-5:])
+    own = model._trees.nodes.nbytes / model.n_samples / MEASURED_TREES
+    return latest[len(latest) // 2], own, model.n_samples
+
+
+def _driver(width: int, quick: bool) -> dict[int, tuple[float, float]]:
+    """Return by size of a block the driver's seconds for it, and for each worker more."""
+    least, most = (1, 4) if quick else (1, 16)
+    found = {}
+    with local_ray(2 * most) as ray:
+        for size in SIZES:
+            progress(f"blocks of {size}")
+            n = 20 if quick else 100
+            one, many = (block_costs(ray, k, size, width, n)[0] for k in (least, most))
+            each = max(many - one, 0.0) / (most - least)
+            found[size] = one - each, each
+    return found
 
 
 def machines(data: DataFolder, report: Report, quick: bool) -> None:
     """Rows per second and memory of 2 to 100 machines, from measured costs."""
     name, (X, y) = next(iter(streams(data, 4_000 if quick else 15_000).items()))
-    start, *blocks = [
-        *blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP),
-        *blocks_of(X[WARM_UP:], y[WARM_UP:], BLOCK),
-    ]
-    model = MondrianForestClassifier(MEASURED_TREES, seed=1)
-    model.learn_many(*start)
-    times = []
-    for block in blocks:
-        used = time.process_time()
-        model.learn_many(*block)
-        times.append((time.process_time() - used) / len(block[1]) / MEASURED_TREES)
-    # Trees get deeper with the logarithm of the samples: the latest are nearest to what is to come.
-    per_tree = sorted(times[-5:])[len(times[-5:]) // 2]
-    own = model._trees.nodes.nbytes / model.n_samples / MEASURED_TREES
     width = X.shape[1]
-    counts = (1, 4, 8) if quick else (1, 4, 16)
-    with local_ray(2 * max(counts)) as ray:
-        here = {}
-        for n in counts:
-            progress(f"{n} workers")
-            here[n] = block_costs(ray, n, BLOCK, width, 20 if quick else 100)[0]
-    least, most = counts[0], counts[-1]
-    per_worker = (here[most] - here[least]) / (most - least)
-    per_block = here[least] - per_worker
-    n_bytes = BLOCK * 8 * (width + 2)
+    per_tree, own, n_samples = _learning(X, y)
+    costs = _driver(width, quick)
     report.note(
-        f"Measured on {name} ({width} features), blocks of {BLOCK:,} rows: learning takes "
-        f"{1e6 * per_tree:.2f} us per row and tree (of a processor, {model.n_samples:,} samples), a "
-        f"block takes the driver {1e3 * per_block:.2f} ms and {1e3 * per_worker:.2f} ms for each "
-        f"worker, and has {n_bytes:,} bytes; a tree takes {own:.0f} bytes per sample."
+        f"Measured on {name} ({width} features): learning takes {1e6 * per_tree:.2f} us of a "
+        f"processor per row and tree ({n_samples:,} samples), a tree {own:.0f} bytes per sample. "
+        + " ".join(
+            f"A block of {size:,} rows takes the driver {1e3 * block:.1f} ms, and "
+            f"{1e3 * worker:.2f} ms for each worker."
+            for size, (block, worker) in costs.items()
+        )
     )
     report.note(
-        f"Assumed: {N_TREES} trees, machines of {CORES} processors with a worker on each, a network "
-        f"of {NETWORK / 1e9:.2f} GB/s at the driver, which sends a block to every machine itself."
+        f"Assumed: machines of {CORES} processors, a worker on each machine with as many threads, "
+        "each of which has its trees alone; a network of "
+        f"{NETWORK / 1e9:.2f} GB/s at the driver, which sends every block to every machine itself. "
+        "A row has 8 bytes for each feature and 16 besides; a worker keeps 4 bytes of it for each "
+        "feature and tree."
     )
     rows = []
-    for m in MACHINES:
-        trees = N_TREES / (m * CORES)
-        limits = {
-            "workers": 1.0 / (per_tree * max(trees, 1.0)),
-            "driver": BLOCK / (per_block + m * CORES * per_worker),
-            "network": BLOCK * NETWORK / (n_bytes * m),
-        }
-        # Points: values and a link per tree, in each worker.
-        points = CORES * 4.0 * (width + trees)
-        memory = SAMPLES * (own * trees * CORES + points)
-        rows.append(
-            [
-                m,
-                m * CORES,
-                f"{trees:.0f}",
-                *(f"{limit:,.0f}" for limit in limits.values()),
-                f"{min(limits.values()):,.0f}, {min(limits, key=limits.__getitem__)}",
-                f"{memory / 1e9:,.0f}",
-                f"{MEMORY / memory * SAMPLES / 1e6:,.0f}",
-            ]
-        )
+    for n_trees in TREES:
+        for m in MACHINES:
+            trees = n_trees / m
+            workers = 1.0 / (per_tree * math.ceil(trees / CORES))
+            network = NETWORK / (8.0 * (width + 2) * m)
+            driver = [size / (block + m * worker) for size, (block, worker) in costs.items()]
+            least = min(workers, network, driver[-1])
+            which = {workers: "workers", network: "network", driver[-1]: "driver"}[least]
+            memory = SAMPLES * (own * trees + 4.0 * (width + trees))
+            rows.append(
+                [
+                    f"{n_trees:,}",
+                    m,
+                    f"{trees:.0f}",
+                    f"{workers:,.0f}",
+                    *(f"{rate:,.0f}" for rate in driver),
+                    f"{network:,.0f}",
+                    f"{least:,.0f}, {which}",
+                    f"{memory / 1e9:,.0f}",
+                    f"{MEMORY / memory * SAMPLES / 1e6:,.0f}",
+                ]
+            )
     report.table(
         [
+            "trees",
             "machines",
-            "workers",
             "trees of each",
             "workers' rows/s",
-            "driver's",
+            *(f"driver's, blocks of {size:,}" for size in SIZES),
             "network's",
-            "the least",
-            "GB per machine for 10^9 samples",
+            "the least (large blocks)",
+            "GB of each for 10^9 samples",
             f"million samples in {MEMORY / 1e9:.0f} GB",
         ],
         rows,
     )
     report.note(
-        "Where the driver is the least: larger blocks (its cost is per block and worker), and fewer "
-        "workers with more threads each (`n_jobs`), which share one copy of the points."
+        "Where the driver is the least: larger blocks, since most of its cost is per block and "
+        "column; arrays that need no reading; or more than one stream, each with a forest of its "
+        "own. Where the network is: machines get blocks from one another, as Ray's object store "
+        "does, instead of from the driver alone."
     )

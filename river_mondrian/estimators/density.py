@@ -164,8 +164,8 @@ class DensityForest(Model, base.AnomalyDetector):
         self._features.add(declared(directions, origin)[0])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Files from before there was an origin lack it.
-        super().__setstate__({"origin": None} | state)
+        # Files from before there was an origin lack it; the order stays.
+        super().__setstate__(state if "origin" in state else state | {"origin": None})
         check_types(self, {"_trees": (type(None), DensityTrees)})
         trees, n = self._trees, len(self._features)
         if trees is not None:
