@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from inline_workers import InlineEngine
+from river import checks
 
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest, crew
@@ -207,8 +208,8 @@ def test_a_worker_that_dies_is_replaced(name, when, engine, tmp_path):
     for X, y in blocks:
         whole.learn_many(X, y)
     X = blocks[0][0]
-    # Eight blocks for two workers, and two calls for what they have learned.
-    for first in range(1, 2 * 8 + 2 + 1):
+    # Of eight blocks for two workers, and two calls for what they have learned.
+    for first in [*range(1, 2 * 8, 3), 2 * 8 + 1, 2 * 8 + 2]:
         engine.n_calls = 0
         # The second death may come while blocks are sent again.
         engine.deaths = {first: when, first + 3: when}
@@ -298,5 +299,21 @@ def test_an_interrupted_call_leaves_whole_blocks(engine, monkeypatch, tmp_path):
 
     n_lines, whole = run(0)
     assert n_lines > 50
-    for strike in range(1, n_lines + 1, 3):
+    for strike in range(1, n_lines + 1, 7):
         assert_same(run(strike)[1], whole, tmp_path)
+
+
+SHARDED = {
+    "classifier": lambda: ShardedForest(rm.MondrianForestClassifier(3, seed=1), 2),
+    "regressor": lambda: ShardedForest(rm.MondrianForestRegressor(3, seed=1), 2),
+}
+CHECKS = [
+    pytest.param(name, check, id=f"{name}-{check.__name__}")
+    for name, make in SHARDED.items()
+    for check in checks.yield_checks(make())
+]
+
+
+@pytest.mark.parametrize("name, check", CHECKS)
+def test_rivers_checks(name, check, engine):
+    check(SHARDED[name]())

