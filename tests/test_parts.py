@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -208,8 +209,8 @@ def test_a_worker_that_dies_is_replaced(name, when, engine, tmp_path):
     for X, y in blocks:
         whole.learn_many(X, y)
     X = blocks[0][0]
-    # Of calls with eight blocks for two workers, and two for what they have learned: the first, with
-    # and next to blocks after which they save, and the last.
+    # Of calls with eight blocks for two workers, and two for what they have learned: the first,
+    # those with blocks after which they save and next to these, and the last.
     for first in (1, 5, 6, 7, 12, 17, 18):
         engine.n_calls = 0
         # The second death may come while blocks are sent again.
@@ -265,8 +266,6 @@ def test_a_bad_row_is_named_and_nothing_is_learned(name, bad, as_list, engine, t
 
 def test_an_interrupted_call_leaves_whole_blocks(engine, monkeypatch, tmp_path):
     """Whatever line of the crew is interrupted, a block has been accepted or not."""
-    import sys
-
     model, _ = begun("classes", 0)
     blocks = [samples(model, 6, seed) for seed in range(3)]
 
@@ -318,3 +317,17 @@ CHECKS = [
 @pytest.mark.parametrize("name, check", CHECKS)
 def test_rivers_checks(name, check, engine):
     check(SHARDED[name]())
+
+
+def test_without_ray_the_error_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    sharded, whole = (rm.MondrianForestClassifier(3, seed=1) for _ in range(2))
+    sharded = ShardedForest(sharded, 2)
+    X, y = samples(whole, 300, 1)
+    with pytest.raises(ImportError, match=r"needs Ray: pip install river-mondrian\[ray\]"):
+        sharded.learn_many(X, y)
+    # It has learned what needs no worker, and can go on.
+    n = sharded.n_samples
+    whole.learn_many(X[:n], y[:n])
+    assert n == splits_at(whole)
+    assert_same(sharded.gather(), whole, tmp_path)

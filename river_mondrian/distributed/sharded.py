@@ -82,8 +82,9 @@ class ShardedForest(base.Estimator):
     >>> forest = ShardedForest(MondrianForestClassifier(10, seed=42), n_shards=2)
     >>> samples = list(datasets.Bananas().take(200))
     >>> forest.learn_many([x for x, _ in samples], [y for _, y in samples])
-    >>> forest.predict_one(samples[0][0])
-    True
+    >>> probabilities = forest.predict_proba_one(samples[0][0])
+    >>> round(sum(probabilities.values()), 9)
+    1.0
 
     The ordinary model:
 
