@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 from river_mondrian import MondrianForestClassifier
 
@@ -21,7 +22,7 @@ MEASURED_TREES = 25
 SIZES = (1_000, 10_000)
 
 
-def _learning(X, y) -> tuple[float, float, int]:
+def _learning(X: Any, y: Any) -> tuple[float, float, int]:
     """Return the seconds per row and tree, the bytes per sample and tree, and the samples."""
     start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
     model = MondrianForestClassifier(MEASURED_TREES, seed=1)
