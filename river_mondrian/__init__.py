@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .estimators.density import DensityForest
     from .estimators.dual import DualOGDClassifier
     from .estimators.exact_density import exact_density
+    from .estimators.merging import merge
     from .estimators.ogd_classifier import OGDClassifier
     from .estimators.ogd_regressor import OGDRegressor
     from .estimators.regressor import MondrianForestRegressor
@@ -50,6 +51,7 @@ __all__ = [
     "exact_density",
     "lifetime_path",
     "load",
+    "merge",
     "save",
 ]
 
@@ -68,6 +70,7 @@ _HOMES = {
     "exact_density": "estimators.exact_density",
     "lifetime_path": "learners.lifetimes.path",
     "load": "files.store",
+    "merge": "estimators.merging",
     "save": "files.store",
 }
 

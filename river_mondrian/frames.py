@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -130,6 +130,17 @@ def _listed(values: Any, n: int, what: str) -> list[Any]:
     return found
 
 
+def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
+    """Check the value of each row; an error names the row."""
+    found: list[Any] = []
+    try:
+        for value in values:
+            found.append(check(value))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} in row {len(found)}") from None
+    return found
+
+
 def read_labels(y: Any, n: int) -> list[Hashable]:
     """Read the labels of `n` rows from a series, an array or a sequence.
 
@@ -142,8 +153,7 @@ def read_labels(y: Any, n: int) -> list[Hashable]:
 
     """
     labels = _listed(y, n, "labels")
-    for label in labels:
-        check_label(label)
+    _checked(labels, check_label)
     return labels
 
 
@@ -158,7 +168,7 @@ def read_targets(y: Any, n: int) -> NDArray[np.float64]:
         If there are not `n` targets, or one is not finite or larger than 1e120 in size.
 
     """
-    return np.array([check_target(target) for target in _listed(y, n, "targets")], dtype=float)
+    return np.array(_checked(_listed(y, n, "targets"), check_target), dtype=float)
 
 
 def read_weights(w: Any, n: int) -> NDArray[np.float64]:
@@ -175,4 +185,4 @@ def read_weights(w: Any, n: int) -> NDArray[np.float64]:
     # What is no sequence is a weight, or none.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, check_weight(w))
-    return np.array([check_weight(weight) for weight in _listed(w, n, "weights")], dtype=float)
+    return np.array(_checked(_listed(w, n, "weights"), check_weight), dtype=float)

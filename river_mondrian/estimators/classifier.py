@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..arguments import check_flag, is_real
 from ..directions import Directions
-from ..frames import mapping_of, read_labels, read_weights
+from ..frames import Frame, mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
@@ -350,7 +350,11 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
             length wrong; nothing has been learned then.
 
         """
-        _, names, columns = self._read_frame(X)
+        self._learn_read(self._read_frame(X), y, w)
+
+    def _learn_read(self, frame: Frame, y: Any, w: Any) -> None:
+        """Learn the rows of a frame that has been read; features and labels may be new."""
+        _, names, columns = frame
         labels = read_labels(y, len(columns))
         weights = read_weights(w, len(columns))
         if not weights.all():

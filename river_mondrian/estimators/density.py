@@ -13,7 +13,6 @@ from river import base
 from river.utils.dataframe import to_native_series
 
 from ..arguments import (
-    DIRECTION_DRAWS,
     check_integer,
     check_lifetime,
     check_seed,
@@ -22,15 +21,15 @@ from ..arguments import (
     is_real,
 )
 from ..checks import check_number, check_types
-from ..directions import check_directions, coefficients, sphere_directions
+from ..directions import check_directions
 from ..features.by_feature import draw_seed
 from ..frames import read_frame
 from ..inputs import FeatureIndex, ordered, too_large
 from ..limits import LARGEST
 from ..model import Model, locked, new_lock
-from ..partitions.polytopes import check_oblique
 from ..posteriors.density_trees import ESTIMATORS, DensityTrees
 from ..status import DONE
+from .density_directions import declared, drawn_matrices, given_matrix
 from .exact_density import LEAST_LIFETIME, check_lifetime_size
 
 
@@ -71,6 +70,11 @@ class DensityForest(Model, base.AnomalyDetector):
         suits many features, but only cuts along the axes.
     seed
         Random seed for reproducibility.
+    origin
+        A mapping from each feature to a number, where trees begin instead of at the first sample;
+        other features are ignored. The partition depends on the seed alone then, so that forests
+        that have learned parts of the samples can be merged (`merge`). None lets features appear
+        with the samples.
 
     Notes
     -----
@@ -134,6 +138,7 @@ class DensityForest(Model, base.AnomalyDetector):
         directions: Any = None,
         estimator: str = "forest",
         seed: int | None = None,
+        origin: Mapping[Any, float] | None = None,
     ) -> None:
         check_integer("n_estimators", n_estimators, 1)
         if is_distribution(lifetime) or not (lifetime is None or callable(lifetime)):
@@ -151,17 +156,16 @@ class DensityForest(Model, base.AnomalyDetector):
         self.directions = directions
         self.estimator = estimator
         self.seed = seed
+        self.origin = origin
         self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: DensityTrees | None = None
         self._grows = lifetime is None or (callable(lifetime) and not is_distribution(lifetime))
-        if isinstance(directions, Sequence):
-            names = {name for direction in directions for name in direction}
-            check_oblique(_given(directions, names))
-            self._features.add(ordered(names))
+        self._features.add(declared(directions, origin)[0])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        # Files from before there was an origin lack it; the order stays.
+        super().__setstate__(state if "origin" in state else state | {"origin": None})
         check_types(self, {"_trees": (type(None), DensityTrees)})
         trees, n = self._trees, len(self._features)
         if trees is not None:
@@ -181,8 +185,7 @@ class DensityForest(Model, base.AnomalyDetector):
         """Finish what a call has begun, or forget features of which nothing has been learned."""
         trees = self._trees
         if trees is None:
-            given = self.directions if isinstance(self.directions, Sequence) else ()
-            self._features.keep_first(len({name for one in given for name in one}))
+            self._features.keep_first(len(declared(self.directions, self.origin)[0]))
         elif trees.is_unfinished[0]:
             self._features.keep_first(trees.n_inputs)
             trees.settle()
@@ -222,19 +225,16 @@ class DensityForest(Model, base.AnomalyDetector):
                 check_lifetime_size(lifetime)
         matrix = None
         if isinstance(self.directions, Sequence):
-            matrix = _given(self.directions, self._features.names)[None]
+            matrix = given_matrix(self.directions, self._features.names)
         elif self.directions is not None:
-            d = len(names)
-            if d == 0:
-                raise ValueError("random directions need a feature in the first sample, got none")
-            stream = np.random.SeedSequence(seed, spawn_key=(DIRECTION_DRAWS,))
-            generator, n = np.random.default_rng(stream), int(self.directions)
-            drawn = [sphere_directions(n, d, generator) for _ in range(self.n_estimators)]
-            for one in drawn:
-                check_oblique(one)
-            matrix = np.array(drawn)
+            d = len(self._features) or len(names)
+            matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        return DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self.estimator)
+        trees = DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self.estimator)
+        start = declared(self.directions, self.origin)[1]
+        if start is not None:
+            trees.begin(start)
+        return trees
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn a sample.
@@ -296,6 +296,8 @@ class DensityForest(Model, base.AnomalyDetector):
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
     ) -> dict[Hashable, int]:
         """Return the features that rows add, each with the row of its first value."""
+        if self.origin is not None:
+            return {}
         if self.directions is not None:
             if self._trees is not None or isinstance(self.directions, Sequence):
                 return {}
@@ -482,7 +484,3 @@ class DensityForest(Model, base.AnomalyDetector):
 
 def _exp(value: float) -> float:
     return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))
-
-
-def _given(directions: Sequence[Mapping[Any, float]], names: Any) -> NDArray[np.float64]:
-    return coefficients(directions, ordered(names))

@@ -13,7 +13,7 @@ from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, is_real
 from ..directions import Directions
-from ..frames import mapping_of
+from ..frames import Frame, mapping_of
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
@@ -410,7 +410,11 @@ class MondrianForestRegressor(
             been learned then.
 
         """
-        rows, start = TargetRows(self._read_frame(X), y, w), 0
+        self._learn_read(self._read_frame(X), y, w)
+
+    def _learn_read(self, frame: Frame, y: Any, w: Any) -> None:
+        """Learn the rows of a frame that has been read, whose features may be new."""
+        rows, start = TargetRows(frame, y, w), 0
         if callable(self.lifetime):
             with self._lock:
                 self._settle()

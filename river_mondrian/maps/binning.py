@@ -213,6 +213,24 @@ def learn_rows(
 
 
 @exact_batch_kernel
+def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
+    """Give `n` cells of another table, from the i-th on, columns, and write these.
+
+    Returns the cell for which room was short, or `n`.
+    """
+    while i < n and 2 * (record.n_columns + 1) < record.n_slots:
+        source = cells[i]
+        slot = slot_of(record.table, record.n_slots, Code(source))
+        if slot.column == UNKNOWN:
+            slot.code_first, slot.code_second = source.code_first, source.code_second
+            slot.column = record.n_columns
+            record.n_columns += 1
+        columns[i] = slot.column
+        i += 1
+    return i
+
+
+@exact_batch_kernel
 def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
     """Copy the cells to a larger table, which is the record's from then on."""
     for place in range(record.n_slots):

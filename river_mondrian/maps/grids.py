@@ -137,6 +137,21 @@ class BinningMap(RowPerFeature):
             if row < stop:
                 self._grow()
 
+    def add_cells_of(self, other: BinningMap) -> NDArray[np.int64]:
+        """Give the cells that another map of the same grids has met columns.
+
+        Returns the columns here, by the columns there.
+        """
+        cells = other.table[other.table[:, -1] != binning.UNKNOWN]
+        cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])
+        found, start = np.zeros(len(cells), dtype=np.int64), 0
+        while start < len(cells):
+            numbers = start, len(cells), Int64s.of(found)
+            start = binning.add_known(self.record, _slots(cells), *numbers)
+            if start < len(cells):
+                self._grow()
+        return np.append(binning.UNKNOWN, found)
+
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
         """Return what tells a sample's cells from others, met or not, and DONE or a bad input."""
         found = np.empty(self.n_out, dtype=np.int64)

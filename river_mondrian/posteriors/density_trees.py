@@ -32,6 +32,7 @@ from ..records.arrays import CHUNK_ROWS
 from ..records.chunked_rows import PackedRows
 from ..status import DONE, NO_ROOM
 from . import density as kernels
+from . import merging_density as merging
 from .checking_density import check_cells, check_numbers, check_records
 from .density import CellEstimate, DensityNode, DensityPartition
 
@@ -154,6 +155,13 @@ class DensityTrees:
             rows, samples = self._sample_table, self.samples
             samples.grow(0, rows, rows.n_rows + 1)
 
+    def begin(self, origin: list[float]) -> None:
+        """Begin all trees at an origin, before any sample."""
+        self._reserve(len(self.trees))
+        self.vector[:] = origin
+        self.means[:] = origin
+        merging.begin_trees(self.forest)
+
     @property
     def n_samples(self) -> int:
         """Number of samples learned, with one that was short of room."""
@@ -221,6 +229,14 @@ class DensityTrees:
         if self.directions is not None:
             return OBLIQUE_ROWS
         return max(1, MOST_WORK // (len(self.trees) * (ROW_WORK + self.n_inputs)))
+
+    def add_samples_of(self, other: DensityTrees) -> None:
+        """Learn the samples of trees of the same partition, which store none."""
+        self._reserve(other.forest.nodes.n_rows)
+        more = other.n_values / np.maximum(self.n_values + other.n_values, 1.0)
+        self.means += more * (other.means - self.means)
+        self.n_values += other.n_values
+        merging.add_counts(self.forest, other.forest)
 
     # What an interrupted call has left.
 

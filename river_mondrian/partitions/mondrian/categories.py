@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,3 +93,16 @@ class Categories(OwnsArrays):
     def copied(self) -> Categories:
         """Return categories for other trees."""
         return copy.copy(self)
+
+    def part(self, start: int, stop: int) -> Categories:
+        """Return those of the trees `start` to `stop` (see `parts`)."""
+        made = copy.copy(self)
+        made.keys, made.flags = self.keys[start:stop].copy(), self.flags.copy()
+        return made
+
+    @classmethod
+    def joined(cls, parts: Sequence[Categories]) -> Categories:
+        """Return those of the trees of all parts."""
+        made = parts[0].part(0, 0)
+        made.keys = np.concatenate([part.keys for part in parts])
+        return made

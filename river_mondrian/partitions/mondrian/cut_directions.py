@@ -118,6 +118,20 @@ class CutDirections(OwnsArrays):
         """Return directions that may be changed while kernels have these."""
         return copy.deepcopy(self)
 
+    def part(self, start: int, stop: int) -> CutDirections:
+        """Return the random directions of the trees `start` to `stop` (see `parts`)."""
+        made = copy.deepcopy(self)
+        made.coefficients, made.n_sets = made.coefficients[start:stop].copy(), stop - start
+        return made
+
+    @classmethod
+    def joined(cls, parts: Sequence[CutDirections]) -> CutDirections:
+        """Return the random directions of the trees of all parts."""
+        made = copy.deepcopy(parts[0])
+        made.coefficients = np.concatenate([part.coefficients for part in parts])
+        made.n_sets = len(made.coefficients)
+        return made
+
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
         """Add inputs; there is room for `capacity` in all."""
         old, n = self.n_inputs, self.n_inputs + len(names)

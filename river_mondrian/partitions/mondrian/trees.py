@@ -138,6 +138,11 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     @property
+    def splits_at(self) -> int:
+        """Number of samples from which on parts of the trees may learn apart (see `parts`)."""
+        return WARM_UP
+
+    @property
     def doubles(self) -> bool:
         """Whether the next sample doubles the number of samples, and the ranges follow them."""
         n = self.n_samples + 1

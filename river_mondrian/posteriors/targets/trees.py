@@ -21,6 +21,7 @@ from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, moments, prediction, scale_mixture
 from .checking import check_targets
 from .explanation import ExplainedTargetTrees
+from .parts import told_by
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
 from .records import TargetForest, TargetNode, TargetPoint, TargetTree
 
@@ -106,7 +107,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _RENEWS: ClassVar[bool] = True
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
+    # Where a part of a forest's trees notes from what the law of all of them is learned.
+    told: list[NDArray[np.float64]] | None = None
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+        "told",
         "out",
         "moments",
         "_moments",
@@ -280,8 +284,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _count_rows(self) -> None:
         block = self.block
         assert block is not None
+        if self.told is not None and self.law is not None:
+            self.told.append(told_by(block.densities, len(self.trees)))
         densities = block.densities.array
         learning.count_rows(self.forest, block.start, block.end, block.n, densities)
+
+    @property
+    def splits_at(self) -> int:
+        """Number of samples from which on parts of the trees may learn apart."""
+        return super().splits_at if self.plain_means else CHOICES[-1]
 
     def _learned_rows(self, n_jobs: int) -> None:
         self.block = None

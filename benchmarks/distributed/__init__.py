@@ -1,0 +1,24 @@
+"""Forests over several processes by Ray: what that costs, and that it survives kills.
+
+Each part takes the data folder, a report, and whether to be quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..data import DataFolder
+from ..report import Report
+from .keys import keys
+from .kills import kills
+from .machines import machines
+from .service import service
+from .sharding import sharding
+
+PARTS: dict[str, Callable[[DataFolder, Report, bool], bool | None]] = {
+    "sharding": sharding,
+    "machines": machines,
+    "kills": kills,
+    "keys": keys,
+    "service": service,
+}

@@ -1,0 +1,201 @@
+"""Two workers against one process, against threads, and against two processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from river_mondrian import MondrianForestClassifier
+
+from ..data import DataFolder
+from ..report import Report, progress, verdict
+from .processors import seconds_below, seconds_of
+from .runs import BLOCK, N_TREES, WARM_UP, Block, blocks_of, local_ray, rows_per_second, streams
+
+N_SAMPLES, QUICK_SAMPLES = 15_000, 4_000
+REPEATS, QUICK_REPEATS = 3, 1
+SHARE = 0.9
+IDLE_SECONDS = 5.0
+SIZES = (1, 10, 100, 1000, 10_000)
+
+PEERS = ("one process", "n_jobs=2", "two of their own", "two workers")
+
+
+def _begun(start: Block, n_trees: int, **arguments: Any) -> Any:
+    """Return a model that has learned the first rows, twice: all kernels are loaded then."""
+    model = MondrianForestClassifier(n_trees, seed=1, **arguments)
+    model.learn_many(*start)
+    model.learn_many(*start)
+    return model
+
+
+class _Rate(NamedTuple):
+    """Rows per second by the clock, and on two processors that nobody else uses."""
+
+    clock: float
+    free: float
+
+
+def _rate(n: int, started: float, busiest: float, total: float) -> _Rate:
+    """Return rates by what the busiest process, and all of them, took of the processors."""
+    return _Rate(rows_per_second(n, started), n / max(busiest, 0.5 * total))
+
+
+def _alone(start: Block, blocks: list[Block], n_trees: int, barrier: Any, found: Any) -> None:
+    """Learn all blocks in a process of its own."""
+    model = _begun(start, n_trees)
+    barrier.wait()
+    used = time.process_time()
+    for block in blocks:
+        model.learn_many(*block)
+    found.put(time.process_time() - used)
+
+
+def _two_of_their_own(start: Block, blocks: list[Block], n: int) -> _Rate:
+    context = multiprocessing.get_context("spawn")
+    barrier, found = context.Barrier(3), context.Queue()
+    processes = [
+        context.Process(target=_alone, args=(start, blocks, N_TREES // 2, barrier, found))
+        for _ in range(2)
+    ]
+    for process in processes:
+        process.start()
+    barrier.wait()
+    started = time.perf_counter()
+    used = [found.get() for _ in processes]
+    rate = _rate(n, started, max(used), sum(used))
+    for process in processes:
+        process.join()
+    return rate
+
+
+def _here(start: Block, blocks: list[Block], n: int, n_jobs: int) -> _Rate:
+    model = _begun(start, N_TREES, n_jobs=n_jobs)
+    started, used = time.perf_counter(), time.process_time()
+    for block in blocks:
+        model.learn_many(*block)
+    total = time.process_time() - used
+    # Threads share the work evenly.
+    return _rate(n, started, total / n_jobs, total)
+
+
+def _idle() -> float:
+    """Return what Ray's processes take of a processor while nothing is done, as a share."""
+    used = seconds_below()
+    time.sleep(IDLE_SECONDS)
+    return (seconds_below() - used) / IDLE_SECONDS
+
+
+def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> _Rate:
+    from river_mondrian.distributed import ShardedForest
+
+    sharded = ShardedForest.scatter(_begun(start, N_TREES), 2, save_every=10_000)
+    # Workers have loaded their kernels.
+    sharded.learn_many(*start)
+    workers = [one["process"] for one in sharded.describe_shards()]
+    before, whole = [seconds_of(worker) for worker in workers], seconds_below()
+    started = time.perf_counter()
+    for block in blocks:
+        sharded.learn_many(*block)
+    sharded.finish()
+    used = [seconds_of(worker) - at for worker, at in zip(workers, before, strict=True)]
+    # What Ray does anyway grows with the time that others take.
+    resting = idle * (time.perf_counter() - started)
+    found = _rate(n, started, max(used), seconds_below() - whole - resting)
+    sharded.close()
+    return found
+
+
+def sharding(data: DataFolder, report: Report, quick: bool) -> None:
+    """Two workers, one process, threads, and two processes with half the trees each; Ray's cost."""
+    with local_ray() as ray:
+        idle, rows = _idle(), []
+        for name, (X, y) in streams(data, QUICK_SAMPLES if quick else N_SAMPLES).items():
+            start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
+            blocks = blocks_of(X[WARM_UP:], y[WARM_UP:], BLOCK)
+            n, found = len(X) - WARM_UP, {peer: [] for peer in PEERS}
+            for repeat in range(QUICK_REPEATS if quick else REPEATS):
+                progress(f"{name}, repeat {repeat}")
+                found["one process"].append(_here(start, blocks, n, 1))
+                found["n_jobs=2"].append(_here(start, blocks, n, 2))
+                found["two of their own"].append(_two_of_their_own(start, blocks, n))
+                found["two workers"].append(_sharded(start, blocks, n, idle))
+            for what in _Rate._fields:
+                best = {peer: max(getattr(r, what) for r in found[peer]) for peer in PEERS}
+                share = best["two workers"] / best["two of their own"]
+                rows.append(
+                    [
+                        name,
+                        "the clock" if what == "clock" else "free processors",
+                        *(f"{best[peer]:.0f}" for peer in PEERS),
+                        f"{share:.2f}",
+                        SHARE,
+                        verdict(share >= SHARE),
+                    ]
+                )
+        report.note(
+            f"{N_TREES} trees, blocks of {BLOCK:,} rows after the first {WARM_UP}: rows per "
+            "second, the best of the repeats, which take turns; once by the clock, where others "
+            "may use the processors, too, and once on two free processors: rows by what the "
+            "busiest process takes of them, or by half of what all take together (the driver, the "
+            f"workers, and Ray's own processes, which take {100.0 * idle:.0f} % of one at rest; "
+            "that is left out). The share is that of what two independent "
+            "processes reach with half the trees each."
+        )
+        report.table(["stream", "by", *PEERS, "share", "target", "reached"], rows)
+        _ray_cost(report, ray, quick)
+
+
+class _Nothing:
+    """A worker that does nothing with a block."""
+
+    def learn(self, number: int, block: Any) -> int:
+        return number
+
+
+def block_costs(ray: Any, n_workers: int, size: int, width: int, n: int) -> tuple[float, float]:
+    """Return the seconds that a block costs here, and until all workers have answered."""
+    from river_mondrian.distributed.blocks import Known
+
+    model = MondrianForestClassifier(n_workers, seed=1)
+    rng = np.random.default_rng(1)
+    (block, *_) = blocks_of(rng.normal(size=(size, width)), rng.integers(26, size=size), size)
+    known = Known.of(model)
+    actor = ray.remote(_Nothing).options(num_cpus=0)
+    workers = [actor.remote() for _ in range(n_workers)]
+    ray.get([worker.learn.remote(0, None) for worker in workers])
+    here, whole = [], []
+    for number in range(n):
+        started, used = time.perf_counter(), time.process_time()
+        ref = ray.put(known.read_block(*block, 1.0))
+        calls = [worker.learn.remote(number, ref) for worker in workers]
+        here.append(time.process_time() - used)
+        ray.get(calls)
+        whole.append(time.perf_counter() - started)
+    for worker in workers:
+        ray.kill(worker)
+    return float(np.median(here)), float(np.median(whole))
+
+
+def _ray_cost(report: Report, ray: Any, quick: bool) -> None:
+    rows = []
+    for size in SIZES[::2] if quick else SIZES:
+        progress(f"blocks of {size}")
+        here, whole = block_costs(ray, 2, size, 16, 20 if quick else 100)
+        rows.append(
+            [
+                f"{size:,}",
+                f"{1e3 * here:.2f}",
+                f"{1e3 * whole:.2f}",
+                f"{1e6 * whole / size:.1f}",
+            ]
+        )
+    report.note(
+        "What is not learning: reading a frame of 16 columns, putting it into the object store, "
+        "and calling two workers that do nothing; medians."
+    )
+    headers = ["rows", "ms of the driver's processor", "ms until both answer", "us per row"]
+    report.table(headers, rows)

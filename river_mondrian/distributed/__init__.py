@@ -1,0 +1,13 @@
+"""Forests and streams over several processes and machines, by Ray, and models by key.
+
+Ray is an extra: `pip install river-mondrian[ray]`. It is imported when something starts that needs
+it.
+"""
+
+from __future__ import annotations
+
+from .datasets import learn_dataset
+from .keyed import KeyedModels, SpreadKeyedModels
+from .sharded import ShardedForest
+
+__all__ = ["KeyedModels", "ShardedForest", "SpreadKeyedModels", "learn_dataset"]

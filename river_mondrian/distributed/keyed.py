@@ -1,0 +1,400 @@
+"""A model for each key: for each user, device or sensor of a stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from river import base, compose
+
+from ..arguments import check_flag, check_integer
+from ..estimators.classifier import MondrianForestClassifier
+from ..estimators.density import DensityForest
+from ..estimators.regressor import MondrianForestRegressor
+from ..files.classes import name_of
+from .model_store import ModelStore, digest_of, text_of
+
+
+def _end_of(model: Any) -> Any:
+    """Return what predicts: the last step of a pipeline."""
+    while isinstance(model, compose.Pipeline):
+        model = list(model.steps.values())[-1]
+    return model
+
+
+class KeyedModels(base.Wrapper[Any], base.Estimator):
+    """A model for each key of a stream, made at first sight from a prototype.
+
+    A classifier, a regressor or an anomaly detector, as the prototype is. The models used most
+    recently are ready; others are packed in memory, and where there is no room moved to a folder,
+    from which they come back when their key does.
+
+    Parameters
+    ----------
+    key
+        Name of the feature with the key, which models do not get, or a function from a sample to
+        its key. A key is a string, an integer or a tuple of these.
+    model
+        The prototype: a model or a pipeline. It is cloned for each key.
+    max_bytes
+        Bytes that all models may take in memory, as they count themselves; the one used last stays
+        there in any case. It needs a folder.
+    folder
+        Where models are saved for which there is no room. What is there when this one is made is
+        used, so that a stream can be taken up again after `flush`.
+    trusted
+        Whether nobody else can write to the folder. Models are pickled there then, which pipelines
+        need; unpickling executes what a file says. Otherwise they are saved by `save`.
+    n_ready
+        Most models that are ready. A packed one takes a tenth to a third of the memory, and some
+        milliseconds to get ready.
+
+    Notes
+    -----
+    A pickle holds all models that are in memory. Any number of threads may call one object, one
+    after the other.
+
+    Examples
+    --------
+
+    >>> from river_mondrian import MondrianForestClassifier
+    >>> from river_mondrian.distributed import KeyedModels
+
+    >>> model = KeyedModels("user", MondrianForestClassifier(5, seed=42))
+    >>> for user, likes in (("ann", True), ("bob", False)):
+    ...     model.learn_one({"user": user, "length": 3.0}, likes)
+    >>> model.predict_one({"user": "ann", "length": 3.0})
+    True
+    >>> model.predict_one({"user": "bob", "length": 3.0})
+    False
+    >>> len(model)
+    2
+
+    """
+
+    def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Make what the prototype is."""
+        if cls is KeyedModels:
+            cls = KeyedDetector
+            if isinstance(_end_of(model), base.Classifier):
+                cls = KeyedClassifier
+            elif isinstance(_end_of(model), base.Regressor):
+                cls = KeyedRegressor
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        key: str | Callable[[Mapping[Any, Any]], Hashable],
+        model: Any,
+        max_bytes: int | None = None,
+        folder: str | None = None,
+        trusted: bool = False,
+        n_ready: int = 1000,
+    ) -> None:
+        if not isinstance(key, str) and not callable(key):
+            raise ValueError(f"key must be the name of a feature or a function, got {key!r}")
+        check_flag("trusted", trusted)
+        check_integer("n_ready", n_ready, 1)
+        kinds = base.Classifier | base.Regressor | base.AnomalyDetector
+        if not isinstance(_end_of(model), kinds):
+            raise TypeError(
+                "only classifiers, regressors and anomaly detectors are kept by key, "
+                f"got {type(model).__name__}"
+            )
+        if max_bytes is not None:
+            check_integer("max_bytes", max_bytes, 1)
+            if folder is None:
+                raise ValueError("max_bytes needs a folder for models without room, got None")
+        if folder is not None and not trusted and name_of(type(model)) is None:
+            raise ValueError(
+                f"{type(model).__name__} is stored by pickle, which executes what a file says: "
+                "where nobody else can write to the folder, give trusted=True"
+            )
+        self.key = key
+        self.model = model
+        self.max_bytes = max_bytes
+        self.folder = folder
+        self.trusted = trusted
+        self.n_ready = n_ready
+        self._lock = threading.RLock()
+        self._store = ModelStore(n_ready, max_bytes, folder, trusted)
+        # What answers for keys that have not been learned.
+        self._blank = model.clone()
+
+    @property
+    def _wrapped_model(self) -> Any:
+        return self.model
+
+    @property
+    def _multiclass(self) -> bool:
+        return bool(getattr(self.model, "_multiclass", True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: own for name, own in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        """Return the number of models in memory."""
+        return len(self._store)
+
+    def __bool__(self) -> bool:
+        """Tell that this is a model, whether it is empty or not."""
+        return True
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many models are ready, and packed."""
+        return self._store.counts
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return self._store.nbytes
+
+    def key_of(self, x: Mapping[Any, Any]) -> Any:
+        """Return the key of a sample.
+
+        Raises
+        ------
+        ValueError
+            If it lacks the feature with the key.
+        TypeError
+            If the key is neither a string nor an integer, nor a tuple of these.
+
+        """
+        if callable(self.key):
+            found = self.key(x)
+        elif self.key in x:
+            found = x[self.key]
+        else:
+            raise ValueError(f"feature {self.key!r} is the key, but the sample lacks it")
+        text_of(found)
+        return found
+
+    def _without_key(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        if callable(self.key):
+            return x
+        return {name: value for name, value in x.items() if name != self.key}
+
+    def get(self, key: Hashable) -> Any:
+        """Return the model of a key; None where there is none."""
+        with self._lock:
+            return self._store.get(key)
+
+    def _learn(self, x: Mapping[Any, Any], *target: Any, **given: Any) -> None:
+        key, rest = self.key_of(x), self._without_key(x)
+        with self._lock:
+            model = self._store.get(key)
+            if model is None:
+                # A sample that cannot be learned makes no model.
+                made = self.model.clone()
+                made.learn_one(rest, *target, **given)
+                self._store.put(key, made)
+                return
+            model.learn_one(rest, *target, **given)
+            self._store.learned(key)
+
+    def _ask(self, name: str, x: Mapping[Any, Any], **given: Any) -> Any:
+        key, rest = self.key_of(x), self._without_key(x)
+        with self._lock:
+            model = self._store.get(key)
+            return getattr(self._blank if model is None else model, name)(rest, **given)
+
+    def flush(self) -> int:
+        """Save all models that have changed since they were saved; returns how many."""
+        with self._lock:
+            if self.folder is None:
+                raise ValueError("models are saved to a folder, got None")
+            return self._store.flush()
+
+
+class KeyedClassifier(KeyedModels, base.Classifier):
+    """What `KeyedModels` makes of a classifier."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"key": "key", "model": MondrianForestClassifier(2, seed=1)}
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
+        """Let the model of a sample's key learn it."""
+        self._learn(x, y, **kwargs)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Predict the probability of each label by the model of a sample's key."""
+        found: dict[Any, float] = self._ask("predict_proba_one", x, **kwargs)
+        return found
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the label by the model of a sample's key."""
+        return self._ask("predict_one", x, **kwargs)
+
+
+class KeyedRegressor(KeyedModels, base.Regressor):
+    """What `KeyedModels` makes of a regressor."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"key": "key", "model": MondrianForestRegressor(2, seed=1)}
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
+        """Let the model of a sample's key learn it."""
+        self._learn(x, y, **kwargs)
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the target by the model of a sample's key."""
+        return self._ask("predict_one", x, **kwargs)
+
+
+class KeyedDetector(KeyedModels, base.AnomalyDetector):
+    """What `KeyedModels` makes of an anomaly detector."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"key": "key", "model": DensityForest(2, seed=1)}
+
+    def learn_one(self, x: Mapping[Any, Any], **kwargs: Any) -> None:
+        """Let the model of a sample's key learn it."""
+        self._learn(x, **kwargs)
+
+    def score_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
+        """Return the score by the model of a sample's key."""
+        return float(self._ask("score_one", x, **kwargs))
+
+
+class _KeyedWorker:
+    """The models of some of the keys, in a worker."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._models = KeyedModels(*arguments)
+
+    def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
+        """Learn samples; returns how many, and the error of the first that cannot be learned."""
+        for i, sample in enumerate(samples):
+            try:
+                self._models._learn(*sample)
+            except (TypeError, ValueError) as error:
+                return i, f"{type(error).__name__}: {error}"
+        return len(samples), None
+
+    def ask(self, name: str, samples: Sequence[Mapping[Any, Any]]) -> list[Any]:
+        """Return what models say of samples."""
+        return [self._models._ask(name, x) for x in samples]
+
+    def flush(self) -> int:
+        """Save the models."""
+        return self._models.flush()
+
+    def count(self) -> tuple[int, int]:
+        """Return the number of models in memory, and their bytes."""
+        return len(self._models), self._models._raw_memory_usage
+
+
+class SpreadKeyedModels:
+    """Keyed models in several processes or machines, by Ray: each has the keys of one hash.
+
+    Parameters
+    ----------
+    models
+        `KeyedModels` that have learned nothing, by whose arguments each worker makes its own. A
+        worker has `max_bytes` and `n_ready` for itself.
+    n_workers
+        Number of workers.
+    options
+        Options of Ray's actors.
+
+    Notes
+    -----
+    A worker that dies is started anew by Ray, with the models that have been saved: by `flush`, or
+    for lack of room. What others have learned since is lost. A batch that was lost with it raises
+    Ray's error; questions are asked again.
+
+    """
+
+    def __init__(
+        self, models: KeyedModels, n_workers: int = 2, options: Mapping[str, Any] | None = None
+    ) -> None:
+        from .engine import ray_module
+
+        check_integer("n_workers", n_workers, 1)
+        self.models = models
+        self._ray = ray_module()
+        given: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1} | dict(options or {})
+        arguments = (
+            *(models.key, models.model, models.max_bytes),
+            *(models.folder, models.trusted, models.n_ready),
+        )
+        actor = self._ray.remote(_KeyedWorker).options(**given)
+        self.workers = [actor.remote(*arguments) for _ in range(n_workers)]
+
+    def _share(self, samples: Sequence[Mapping[Any, Any]]) -> list[list[int]]:
+        """Return which samples each worker gets, by the hash of their key."""
+        shares: list[list[int]] = [[] for _ in self.workers]
+        for i, x in enumerate(samples):
+            digest = digest_of(self.models.key_of(x))
+            shares[int(digest[:12], 16) % len(self.workers)].append(i)
+        return shares
+
+    def learn_many(self, X: Sequence[Mapping[Any, Any]], y: Sequence[Any] | None = None) -> None:
+        """Let the models of the samples' keys learn them; of one key in order.
+
+        Parameters
+        ----------
+        X
+            The samples.
+        y
+            Their labels or targets; None for anomaly detectors.
+
+        Raises
+        ------
+        ValueError
+            If a sample cannot be learned, which is named. Those of other workers, and those before
+            it, have been learned.
+
+        """
+        if y is not None and len(y) != len(X):
+            raise ValueError(f"there are {len(X)} samples but {len(y)} labels or targets")
+        shares = self._share(X)
+        calls = [
+            worker.learn.remote([(X[i],) if y is None else (X[i], y[i]) for i in share])
+            for worker, share in zip(self.workers, shares, strict=True)
+        ]
+        for share, (n, error) in zip(shares, self._ray.get(calls), strict=True):
+            if error is not None:
+                raise ValueError(f"{error} in sample {share[n]}")
+
+    def ask_many(self, name: str, X: Sequence[Mapping[Any, Any]]) -> list[Any]:
+        """Return what a method, such as "predict_one", of the models says of samples."""
+        shares, found = self._share(X), [None] * len(X)
+        arguments = [(name, [X[i] for i in share]) for share in shares]
+        for share, answers in zip(shares, self._call("ask", arguments), strict=True):
+            for i, answer in zip(share, answers, strict=True):
+                found[i] = answer
+        return found
+
+    def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of each worker that may be called again where a worker has died."""
+        pairs = list(zip(self.workers, arguments, strict=True))
+        calls = [getattr(worker, method).remote(*given) for worker, given in pairs]
+        found = []
+        for (worker, given), call in zip(pairs, calls, strict=True):
+            for last in (False, False, True):
+                try:
+                    found.append(self._ray.get(call))
+                    break
+                except self._ray.exceptions.RayActorError:
+                    if last:
+                        raise
+                    call = getattr(worker, method).remote(*given)
+        return found
+
+    def flush(self) -> int:
+        """Save all models that have changed since they were saved; returns how many."""
+        return sum(self._call("flush", [()] * len(self.workers)))
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Return the number of models in memory, and their bytes, of each worker."""
+        return self._call("count", [()] * len(self.workers))

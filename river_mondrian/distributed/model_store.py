@@ -1,0 +1,212 @@
+"""Many models by key: those in use, those that are packed, and those in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import secrets
+import zlib
+from collections import OrderedDict
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+from ..files.store import load, save
+
+# What a model takes besides what it counts: its places here.
+ENTRY_BYTES = 400
+
+
+def text_of(key: Any) -> str:
+    """Return what tells a key from others.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a string nor an integer, nor a tuple of these.
+
+    """
+    if type(key) in (str, int):
+        return f"{type(key).__name__} {key!r}"
+    if type(key) is tuple:
+        return f"({', '.join(map(text_of, key))})"
+    raise TypeError(
+        f"a key must be a string, an integer or a tuple of these, got {key!r} "
+        f"({type(key).__name__})"
+    )
+
+
+def digest_of(key: Hashable) -> str:
+    """Return 128 bits of a key, in hexadecimal; the same in all processes."""
+    text = text_of(key).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+class _Ready:
+    """A model in use."""
+
+    __slots__ = ("is_changed", "model", "n_learned", "nbytes")
+
+    def __init__(self, model: Any, is_changed: bool) -> None:
+        self.model, self.is_changed = model, is_changed
+        self.n_learned = 0
+        self.nbytes = ENTRY_BYTES + model._raw_memory_usage
+
+
+class ModelStore:
+    """Models by key, of which those used least recently are packed, and then moved to a folder.
+
+    Parameters
+    ----------
+    n_ready
+        Most models that are ready for use; others are packed: pickled and compressed, in memory.
+    max_bytes
+        Bytes that all of them may take, None for no bound.
+    folder
+        Where those are saved for which there is no room. What is there already is used.
+    trusted
+        Whether models are pickled there, instead of saved by `save`.
+
+    """
+
+    def __init__(
+        self, n_ready: int, max_bytes: int | None, folder: str | None, trusted: bool
+    ) -> None:
+        self._n_ready, self._max_bytes = n_ready, max_bytes
+        self._folder = None if folder is None else Path(folder)
+        self._trusted = trusted
+        self._ready: OrderedDict[Hashable, _Ready] = OrderedDict()
+        # A packed model, and whether it has changed since it was saved.
+        self._packed: OrderedDict[Hashable, tuple[bytes, bool]] = OrderedDict()
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._packed)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many models are ready, and packed."""
+        return {"ready": len(self._ready), "packed": len(self._packed)}
+
+    # Getting and putting.
+
+    def get(self, key: Hashable) -> Any:
+        """Return the model of a key, ready for use; None where there is none."""
+        ready = self._ready.get(key)
+        if ready is None:
+            if key in self._packed:
+                content, is_changed = self._packed[key]
+                model = pickle.loads(zlib.decompress(content))
+                self._add(key, model, is_changed)
+            else:
+                found = self._read(key)
+                if found is None:
+                    return None
+                self._add(key, found, False)
+            return self._ready[key].model
+        self._ready.move_to_end(key)
+        return ready.model
+
+    def put(self, key: Hashable, model: Any) -> None:
+        """Keep a model that is new."""
+        text_of(key)
+        self._add(key, model, True)
+
+    def _add(self, key: Hashable, model: Any, is_changed: bool) -> None:
+        ready = _Ready(model, is_changed)
+        packed = self._packed.get(key)
+        self._ready[key] = ready
+        self._packed.pop(key, None)
+        self.nbytes += ready.nbytes - (0 if packed is None else ENTRY_BYTES + len(packed[0]))
+        self.shrink()
+
+    def learned(self, key: Hashable) -> None:
+        """Take note that the model of a key, which is ready, has learned."""
+        ready = self._ready[key]
+        ready.is_changed = True
+        ready.n_learned += 1
+        n = ready.n_learned
+        # Counting bytes takes longer than learning: it is done when there may be a half more.
+        if n & (n - 1) == 0 or n % 256 == 0:
+            nbytes = ENTRY_BYTES + ready.model._raw_memory_usage
+            self.nbytes += nbytes - ready.nbytes
+            ready.nbytes = nbytes
+            self.shrink()
+
+    # Making room.
+
+    def shrink(self) -> None:
+        """Pack and move models until there is room; the one used last stays ready."""
+        while len(self._ready) > self._n_ready:
+            self._pack()
+        most = self._max_bytes
+        while most is not None and self.nbytes > most:
+            if self._packed:
+                key, (content, is_changed) = next(iter(self._packed.items()))
+                if is_changed:
+                    self._write(key, pickle.loads(zlib.decompress(content)))
+                del self._packed[key]
+                self.nbytes -= ENTRY_BYTES + len(content)
+            elif len(self._ready) > 1:
+                self._pack()
+            else:
+                return
+
+    def _pack(self) -> None:
+        key, ready = next(iter(self._ready.items()))
+        # Of this process, for this process.
+        content = zlib.compress(pickle.dumps(ready.model), 1)
+        self._packed[key] = content, ready.is_changed
+        del self._ready[key]
+        self.nbytes += ENTRY_BYTES + len(content) - ready.nbytes
+
+    # The folder.
+
+    def path_of(self, key: Hashable) -> Path:
+        """Return the file of a key's model."""
+        assert self._folder is not None
+        digest = digest_of(key)
+        return self._folder / digest[:2] / digest[2:]
+
+    def _write(self, key: Hashable, model: Any) -> None:
+        path = self.path_of(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not self._trusted:
+            save(model, path, extra={"key": key})
+            return
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        try:
+            part.write_bytes(pickle.dumps((key, model)))
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+    def _read(self, key: Hashable) -> Any:
+        if self._folder is None or not self.path_of(key).exists():
+            return None
+        path = self.path_of(key)
+        if self._trusted:
+            known, model = pickle.loads(path.read_bytes())
+        else:
+            model, extra = load(path, with_extra=True)
+            known = extra["key"]
+        if known != key:
+            raise ValueError(f"{path} has the model of {known!r} instead of {key!r}")
+        return model
+
+    def flush(self) -> int:
+        """Save all models that have changed since they were saved; returns how many."""
+        n = 0
+        for key, ready in self._ready.items():
+            if ready.is_changed:
+                self._write(key, ready.model)
+                ready.is_changed = False
+                n += 1
+        for key, (content, is_changed) in self._packed.items():
+            if is_changed:
+                self._write(key, pickle.loads(zlib.decompress(content)))
+                self._packed[key] = content, False
+                n += 1
+        return n

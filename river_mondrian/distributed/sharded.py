@@ -1,0 +1,477 @@
+"""A forest whose trees learn in several processes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+from river.utils.dataframe import to_native_frame, to_native_series
+
+from ..arguments import check_integer
+from ..estimators.classifier import MondrianForestClassifier
+from ..estimators.parts import bounds_of, check_parts, divided, splits_at, united
+from ..estimators.regressor import MondrianForestRegressor
+from ..files.store import save
+from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
+from .blocks import Block, Known, Rows
+from .crew import Crew, Engine
+from .engine import RayEngine
+
+# Rows of a block that workers learn at once.
+BLOCK_ROWS = 8192
+
+
+class ShardedForest(base.Estimator):
+    """A Mondrian forest whose trees learn in several processes or machines, by Ray.
+
+    Each worker, a Ray actor, has a part of the trees. Blocks of samples go once into Ray's object
+    store, every worker learns them, and a prediction is the sum of what all workers say. The trees
+    are those of the one model, node by node; predictions equal its to rounding.
+
+    A worker that dies is started anew from the file that it has saved last, and learns the blocks
+    since: nothing is lost or learned twice. Samples are checked before any worker gets them.
+
+    Parameters
+    ----------
+    model
+        A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes`. It is not
+        changed. Its `n_jobs` is the number of threads of each worker.
+    n_shards
+        Number of workers, at most that of the trees.
+    folder
+        A folder that all machines see, in which workers save their parts. None for a temporary
+        one on this machine.
+    save_every
+        Blocks from one time that workers save their parts to the next. Blocks since are kept.
+    in_flight
+        Most blocks that may wait for workers; another one is accepted when the first is learned.
+    max_restarts
+        How often a worker may die, one time after the other and without having learned a block,
+        before that is an error.
+    options
+        Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`.
+
+    Notes
+    -----
+    The first 256 samples (4,096 of a regressor with a Gaussian posterior) are learned here, by the
+    whole model: ranges and hyperparameters are chosen from them. After that a tree depends on the
+    samples and its own random numbers alone; the tails of a regressor's noise are learned here from
+    the densities that workers report. Two samples more have to be learned by the whole forest,
+    which is fetched for it: the first one with a category, and with random `directions` each that
+    has a new feature.
+
+    `learn_one` is a block of one sample and takes as long as Ray needs for that, about a
+    millisecond. `learn_many` returns once the block is accepted.
+
+    A deep copy or a pickle holds the whole model. Any number of threads may call one object, one
+    after the other.
+
+    Examples
+    --------
+    >>> from river import datasets
+    >>> from river_mondrian import MondrianForestClassifier
+    >>> from river_mondrian.distributed import ShardedForest
+
+    >>> forest = ShardedForest(MondrianForestClassifier(10, seed=42), n_shards=2)
+    >>> samples = list(datasets.Bananas().take(200))
+    >>> forest.learn_many([x for x, _ in samples], [y for _, y in samples])
+    >>> probabilities = forest.predict_proba_one(samples[0][0])
+    >>> round(sum(probabilities.values()), 9)
+    1.0
+
+    The ordinary model:
+
+    >>> forest.gather().n_samples
+    200
+
+    """
+
+    def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Make a classifier or a regressor, as the model is."""
+        if cls is ShardedForest:
+            cls = ShardedRegressor if isinstance(model, base.Regressor) else ShardedClassifier
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        model: Any,
+        n_shards: int = 2,
+        folder: str | None = None,
+        save_every: int = 100,
+        in_flight: int = 4,
+        max_restarts: int = 3,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        for name, value in (
+            ("n_shards", n_shards),
+            ("save_every", save_every),
+            ("in_flight", in_flight),
+            ("max_restarts", max_restarts),
+        ):
+            check_integer(name, value, 1)
+        check_parts(model, n_shards)
+        self.model = model
+        self.n_shards = n_shards
+        self.folder = folder
+        self.save_every = save_every
+        self.in_flight = in_flight
+        self.max_restarts = max_restarts
+        self.options = options
+        self._lock = threading.RLock()
+        # The whole model, or the workers: one assignment changes all that there is.
+        self._state: Any = model.clone()
+        self._files: Any = None
+
+    @classmethod
+    def scatter(cls, model: Any, n_shards: int = 2, **arguments: Any) -> Any:
+        """Return a sharded forest that goes on with what a model has learned.
+
+        Parameters
+        ----------
+        model
+            The model, which is copied.
+        n_shards
+            Number of workers.
+        arguments
+            Other arguments of the class.
+
+        """
+        made = cls(model.clone(), n_shards, **arguments)
+        made._state = copy.deepcopy(model)
+        made._spread()
+        return made
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    # From the whole model to workers, and back.
+
+    def _engine(self) -> Engine:
+        code = {"lifetime": self.model.lifetime} if callable(self.model.lifetime) else {}
+        return RayEngine(code, self.model.n_jobs, self.options or {})
+
+    def _spread(self) -> None:
+        """Let workers take over, if there have been samples enough."""
+        whole = self._state
+        if isinstance(whole, Crew) or whole.n_samples < splits_at(whole):
+            return
+        engine, paths = self._engine(), []
+        if self._files is None:
+            self._files = tempfile.TemporaryDirectory(prefix="shards-", dir=self.folder)
+        for i, part in enumerate(divided(whole, self.n_shards)):
+            paths.append(os.path.join(self._files.name, f"shard-{i}"))
+            save(part, paths[-1], extra={"position": 0, "told": {}})
+        law = getattr(whole._trees, "law_numbers", None)
+        law = None if law is None else law.copy()
+        limits = self.save_every, self.in_flight, self.max_restarts
+        self._state = Crew(engine, paths, Known.of(whole), law, *limits)
+
+    def _whole(self) -> Any:
+        """Return the whole model; workers, where there are any, go on."""
+        state = self._state
+        if isinstance(state, Crew):
+            parts = state.ask("part")
+            return united(parts, state.law)
+        return state
+
+    def gather(self) -> Any:
+        """Return the ordinary model, with all that has been learned; this one goes on."""
+        with self._lock:
+            state = self._state
+            return self._whole() if isinstance(state, Crew) else copy.deepcopy(state)
+
+    def close(self) -> None:
+        """End the workers. What has been learned since `gather` was called last is lost."""
+        with self._lock:
+            state, self._state = self._state, self.model.clone()
+            if isinstance(state, Crew):
+                state.stop()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            left_out = {"_lock", "_files", "_state"}
+            kept = {name: own for name, own in self.__dict__.items() if name not in left_out}
+            return kept | {"_state": self._whole()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+        self._files = None
+
+    # Learning.
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn a block of samples, in order.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame, or a list of mappings from feature to value.
+        y
+            Their labels or targets.
+        w
+            A weight for all, or one for each.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one of the samples cannot be learned, which the message names; no worker has learned
+            any of them then.
+        RuntimeError
+            If a worker dies time and again.
+
+        """
+        with self._lock:
+            state = self._state
+            known = state.known if isinstance(state, Crew) else Known.of(state)
+            block = known.read_block(X, y, w)
+            start = 0
+            while start < len(block):
+                start += self._learn_part(block.part(start, start + BLOCK_ROWS))
+
+    def _learn_part(self, block: Block) -> int:
+        """Learn the first rows of a block; returns how many."""
+        self._spread()
+        state = self._state
+        if isinstance(state, Crew):
+            n = state.known.first_joint_row(block)
+            if n > 0:
+                part = block.part(0, n)
+                state.learn(part, state.known.after(part))
+                return len(part)
+            n = 1
+            whole = self._whole()
+        else:
+            whole, n = state, splits_at(state) - state.n_samples
+        part = block.part(0, n)
+        frame: Any = (None, part.names, part.columns)
+        whole._learn_read(frame, part.y, part.w)
+        self._state = whole
+        if isinstance(state, Crew):
+            state.stop()
+        return len(part)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample, as a block of its own.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to value.
+        y
+            Its label or target.
+        w
+            Its weight.
+
+        """
+        with self._lock:
+            if isinstance(self._state, Crew):
+                self.learn_many([x], [y], w)
+            else:
+                self._state.learn_one(x, y, w)
+                self._spread()
+
+    def finish(self) -> None:
+        """Wait until all workers have learned all that has been accepted."""
+        with self._lock:
+            if isinstance(self._state, Crew):
+                self._state.finish()
+
+    # What has been learned.
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples learned or accepted."""
+        with self._lock:
+            state = self._state
+            return state.known.n_samples if isinstance(state, Crew) else int(state.n_samples)
+
+    @property
+    def features(self) -> list[Any]:
+        """The features seen so far."""
+        with self._lock:
+            state = self._state
+            return list(state.known.features.names if isinstance(state, Crew) else state.features)
+
+    @property
+    def n_restarts(self) -> int:
+        """How often workers have been started anew."""
+        with self._lock:
+            return self._state.n_restarts if isinstance(self._state, Crew) else 0
+
+    def describe_shards(self) -> list[dict[str, Any]]:
+        """Return the bytes and the process of each shard, and a regressor's hyperparameters."""
+        with self._lock:
+            return self._state.ask("describe") if isinstance(self._state, Crew) else []
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        with self._lock:
+            if isinstance(self._state, Crew):
+                return sum(one["nbytes"] for one in self.describe_shards())
+            found: int = self._state._raw_memory_usage
+            return found
+
+    # Predicting.
+
+    def _ask_rows(self, name: str, crew: Crew, rows: Rows) -> list[NDArray[np.float64]]:
+        """Return what all shards say of rows."""
+        crew.finish()
+        found: list[NDArray[np.float64]] = crew.ask(name, crew.put(rows), crew.law)
+        return found
+
+    def _shares(self) -> NDArray[np.float64]:
+        """Return which share of the trees each shard has."""
+        n = self.model.n_estimators
+        found: NDArray[np.float64] = np.diff(bounds_of(n, self.n_shards)) / n
+        return found
+
+
+class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
+    """What `ShardedForest` makes of a classifier."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": MondrianForestClassifier(3, seed=1)}
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels seen so far, in order of appearance."""
+        with self._lock:
+            state = self._state
+            return list(state.known.labels if isinstance(state, Crew) else state.classes)
+
+    def _probabilities(self, crew: Crew, rows: Rows) -> NDArray[np.float64]:
+        found = self._ask_rows("predict", crew, rows)
+        total = np.zeros_like(found[0])
+        for share, one in zip(self._shares(), found, strict=True):
+            total += share * one
+        return total
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Predict the probability of each label seen so far."""
+        with self._lock:
+            crew = self._state
+            if not isinstance(crew, Crew):
+                found: dict[Any, float] = crew.predict_proba_one(x)
+                return found
+            (row,) = self._probabilities(crew, crew.known.read_one(x)).tolist()
+            return dict(zip(crew.known.labels, row, strict=True))
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the most probable label; None at first."""
+        with self._lock:
+            if not isinstance(self._state, Crew):
+                return self._state.predict_one(x)
+            found = self.predict_proba_one(x)
+            return max(found, key=found.__getitem__)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Predict the probability of each label for a frame's rows; a frame of the same kind."""
+        with self._lock:
+            crew = self._state
+            if not isinstance(crew, Crew):
+                return crew.predict_proba_many(X)
+            frame, rows = crew.known.read_frame(X)
+            columns = self._probabilities(crew, rows).T
+            return to_native_frame(dict(zip(crew.known.labels, columns, strict=True)), like=frame)
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the most probable label for a frame's rows; a series of the same kind."""
+        with self._lock:
+            crew = self._state
+            if not isinstance(crew, Crew):
+                return crew.predict_many(X)
+            frame, rows = crew.known.read_frame(X)
+            best, classes = self._probabilities(crew, rows).argmax(axis=1), self.classes
+            return to_native_series([classes[k] for k in best.tolist()], name=None, like=frame)
+
+
+class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
+    """What `ShardedForest` makes of a regressor."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": MondrianForestRegressor(3, seed=1)}
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The values of gamma1, gamma2 and noise_variance as they stand; empty without them."""
+        with self._lock:
+            state = self._state
+            if isinstance(state, Crew):
+                found: dict[str, float] = state.ask("describe")[0]["hyperparameters"]
+                return found
+            return dict(state.hyperparameters)
+
+    def _moments(self, crew: Crew, rows: Rows) -> NDArray[np.float64]:
+        """Return means and variances over all trees, shape (n, 2)."""
+        found = np.array(self._ask_rows("predict", crew, rows))
+        shares = self._shares()[:, None]
+        mean = (shares * found[:, :, 0]).sum(axis=0)
+        variance = (shares * (found[:, :, 1] + (found[:, :, 0] - mean) ** 2)).sum(axis=0)
+        return np.stack([mean, variance], axis=1)
+
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+        """Predict the target of a sample, or a normal distribution of it.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to value.
+        with_dist
+            Whether to return a `river.proba.Gaussian`.
+
+        """
+        with self._lock:
+            crew = self._state
+            if not isinstance(crew, Crew):
+                return crew.predict_one(x, with_dist)
+            if with_dist:
+                self.model._need_distribution()
+            ((mean, variance),) = self._moments(crew, crew.known.read_one(x)).tolist()
+            return gaussian(self.n_samples, mean, variance) if with_dist else mean
+
+    def predict_mixture_one(self, x: Mapping[Any, Any]) -> GaussianMixture:
+        """Predict the distribution of a sample's target: the mixture over all trees."""
+        with self._lock:
+            crew = self._state
+            if not isinstance(crew, Crew):
+                whole: GaussianMixture = crew.predict_mixture_one(x)
+                return whole
+            self.model._need_distribution()
+            found = self._ask_rows("predict_mixture", crew, crew.known.read_one(x))
+            weights = [share * one[0] for share, one in zip(self._shares(), found, strict=True)]
+            means, variances = (np.concatenate([one[i] for one in found]) for i in (1, 2))
+            return GaussianMixture(np.concatenate(weights), means, variances)
+
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+        """Predict the targets of a frame's rows, or a frame of their means and variances.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame.
+        with_dist
+            Whether to return a frame with the columns "mean" and "variance".
+
+        """
+        with self._lock:
+            crew = self._state
+            if not isinstance(crew, Crew):
+                return crew.predict_many(X, with_dist)
+            if with_dist:
+                self.model._need_distribution()
+            frame, rows = crew.known.read_frame(X)
+            means, variances = self._moments(crew, rows).T
+            if with_dist:
+                return to_native_frame({"mean": means, "variance": variances}, like=frame)
+            return to_native_series(means, name=None, like=frame)

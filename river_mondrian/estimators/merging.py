@@ -1,0 +1,204 @@
+"""Models that have learned parts of the samples, merged into the model of all of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.binning import RandomBinningFeatures
+from ..features.fourier import RandomFourierFeatures
+from ..features.pooled import Pooled
+from ..files.encoding import Encoder
+from ..learners.ridge.merging import merge_posteriors
+from ..learners.ridge.posterior import Posterior
+from .density import DensityForest
+from .ridge import RidgeRegressor
+
+AnyModel = TypeVar("AnyModel", DensityForest, RidgeRegressor)
+
+
+def merge(a: AnyModel, b: AnyModel) -> AnyModel:
+    """Return the model of the samples of two models, each of which has learned some of them.
+
+    That is possible where what is learned is a sum over samples, and the partition does not depend
+    on them:
+
+    - `DensityForest` with an `origin`, a seed and a lifetime that does not grow, of complete
+      samples: counts add up, so that densities are the same bit for bit.
+    - `RidgeRegressor` on `RandomFourierFeatures`, `RandomBinningFeatures` of one seed, or on
+      features that were given to both with a full pool: the posterior is the same, to rounding.
+
+    Parameters
+    ----------
+    a, b
+        The models, made with the same arguments. They stay as they are, and no sample may have been
+        learned by both.
+
+    Raises
+    ------
+    TypeError
+        If a model is none of these.
+    ValueError
+        If they differ in an argument, or what they have learned does not add up; the message tells
+        why.
+
+    Examples
+    --------
+
+    >>> from river_mondrian import DensityForest, merge
+
+    >>> a, b, both = (DensityForest(10, 2.0, seed=42, origin={"x": 0.0}) for _ in range(3))
+    >>> for model in (a, both):
+    ...     model.learn_one({"x": 0.1})
+    >>> for model in (b, both):
+    ...     model.learn_one({"x": 0.7})
+    >>> merge(a, b).density_one({"x": 0.2}) == both.density_one({"x": 0.2})
+    True
+
+    """
+    for one in (a, b):
+        if type(one) not in (DensityForest, RidgeRegressor):
+            raise TypeError(
+                "only DensityForest and RidgeRegressor can be merged, whose statistics add up, "
+                f"got {type(one).__name__}"
+            )
+    if type(a) is not type(b):
+        raise TypeError(f"models of one class can be merged, got {type(a)} and {type(b)}")
+    with a._lock:
+        a._settle()
+        made = copy.deepcopy(a)
+    with b._lock:
+        b._settle()
+        other = copy.deepcopy(b)
+    for name, value in made._arguments().items():
+        if name != "features" and not _equal(value, other._arguments()[name]):
+            raise ValueError(
+                f"models of the same arguments can be merged, but {name} is {value!r} and "
+                f"{other._arguments()[name]!r}"
+            )
+    if isinstance(made, DensityForest):
+        _merge_densities(made, other)
+    else:
+        _merge_ridges(made, other)
+    return made
+
+
+def is_mergeable(model: Any) -> bool:
+    """Tell whether parts of the samples may be learned by copies of a new model, and merged."""
+    if isinstance(model, DensityForest):
+        return model.origin is not None and model.seed is not None and not model._grows
+    if not isinstance(model, RidgeRegressor):
+        return False
+    features = model._features
+    if isinstance(features, RandomFourierFeatures | RandomBinningFeatures):
+        return features.seed is not None
+    return isinstance(features, Pooled) and features._pool is None
+
+
+def _stored(value: Any) -> tuple[str, list[bytes]]:
+    """Return what a file would have of a value."""
+    encoder = Encoder()
+    text = json.dumps(encoder.encode(value, "value"))
+    return text, [array.tobytes() for array in encoder.arrays.values()]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Tell whether two arguments are the same: functions are where they are one object."""
+    return a is b or (not callable(a) and not callable(b) and _stored(a) == _stored(b))
+
+
+# Densities.
+
+
+def _merge_densities(made: DensityForest, other: DensityForest) -> None:
+    if made.origin is None:
+        raise ValueError(
+            "without an origin trees begin at the first sample, which differs: make the models "
+            "with origin="
+        )
+    if made.seed is None:
+        raise ValueError("without a seed each model draws its own partition: make both with seed=")
+    if made._grows:
+        raise ValueError(
+            "with a lifetime that grows the samples are stored in their order: make the models "
+            f"with a number, got lifetime={made.lifetime!r}"
+        )
+    for model in (made, other):
+        trees = model._trees
+        if trees is None:
+            continue
+        lacks = np.flatnonzero(trees.n_values < trees.n_samples).tolist()
+        if lacks:
+            raise ValueError(
+                f"a sample lacked {model.features[lacks[0]]!r}, for which the mean so far stood "
+                "in: that depends on the order"
+            )
+    if other._trees is None:
+        return
+    if made._trees is None:
+        made._trees = other._trees
+    else:
+        made._trees.add_samples_of(other._trees)
+
+
+# Ridge regression.
+
+
+def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
+    if other._current is None and other._next is None:
+        return
+    columns = _join_maps(made, other)
+    if made._next is not None or other._next is not None or other._current is None:
+        raise ValueError("a map is being built anew: it depends on the samples")
+    if made._current is None:
+        made._features = other._features
+        made._current = other._current
+        return
+    mine: Posterior = made._current
+    if other._current.n_learned:
+        merge_posteriors(mine, other._current, columns)
+
+
+def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]:
+    """Give a map the columns of another one; returns by the other's columns which they are."""
+    features, its = made._features, other._features
+    if type(features) is not type(its):
+        raise ValueError(f"the features are of {type(features).__name__} and {type(its).__name__}")
+    if isinstance(features, Pooled):
+        if features._pool is not None or its._pool is not None or _differ(features, its):
+            raise ValueError(
+                f"{type(features).__name__} are drawn from the samples that a model has learned: "
+                "give both the same features, with a full pool"
+            )
+        assert its._map is not None
+        return np.arange(its._map.n_columns)
+    if not isinstance(features, RandomFourierFeatures | RandomBinningFeatures):
+        raise ValueError(
+            f"the partitions of {type(features).__name__} depend on the samples, so that what two "
+            "models have learned does not add up"
+        )
+    mine, theirs = features._made_anew(), its._made_anew()
+    if _differ(mine, theirs):
+        raise ValueError(f"the features have other arguments: {mine!r} and {theirs!r}")
+    if features._map is None or its._map is None:
+        return np.zeros(0, np.int64)
+    here: Any = features._know()
+    there: Any = its._map
+    if here.seed != there.seed:
+        raise ValueError("without a seed each model draws its own features: make both with seed=")
+    index = features._reader.index
+    new = [name for name in its._reader.index.names if name not in index.places]
+    features._reader._use(index.with_more(new))
+    features._know()
+    if isinstance(features, RandomBinningFeatures):
+        found: NDArray[np.int64] = here.add_cells_of(there)
+        return found
+    return np.arange(there.n_columns)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return _stored(a) != _stored(b)

@@ -1,0 +1,106 @@
+"""A Redis server on a loopback port, and the service of the examples, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TOKEN = "a token"
+
+
+def missing():
+    """Return why the service cannot be run here; nothing where it can."""
+    for name in ("fastapi", "uvicorn", "redis", "httpx"):
+        try:
+            __import__(name)
+        except ImportError:
+            return f"{name} is not installed: pip install river-mondrian[service]"
+    if shutil.which("redis-server") is None:
+        return "there is no redis-server: apt-get install redis-server"
+    return ""
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def wait_until(is_so, seconds=120.0):
+    """Wait until something is so; tells what it last was."""
+    ends = time.monotonic() + seconds
+    while True:
+        found = is_so()
+        if found or time.monotonic() > ends:
+            return found
+        time.sleep(0.02)
+
+
+@contextmanager
+def broker(folder):
+    """Run a Redis server; gives its URL and a client."""
+    import redis
+
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    process = subprocess.Popen(
+        [*command, "--dir", str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"redis://127.0.0.1:{port}"
+    client = redis.Redis.from_url(url, decode_responses=True)
+
+    def answers():
+        try:
+            return client.ping()
+        except redis.ConnectionError:
+            return False
+
+    try:
+        assert wait_until(answers, 30.0), "redis-server does not answer"
+        yield url, client
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Service:
+    """The service in a process of its own, which can be killed and started again."""
+
+    def __init__(self, url, state, features, labels, *more, cores=None):
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.command = [sys.executable, str(ROOT / "examples" / "service.py")]
+        self.command += ["--redis", url, "--state", str(state), "--port", str(self.port)]
+        self.command += ["--features", *features, "--labels", *labels, *more]
+        self.cores = cores
+
+    def start(self):
+        environment = os.environ | {"SERVICE_TOKEN": TOKEN}
+        self.process = subprocess.Popen(self.command, env=environment)
+        if self.cores is not None:
+            os.sched_setaffinity(self.process.pid, self.cores)
+
+    def metrics(self):
+        """Return the service's metrics; none while it does not answer."""
+        import httpx
+
+        try:
+            found = httpx.get(f"{self.address}/metrics", timeout=10.0)
+        except httpx.TransportError:
+            return {}
+        return {line.split()[0]: float(line.split()[1]) for line in found.text.splitlines()}
+
+    def wait(self):
+        assert wait_until(self.metrics), "the service does not answer"
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()

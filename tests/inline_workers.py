@@ -1,0 +1,56 @@
+"""Workers in this process that die on demand: an engine for tests without Ray."""
+
+from __future__ import annotations
+
+from river_mondrian.distributed.crew import WorkerDied
+from river_mondrian.distributed.shard import Shard
+
+
+class Worker:
+    def __init__(self, shard):
+        self.shard = shard
+
+
+class InlineEngine:
+    """Runs what a worker is called for when it is called.
+
+    Parameters
+    ----------
+    deaths
+        For each call of a worker, by number from the start: "before" or "after" it has been run,
+        the worker dies.
+    code
+        Parameters that files do not hold.
+
+    """
+
+    def __init__(self, deaths=None, code=None):
+        self.deaths, self.code = deaths or {}, code or {}
+        self.n_calls = 0
+        self.most_waiting = 0
+
+    def start(self, path, save_every):
+        return Worker(Shard(path, self.code, save_every))
+
+    def call(self, worker, name, *arguments):
+        self.n_calls += 1
+        death = self.deaths.get(self.n_calls)
+        if worker.shard is None or death == "before":
+            worker.shard = None
+            return None
+        found = getattr(worker.shard, name)(*arguments)
+        if death == "after":
+            worker.shard = None
+            return None
+        return (found,)
+
+    def get(self, call):
+        if call is None:
+            raise WorkerDied("the worker is dead")
+        return call[0]
+
+    def put(self, block):
+        return block
+
+    def stop(self, worker):
+        worker.shard = None

@@ -1,0 +1,219 @@
+"""Models of parts of the samples, merged: the model of all of them."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import river_mondrian as rm
+from river_mondrian import DensityForest, RidgeRegressor, load, merge, save
+
+ORIGIN = {"a": 0.3, "b": -1.0}
+NAMES = list(ORIGIN)
+TRIANGLE = [{"a": 1.0}, {"b": 2.0}, {"a": 0.5, "b": 0.5}]
+
+DENSITIES = {
+    "fixed": lambda: DensityForest(8, 2.0, seed=1, origin=ORIGIN),
+    "random": lambda: DensityForest(8, stats.gamma(2.0), seed=1, origin=ORIGIN),
+    "laplace": lambda: DensityForest(8, 0.5, estimator="laplace", seed=1, origin=ORIGIN),
+    "kernel": lambda: DensityForest(8, 2.0, estimator="kernel", seed=1, origin=ORIGIN),
+    "given directions": lambda: DensityForest(4, 1.0, TRIANGLE, seed=1, origin=ORIGIN),
+    "random directions": lambda: DensityForest(4, 1.0, 3, seed=1, origin=ORIGIN),
+}
+
+
+def rows(n, seed, spread=1.0):
+    return pd.DataFrame(np.random.default_rng(seed).normal(0.0, spread, (n, 2)), columns=NAMES)
+
+
+def densities(model, frame):
+    return model.log_density_many(frame).tolist()
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_densities_of_parts_are_those_of_all(name, tmp_path):
+    # The second part is far wider and the third elsewhere, so that either has cells of its own.
+    frames = [rows(60, 1), rows(40, 2, 5.0), rows(30, 3, 0.1) + 30.0]
+    asked = pd.concat([*frames, rows(50, 4, 10.0)])
+    parts = [DENSITIES[name]() for _ in frames]
+    for model, frame in zip(parts, frames, strict=True):
+        model.learn_many(frame)
+    for order in itertools.permutations(range(3)):
+        whole, merged = DENSITIES[name](), DENSITIES[name]()
+        for i in order:
+            before = pickle.dumps(parts[i])
+            merged = merge(merged, parts[i])
+            assert pickle.dumps(parts[i]) == before
+            whole.learn_many(frames[i])
+        assert merged.n_samples == whole.n_samples
+        assert densities(merged, asked) == densities(whole, asked)
+        # The merged model goes on, and so does one from a file.
+        save(merged, tmp_path / "merged")
+        for model in (same := load(tmp_path / "merged"), merged, whole):
+            model.learn_many(rows(20, 5, 20.0))
+        assert densities(merged, asked) == densities(same, asked) == densities(whole, asked)
+    assert merge(merged, DENSITIES[name]()).n_samples == merged.n_samples
+
+
+def test_the_law_with_an_origin_is_that_of_a_first_sample():
+    """The share of trees in which two points are together is exp(-lifetime |x - y|_1)."""
+    n, x, y = 4000, {"a": 2.0, "b": 0.0}, {"a": 2.2, "b": -0.3}
+    for seed in range(3):
+        model = DensityForest(n, 1.0, estimator="laplace", seed=seed, origin=ORIGIN)
+        model.learn_one(x)
+        # A tree's estimate at y is its count there.
+        model.log_density_one(y)
+        share = model._trees.estimates.words["count"].mean()
+        expected = math.exp(-0.5)
+        assert abs(share - expected) < 4.0 * math.sqrt(expected * (1.0 - expected) / n)
+
+
+def test_an_origin_names_the_features():
+    model = DensityForest(3, 1.0, seed=1, origin=ORIGIN)
+    assert model.features == NAMES
+    assert model.density_one({"a": 0.1}) == 0.0
+    model.learn_one({"a": 0.1, "b": 0.2, "c": 5.0})
+    assert model.features == NAMES
+    assert model.clone().features == NAMES
+    same = copy.deepcopy(model)
+    same.learn_one({"c": 1.0})
+    # What lacks both counts as at the means so far.
+    model.learn_one({"a": 0.1, "b": 0.2})
+    assert densities(same, rows(5, 1)) == densities(model, rows(5, 1))
+    for origin, match in (
+        ({}, "origin must be a mapping"),
+        ([1.0], "origin must be a mapping"),
+        ({"a": math.nan}, "feature 'a' must be finite at the origin"),
+        ({"a": math.inf}, "feature 'a' must be finite"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            DensityForest(3, 1.0, origin=origin)
+    with pytest.raises(TypeError, match="feature 'a' must be a number"):
+        DensityForest(3, 1.0, origin={"a": "x"})
+    with pytest.raises(ValueError, match=r"directions name the features \['a', 'b'\]"):
+        DensityForest(3, 1.0, TRIANGLE, origin={"a": 1.0})
+
+
+def test_densities_that_do_not_add_up():
+    base = {"n_estimators": 3, "lifetime": 1.0, "seed": 1, "origin": ORIGIN}
+
+    def model(frame=None, **changes):
+        made = DensityForest(**(base | changes))
+        made.learn_many(rows(5, 1) if frame is None else frame)
+        return made
+
+    for change, match in (
+        ({"origin": None}, "without an origin trees begin at the first sample"),
+        ({"seed": None}, "without a seed each model draws its own partition"),
+        ({"lifetime": None}, "with a lifetime that grows the samples are stored"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            merge(model(**change), model(**change))
+    for change in ({"seed": 2}, {"lifetime": 2.0}, {"n_estimators": 4}, {"estimator": "kernel"}):
+        (name,) = change
+        with pytest.raises(ValueError, match=f"but {name} is"):
+            merge(model(), model(**change))
+    with pytest.raises(ValueError, match="a sample lacked 'b'"):
+        merge(model(), model(rows(5, 1).where(rows(5, 2) < 0.5)[["a"]].fillna(0.0)))
+    with pytest.raises(TypeError, match="only DensityForest and RidgeRegressor"):
+        merge(rm.MondrianForestClassifier(), rm.MondrianForestClassifier())
+    with pytest.raises(TypeError, match="models of one class"):
+        merge(model(), RidgeRegressor())
+
+
+# Ridge regression.
+
+
+def pooled():
+    features = rm.IsolationFeatures(6, 4, pool_size=40, seed=1)
+    features.learn_many(rows(60, 9))
+    return features
+
+
+RIDGES = {
+    "fourier": lambda: RidgeRegressor(rm.RandomFourierFeatures(12, seed=1)),
+    "known noise": lambda: RidgeRegressor(
+        rm.RandomFourierFeatures(12, seed=1), noise_variance=0.5, delta2=0.3
+    ),
+    "no intercept": lambda: RidgeRegressor(
+        rm.RandomBinningFeatures(5, seed=1), fit_intercept=False
+    ),
+    "binning": lambda: RidgeRegressor(rm.RandomBinningFeatures(8, 2.0, seed=1)),
+    "pool": lambda: RidgeRegressor(pooled()),
+}
+
+
+def learn_targets(model, frame, seed=0):
+    noise = np.random.default_rng(seed).normal(0.0, 0.1, len(frame))
+    targets = 1000.0 + np.sin(frame.sum(axis=1).to_numpy()) + noise
+    weights = np.linspace(0.0, 2.0, len(frame))
+    model.learn_many(frame, targets, weights)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("name", RIDGES)
+def test_ridges_of_parts_are_those_of_all(name, tmp_path):
+    frames = [rows(80, 1), rows(60, 2, 3.0).assign(c=1.5), rows(50, 3)[["b", "a"]]]
+    if name == "pool":
+        frames[1] = frames[1][NAMES]
+    asked = rows(40, 4, 2.0).assign(c=0.5)
+    parts = [RIDGES[name]() for _ in frames]
+    for i, frame in enumerate(frames):
+        learn_targets(parts[i], frame, i)
+    for order in itertools.permutations(range(3)):
+        whole, merged = RIDGES[name](), RIDGES[name]()
+        for i in order:
+            merged = merge(merged, parts[i])
+            learn_targets(whole, frames[i], i)
+        save(merged, tmp_path / "merged")
+        for model in (load(tmp_path / "merged"), merged):
+            # Of A + delta2 I, with numbers up to the 190 samples', rounding reaches means by the
+            # condition: 2e-16 * 190 / 0.01 of the targets' spread, in some steps.
+            found, expected = (m.predict_many(asked, with_dist=True) for m in (model, whole))
+            np.testing.assert_allclose(found["mean"], expected["mean"], rtol=0.0, atol=1e-9)
+            np.testing.assert_allclose(found["variance"], expected["variance"], rtol=1e-9)
+            assert model.log_marginal_likelihood == pytest.approx(
+                whole.log_marginal_likelihood, rel=1e-9, abs=1e-7
+            )
+            assert (model.n_samples, model.n_columns) == (whole.n_samples, whole.n_columns)
+        # It goes on.
+        for model in (merged, whole):
+            learn_targets(model, rows(30, 5, 4.0), 5)
+        found, expected = (m.predict_many(asked) for m in (merged, whole))
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.blas
+def test_ridges_that_do_not_add_up():
+    def model(features=None, n=30, **arguments):
+        made = RidgeRegressor(features, **arguments)
+        learn_targets(made, rows(n, n))
+        return made
+
+    def fourier(seed=1, n=12):
+        return rm.RandomFourierFeatures(n, seed=seed)
+
+    growing = rm.MondrianFeatures(4, seed=1)
+    for one, other, match in (
+        (model(fourier(2)), model(fourier(1)), "the features have other arguments"),
+        (model(fourier(None)), model(fourier(None)), "without a seed"),
+        (model(fourier()), model(fourier(), delta2=0.1), "but delta2 is 0.01 and 0.1"),
+        (model(fourier()), model(rm.RandomBinningFeatures(4, seed=1)), "the features are of"),
+        (model(growing), model(growing), "the partitions of MondrianFeatures depend"),
+        (model(), model(), "IsolationFeatures are drawn from the samples"),
+        (model(pooled()), model(rm.IsolationFeatures(6, 4, pool_size=40)), "drawn from the sam"),
+        (
+            model(rm.RandomBinningFeatures(4, seed=1), max_columns=5),
+            model(rm.RandomBinningFeatures(4, seed=1), max_columns=5),
+            "more than max_columns=5 columns",
+        ),
+    ):
+        with pytest.raises(ValueError, match=match):
+            merge(one, other)

@@ -1,0 +1,171 @@
+"""Forests, streams and data sets on Ray, whose workers are really killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_merging import ORIGIN, rows
+from test_parts import assert_predicts_the_same, assert_same, begun, samples
+
+import river_mondrian as rm
+from river_mondrian.distributed import (
+    KeyedModels,
+    ShardedForest,
+    SpreadKeyedModels,
+    learn_dataset,
+)
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install river-mondrian[ray]")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("name", ["classes", "targets"])
+def test_a_sharded_forest_is_the_one_model(name, tmp_path):
+    whole, category = begun(name)
+    sharded = ShardedForest.scatter(whole, 2, save_every=2)
+    for seed in range(4):
+        X, y = samples(whole, 100, seed, category)
+        for model in (whole, sharded):
+            model.learn_many(X, y)
+    assert_predicts_the_same(sharded, whole, X)
+    assert_same(sharded.gather(), whole, tmp_path)
+    assert len({one["process"] for one in sharded.describe_shards()} - {os.getpid()}) == 2
+    sharded.close()
+
+
+@pytest.mark.parametrize("name", ["classes", "targets"])
+def test_killed_workers_lose_nothing(name, tmp_path):
+    whole, _ = begun(name)
+    sharded = ShardedForest.scatter(whole, 2, save_every=3)
+    blocks = [samples(whole, 200, seed) for seed in range(30)]
+    processes = [one["process"] for one in sharded.describe_shards()]
+    # While it learns, and while it is asked.
+    killers = [
+        threading.Timer(wait, os.kill, (process, signal.SIGKILL))
+        for wait, process in zip((0.1, 0.3), processes, strict=True)
+    ]
+    for killer in killers:
+        killer.start()
+    for block in blocks:
+        whole.learn_many(*block)
+        sharded.learn_many(*block)
+        time.sleep(0.01)
+    for killer in killers:
+        killer.join()
+    assert_predicts_the_same(sharded, whole, blocks[0][0])
+    assert sharded.n_restarts == 2
+    assert_same(sharded.gather(), whole, tmp_path)
+    sharded.close()
+
+
+def test_workers_that_end_for_ever_are_an_error(tmp_path):
+    whole, _ = begun("classes")
+    sharded = ShardedForest.scatter(whole, 2, folder=str(tmp_path), max_restarts=1)
+    block = samples(whole, 100, 1)
+    process = sharded.describe_shards()[1]["process"]
+    for file in tmp_path.rglob("shard-1"):
+        file.write_bytes(b"none")
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="worker of shard-1 has died 2 times"):
+        for _ in range(20):
+            sharded.learn_many(*block)
+    sharded.close()
+
+
+# Data sets.
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    """Return frames, and a function that reads them as a data set of Parquet files."""
+    frames = [rows(500, seed).assign(y=lambda X: X["a"] * X["b"], w=1.0) for seed in range(6)]
+    for i, frame in enumerate(frames):
+        frame.to_parquet(tmp_path / f"{i}.parquet")
+
+    def read(*names):
+        paths = [str(tmp_path / f"{i}.parquet") for i in range(6)]
+        return ray.data.read_parquet(paths).select_columns(list(names))
+
+    return pd.concat(frames), read
+
+
+def test_parts_of_a_data_set_are_merged(parquet):
+    frame, read = parquet
+    forest = rm.DensityForest(5, 2.0, seed=1, origin=ORIGIN)
+    found = learn_dataset(forest, read("a", "b"), n_workers=2, batch_size=200)
+    assert forest.n_samples == 0
+    forest.learn_many(frame[["a", "b"]])
+    assert found.n_samples == 3000
+    asked = rows(50, 9)
+    assert found.density_many(asked).tolist() == forest.density_many(asked).tolist()
+
+    ridge = rm.RidgeRegressor(rm.RandomFourierFeatures(20, seed=1))
+    found = learn_dataset(ridge, read("a", "b", "y", "w"), "y", "w", batch_size=200)
+    ridge.learn_many(frame[["a", "b"]], frame["y"])
+    np.testing.assert_allclose(found.predict_many(asked), ridge.predict_many(asked), atol=1e-9)
+
+
+def test_other_models_learn_a_data_set_batch_by_batch(parquet, tmp_path):
+    frame, read = parquet
+    whole = rm.MondrianForestRegressor(4, posterior="mean", seed=1)
+    sharded = ShardedForest(whole.clone(), 2)
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    assert learn_dataset(sharded, read("a", "b", "y"), "y") is sharded
+    whole.learn_many(frame[["a", "b"]], frame["y"])
+    assert_same(sharded.gather(), whole, tmp_path)
+    sharded.close()
+
+
+def test_data_sets_that_cannot_be_learned(parquet):
+    _, read = parquet
+    forest = rm.DensityForest(5, 2.0, seed=1, origin=ORIGIN)
+    with pytest.raises(ValueError, match="DensityForest has no target, got target='y'"):
+        learn_dataset(forest, read("a", "b"), "y")
+    with pytest.raises(ValueError, match="RidgeRegressor needs a target"):
+        learn_dataset(rm.RidgeRegressor(), read("a", "b"))
+    spoiled = read("a", "b").map_batches(lambda X: X.assign(a=np.inf), batch_format="pandas")
+    with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
+        learn_dataset(forest, spoiled)
+    assert forest.n_samples == 0
+
+
+# Models by key.
+
+
+def test_keys_are_spread_over_workers(tmp_path):
+    folder = str(tmp_path)
+    here = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1))
+    made = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1), folder=folder)
+    spread = SpreadKeyedModels(made, 2)
+    samples = [({"user": i % 7, "a": i / 10.0}, i % 3) for i in range(40)]
+    X, y = [x for x, _ in samples], [y for _, y in samples]
+    for x, label in samples:
+        here.learn_one(x, label)
+    spread.learn_many(X, y)
+    assert spread.ask_many("predict_proba_one", X) == [here.predict_proba_one(x) for x in X]
+    counts = [n for n, _ in spread.counts()]
+    assert sum(counts) == 7 and min(counts) > 0
+    with pytest.raises(ValueError, match=r"feature 'a' must be finite.* in sample 1"):
+        spread.learn_many([X[0], {"user": 1, "a": float("inf")}], [0, 1])
+    with pytest.raises(ValueError, match="there are 2 samples but 1 labels"):
+        spread.learn_many(X[:2], y[:1])
+    here.learn_one(X[0], 0)
+    # A worker that is killed comes back with what has been saved.
+    assert spread.flush() == 7
+    for worker in spread.workers:
+        ray.kill(worker, no_restart=False)
+    assert spread.ask_many("predict_proba_one", X) == [here.predict_proba_one(x) for x in X]
