@@ -109,6 +109,8 @@ def test_parts_learn_what_the_whole_does(name, tmp_path):
 def test_what_has_no_parts():
     with pytest.raises(TypeError, match="AdaptiveMondrianForestClassifier"):
         ShardedForest(rm.AdaptiveMondrianForestClassifier(4))
+    with pytest.raises(ValueError, match="with renews_widths trees are drawn anew in turn"):
+        ShardedForest(rm.MondrianForestClassifier(4, renews_widths=True))
     with pytest.raises(ValueError, match="with max_nodes all trees together decide"):
         ShardedForest(rm.MondrianForestClassifier(4, max_nodes=10))
     with pytest.raises(ValueError, match="2 trees have no 3 parts"):

@@ -22,7 +22,7 @@ FORESTS = {
     ),
 }
 forests = pytest.mark.parametrize("kind", list(FORESTS))
-FENCE = 10.0
+FENCE = 100.0
 
 
 def xor(n, seed=0):

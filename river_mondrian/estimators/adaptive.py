@@ -104,6 +104,11 @@ class AdaptiveMondrianForestClassifier(
     ranges
         What is known of features: a mapping from feature to its lowest and highest value, (low,
         high). These are divided by high - low, whatever their values are.
+    renews_widths
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
+        their samples under the new widths, one after the other, a part per sample. This takes 8
+        bytes more for each stored value, and is not done with categories.
 
     Notes
     -----
@@ -160,6 +165,7 @@ class AdaptiveMondrianForestClassifier(
         missing: str = "unknown",
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
+        renews_widths: bool = False,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         check_flag("no_change", no_change)
@@ -174,6 +180,7 @@ class AdaptiveMondrianForestClassifier(
         self.missing = missing
         self.seed = seed
         self.ranges = ranges
+        self.renews_widths = renews_widths
         self._begin()
         self._begin_watch()
 
@@ -189,6 +196,7 @@ class AdaptiveMondrianForestClassifier(
             absent=check_missing(self.missing),
             seed=self.seed,
             ranges=self.ranges or {},
+            renews_widths=self.renews_widths,
         )
         return AdaptiveTrees(
             partitions,

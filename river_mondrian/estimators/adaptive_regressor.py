@@ -93,6 +93,11 @@ class AdaptiveMondrianForestRegressor(
     ranges
         What is known of features: a mapping from feature to its lowest and highest value, (low,
         high). These are divided by high - low, whatever their values are.
+    renews_widths
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
+        their samples under the new widths, one after the other, a part per sample. This takes 8
+        bytes more for each stored value, and is not done with categories.
 
     Notes
     -----
@@ -142,6 +147,7 @@ class AdaptiveMondrianForestRegressor(
         missing: str = "unknown",
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
+        renews_widths: bool = False,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         if loss not in LOSSES:
@@ -159,6 +165,7 @@ class AdaptiveMondrianForestRegressor(
         self.missing = missing
         self.seed = seed
         self.ranges = ranges
+        self.renews_widths = renews_widths
         self._begin()
         self._begin_watch()
 
@@ -171,6 +178,7 @@ class AdaptiveMondrianForestRegressor(
             absent=check_missing(self.missing),
             seed=self.seed,
             ranges=self.ranges or {},
+            renews_widths=self.renews_widths,
         )
         return AdaptiveTargetTrees(
             partitions,

@@ -79,14 +79,11 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         notes.
     scale
         Whether to divide each feature by its width: the range of the values so far that are not
-        farther than 10 interquartile ranges from the quartiles or, of a feature that is mostly one
+        farther than 100 interquartile ranges from the quartiles or, of a feature that is mostly one
         value, of the others and this one. Widths are refreshed by building the forest anew from its
-        stored samples after 1, 2, 4, ... 256 samples. Then they are looked at whenever there are
-        half as many samples more: where one has changed by a factor of 2 the trees are drawn anew
-        from their samples under the new widths, one after the other, a part per sample. With
-        `directions`, `max_nodes` or categories widths stay as they are after 256 samples, and 100
-        interquartile ranges count. A feature that has not varied is divided by its magnitude.
-        Scaled values end at 1e30.
+        stored samples after 1, 2, 4, ... samples, and fixed after 256 unless `renews_widths`, with
+        which 10 interquartile ranges count. A feature that has not varied by then is divided by its
+        magnitude. Scaled values end at 1e30.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
@@ -99,6 +96,12 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
     ranges
         What is known of features: a mapping from feature to its lowest and highest value, (low,
         high). These are divided by high - low, whatever their values are.
+    renews_widths
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
+        their samples under the new widths, one after the other, a part per sample. This takes 8
+        bytes more for each stored value, and is not done with categories, `directions` or
+        `max_nodes`.
 
     Notes
     -----
@@ -169,6 +172,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         n_jobs: int = 1,
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
+        renews_widths: bool = False,
     ) -> None:
         if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
             raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")
@@ -184,6 +188,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         self.n_jobs = n_jobs
         self.seed = seed
         self.ranges = ranges
+        self.renews_widths = renews_widths
         self._begin()
 
     # The trees before a sample that is the first of another weight than 1.

@@ -73,6 +73,7 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
     n_jobs: int
     seed: int | None
     ranges: Mapping[Any, tuple[float, float]] | None
+    renews_widths: bool
 
     def _begin(self) -> None:
         """Check the arguments that all forests have, and make the rest."""
@@ -87,6 +88,7 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
         check_missing(self.missing)
         check_seed(self.seed)
         check_ranges(self.ranges, self.scale)
+        check_flag("renews_widths", self.renews_widths)
         self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: Trees | None = None
@@ -140,6 +142,7 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
             check_missing(self.missing),
             self.seed,
             self.ranges or {},
+            self.renews_widths,
         )
 
     @abc.abstractmethod

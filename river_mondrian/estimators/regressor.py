@@ -97,6 +97,12 @@ class MondrianForestRegressor(
     ranges
         What is known of features: a mapping from feature to its lowest and highest value, (low,
         high). These are divided by high - low, whatever their values are.
+    renews_widths
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
+        their samples under the new widths, one after the other, a part per sample. This takes 8
+        bytes more for each stored value, and is not done with categories, `directions` or
+        `max_nodes`.
 
     Notes
     -----
@@ -176,6 +182,7 @@ class MondrianForestRegressor(
         n_jobs: int = 1,
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
+        renews_widths: bool = False,
     ) -> None:
         if posterior not in ("gaussian", "mean"):
             raise ValueError(f'posterior must be "gaussian" or "mean", got {posterior!r}')
@@ -208,6 +215,7 @@ class MondrianForestRegressor(
         self.n_jobs = n_jobs
         self.seed = seed
         self.ranges = ranges
+        self.renews_widths = renews_widths
         self._begin()
 
     def _make_trees(self) -> TargetTrees:

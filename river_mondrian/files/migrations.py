@@ -92,93 +92,42 @@ def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
 # A look at widths that never comes, as `partitions.mondrian.records` has it.
 _NEVER = 2**62
 
-# Kinds of trees whose widths may be renewed, and how many spare trees they then get.
-_RENEWED = {"LabelTrees": 1, "WeightedTrees": 1, "TargetTrees": 1, "AdaptiveTrees": 0}
 
+def _fix_widths(attributes: dict[str, Any], arrays: Arrays, place: str) -> None:
+    """Let a forest's widths stay as they are, and name the slots of its trees."""
 
-class _Written:
-    """Arrays that a migration adds, under names that begin with a place."""
-
-    def __init__(self, arrays: Arrays, place: str) -> None:
-        self.arrays = arrays
-        self.place = place
-
-    def put(self, name: str, array: Any) -> str:
-        """Add an array; returns its name in the file."""
-        path = f"{self.place}/{name}"
-        self.arrays[path] = np.ascontiguousarray(array)
+    def put(name: str, array: Any) -> str:
+        path = f"{place}/{name}"
+        arrays[path] = np.ascontiguousarray(array)
         return path
 
-    def extend(self, columns: dict[str, str], n: int, values: dict[str, Any]) -> None:
-        """Add `n` records to columns, which have 0 but for these values."""
-        for name, path in columns.items():
-            array = self.arrays[path]
-            more = np.full((n, *array.shape[1:]), values.get(name, 0), array.dtype)
-            columns[name] = self.put(name, np.concatenate([array, more]))
-
-
-def _follow_widths(attributes: dict[str, Any], kind: str, written: _Written) -> None:
-    """Give trees both frames, points remainders, which are 0, and forests a spare tree."""
-    arrays = written.arrays
-    shared, trees, points = (attributes[name] for name in ("shared", "trees", "points"))
-
-    def of_forest(name: str) -> int:
-        return int(arrays[shared["columns"][name]][0])
-
-    is_plain = attributes["directions"] is None and not attributes["bounded"]
-    renews = bool(kind in _RENEWED and attributes["scale"] and is_plain)
-    attributes["renews"] = renews
+    shared, trees = attributes["shared"]["columns"], attributes["trees"]["columns"]
+    attributes["renews"] = False
     attributes["known_ranges"] = {"dict": []}
     scaling = arrays[attributes.pop("scaling")["array"]]
-    frames = np.zeros((2, *scaling.shape))
-    frames[:] = scaling
-    attributes["frames"] = {"array": written.put("frames", frames)}
-    given = np.full((2, of_forest("n_inputs")), math.nan)
-    attributes["given"] = {"array": written.put("given", given)}
-    has_frames = renews and attributes["categories"] is None
+    attributes["frames"] = {"array": put("frames", np.stack([scaling, scaling]))}
+    given = np.full((2, int(arrays[shared["n_inputs"]][0])), math.nan)
+    attributes["given"] = {"array": put("given", given)}
     attributes["remainders"] = {"table": [0], "columns": {}}
-    if has_frames:
-        none = np.zeros((0, of_forest("dim_capacity")), np.float32)
-        attributes["remainders"]["columns"]["remainders"] = written.put("remainders", none)
-    looks = has_frames and attributes["warm_up"] is None
-    n, n_samples = trees["n"], of_forest("n_samples")
-    names = ("frame", "phase", "renewed", "taken", "n_moved", "renewed_at_sample")
-    for name, value in (
-        *((name, 0) for name in (*names, "remainders.n_rows")),
-        ("next_look", math.ceil(1.5 * n_samples) if looks else _NEVER),
-    ):
-        shared["columns"][name] = written.put(f"forest/{name}", np.array([value], np.int64))
-    if kind == "TargetTrees":
-        shared["columns"]["drawn_gamma2"] = written.put("drawn_gamma2", np.zeros(1))
-    states = arrays[trees["columns"]["random_state"]].tolist()
-    own = np.array([mixed(state) for state in states], np.int64)
-    trees["columns"]["renewal_state"] = written.put("renewal_state", own)
-    trees["columns"]["slot"] = written.put("slot", np.arange(n))
-    columns = points["columns"]
-    if has_frames:
-        values = arrays[columns["values"]]
-        # What is unknown has no remainder either.
-        both = np.hstack([values, np.where(np.isnan(values), values, 0.0).astype(np.float32)])
-        columns["values"] = written.put("values", both)
-    n_spare = _RENEWED[kind] if renews else 0
-    if n_spare == 0:
-        return
-    links = arrays[columns["links"]]
-    columns["links"] = written.put("links", np.pad(links, ((0, 0), (0, n_spare))))
-    written.extend(trees["columns"], n_spare, {"root": -(2**31), "slot": n})
-    trees["n"] = n + n_spare
-    for name in ("nodes", "side_rows"):
-        attributes[name]["table"] += [0] * n_spare
+    for name in ("frame", "phase", "renewed", "taken", "n_moved", "renewed_at_sample"):
+        shared[name] = put(name, np.zeros(1, np.int64))
+    shared["remainders.n_rows"] = put("n_remainders", np.zeros(1, np.int64))
+    shared["next_look"] = put("next_look", np.array([_NEVER]))
+    if attributes["shared"]["records"] == "TargetForest":
+        shared["drawn_gamma2"] = put("drawn_gamma2", np.zeros(1))
+    states = arrays[trees["random_state"]].tolist()
+    trees["renewal_state"] = put("renewal_state", np.array([mixed(state) for state in states]))
+    trees["slot"] = put("slot", np.arange(len(states)))
 
 
 def _from_2(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
-    """Let widths be renewed, and features have given ranges; none has."""
+    """Let widths be fixed, and no feature have a given range."""
     for i, tree in enumerate(_parts(document, "object")):
         attributes = _attributes(tree)
         if "bounded" in attributes:
-            _follow_widths(attributes, tree["object"], _Written(arrays, f"{i}/widths"))
+            _fix_widths(attributes, arrays, f"{i}/widths")
         if "n_estimators" in attributes and "scale" in attributes:
-            attributes["ranges"] = None
+            attributes["ranges"], attributes["renews_widths"] = None, False
     return document, arrays
 
 

@@ -40,6 +40,7 @@ def _made(
     n = len(memory)
     step = int(like.forest.dim_capacity) if _has_sets(like) and n > 1 else 0
     memory.words["first_value"] = step * np.arange(n)
+    memory.words["slot"] = np.arange(n)
     given = {**tables, **own, "trees": memory}
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
     copied = copy.deepcopy(rest)

@@ -74,6 +74,8 @@ class Partitions:
         Seed of the random numbers.
     ranges
         The lowest and the highest value of features that are known, by name.
+    renews_widths
+        Whether trees are drawn anew where widths no longer hold.
 
     """
 
@@ -85,6 +87,7 @@ class Partitions:
     absent: float = math.nan
     seed: int | None = None
     ranges: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
+    renews_widths: bool = False
 
 
 # Attributes of the change that is under way.
@@ -158,7 +161,13 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         # Where levels are put, from the first category on.
         self.categories: Categories | None = None
         # Directions add up scaled inputs, and what is full does not store all samples.
-        self.renews = self._RENEWS and self.scale and directions is None and not self.bounded
+        self.renews = (
+            partitions.renews_widths
+            and self._RENEWS
+            and self.scale
+            and directions is None
+            and not self.bounded
+        )
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
         self.trees: Memory[Any] = Memory(self._TREE, n_slots)
         self.shared = Memory(self._FOREST)
