@@ -189,7 +189,7 @@ def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
     trees = grow(X, y, n_trees=3, plain_means=pools, min_samples_split=4)
     before = trees.__getstate__()["nodes"].rows
     first = trees.trees[0]
-    learning.put_hyperparameters(trees.forest, first.gamma2, first.noise)
+    learning.put_hyperparameters(trees.forest, first.gamma2, first.gamma2, first.noise)
     messages.update(trees.forest, 0, 3)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
@@ -259,7 +259,7 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     # What is read is never from before a change.
     before = trees.__getstate__()["nodes"].rows
     first = trees.trees[0]
-    learning.put_hyperparameters(trees.forest, first.gamma2, first.noise)
+    learning.put_hyperparameters(trees.forest, first.gamma2, first.gamma2, first.noise)
     messages.update(trees.forest, 0, 2)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)

@@ -87,8 +87,11 @@ def rewritten(path, change):
 
 def test_later_formats_are_refused(path):
     rm.save(learned("fourier"), path)
-    rewritten(path, lambda a, m, t: m.update(format="3", river_mondrian="9.1"))
-    text = rf"has the format 3, of river_mondrian 9\.1, but this is {rm.__version__}, .* up to 2"
+    later = store.FORMAT + 1
+    rewritten(path, lambda a, m, t: m.update(format=str(later), river_mondrian="9.1"))
+    text = (
+        rf"has the format {later}, of river_mondrian 9\.1, but this is {rm.__version__}, .* up to"
+    )
     with pytest.raises(rm.ModelFormatError, match=text):
         rm.load(path)
 
@@ -111,8 +114,9 @@ def test_earlier_formats_are_migrated_step_by_step(path, monkeypatch):
         trees["nodes"]["columns"]["cut"] = "model/_trees/nodes/place"
         return document, arrays
 
-    monkeypatch.setattr(store, "FORMAT", 4)
-    monkeypatch.setattr(store, "MIGRATIONS", {2: migrate, 3: lambda *both: both})
+    now = store.FORMAT
+    monkeypatch.setattr(store, "FORMAT", now + 2)
+    monkeypatch.setattr(store, "MIGRATIONS", {now: migrate, now + 1: lambda *both: both})
     assert answers(rm.load(path)) == answers(model)
 
 
@@ -152,7 +156,7 @@ WRONG = {
     "points": one_more("model/_trees/shared/n_points"),
     "n_inputs": one_more("model/_trees/shared/n_inputs"),
     "n_classes": one_more("model/_trees/shared/n_classes"),
-    "scaling": lambda a, m, t: a.update({"model/_trees/scaling": np.zeros((2, 1))}),
+    "frames": lambda a, m, t: a.update({"model/_trees/frames": np.zeros((2, 2, 1))}),
     "no distribution": lambda a, m, t: attributes(t["model"]).update(
         seed={"distribution": "ttest_ind", "arguments": {"tuple": []}, "named": {"dict": []}}
     ),

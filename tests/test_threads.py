@@ -274,6 +274,7 @@ def test_public_methods_hold_the_lock(name):
         "y": y,
         "partition": 0,
         "tree": 0,
+        "t": 0,
         "feature": "a",
         "levels": ["red"],
         "y_many": [y for _, y in stream(4, 2)],

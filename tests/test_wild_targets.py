@@ -109,7 +109,7 @@ def test_messages_are_those_of_a_pass_over_the_tree(params):
     trees = grow(X, y, n_trees=2, scale=False, **params)
     before = trees.__getstate__()["nodes"].rows
     first = trees.trees[0]
-    learning.put_hyperparameters(trees.forest, first.gamma2, first.noise)
+    learning.put_hyperparameters(trees.forest, first.gamma2, first.gamma2, first.noise)
     messages.update(trees.forest, 0, 2)
     for found, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(found, old)
@@ -176,7 +176,7 @@ def test_the_extent_is_the_twins(n):
     X[5::31, 1] = 1e9
     X[7::41, 2] = math.nan
     trees = grow(X, y, scale=False)
-    assert trees._extent() == pytest.approx(twin.extent(X.astype(np.float32).tolist()))
+    assert trees._extent(trees.scaling) == pytest.approx(twin.extent(X.astype(np.float32).tolist()))
 
 
 @pytest.mark.parametrize("directions", [None, 3])
@@ -184,7 +184,9 @@ def test_without_outliers_the_extent_is_that_of_the_root_s_box(directions):
     X, y = draw(5000, 0)
     trees = grow(X, y, directions=directions, plain_means=True)
     root = trees.read(0)[0]
-    assert trees._extent() == pytest.approx(float((root.upper - root.lower).sum()), rel=1e-6)
+    assert trees._extent(trees.scaling) == pytest.approx(
+        float((root.upper - root.lower).sum()), rel=1e-6
+    )
 
 
 def test_gamma2_follows_the_robust_extent():
