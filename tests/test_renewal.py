@@ -233,8 +233,8 @@ def test_points_have_the_values_of_their_inputs(kind, seed, factor, offset):
     rng = np.random.default_rng(seed)
     X, y = corner(1200, seed, stretched=(factor, 1.0, 1.0 / factor))
     X[:, 0] += offset * factor
-    X[rng.random(X.shape) < 0.02] = math.nan
-    X[rng.integers(0, len(X), 6), 1] = [1e12, -1e12, 1e30, -1e30, 1e38, 3e38]
+    X[1:][rng.random((len(X) - 1, 3)) < 0.02] = math.nan
+    X[1 + rng.integers(0, len(X) - 1, 6), 1] = [1e12, -1e12, 1e30, -1e30, 1e38, 3e38]
     model = learned(KINDS[kind](n_estimators=1), X, y)
     assert phase_of(model) == STEADY and model._trees.forest.renewed > 0
     found, expected = values_of(model, X)

@@ -317,8 +317,8 @@ class Forest(Record):
     # Samples at which widths are looked at next, and that there were when they were renewed last.
     next_look: Int64
     renewed_at_sample: Int64
-    # Samples for which nothing has been done yet about widths, and whether the spare tree is on its
-    # way to take points for them.
+    # Samples for which nothing has been done yet about widths (in a window: points that may be
+    # brought to other ones), and whether the spare tree is on its way to take points for them.
     owed: Int64 = transient()
     is_taking: Int64 = transient()
     # Inputs of the samples so far, a row of `input_capacity` each, while the ranges may change.

@@ -86,6 +86,7 @@ def move_some(forest: F, most: int) -> None:
     """Move the next points, so many at most."""
     for p in range(forest.n_moved, min(forest.n_moved + most, forest.n_points)):
         move(forest, p)
+    forest.owed = 0
 
 
 @kernel
@@ -95,6 +96,7 @@ def settle_some(forest: F, most: int, next_look: int) -> None:
     if forest.taken == forest.n_points:
         forest.phase = STEADY
         forest.next_look = next_look
+    forest.owed = 0
 
 
 @kernel

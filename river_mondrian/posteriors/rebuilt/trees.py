@@ -288,9 +288,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self._plan_kind(n)
             if self.warm_up is None:
                 self.look_at_widths()
+            is_steady = forest.phase == STEADY
+            forest.owed = 0 if is_steady else MOVED * int(forest.budget) // BUILD_BUDGET
             forest.is_plan_due = 0
-        if forest.phase != STEADY:
-            self._renew_widths(MOVED * int(forest.budget) // BUILD_BUDGET)
+        if forest.owed > 0:
+            self._renew_widths(int(forest.owed))
         go_on = rebuilding.go_on.of(self._FOREST)
         while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
             if self.schedule.role == IDLE:
@@ -321,7 +323,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _renew_widths(self, most: int) -> None:
         """Go on with bringing points, then trees to other widths: so many points at most.
 
-        Each step may be taken again if it is interrupted.
+        Nothing is owed then. A step that is interrupted before may be taken again.
         """
         forest = self.forest
         if forest.phase == SETTLING:
@@ -334,11 +336,13 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             # Trees that are begun from now on are cut under the other widths.
             self._follow(self.schedule.renewed(self.n_samples))
             forest.renewed = 1
+            forest.owed = 0
         else:
             words = self.trees.words
             in_use = words["first_value"][words["role"] != IDLE]
             if (in_use != forest.frame * forest.dim_capacity).all():
                 renewal.begin_settling.of(self._FOREST)(forest)
+            forest.owed = 0
 
     def finish_renewal(self) -> None:
         """Build all trees anew at once, where they are on their way to other widths."""
