@@ -235,7 +235,7 @@ class Law:
                 ]
             )
             self.densities = densities
-            mixed = self.weights * densities**part
+            mixed = self.weights * densities ** (0.5 * part)
             rate = c.SHARE_RATE * part
             self.weights = (1.0 - rate) * mixed / mixed.sum() + rate / len(mixed)
             self.gram = c.KEPT * self.gram + part * np.outer(self.terms, self.terms)
