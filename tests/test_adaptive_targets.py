@@ -56,7 +56,7 @@ def draw(n, seed, dims=3):
 def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=None):
     partitions = Partitions(n_trees + 1, math.inf, seed=seed)
     trees = AdaptiveTargetTrees(partitions, n_candidates, max_samples, None, False, False)
-    trees.add_inputs(list(range(X.shape[1])), X[0])
+    trees.add_inputs(list(range(X.shape[1])), X[0] if len(X) else np.zeros(X.shape[1]))
     learn(trees, X, y, weights)
     return trees
 
@@ -319,6 +319,31 @@ def test_fences_are_renewed_next_when_they_are(n):
     assert following > n
     assert renewal(following) == following or following == 16
     assert all(renewal(i) != i for i in range(max(n + 1, 16), min(following, n + 200)))
+
+
+def wild(n, seed):
+    """Return targets of which some are wild, and of which some in a row have another level."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=n)
+    y[rng.choice(n, n // 40, replace=False)] *= 10.0 ** rng.integers(1, 8)
+    start = int(rng.integers(n // 3, n // 2))
+    y[start : start + 40] += 1e4
+    return y
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_targets_count_as_the_twin_says(seed):
+    y = wild(1500, seed)
+    X = np.random.default_rng(seed).random((len(y), 1))
+    twin, trees = naive.Fences(), grown(X[:0], y[:0], n_trees=3, seed=seed)
+    n_moved = 0
+    for x, target in zip(X, y.tolist(), strict=True):
+        learn(trees, x[None], [target])
+        n_moved += twin.see(target) != target
+        found = float(trees.forest.low_fence), float(trees.forest.high_fence)
+        assert found == pytest.approx((twin.low, twin.high), rel=1e-12)
+    assert trees.column("points", "targets")[:, TARGET].tolist() == twin.stored
+    assert n_moved > 0
 
 
 # Lags.

@@ -215,7 +215,7 @@ def test_the_law_is_within_its_bound_of_the_best_component(seed):
             single -= np.log(np.maximum(twin.densities, 1e-300))
         learn_law(law.record, point, spread, size, 0.0, target, 1.0)
     m, rate = len(single), error_law.SHARE_RATE
-    # Roots of densities bound twice the roots' losses: the root of a mean is above the mean of roots.
+    # The root of a mean is above the mean of roots: a loss is at most twice that of the roots.
     bound = 2.0 * (math.log(m) - (len(y) - 2) * math.log(1.0 - rate + rate / m))
     assert shared <= single.min() + bound + 1e-6
 

@@ -1,8 +1,12 @@
-"""The adaptive forest over targets in plain Python: means along paths, gains of cuts, lags."""
+"""The adaptive forest over targets in plain Python: means along paths, gains, lags and fences."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+
+from naive.moments import fences
 
 KEPT = 0.4
 STRENGTHS = (0.0, 1.0, 6.0)
@@ -106,3 +110,23 @@ def lagged(pairs, scales, n_lags=4, far=10.0):
         left.append(np.array([weight**0.5 * wanted]))
         solution = np.linalg.lstsq(np.vstack(rows), np.concatenate(left), rcond=None)[0]
     return solution
+
+
+class Fences:
+    """What targets count as: those beyond fences at these, but where many of late are beyond."""
+
+    def __init__(self):
+        self.low, self.high, self.beyond = -math.inf, math.inf, 0.0
+        self.stored = []
+
+    def see(self, target):
+        """Return what a target counts as, and renew the fences where it is time."""
+        is_beyond = not self.low <= target <= self.high
+        self.beyond = 0.9 * self.beyond + is_beyond
+        if self.beyond <= 3.0:
+            target = min(max(target, self.low), self.high)
+        self.stored.append(target)
+        n = len(self.stored)
+        if n >= 16 and n % 2 ** (math.floor(math.log2(n)) - 2) == 0:
+            self.low, self.high = fences(self.stored, [1.0] * n)
+        return target

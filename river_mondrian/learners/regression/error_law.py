@@ -4,9 +4,9 @@ A component of the law is a Student or a normal law around the point. Its scale 
 guesses of the mean size of the error, times a factor: the mean size over a long and over a short
 time, the disagreement of the experts, and a combination of these with what a regression predicts of
 the error's size, learned as a line through their logarithms. A fixed share (Herbster and Warmuth
-1998) over all of these components weighs them by the square roots of the densities that each gave to
-the targets: of a law whose shape none of them has, the weights of densities themselves trust one
-too much, and its intervals are too narrow.
+1998) over all of these components weighs them by the square roots of the densities that each gave
+to the targets: where no component has the shape of the errors, the densities themselves would trust
+one of them too much, and intervals would be too narrow.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ PURPOSES = (
     Purpose(ERROR, 0, True),
     Purpose(ERROR, 0),
     Purpose(TARGET, 1),
-    Purpose(RESIDUAL, 0),
+    Purpose(TARGET, 0),
     Purpose(ERROR, 0, True),
 )
 RECENT_PURPOSE = Purpose(ERROR, 0, True)
