@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .comparing import streams
+from .pictures import pictures
 from .speed import memory, speed
 
-PARTS: dict[str, Callable[..., None]] = {"streams": streams, "speed": speed, "memory": memory}
+PARTS: dict[str, Callable[..., None]] = {
+    "streams": streams,
+    "speed": speed,
+    "memory": memory,
+    "pictures": pictures,
+}
