@@ -322,7 +322,7 @@ def test_drifts_are_found(detector):
 
 def test_without_a_detector_the_mixture_follows():
     data = turning(1600, 1000)
-    model = fed(data[:1000], n_estimators=10)
+    model = fed(data[:1000], n_estimators=10, drift_detector=None)
     assert progressive(model, data[1000:], 300) < 2.5
     assert model.drift_log == []
 

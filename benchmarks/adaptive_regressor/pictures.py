@@ -92,7 +92,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         samples = load(DataFolder(data.folder), name, 400 if quick else None)
         models = {
             "adaptive": AdaptiveMondrianForestRegressor(seed=1),
-            "adaptive, ADWIN": AdaptiveMondrianForestRegressor(drift_detector="adwin", seed=1),
+            "without detector": AdaptiveMondrianForestRegressor(drift_detector=None, seed=1),
             "exact": MondrianForestRegressor(seed=1),
         }
         runs = {}

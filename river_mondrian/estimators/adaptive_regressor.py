@@ -142,7 +142,7 @@ class AdaptiveMondrianForestRegressor(
         autoregressive: bool = False,
         max_samples: int = 50_000,
         max_bytes: int | None = None,
-        drift_detector: Detector = None,
+        drift_detector: Detector = "adwin",
         scale: bool = True,
         missing: str = "unknown",
         seed: int | None = None,
