@@ -131,5 +131,20 @@ def _from_2(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+def _from_3(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let the trees be all those of a forest: files of parts were for passing use only."""
+    for i, tree in enumerate(_parts(document, "object")):
+        attributes = _attributes(tree)
+        if "bounded" in attributes:
+            shared = attributes["shared"]["columns"]
+            shared["n_all_trees"], shared["first_tree"] = shared["n_trees"], f"{i}/first_tree"
+            arrays[f"{i}/first_tree"] = np.zeros(1, np.int64)
+    return document, arrays
+
+
 # By format.
-MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {1: _from_1, 2: _from_2}
+MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
+    1: _from_1,
+    2: _from_2,
+    3: _from_3,
+}

@@ -180,7 +180,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         words["renewal_state"] = [mixed(state) for state in words["random_state"].tolist()]
         words["lifetime"][:n_trees] = draw_lifetimes(partitions.lifetime, n_trees, seed)
         forest = self.forest
-        forest.n_trees = n_trees
+        forest.n_trees = forest.n_all_trees = n_trees
         forest.next_look = NEVER
         forest.input_capacity = forest.dim_capacity = 1
         if self.directions is not None:
@@ -215,7 +215,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     @property
     def n_drawn(self) -> int:
         """Number of trees that have nodes: those that predict, and the one being drawn anew."""
-        return len(self.trees) if self.shared[0].phase == DRAWING else self.n_trees
+        return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
     def scaling(self) -> NDArray[np.float64]:
@@ -308,7 +308,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         found = {name: words[f"{name}.n_rows"][order].tolist() for name in ("nodes", "side_rows")}
         forest = self.forest
         n_moved = 0 if forest.phase == STEADY else forest.n_moved
-        if forest.phase != DRAWING:
+        if not forest.draws():
             # The spare tree has what the last one has left that it was drawn for.
             for spare in words["slot"][self.n_trees :].tolist():
                 for counts in found.values():
