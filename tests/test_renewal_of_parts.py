@@ -1,8 +1,9 @@
-"""Forests whose trees are drawn anew while they learn in parts: those of the one model at any time."""
+"""Forests whose trees are drawn anew while they learn in parts: at any time those of one model."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -61,7 +62,7 @@ class Blocks:
         return self.X[: self.start], self.y[: self.start]
 
     def __iter__(self):
-        for first, last in zip(self.bounds, self.bounds[1:], strict=False):
+        for first, last in itertools.pairwise(self.bounds):
             yield self.X[first:last], self.y[first:last]
 
 
@@ -145,10 +146,7 @@ def test_parts_that_do_not_follow_one_another():
 def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_trees, monkeypatch):
     monkeypatch.setattr(renewal, "LOOK_RATIO", 1.5)
     model, blocks = begun(name)
-    bounds = sorted({0, first, first + n_trees, N_TREES})
-    parts = {bound: None for bound in bounds[:-1]}
-    parts = dict(zip(parts, _cut(model, bounds), strict=True))
-    part = parts[first]
+    part = united(divided(model, N_TREES)[first : first + n_trees])
     told = history(blocks.X.to_numpy().tolist(), N_TREES)
     assert told[0] != told[-1]
     for i in range(256, len(blocks.X)):
@@ -156,12 +154,6 @@ def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_
         for t in range(n_trees):
             found = list(part.tree_widths(t).values())
             assert found == pytest.approx(told[i - 255][first + t], rel=1e-6), (i, t)
-
-
-def _cut(model, bounds):
-    """Divide a forest at other bounds than equal ones."""
-    singles = divided(model, N_TREES)
-    return [united(singles[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
 
 
 # On workers.

@@ -48,9 +48,10 @@ RENEWAL_RATIO = 1.5
 
 @inlined
 def _begin_tree(forest: Forest) -> None:
-    """Let the next tree's turn begin, and the spare tree anew where it is a tree of this part."""
+    """Let a tree's turn begin, and the spare tree anew where that is a tree of this part."""
     forest.taken = 0
-    if not forest.draws():
+    # In a window there is no spare tree: all are built anew as they always are.
+    if forest.n_slots == forest.n_trees or not forest.draws():
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
     spare.root = EMPTY
@@ -81,10 +82,7 @@ def begin(forest: F, frame: Float64s) -> None:
     forest.is_taking = 0
     forest.renewed_at_sample = forest.n_samples
     forest.next_look = NEVER
-    forest.taken = 0
-    # In a window every tree is built anew as it always is.
-    if forest.n_slots > forest.n_trees:
-        _begin_tree(forest)
+    _begin_tree(forest)
 
 
 @kernel
