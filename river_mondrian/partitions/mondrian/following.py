@@ -12,7 +12,7 @@ from ...records import ChunkedRows, Float64s, Int64s
 from ..ranges import weighed_ranges
 from . import frames, renewal
 from .growth import FENCE, GrowingTrees
-from .records import DRAWING, STEADY
+from .records import DRAWING, NEVER, STEADY
 from .tree_memory import AnyForest
 
 # Samples by which widths are found.
@@ -38,6 +38,10 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             return
         if forest.phase == STEADY and self.remainders.capacities[0] > 0:
             self._drop_spare()
+        if forest.is_full:
+            # Of later samples nothing is known.
+            forest.next_look = NEVER
+            return
         found = self._found_scaling()
         ratios = self.scaling[1] / found[1]
         if ((ratios > FACTOR) | (ratios < 1.0 / FACTOR)).any():

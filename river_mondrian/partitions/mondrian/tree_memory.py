@@ -160,13 +160,9 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
         # Where levels are put, from the first category on.
         self.categories: Categories | None = None
-        # Directions add up scaled inputs, and what is full does not store all samples.
+        # Directions add up scaled inputs, of which points keep sums only.
         self.renews = (
-            partitions.renews_widths
-            and self._RENEWS
-            and self.scale
-            and directions is None
-            and not self.bounded
+            partitions.renews_widths and self._RENEWS and self.scale and directions is None
         )
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
         self.trees: Memory[Any] = Memory(self._TREE, n_slots)
