@@ -386,6 +386,16 @@ def test_a_full_or_oblique_forest_keeps_its_widths(kind, own):
     assert answers(checked(model)) == answers(model)
 
 
+def test_a_forest_that_was_full_before_the_first_look_keeps_its_widths():
+    """Also where what it has stored would tell others."""
+    X, y = corner(900)
+    model = learned(KINDS["regressor"](max_nodes=2 * 340 + 1), X[:383], y[:383])
+    assert model._trees.forest.is_full and model.n_samples > model._trees.n_points > 300
+    learned(model, X[383:], y[383:])
+    assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
+    assert answers(checked(model)) == answers(model)
+
+
 @exact_kinds
 def test_a_forest_with_categories_keeps_its_widths(kind):
     X, y = corner(900)
