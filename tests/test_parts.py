@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import sys
 
@@ -16,6 +17,8 @@ import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest, crew
 from river_mondrian.estimators.parts import divided, splits_at, united
 from river_mondrian.files.container import read
+from river_mondrian.files.store import DOCUMENT
+from river_mondrian.partitions.mondrian.records import DRAWING, NONE
 from river_mondrian.posteriors.targets.parts import learn_law
 
 N_TREES = 5
@@ -65,7 +68,43 @@ def stored(model, path):
     rm.save(model, path)
     arrays, _ = read(path)
     law = arrays.pop("model/_trees/law_numbers", np.zeros(0))
+    if model.renews_widths:
+        arrays = in_order(arrays)
     return {name: array.tobytes() for name, array in arrays.items()}, law
+
+
+def in_order(arrays):
+    """Return what a file has of trees that have changed places with a spare one, in their order.
+
+    What places have left of trees that were there before is left out.
+    """
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    document = json.loads(arrays[DOCUMENT].tobytes())
+    trees = document["model"]["state"]["attributes"]["_trees"]["state"]["attributes"]
+    records, shared = trees["trees"]["columns"], trees["shared"]["columns"]
+    slots = arrays[records["slot"]].tolist()
+    for table in ("nodes", "side_rows"):
+        counts = trees[table]["table"]
+        for path in trees[table]["columns"].values():
+            parts = np.split(arrays[path], np.cumsum(counts)[:-1])
+            arrays[path] = np.concatenate([parts[slot] for slot in slots])
+        trees[table]["table"] = [counts[slot] for slot in slots]
+    n_trees, is_drawn = arrays[shared["n_trees"]][0], arrays[shared["phase"]][0] == DRAWING
+    for path in records.values():
+        arrays[path][n_trees + is_drawn :] = 0
+    links, nodes = arrays[trees["points"]["columns"]["links"]][:, slots], trees["nodes"]
+    ends = np.cumsum(nodes["table"])
+    left, dims = (arrays[nodes["columns"][name]] for name in ("left", "dim"))
+    known = np.zeros_like(links)
+    for t, (end, n) in enumerate(zip(ends, nodes["table"], strict=True)):
+        heads = left[end - n : end][dims[end - n : end] < 0]
+        while len(heads):
+            known[heads, t] = links[heads, t]
+            heads = known[heads, t][known[heads, t] != NONE]
+    arrays[trees["points"]["columns"]["links"]] = known
+    arrays[records["slot"]][:] = np.arange(len(slots))
+    arrays[DOCUMENT] = np.frombuffer(json.dumps(document).encode(), np.uint8)
+    return arrays
 
 
 def assert_same(one, other, tmp_path):
@@ -109,8 +148,6 @@ def test_parts_learn_what_the_whole_does(name, tmp_path):
 def test_what_has_no_parts():
     with pytest.raises(TypeError, match="AdaptiveMondrianForestClassifier"):
         ShardedForest(rm.AdaptiveMondrianForestClassifier(4))
-    with pytest.raises(ValueError, match="with renews_widths trees are drawn anew in turn"):
-        ShardedForest(rm.MondrianForestClassifier(4, renews_widths=True))
     with pytest.raises(ValueError, match="with max_nodes all trees together decide"):
         ShardedForest(rm.MondrianForestClassifier(4, max_nodes=10))
     with pytest.raises(ValueError, match="2 trees have no 3 parts"):

@@ -374,16 +374,102 @@ def test_what_may_happen_meanwhile(kind, event, phase):
     assert model.widths == model.tree_widths(0)
 
 
-@pytest.mark.parametrize("kind", ["exact", "adaptive"])
-def test_a_full_or_oblique_forest_keeps_its_widths(kind):
+@exact_kinds
+@pytest.mark.parametrize(
+    "own", [{"max_nodes": 41}, {"directions": 3}, {"directions": [{"a": 1.0, "b": 1.0}]}]
+)
+def test_a_full_or_oblique_forest_keeps_its_widths(kind, own):
     X, y = corner(900)
-    if kind == "adaptive":
-        model = learned(KINDS[kind](max_samples=1000), X, y)
-        assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
-        return
-    for own in ({"max_nodes": 41}, {"directions": 3}):
-        model = learned(KINDS[kind](**own), X, y)
-        assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
+    model, fixed = (KINDS[kind](**own, renews_widths=renews) for renews in (True, False))
+    assert learned(model, X, y).widths == learned(fixed, X, y).widths
+    assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
+    assert answers(checked(model)) == answers(model)
+
+
+def test_a_forest_that_was_full_before_the_first_look_keeps_its_widths():
+    """Also where what it has stored would tell others."""
+    X, y = corner(900)
+    model = learned(KINDS["regressor"](max_nodes=2 * 340 + 1), X[:383], y[:383])
+    assert model._trees.forest.is_full and model.n_samples > model._trees.n_points > 300
+    learned(model, X[383:], y[383:])
+    assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
+    assert answers(checked(model)) == answers(model)
+
+
+@exact_kinds
+def test_a_forest_with_categories_keeps_its_widths(kind):
+    X, y = corner(900)
+    models = [KINDS[kind](renews_widths=renews) for renews in (True, False)]
+    for x, label in zip(samples(X), y, strict=True):
+        for model in models:
+            model.learn_one(x | {"color": "red" if label else "blue"}, label)
+    assert models[0].widths == models[1].widths
+    assert models[0].widths["a"] == pytest.approx(1.0, rel=0.1)
+    assert answers(checked(models[0])) == answers(models[0])
+
+
+@kinds
+def test_without_scaling_nothing_is_renewed(kind):
+    X, y = corner(600)
+    model = learned(KINDS[kind](scale=False), X, y)
+    assert set(model.widths.values()) == {1.0}
+
+
+@exact_kinds
+def test_a_forest_that_is_not_full_yet_is_drawn_anew(kind):
+    X, y = corner(700)
+    n_nodes = 2 * 450 + 1 if kind == "regressor" else 2 * 130 + 1
+    model, phases = KINDS[kind](max_nodes=n_nodes), []
+    for i in range(len(X)):
+        learned(model, X[i : i + 1], y[i : i + 1])
+        forest = model._trees.forest
+        phases.append((forest.phase, forest.is_full))
+        # All samples are stored until the renewal is over.
+        assert forest.is_full or forest.n_points == forest.n_samples
+        if i % 29 == 0:
+            assert answers(checked(model)) == answers(model)
+    assert (DRAWING, 0) in phases and phases[-1] == (STEADY, 1)
+    assert not {(DRAWING, 1), (SETTLING, 1)} & set(phases)
+    assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
+    assert model.widths == model.tree_widths(0)
+    # What it took is given back at the next look, which is the last one.
+    learned(model, X, y)
+    assert model._trees.remainders.nbytes < 1000
+    of_frames = KINDS[kind](max_nodes=n_nodes)
+    for first in range(0, len(X), 50):
+        frame = pd.DataFrame(X[first : first + 50], columns=list(NAMES))
+        of_frames.learn_many(frame, pd.Series(y[first : first + 50]))
+    of_frames.learn_many(pd.DataFrame(X, columns=list(NAMES)), pd.Series(y))
+    assert answers(of_frames) == answers(model)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_full_trees_have_the_law_of_trees_that_learned_under_their_widths(seed):
+    X, y = corner(600, seed, at=280)
+    model = learned(KINDS["regressor"](n_estimators=200, max_nodes=901, seed=seed), X, y)
+    assert model._trees.forest.is_full and model.widths["a"] > 5.0
+    ranges = {name: (0.0, width) for name, width in model.widths.items()}
+    other = KINDS["regressor"](n_estimators=200, max_nodes=901, seed=99 - seed, ranges=ranges)
+    first, second = shapes_of(model), shapes_of(learned(other, X, y))
+    assert (first[:, 3] == 901).all() and (second[:, 3] == 901).all()
+    for column in (0, 2, 4):
+        assert stats.ks_2samp(first[:, column], second[:, column]).pvalue > 1e-3 / 8
+    tables = [np.bincount(part[:, 1].astype(int), minlength=3) + 1 for part in (first, second)]
+    assert stats.chi2_contingency(tables).pvalue > 1e-3 / 8
+
+
+@kinds
+@pytest.mark.parametrize("event", ["weight", "class", "feature"])
+def test_what_may_happen_after_a_renewal(kind, event):
+    """Also to what a file has, in which the spare tree has nothing left."""
+    X, y = corner(900)
+    model = learned(KINDS[kind](), X, y)
+    assert phase_of(model) == STEADY and model._trees.forest.renewed > 0
+    copy = checked(model)
+    for one in (model, copy):
+        EVENTS[event](one)
+        learned(one, X[:50], y[:50])
+    assert answers(copy) == answers(model)
 
 
 def test_a_window_of_samples_is_followed():

@@ -41,8 +41,8 @@ class ShardedForest(base.Estimator):
     Parameters
     ----------
     model
-        A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes` and
-        `renews_widths`. It is not changed. Its `n_jobs` is the number of threads of each worker.
+        A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes`. It is not
+        changed. Its `n_jobs` is the number of threads of each worker.
     n_shards
         Number of workers, at most that of the trees.
     folder
@@ -62,10 +62,11 @@ class ShardedForest(base.Estimator):
     -----
     The first 256 samples (4,096 of a regressor with a Gaussian posterior) are learned here, by the
     whole model: ranges and hyperparameters are chosen from them. After that a tree depends on the
-    samples and its own random numbers alone; the tails of a regressor's noise are learned here from
-    the densities that workers report. Two samples more have to be learned by the whole forest,
-    which is fetched for it: the first one with a category, and with random `directions` each that
-    has a new feature.
+    samples and its own random numbers alone, also where trees are drawn anew in turn
+    (`renews_widths`): numbers of samples tell each worker whose turn it is. The tails of a
+    regressor's noise are learned here from the densities that workers report. Two samples more have
+    to be learned by the whole forest, which is fetched for it: the first one with a category, and
+    with random `directions` each that has a new feature.
 
     `learn_one` is a block of one sample and takes as long as Ray needs for that, about a
     millisecond. `learn_many` returns once the block is accepted.

@@ -97,7 +97,8 @@ class AdaptiveMondrianForestRegressor(
         Whether widths are looked at again after the first 256 samples, whenever there are half as
         many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
         their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more then, and 8 while trees are drawn anew. Not with categories.
+        takes 4 bytes more then, and 8 while trees are drawn anew. Widths stay, whatever this says,
+        with `scale=False` and from the first category on.
 
     Notes
     -----

@@ -25,7 +25,7 @@ def check_parts(model: Any, n_parts: int) -> None:
     TypeError
         If it is no forest whose trees learn apart.
     ValueError
-        If it has not as many trees, or `max_nodes`, or `renews_widths`.
+        If it has not as many trees, or `max_nodes`.
 
     """
     if type(model) not in (MondrianForestClassifier, MondrianForestRegressor):
@@ -37,11 +37,6 @@ def check_parts(model: Any, n_parts: int) -> None:
         raise ValueError(
             "with max_nodes all trees together decide when samples are stored no more, "
             f"got {model.max_nodes!r}"
-        )
-    if model.renews_widths:
-        raise ValueError(
-            "with renews_widths trees are drawn anew in turn, which parts cannot tell one another, "
-            f"got {model.renews_widths!r}"
         )
     if not 1 <= n_parts <= model.n_estimators:
         raise ValueError(f"{model.n_estimators} trees have no {n_parts} parts")
@@ -84,7 +79,7 @@ def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
                 f"all trees learn the first {splits_at(model)} samples together, "
                 f"there are {model.n_samples}"
             )
-        bounds = bounds_of(len(trees.trees), n_parts)
+        bounds = bounds_of(trees.n_trees, n_parts)
         return [
             _with_trees(model, part_of(trees, start, stop), stop - start)
             for start, stop in itertools.pairwise(bounds)
@@ -105,4 +100,4 @@ def united(parts: Sequence[AnyForest], law: NDArray[np.float64] | None = None) -
     trees = joined(found)
     if law is not None:
         trees.law_numbers[:] = law
-    return _with_trees(parts[0], trees, len(trees.trees))
+    return _with_trees(parts[0], trees, trees.n_trees)

@@ -131,5 +131,25 @@ def _from_2(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+def _from_3(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let trees be all those of a forest: files of parts were for passing use only.
+
+    Widths of forests with `max_nodes` have stayed as they were.
+    """
+    for i, tree in enumerate(_parts(document, "object")):
+        attributes = _attributes(tree)
+        if "bounded" in attributes:
+            shared = attributes["shared"]["columns"]
+            shared["n_all_trees"], shared["first_tree"] = shared["n_trees"], f"{i}/first_tree"
+            arrays[f"{i}/first_tree"] = np.zeros(1, np.int64)
+        if attributes.get("max_nodes") is not None and "renews_widths" in attributes:
+            attributes["renews_widths"] = False
+    return document, arrays
+
+
 # By format.
-MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {1: _from_1, 2: _from_2}
+MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
+    1: _from_1,
+    2: _from_2,
+    3: _from_3,
+}

@@ -46,6 +46,9 @@ FARTHEST = 1.000001e30
 # The ranges are fixed after this many samples.
 WARM_UP = 256
 
+# Trees times samples are numbers that kernels hold.
+MOST_TREES = 1 << 24
+
 
 class Check(Record):
     """Where a check has come to, and what it has met."""
@@ -322,8 +325,10 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("frame", 0, int(owner.renews))
     bounds("phase", STEADY, SETTLING if owner._has_frames else STEADY)
     bounds("taken", 0, forest.n_samples)
+    bounds("n_all_trees", forest.n_trees, MOST_TREES)
+    bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == DRAWING, forest.phase == STEADY
-    bounds("renewed", 0, forest.n_trees - 1 if is_drawing else forest.n_trees)
+    bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
     is_moved = forest.phase == SETTLING or (is_drawing and forest.renewed > 0)
     bounds("n_moved", forest.n_points if is_moved else 0, forest.n_points)
     if is_drawing:

@@ -427,8 +427,8 @@ def must_wait(forest: Forest) -> bool:
 def count_walked(forest: Forest) -> None:
     """Count the samples that all trees have been extended by.
 
-    From when every tree is full on, samples are not stored any more. While the ranges may change
-    they are needed to build the trees anew.
+    From when every tree is full on, samples are not stored any more. While the ranges may change,
+    or trees are drawn anew, they are needed for these.
     """
     n = forest.n_walking
     forest.n_samples = forest.n_samples + n
@@ -436,7 +436,7 @@ def count_walked(forest: Forest) -> None:
         forest.owed = forest.owed + n
     if forest.is_full == 0:
         forest.n_points = forest.n_points + n
-        if forest.max_splits != UNLIMITED and not forest.raw_values:
+        if forest.max_splits != UNLIMITED and not forest.raw_values and forest.phase == STEADY:
             forest.is_full = 1
             for t in range(forest.n_trees):
                 if forest.trees[t].n_splits < forest.max_splits:

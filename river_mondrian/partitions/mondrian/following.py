@@ -12,7 +12,7 @@ from ...records import ChunkedRows, Float64s, Int64s
 from ..ranges import weighed_ranges
 from . import frames, renewal
 from .growth import FENCE, GrowingTrees
-from .records import DRAWING, STEADY
+from .records import DRAWING, NEVER, STEADY
 from .tree_memory import AnyForest
 
 # Samples by which widths are found.
@@ -38,6 +38,10 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             return
         if forest.phase == STEADY and self.remainders.capacities[0] > 0:
             self._drop_spare()
+        if forest.is_full:
+            # Of later samples nothing is known.
+            forest.next_look = NEVER
+            return
         found = self._found_scaling()
         ratios = self.scaling[1] / found[1]
         if ((ratios > FACTOR) | (ratios < 1.0 / FACTOR)).any():
@@ -116,15 +120,15 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         forest, n = self.forest, self.n_samples
         if forest.phase == STEADY:
             return int(forest.next_look) - n
-        pace = renewal.TAKEN * self.n_trees if forest.phase == DRAWING else renewal.SETTLED
+        is_drawing = forest.phase == DRAWING
+        pace = renewal.TAKEN * forest.n_all_trees if is_drawing else renewal.SETTLED
         return max(1, -(-(n - int(forest.taken)) // (pace - 1)))
 
     def _columns_of_trees(self) -> list[list[int]]:
         """Return which columns each tree with nodes may cut."""
         forest = self.shared[0]
-        columns = [[int(forest.frame)]] * self.n_drawn
+        frame, n_renewed = int(forest.frame), 0
         if forest.phase == DRAWING:
-            other = [1 - int(forest.frame)]
-            columns[: forest.renewed] = [other] * int(forest.renewed)
-            columns[-1] = other
-        return columns
+            n_renewed = min(max(int(forest.turn()), 0), self.n_trees)
+        columns = [[1 - frame]] * n_renewed + [[frame]] * (self.n_trees - n_renewed)
+        return columns + [[1 - frame]] * (self.n_drawn - self.n_trees)

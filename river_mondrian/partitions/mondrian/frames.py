@@ -23,13 +23,13 @@ from .records import SETTLING, F, Forest, Point
 
 
 @inlined
-def _home(forest: Forest) -> int:
+def home_of(forest: Forest) -> int:
     """Return the frame that remainders belong to; trees still are in it."""
     return 1 - forest.frame if forest.phase == SETTLING else forest.frame
 
 
 @inlined
-def _column(forest: Forest, point: Point, frame: int) -> Float32s:
+def column_of(forest: Forest, point: Point, frame: int) -> Float32s:
     """Return a point's column of a frame."""
     capacity = forest.dim_capacity
     return Float32s(point, forest.values_word + capacity * frame, capacity)
@@ -55,9 +55,9 @@ def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> 
 @inlined
 def write_remainders(forest: Forest, inputs: Float64s, p: int) -> None:
     """Write the remainders of a point whose values at home have just been written."""
-    home, absent = _home(forest), forest.absent
+    home, absent = home_of(forest), forest.absent
     point = forest.points.row(p)
-    values, remainders = _column(forest, point, home), _column(forest, point, 1 - home)
+    values, remainders = column_of(forest, point, home), column_of(forest, point, 1 - home)
     for d in range(forest.n_dims):
         raw = inputs[d] if inputs[d] == inputs[d] else absent
         remainders[d] = clipped(_scaled(forest, raw, d, home) - values[d])
@@ -66,9 +66,9 @@ def write_remainders(forest: Forest, inputs: Float64s, p: int) -> None:
 @separate
 def move(forest: F, p: int) -> None:
     """Give a point values in the frame that is not home; its remainders get a row of their own."""
-    home = _home(forest)
+    home = home_of(forest)
     point = forest.points.row(p)
-    values, others = _column(forest, point, home), _column(forest, point, 1 - home)
+    values, others = column_of(forest, point, home), column_of(forest, point, 1 - home)
     kept = _remainders(forest, p)
     for d in range(forest.dim_capacity):
         remainder = others[d]
@@ -83,7 +83,7 @@ def settle(forest: F, p: int) -> None:
     """Let a moved point have its remainders in the current frame, in the column of the last one."""
     home, frame = 1 - forest.frame, forest.frame
     point = forest.points.row(p)
-    old, values = _column(forest, point, home), _column(forest, point, frame)
+    old, values = column_of(forest, point, home), column_of(forest, point, frame)
     kept = _remainders(forest, p)
     for d in range(forest.dim_capacity):
         raw = _raw(forest, old[d], kept[d], d, home)
@@ -106,6 +106,6 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
     frame, n = forest.frame, forest.n_inputs
     for i in range(n_places):
         point = forest.points.row(places[i])
-        values, remainders = _column(forest, point, frame), _column(forest, point, 1 - frame)
+        values, remainders = column_of(forest, point, frame), column_of(forest, point, 1 - frame)
         for d in range(n):
             out[n * i + d] = _raw(forest, values[d], remainders[d], d, frame)

@@ -2,25 +2,32 @@
 
 Past its beginning a tree depends on the samples and its own random numbers alone, so that a part
 with some of the trees learns what these would have learned among all. What all trees share is then
-a function of the samples, and the same in every part: points, scaling, features, classes. Two
-draws are made for all trees together: the places of levels at the first category of a forest, and
-coefficients of random directions at a new feature. A whole forest has to learn these samples.
+a function of the samples, and the same in every part: points, scaling, features, classes. So is
+whose turn it is to be drawn anew under other widths: a part knows how many trees the whole has, and
+which of them it has itself; the tree that is being drawn goes with the one whose place it will
+take. Two draws are made for all trees together: the places of levels at the first category of a
+forest, and coefficients of random directions at a new feature. A whole forest has to learn these
+samples.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...records import Memory
 from ...records.chunked_rows import PackedRows
+from .records import EMPTY
 from .tree_memory import TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
+
+# The tables that have rows of one tree each.
+TABLES = ("nodes", "side_rows")
 
 
 def _has_sets(trees: TreeMemory[Any]) -> bool:
@@ -30,21 +37,73 @@ def _has_sets(trees: TreeMemory[Any]) -> bool:
     return trees.categories is not None
 
 
-def _made(
-    like: Trees, records: list[NDArray[np.uint8]], tables: dict[str, PackedRows], **own: Any
-) -> Trees:
-    """Return trees of these records and tables, which share the rest with others of their kind."""
-    kept = np.concatenate(records)
-    memory = Memory(like._TREE, len(kept) // like._TREE.SIZE)
-    memory.bytes[:] = kept
-    n = len(memory)
-    step = int(like.forest.dim_capacity) if _has_sets(like) and n > 1 else 0
-    memory.words["first_value"] = step * np.arange(n)
-    memory.words["slot"] = np.arange(n)
-    given = {**tables, **own, "trees": memory}
+class _Rows(NamedTuple):
+    """What some of a forest's trees have: records, tables, and parts of the points' rows."""
+
+    records: NDArray[np.uint8]
+    # The rows of each tree, by the name of the table.
+    tables: dict[str, list[NDArray[np.int32]]]
+    # What kinds keep of the points, the values that these trees cut, and a link for each.
+    points: NDArray[np.int32]
+    values: NDArray[np.int32]
+    links: NDArray[np.int32]
+
+
+def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
+    """Return what the trees `start` to `stop` have, of which spare ones are the last."""
+    forest, counts, size = trees.forest, trees._n_rows(), trees._TREE.SIZE
+    slots = trees.trees.words["slot"][start:stop].tolist()
+    tables = {
+        name: [trees.__dict__[name].rows(slot, counts[name][slot]) for slot in slots]
+        for name in TABLES
+    }
+    rows = trees.points.rows(0, trees.n_points)
+    ends = [int(forest.values_word), int(forest.links_word)]
+    points, values, links = np.split(rows, ends, axis=1)
+    if _has_sets(trees):
+        width = int(forest.dim_capacity)
+        values = values[:, width * start : width * stop]
+    # Addresses are left out.
+    records = trees.trees.__getstate__()["bytes"][size * start : size * stop]
+    return _Rows(records, tables, points, values, links[:, slots])
+
+
+def _read_spare(trees: TreeMemory[Any]) -> list[_Rows]:
+    """Return what the spare tree has, where there is one."""
+    n, n_slots = trees.n_trees, len(trees.trees)
+    return [_read(trees, n, n_slots)] if n_slots > n else []
+
+
+def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Trees:
+    """Return trees that have these rows, and share the rest with others of their kind.
+
+    The first of them is the tree `first_tree` of the whole forest. The last ones are spare where
+    the others have spare ones.
+    """
+    records = np.concatenate([part.records for part in rows])
+    memory = Memory(like._TREE, len(records) // like._TREE.SIZE)
+    memory.bytes[:] = records
+    memory.words["slot"] = np.arange(len(memory))
+    n = len(memory) - (len(like.trees) - like.n_trees)
+    if not like._has_frames:
+        step = int(like.forest.dim_capacity) if _has_sets(like) and n > 1 else 0
+        memory.words["first_value"][:n] = step * np.arange(n)
+    shared = copy.deepcopy(like.shared)
+    shared[0].n_trees, shared[0].first_tree = n, first_tree
+    tables = {name: [one for part in rows for one in part.tables[name]] for name in TABLES}
+    if not shared[0].draws():
+        # A spare tree that is not being drawn has nothing.
+        memory.words["root"][n:] = EMPTY
+        for name in TABLES:
+            memory.words[f"{name}.n_rows"][n:] = 0
+            tables[name][n:] = [one[:0] for one in tables[name][n:]]
+    values = [part.values for part in rows] if _has_sets(like) else [rows[0].values]
+    links = [part.links for part in rows]
+    tables["points"] = [np.concatenate([rows[0].points, *values, *links], axis=1)]
+    given = {name: PackedRows(table) for name, table in tables.items()}
+    given |= own | {"trees": memory, "shared": shared}
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
     copied = copy.deepcopy(rest)
-    copied["shared"][0].n_trees = n
     made = type(like).__new__(type(like))
     # In the same order, as files have them.
     state = {name: copied.get(name, given.get(name)) for name in like.__getstate__()}
@@ -52,69 +111,37 @@ def _made(
     return made
 
 
-def _records(trees: TreeMemory[Any]) -> NDArray[np.uint8]:
-    """Return the records of trees without addresses."""
-    found: NDArray[np.uint8] = trees.trees.__getstate__()["bytes"]
-    return found
-
-
-def _points(trees: TreeMemory[Any]) -> list[NDArray[np.int32]]:
-    """Return what the rows of points consist of: records, values, and links."""
-    forest = trees.forest
-    rows = trees.points.rows(0, trees.n_points)
-    ends = [int(forest.values_word), int(forest.links_word)]
-    return np.split(rows, ends, axis=1)
-
-
 def part_of(trees: Trees, start: int, stop: int) -> Trees:
     """Return trees of which each is a copy of one of the trees `start` to `stop`.
 
     They need the samples with which ranges and hyperparameters are chosen (`splits_at`).
     """
-    counts = trees._n_rows()
-    record, values, links = _points(trees)
     own: dict[str, Any] = {}
     if _has_sets(trees):
-        width = int(trees.forest.dim_capacity)
-        values = values[:, width * start : width * stop]
         name = "categories" if trees.directions is None else "directions"
         own[name] = trees.__dict__[name].part(start, stop)
-    rows = np.concatenate([record, values, links[:, start:stop]], axis=1)
-    tables = {"points": PackedRows([rows])}
-    for name in ("nodes", "side_rows"):
-        table = trees.__dict__[name]
-        rows_of = [table.rows(t, counts[name][t]) for t in range(start, stop)]
-        tables[name] = PackedRows(rows_of)
-    size = trees._TREE.SIZE
-    return _made(trees, [_records(trees)[size * start : size * stop]], tables, **own)
+    rows = [_read(trees, start, stop), *_read_spare(trees)]
+    return _made(trees, int(trees.forest.first_tree) + start, rows, **own)
 
 
 def joined(parts: Sequence[Trees]) -> Trees:
-    """Return the trees of all parts of a forest, which have learned the same samples."""
+    """Return the trees of parts of a forest, in order, which have learned the same samples."""
     first = parts[0]
+    n = int(first.forest.first_tree)
     for part in parts:
         if (part.n_samples, part.n_inputs) != (first.n_samples, first.n_inputs):
             raise ValueError(
                 f"parts have learned {first.n_samples} and {part.n_samples} samples of "
                 f"{first.n_inputs} and {part.n_inputs} features"
             )
-    points = [_points(part) for part in parts]
-    values = [of_part[1] for of_part in points]
+        if part.forest.first_tree != n:
+            raise ValueError(f"tree {n} is to follow, but got tree {part.forest.first_tree}")
+        n += part.n_trees
     own: dict[str, Any] = {}
     if _has_sets(first):
         name = "categories" if first.directions is None else "directions"
         own[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
-    else:
-        values = values[:1]
-    rows = np.concatenate([points[0][0], *values, *(of_part[2] for of_part in points)], axis=1)
-    tables = {"points": PackedRows([rows])}
-    for name in ("nodes", "side_rows"):
-        counts = [part._n_rows()[name] for part in parts]
-        tables[name] = PackedRows(
-            [
-                part.__dict__[name].rows(t, n)
-                for part, ns in zip(parts, counts, strict=True)
-                for t, n in enumerate(ns)
-            ]
-        )
-    return _made(first, [_records(part) for part in parts], tables, **own)
+    rows = [_read(part, 0, part.n_trees) for part in parts]
+    # The spare tree is that of the part whose tree is being drawn anew.
+    drawing = next((part for part in parts if part.forest.draws()), first)
+    return _made(first, int(first.forest.first_tree), [*rows, *_read_spare(drawing)], **own)

@@ -263,6 +263,9 @@ class Forest(Record):
     # Trees that predict. Where widths are renewed a spare one follows them, which has a slot, too.
     n_trees: Int64
     n_slots: Int64 = derived()
+    # Of a part of a forest: how many trees the whole has, and the number there of the first one.
+    n_all_trees: Int64
+    first_tree: Int64
     # Words of a tree's record.
     tree_words: Int64 = derived()
     points: Table[Point]
@@ -306,8 +309,8 @@ class Forest(Record):
     frames: Float64s
     frame: Int64
     has_frames: Int64 = derived()
-    # What is done about widths. While trees are drawn anew, the one whose turn it is, and how many
-    # points the spare tree has taken; then, how many points have been settled.
+    # What is done about widths. While trees are drawn anew, the one of all trees whose turn it is,
+    # and how many points the spare tree of its part has taken; then, how many have been settled.
     phase: Int64
     renewed: Int64
     taken: Int64
@@ -355,9 +358,17 @@ class Forest(Record):
         """Return what differences are multiplied with in a frame."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
+    def turn(self) -> int:
+        """Return which tree's turn it is; it is another part's where there is no such tree."""
+        return self.renewed - self.first_tree
+
+    def draws(self) -> bool:
+        """Tell whether a tree is being drawn anew here, and not in another part."""
+        return self.phase == DRAWING and 0 <= self.turn() < self.n_trees
+
     def n_drawn(self) -> int:
         """Return how many trees have nodes: those that predict, and the one being drawn anew."""
-        return self.n_slots if self.phase == DRAWING else self.n_trees
+        return self.n_slots if self.draws() else self.n_trees
 
     def lists_points(self) -> bool:
         """Tell whether leaves keep lists of their points; a kind may override it."""

@@ -7,6 +7,9 @@ one sampled with them (Lakshminarayanan et al. 2014, section 4.1), so each tree 
 law for its own widths: when this happens depends on the inputs and on numbers of samples alone.
 
 Then all trees are in the other frame, and the points' remainders follow (`frames`).
+
+The timetable is that of all trees, of which a part of a forest may have some only (`parts`): in the
+turn of a tree that another part has, points are counted and moved, and no tree takes them.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ from .records import (
     Tree,
 )
 
-# Points that the spare tree takes for each sample and each tree of the forest: so all trees have
-# been drawn anew after a quarter as many samples as there were.
+# Points that the spare tree takes for each sample and each tree of the whole forest: so all trees
+# have been drawn anew after a third as many samples as there were, at most.
 TAKEN = 4
 
 # Points that are settled for each sample.
@@ -45,8 +48,12 @@ RENEWAL_RATIO = 1.5
 
 @inlined
 def _begin_tree(forest: Forest) -> None:
-    """Let the spare tree begin anew, for the tree whose turn it is."""
-    old, spare = forest.trees[forest.renewed], forest.trees[forest.n_trees]
+    """Let a tree's turn begin, and the spare tree anew where that is a tree of this part."""
+    forest.taken = 0
+    # In a window there is no spare tree: all are built anew as they always are.
+    if forest.n_slots == forest.n_trees or not forest.draws():
+        return
+    old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
     spare.root = EMPTY
     spare.nodes.n_rows = 0
     spare.side_rows.n_rows = 0
@@ -58,7 +65,6 @@ def _begin_tree(forest: Forest) -> None:
     spare.random_state = mixed(state)
     spare.first_value = forest.dim_capacity * (1 - forest.frame)
     spare.succeed(forest, old)
-    forest.taken = 0
 
 
 @kernel
@@ -76,9 +82,7 @@ def begin(forest: F, frame: Float64s) -> None:
     forest.is_taking = 0
     forest.renewed_at_sample = forest.n_samples
     forest.next_look = NEVER
-    forest.taken = 0
-    if forest.n_slots > forest.n_trees:
-        _begin_tree(forest)
+    _begin_tree(forest)
 
 
 @kernel
@@ -117,17 +121,18 @@ def begin_again(forest: F) -> None:
 def take_points(forest: F) -> int:
     """Let the spare tree take the points for the samples that are owed.
 
-    Returns DONE, or the spare tree where that needs room for rows; the next call goes on.
+    In the turn of another part's tree it is only noted which these are. Returns DONE, or the spare
+    tree where that needs room for rows; the next call goes on.
     """
     if forest.phase != DRAWING:
         return DONE
     n, t = forest.n_samples, forest.n_trees
     spare = forest.trees[t]
     if forest.is_taking == 0:
-        stop = min(forest.taken + TAKEN * t * forest.owed, n)
+        stop = min(forest.taken + TAKEN * forest.n_all_trees * forest.owed, n)
         for p in range(forest.n_moved, stop):
             move(forest, p)
-        spare.walk_point = forest.taken
+        spare.walk_point = forest.taken if forest.draws() else stop
         spare.walk_end = stop
         spare.walk_ref = START
         forest.is_taking = 1
@@ -170,9 +175,10 @@ def finish_owed(forest: F) -> None:
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == n:
-            _swap_trees(forest, forest.trees[forest.renewed], forest.trees[forest.n_trees])
+            if forest.draws():
+                _swap_trees(forest, forest.trees[forest.turn()], forest.trees[forest.n_trees])
             forest.renewed = forest.renewed + 1
-            if forest.renewed < forest.n_trees:
+            if forest.renewed < forest.n_all_trees:
                 _begin_tree(forest)
             else:
                 _begin_settling(forest)

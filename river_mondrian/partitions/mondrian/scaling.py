@@ -6,7 +6,7 @@ from ...compiling.kernels import batch_kernel, inlined, kernel
 from ...limits import LARGEST
 from ...records import Float32s, Float64s
 from ...status import DONE
-from .frames import put_among_moved, write_remainders
+from .frames import column_of, home_of, put_among_moved, write_remainders
 from .oblique import clipped
 from .records import STEADY, F, Forest
 
@@ -51,6 +51,13 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
 
 
 @inlined
+def _scale_at_home(forest: Forest, p: int, inputs: Float64s) -> int:
+    """Write the values of a point in the frame to which its remainders are added."""
+    home = home_of(forest)
+    return _scale_to(forest, column_of(forest, forest.points.row(p), home), inputs, home)
+
+
+@inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
     """Tell whether a row of values has a missing one."""
     # With several sets of directions, each lacks what the first lacks.
@@ -73,14 +80,16 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
         for d in range(n_inputs):
             row[d] = inputs[d]
     values = Float32s(forest.points.row(p), forest.values_word, forest.n_values)
-    bad = scale(forest, values, inputs)
+    has_frames = forest.has_frames == 1
+    bad = _scale_at_home(forest, p, inputs) if has_frames else scale(forest, values, inputs)
     if bad < 0:
-        if has_missing(forest, values):
-            forest.has_missing = 1
         if forest.has_frames == 1:
+            # Values in the other frame are made of these.
             write_remainders(forest, inputs, p)
             if forest.phase != STEADY:
                 put_among_moved(forest, p)
+        if has_missing(forest, values):
+            forest.has_missing = 1
         oblique = forest.oblique
         if oblique:
             # What is too large for one set of directions may be missing in that only.

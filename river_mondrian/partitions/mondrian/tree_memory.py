@@ -160,13 +160,9 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
         # Where levels are put, from the first category on.
         self.categories: Categories | None = None
-        # Directions add up scaled inputs, and what is full does not store all samples.
+        # Directions add up scaled inputs, of which points keep sums only.
         self.renews = (
-            partitions.renews_widths
-            and self._RENEWS
-            and self.scale
-            and directions is None
-            and not self.bounded
+            partitions.renews_widths and self._RENEWS and self.scale and directions is None
         )
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
         self.trees: Memory[Any] = Memory(self._TREE, n_slots)
@@ -180,7 +176,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         words["renewal_state"] = [mixed(state) for state in words["random_state"].tolist()]
         words["lifetime"][:n_trees] = draw_lifetimes(partitions.lifetime, n_trees, seed)
         forest = self.forest
-        forest.n_trees = n_trees
+        forest.n_trees = forest.n_all_trees = n_trees
         forest.next_look = NEVER
         forest.input_capacity = forest.dim_capacity = 1
         if self.directions is not None:
@@ -215,7 +211,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     @property
     def n_drawn(self) -> int:
         """Number of trees that have nodes: those that predict, and the one being drawn anew."""
-        return len(self.trees) if self.shared[0].phase == DRAWING else self.n_trees
+        return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
     def scaling(self) -> NDArray[np.float64]:
@@ -308,7 +304,7 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
         found = {name: words[f"{name}.n_rows"][order].tolist() for name in ("nodes", "side_rows")}
         forest = self.forest
         n_moved = 0 if forest.phase == STEADY else forest.n_moved
-        if forest.phase != DRAWING:
+        if not forest.draws():
             # The spare tree has what the last one has left that it was drawn for.
             for spare in words["slot"][self.n_trees :].tolist():
                 for counts in found.values():

@@ -90,7 +90,7 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         # Calls that have been prepared are for the others.
         self.version = trees.version + 1
         self._finish()
-        for t in range(len(self.trees)):
+        for t in range(self.n_drawn):
             order = Int32s.of(np.empty(self.trees[t].nodes.n_rows, dtype=np.int32))
             weighted_hnsp.fill_weights(forest, t, plain, order)
 

@@ -128,7 +128,7 @@ def _do_owed(forest: T) -> int:
     """Do what is owed as `renewal.go_on` does."""
     status = take_points(forest)
     if status == DONE:
-        if forest.phase == DRAWING:
+        if forest.draws():
             update_messages(forest, forest.n_trees, forest.n_trees + 1)
         finish_owed(forest)
     return status

@@ -285,7 +285,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         block = self.block
         assert block is not None
         if self.told is not None and self.law is not None:
-            self.told.append(told_by(block.densities, len(self.trees)))
+            self.told.append(told_by(block.densities, self.n_trees))
         densities = block.densities.array
         learning.count_rows(self.forest, block.start, block.end, block.n, densities)
 

@@ -1,0 +1,274 @@
+"""Forests whose trees are drawn anew while they learn in parts: at any time those of one model."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from inline_workers import InlineEngine
+from naive.following import history
+from test_parts import assert_predicts_the_same, assert_same, grow
+
+import river_mondrian as rm
+from river_mondrian.distributed import ShardedForest
+from river_mondrian.estimators.parts import divided, splits_at, united
+from river_mondrian.partitions.mondrian import renewal
+from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
+from river_mondrian.posteriors.targets.parts import learn_law
+
+N_TREES = 5
+MORE = {"seed": 1, "renews_widths": True}
+FORESTS = {
+    "classes": lambda: rm.MondrianForestClassifier(N_TREES, **MORE),
+    "targets": lambda: rm.MondrianForestRegressor(N_TREES, **MORE),
+    "means": lambda: rm.MondrianForestRegressor(N_TREES, lifetime=grow, posterior="mean", **MORE),
+}
+forests = pytest.mark.parametrize("name", FORESTS)
+
+# Samples after which units change, and how long a renewal takes then, at most.
+CHANGES_AT = {"classes": 300, "targets": 3300, "means": 300}
+ALL_PHASES = {STEADY, DRAWING, SETTLING}
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Let widths be looked at before 4,096 samples, so that a renewal goes on at these."""
+    monkeypatch.setattr(renewal, "LOOK_RATIO", 1.4)
+
+
+def stream(name, n, seed=0):
+    """Return a frame whose features change their units, and labels or targets."""
+    rng = np.random.default_rng(seed)
+    values = rng.random((n, 3))
+    y = values[:, 0] * values[:, 1] + 0.1 * rng.standard_t(3, size=n)
+    values[CHANGES_AT[name] :] *= (10.0, 1.0, 0.1)
+    X = pd.DataFrame(values, columns=list("abc")).mask(rng.random((n, 3)) < 0.02)
+    return X, np.digitize(y, [0.1, 0.4]).tolist() if name == "classes" else y.tolist()
+
+
+class Blocks:
+    """Blocks of a stream of all sizes, one after the other."""
+
+    def __init__(self, name, start, n, n_blocks):
+        self.X, self.y = stream(name, n)
+        self.bounds = np.linspace(start, n, n_blocks + 1).astype(int).tolist()
+        self.start = start
+
+    def before(self):
+        return self.X[: self.start], self.y[: self.start]
+
+    def __iter__(self):
+        for first, last in itertools.pairwise(self.bounds):
+            yield self.X[first:last], self.y[first:last]
+
+
+def begun(name, n_blocks=14):
+    """Return a forest that can be divided, and blocks in which a renewal begins and ends."""
+    model = FORESTS[name]()
+    start = splits_at(model)
+    blocks = Blocks(name, start, 3 * start if start == 256 else start + start // 3, n_blocks)
+    model.learn_many(*blocks.before())
+    return model, blocks
+
+
+def phase_of(model):
+    return int(model._trees.forest.phase)
+
+
+def law_of(model):
+    law = getattr(model._trees, "law_numbers", None)
+    return None if law is None else law.copy()
+
+
+def learn_in_parts(parts, X, y, law):
+    """Let all parts learn a block, and the law what they tell."""
+    for part in parts:
+        if law is not None:
+            part._trees.told = []
+        part.learn_many(X, y)
+    if law is not None:
+        told = [np.concatenate(part._trees.told) for part in parts if part._trees.told]
+        for one in told[1:]:
+            told[0][:, 1:] += one[:, 1:]
+        learn_law(law, told[0])
+
+
+@forests
+@pytest.mark.parametrize("n_parts", [2, 3, 5])
+def test_parts_learn_what_the_whole_does(name, n_parts, tmp_path):
+    whole, blocks = begun(name)
+    parts, law = divided(whole, n_parts), law_of(whole)
+    phases = {phase_of(whole)}
+    for X, y in blocks:
+        whole.learn_many(X, y)
+        learn_in_parts(parts, X, y, law)
+        phases.add(phase_of(whole))
+        assert_same(united(parts, law), whole, tmp_path)
+        # Pickles pass all checks of what is restored.
+        parts = [pickle.loads(pickle.dumps(part)) for part in parts]
+    assert phases >= {STEADY, DRAWING}
+    assert whole.widths["a"] > 3.0
+
+
+@forests
+def test_a_forest_is_divided_in_mid_renewal(name, tmp_path):
+    """At any moment, into any number of parts, and these again."""
+    whole, blocks = begun(name, 40)
+    law, ways = law_of(whole), [2, 5, 3, 1, 4]
+    parts, phases = divided(whole, 2), set()
+    for i, (X, y) in enumerate(blocks):
+        whole.learn_many(X, y)
+        learn_in_parts(parts, X, y, law)
+        phases.add(phase_of(whole))
+        if i % 3 == 0:
+            parts = [*divided(parts[0], min(2, parts[0].n_estimators)), *parts[1:]]
+        elif i % 3 == 1:
+            parts = divided(united(parts, law), ways[i % 5])
+    assert phases == ALL_PHASES
+    assert_same(united(parts, law), whole, tmp_path)
+
+
+def test_parts_that_do_not_follow_one_another():
+    model, _ = begun("classes")
+    parts = divided(model, 3)
+    with pytest.raises(ValueError, match="tree 2 is to follow, but got tree 3"):
+        united([parts[0], parts[2]])
+    with pytest.raises(ValueError, match="tree 2 is to follow, but got tree 0"):
+        united([parts[0], parts[0]])
+
+
+@pytest.mark.parametrize("name", ["classes", "means"])
+@pytest.mark.parametrize("first, n_trees", [(0, 1), (1, 3), (3, 2)])
+def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_trees, monkeypatch):
+    monkeypatch.setattr(renewal, "LOOK_RATIO", 1.5)
+    model, blocks = begun(name)
+    part = united(divided(model, N_TREES)[first : first + n_trees])
+    told = history(blocks.X.to_numpy().tolist(), N_TREES)
+    assert told[0] != told[-1]
+    for i in range(256, len(blocks.X)):
+        part.learn_many(blocks.X[i : i + 1], blocks.y[i : i + 1])
+        for t in range(n_trees):
+            found = list(part.tree_widths(t).values())
+            assert found == pytest.approx(told[i - 255][first + t], rel=1e-6), (i, t)
+
+
+# On workers.
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    found = InlineEngine(code={})
+
+    def start(forest):
+        found.code = {"lifetime": forest.model.lifetime} if callable(forest.model.lifetime) else {}
+        return found
+
+    monkeypatch.setattr(ShardedForest, "_engine", start)
+    return found
+
+
+@forests
+@pytest.mark.parametrize("n_shards", [1, 2, 4])
+def test_a_sharded_forest_is_the_one_model(name, n_shards, engine, tmp_path):
+    whole, blocks = FORESTS[name](), begun(name)[1]
+    sharded = ShardedForest(whole.clone(), n_shards, save_every=2)
+    X, y = blocks.before()
+    for model in (whole, sharded):
+        model.learn_many(X[:-20], y[:-20])
+        model.learn_many(X[-20:], y[-20:])
+    asked, phases = stream(name, 40, 7)[0], set()
+    asked[20:] = asked[20:].to_numpy() * (10.0, 1.0, 0.1)
+    for X, y in blocks:
+        for model in (whole, sharded):
+            model.learn_many(X, y)
+        phases.add(phase_of(whole))
+        assert_predicts_the_same(sharded, whole, asked)
+    assert engine.n_calls > 0
+    assert phases >= {STEADY, DRAWING}
+    assert_same(sharded.gather(), whole, tmp_path)
+    sharded.close()
+
+
+@forests
+def test_models_are_gathered_and_scattered_at_any_moment(name, engine, tmp_path):
+    whole, blocks = begun(name)
+    sharded, phases = ShardedForest.scatter(whole, 2), set()
+    for i, (X, y) in enumerate(blocks):
+        whole.learn_many(X, y)
+        sharded.learn_many(X, y)
+        phases.add(phase_of(whole))
+        gathered = sharded.gather()
+        assert_same(gathered, whole, tmp_path)
+        sharded = [
+            lambda model: ShardedForest.scatter(model, 3),
+            lambda _, old=sharded: copy.deepcopy(old),
+            lambda model: ShardedForest.scatter(model, 2),
+            lambda _, old=sharded: old if name == "means" else pickle.loads(pickle.dumps(old)),
+        ][i % 4](gathered)
+    assert phases >= {STEADY, DRAWING}
+
+
+@forests
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine, tmp_path):
+    model, blocks = begun(name, 12)
+    whole = copy.deepcopy(model)
+    drawn = []
+    for i, (X, y) in enumerate(blocks):
+        whole.learn_many(X, y)
+        if phase_of(whole) != STEADY:
+            drawn.append(i)
+    assert drawn
+    # Two workers, a call of each for a block.
+    for first in (2 * drawn[0] + 1, 2 * drawn[len(drawn) // 2] + 2, 2 * drawn[-1] + 1):
+        engine.n_calls = 0
+        engine.deaths = {first: when, first + 3: when}
+        sharded = ShardedForest.scatter(model, 2, save_every=3, in_flight=2)
+        for block in blocks:
+            sharded.learn_many(*block)
+        assert_same(sharded.gather(), whole, tmp_path)
+        assert sharded.n_restarts > 0
+
+
+EVENTS = {
+    "feature": {"a": 3.0, "b": 0.2, "z": 5.0},
+    "category": {"a": 3.0, "b": 0.2, "color": "red"},
+    "missing": {"a": 3.0},
+    "wild": {"a": 1e30, "b": -1e30, "c": 0.05},
+}
+
+
+@pytest.mark.parametrize("name", ["classes", "means"])
+@pytest.mark.parametrize("event", [*EVENTS, "class", "weight"])
+def test_what_may_happen_meanwhile(name, event, engine, tmp_path):
+    whole, blocks = begun(name)
+    sharded, happened = ShardedForest.scatter(whole, 3), set()
+    x = EVENTS.get(event, {"a": 3.0, "b": 0.2, "c": 0.05})
+    y, w = (7 if event == "class" else 1), (2.5 if event == "weight" else 1.0)
+    for X, targets in blocks:
+        for model in (whole, sharded):
+            model.learn_many(X, targets)
+        if phase_of(whole) == DRAWING and len(happened) < 2:
+            happened.add(whole._trees.forest.renewed)
+            for model in (whole, sharded):
+                model.learn_one(x, y, w)
+    assert happened
+    assert_same(sharded.gather(), whole, tmp_path)
+    assert_predicts_the_same(sharded, whole, X)
+
+
+@forests
+def test_a_forest_with_categories_learns_in_parts(name, engine, tmp_path):
+    """Its widths stay, but its file has a spare tree."""
+    whole = FORESTS[name]()
+    X, y = stream(name, splits_at(whole) + 300)
+    X["color"] = np.random.default_rng(3).choice(["red", "blue"], len(X))
+    sharded = ShardedForest(whole.clone(), 2)
+    for model in (whole, sharded):
+        model.learn_many(X, y)
+    assert_same(sharded.gather(), whole, tmp_path)
+    assert_predicts_the_same(sharded, whole, X[-20:])
