@@ -15,6 +15,7 @@ fences, and of this one.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ Array = NDArray[np.float64]
 FENCE = 3.0
 
 # Numbers that `find_ranges` writes for each column.
-N_FOUND = 3
+N_FOUND = 4
 _room_of_found = room_of_words(Float64s, N_FOUND)
 
 
@@ -56,21 +57,38 @@ def robust_ranges(rows: Array, fence: float = FENCE) -> tuple[Array, Array]:
     (array([0., 5.]), array([3., 5.]))
 
     """
-    low, high, _ = weighed_ranges(rows, fence)
-    return low, high
+    found = known_ranges(rows, fence)
+    return found.low, found.high
 
 
-def weighed_ranges(rows: Array, fence: float) -> tuple[Array, Array, Array]:
-    """Return what `robust_ranges` does, and by how many values each range is known.
+class KnownRanges(NamedTuple):
+    """Ranges of columns, and what tells them.
 
-    These are all of a column, or those other than the commonest where both quartiles are that one.
+    Parameters
+    ----------
+    low, high
+        Ends of the ranges, as `robust_ranges` returns them.
+    known
+        By how many values each is known: all of a column, or those other than the commonest where
+        both quartiles are that one.
+    spread
+        The interquartile ranges of these values.
+
     """
+
+    low: Array
+    high: Array
+    known: Array
+    spread: Array
+
+
+def known_ranges(rows: Array, fence: float) -> KnownRanges:
+    """Return what `robust_ranges` does, and what tells it."""
     # What is missing comes last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
     n_columns, n = ordered.shape
     counts = n - np.isnan(ordered).sum(axis=1)
-    low, high, known = _found(ordered, n * np.arange(n_columns), counts, fence)
-    return low, high, known
+    return _found(ordered, n * np.arange(n_columns), counts, fence)
 
 
 def scaling_of(low: Array, high: Array) -> Array:
@@ -103,7 +121,7 @@ def robust_ranges_of_sparse(rows: sparse.csr_matrix) -> tuple[Array, Array]:
     values, counts = others.data.astype(np.float64), counts[few]
     order = np.lexsort((values, np.repeat(np.arange(others.shape[1]), counts)))
     starts = np.cumsum(counts) - counts
-    low[few], high[few], _ = _found(values[order], starts, counts, FENCE, is_rest=True)
+    low[few], high[few], *_ = _found(values[order], starts, counts, FENCE, is_rest=True)
     return low, high
 
 
@@ -113,14 +131,13 @@ def _found(
     counts: NDArray[np.int64],
     fence: float,
     is_rest: bool = False,
-) -> tuple[Array, Array, Array]:
-    """Return what `find_ranges` finds for columns of ordered values, shape (3, columns)."""
+) -> KnownRanges:
+    """Return what `find_ranges` finds for columns of ordered values."""
     out = np.empty((N_FOUND, len(counts)))
     own = np.ascontiguousarray(values).reshape(-1)
     parts = Int64s.of(starts.astype(np.int64)), Int64s.of(counts.astype(np.int64))
     find_ranges(Float64s.of(own), *parts, len(counts), fence, is_rest, Float64s.of(out.reshape(-1)))
-    low, high, known = out
-    return low, high, known
+    return KnownRanges(*out)
 
 
 @exact_inlined
@@ -141,9 +158,9 @@ def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) 
 
 @exact_separate
 def _find_whiskers(
-    values: Float64s, n: int, gap: int, n_left_out: int, fence: float, ends: Float64s
+    values: Float64s, n: int, gap: int, n_left_out: int, fence: float, found: Float64s
 ) -> None:
-    """Write the least and the largest value within the fences of `n` that are not left out."""
+    """Write the ends of the range of `n` values that are not left out, and their spread."""
     lower = _quantile(values, n, gap, n_left_out, 0.25)
     upper = _quantile(values, n, gap, n_left_out, 0.75)
     reach = fence * (upper - lower)
@@ -152,14 +169,16 @@ def _find_whiskers(
         i += 1
     while _value(values, j, gap, n_left_out) > upper + reach:
         j -= 1
-    ends[0] = _value(values, i, gap, n_left_out)
-    ends[1] = _value(values, j, gap, n_left_out)
+    found[0] = _value(values, i, gap, n_left_out)
+    found[1] = _value(values, j, gap, n_left_out)
+    found[3] = upper - lower
 
 
 @exact_separate
 def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
-    """Write a column's lower and upper end, and by how many values they are known."""
+    """Write a column's lower and upper end, by how many values they are known, and their spread."""
     commonest = 0.0
+    found[3] = 0.0
     gap, n_left_out = n, 0
     if not is_rest:
         found[2] = n
@@ -199,7 +218,7 @@ def find_ranges(
     """Write the ranges of columns, of which each has `counts` ordered values from its start on.
 
     With `is_rest` they are the values other than 0, which is the commonest. `out` has the shape
-    (3, columns): the lower ends, the upper ends, and by how many values they are known.
+    (4, columns): what `KnownRanges` has.
     """
     found = _room_of_found()
     for c in range(n_columns):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 
-from .ranges import robust_range
+from .ranges import quantile, robust_range
 
 WARM_UP = 256
 LOOKED_AT = 256
-FENCE = 10.0
+FENCE = 100.0
 FACTOR = 2.0
+FACTOR_OF_SPREAD = 1.5
 EVIDENCE = 8
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
@@ -28,42 +29,60 @@ def width_of(column, fence):
     return (high - low) or abs(low) or 1.0
 
 
-def n_telling(column):
-    """Return how many values tell the range: those other than one that both quartiles are."""
-    values = sorted(value for value in column if not math.isnan(value))
-    if not values:
-        return 0
-
-    def quantile(rate):
-        place = rate * (len(values) - 1)
-        first = math.floor(place)
-        second = min(first + 1, len(values) - 1)
-        return values[first] + (place - first) * (values[second] - values[first])
-
-    if quantile(0.25) < quantile(0.75):
-        return len(values)
-    return sum(value != quantile(0.25) for value in values)
+def telling(column):
+    """Return the values that tell the range: those other than one that both quartiles are."""
+    values = [value for value in column if not math.isnan(value)]
+    if not values or quantile(values, 0.25) < quantile(values, 0.75):
+        return values
+    commonest = quantile(values, 0.25)
+    return [value for value in values if value != commonest]
 
 
-def found_widths(rows, widths, fence=FENCE):
-    """Return the widths by samples of which most are recent; `widths` are those so far."""
+def spread_of(values):
+    """Return the interquartile range, 0 of none."""
+    return quantile(values, 0.75) - quantile(values, 0.25) if values else 0.0
+
+
+def looked_at(rows):
+    """Return the columns of samples of which most are recent."""
     places = [int(len(rows) * math.sqrt((i + 0.5) / LOOKED_AT)) for i in range(LOOKED_AT)]
-    found = []
-    for column, old in zip(zip(*(rows[i] for i in places), strict=True), widths, strict=True):
-        found.append(width_of(column, fence) if n_telling(column) >= EVIDENCE else old)
-    return found
+    return list(zip(*(rows[i] for i in places), strict=True))
 
 
-def history(rows, n_trees, fence=FENCE):
+def differ(one, other, factor):
+    """Tell whether one of two numbers is more than so many times the other."""
+    return one > factor * other or other > factor * one
+
+
+def found_widths(rows, widths, n_before):
+    """Return the widths by the latest samples, and whether those so far do not hold any more.
+
+    `widths` are those so far, which were found when there were `n_before` samples.
+    """
+    found, is_over = [], False
+    columns = zip(looked_at(rows), looked_at(rows[:n_before]), widths, strict=True)
+    for column, column_before, old in columns:
+        values, before = telling(column), telling(column_before)
+        found.append(width_of(column, FENCE) if len(values) >= EVIDENCE else old)
+        spread, spread_before = spread_of(values), spread_of(before)
+        is_known = len(before) >= EVIDENCE and max(spread, spread_before) > 0.0
+        if differ(found[-1], old, FACTOR) and (
+            not is_known or differ(spread, spread_before, FACTOR_OF_SPREAD)
+        ):
+            is_over = True
+    return found, is_over
+
+
+def history(rows, n_trees):
     """Return the widths of each tree after each sample of a stream, from the warm-up's end on."""
-    widths = [width_of(column, fence) for column in zip(*rows[:WARM_UP], strict=True)]
+    widths = [width_of(column, FENCE) for column in zip(*rows[:WARM_UP], strict=True)]
     of_trees = [widths] * n_trees
     target, turn, taken, next_look, begun = None, 0, 0, math.ceil(LOOK_RATIO * WARM_UP), 0
     told = [list(of_trees)]
     for n in range(WARM_UP, len(rows)):
         if n >= next_look:
-            found = found_widths(rows[:n], widths, fence)
-            if any(max(a / b, b / a) > FACTOR for a, b in zip(found, widths, strict=True)):
+            found, is_over = found_widths(rows[:n], widths, begun or WARM_UP)
+            if is_over:
                 target, turn, taken, next_look, begun = found, 0, 0, math.inf, n
             else:
                 next_look = n + math.ceil((LOOK_RATIO - 1.0) * n)

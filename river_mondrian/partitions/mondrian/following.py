@@ -9,19 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float64s, Int64s
-from ..ranges import weighed_ranges
+from ..ranges import KnownRanges, known_ranges
 from . import frames, renewal
 from .growth import FENCE, GrowingTrees
 from .records import DRAWING, NEVER, STEADY
-from .tree_memory import AnyForest
+from .tree_memory import WARM_UP, AnyForest
 
 # Samples by which widths are found.
 LOOKED_AT = 256
 
-# A width does not hold any more where the one found is so many times larger or smaller; that is
-# believed where at least so many values tell it.
+# A width does not hold any more where the one found is so many times larger or smaller, and the
+# interquartile range is, too: of a feature with long tails, a few values decide the width.
 FACTOR = 2.0
+FACTOR_OF_SPREAD = 1.5
+# Values of a feature by which something is believed of it, at least.
 EVIDENCE = 8
+
+
+def _differ(
+    one: NDArray[np.float64], other: NDArray[np.float64], factor: float
+) -> NDArray[np.bool_]:
+    """Tell where one of two numbers is more than so many times the other."""
+    found: NDArray[np.bool_] = (one > factor * other) | (other > factor * one)
+    return found
 
 
 class FollowingTrees(GrowingTrees[AnyForest]):
@@ -42,9 +52,12 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             # Of later samples nothing is known.
             forest.next_look = NEVER
             return
-        found = self._found_scaling()
-        ratios = self.scaling[1] / found[1]
-        if ((ratios > FACTOR) | (ratios < 1.0 / FACTOR)).any():
+        ranges = self._ranges_of(self._places_to_look_at())
+        enough = np.flatnonzero(ranges.known >= EVIDENCE)
+        found = self.scaling.copy()
+        found[:, enough] = self._scaling_by(ranges.low, ranges.high)[:, enough]
+        differ = _differ(self.scaling[1], found[1], FACTOR)
+        if differ.any() and (differ & self._spreads_differ(ranges.spread)).any():
             self._begin_renewal(found)
         else:
             forest.next_look = n + math.ceil((renewal.LOOK_RATIO - 1.0) * self._n_held())
@@ -53,25 +66,31 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         """Return how many samples the trees hold."""
         return self.n_samples
 
-    def _found_scaling(self) -> NDArray[np.float64]:
-        """Return the scaling by the ranges of some of the samples, of which most are recent ones.
-
-        A feature of which too little is known stays as it is.
-        """
+    def _ranges_of(self, places: NDArray[np.int64]) -> KnownRanges:
+        """Return the ranges of the inputs of stored samples."""
         n_inputs = self.n_inputs
-        rows = np.empty((LOOKED_AT, n_inputs))
-        places = Int64s.of(self._places_to_look_at())
+        rows = np.empty((len(places), n_inputs))
         frames.read_inputs.of(self._FOREST)(
-            self.forest, places, LOOKED_AT, Float64s.of(rows.reshape(-1))
+            self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         )
-        low, high, known = weighed_ranges(rows, FENCE)
-        found = self.scaling.copy()
-        enough = np.flatnonzero(known >= EVIDENCE)
-        found[:, enough] = self._scaling_by(low, high)[:, enough]
-        return found
+        return known_ranges(rows, FENCE)
+
+    def _spreads_differ(self, spread: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell which inputs have another spread than by the time when widths were found.
+
+        So do those of which it is not known any more, or has been 0 and is.
+        """
+        before = self._ranges_of(self._places_of_widths())
+        is_known = (before.known >= EVIDENCE) & ((before.spread > 0.0) | (spread > 0.0))
+        return ~is_known | _differ(before.spread, spread, FACTOR_OF_SPREAD)
 
     def _places_to_look_at(self) -> NDArray[np.int64]:
+        """Return stored samples of which most are recent ones."""
         return self._recent_places(self.n_points)
+
+    def _places_of_widths(self) -> NDArray[np.int64]:
+        """Return the same of when widths were found."""
+        return self._recent_places(int(self.forest.renewed_at_sample) or WARM_UP)
 
     @staticmethod
     def _recent_places(n: int) -> NDArray[np.int64]:

@@ -17,10 +17,9 @@ from .tree_memory import AnyForest, TreeMemory
 
 NAN_BITS = 0x7FC00000
 
-# How many interquartile ranges beyond the quartiles a value may be that sets its feature's range.
-# Where ranges are not renewed it may be more, since later values may show a tail to be no outlier.
-FENCE = 10.0
-FENCE_OF_FIXED = 100.0
+# How many interquartile ranges beyond the quartiles a value may be that sets its feature's range:
+# many, since long tails are common, and trees do worse where these are outside of the range.
+FENCE = 100.0
 
 
 class GrowingTrees(TreeMemory[AnyForest]):
@@ -72,14 +71,10 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if not self._lacks_unknown:
             rows = np.nan_to_num(rows)
         found = self.scaling.copy()
-        found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, self._fence))
+        found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, FENCE))
         # Levels have places in [0, 1].
         found[:, self.category_places] = [[0.0], [1.0]]
         return Float64s.of(found)
-
-    @property
-    def _fence(self) -> float:
-        return FENCE if self._has_frames else FENCE_OF_FIXED
 
     def _scaling_by(
         self, low: NDArray[np.float64], high: NDArray[np.float64], first: int = 0

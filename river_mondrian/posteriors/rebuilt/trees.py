@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...partitions.mondrian import renewal
 from ...partitions.mondrian.records import DRAWING, NONE, SETTLING, STEADY
-from ...partitions.mondrian.tree_memory import Partitions
+from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Record
 from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
@@ -51,6 +51,9 @@ LEAST_WINDOW = 512
 
 # How far the dimensions of candidates follow the gains of the trees before.
 GAIN_SHARE = 0.7
+
+# Samples that have to be stored of those by which widths were found, to compare spreads with.
+LEAST_TELLING = 64
 
 
 def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
@@ -315,6 +318,14 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _places_to_look_at(self) -> NDArray[np.int64]:
         held = min(self._n_held(), self.n_points)
         return (self.n_samples - held + self._recent_places(held)) % self.schedule.capacity
+
+    def _places_of_widths(self) -> NDArray[np.int64]:
+        first = self.n_samples - min(self._n_held(), self.n_points)
+        n = (int(self.forest.renewed_at_sample) or WARM_UP) - first
+        # Too few of those samples are stored still.
+        if n < LEAST_TELLING:
+            return np.empty(0, dtype=np.int64)
+        return (first + self._recent_places(n)) % self.schedule.capacity
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         super()._begin_renewal(scaling)
