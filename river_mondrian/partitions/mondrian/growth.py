@@ -12,8 +12,9 @@ from ...limits import LEAST_LEVEL
 from ...records import ChunkedRows, Float64s
 from ..ranges import robust_ranges, scaling_of
 from .categories import Categories
+from .changes import AnyForest
 from .records import NEVER
-from .tree_memory import AnyForest, TreeMemory
+from .tree_memory import TreeMemory
 
 NAN_BITS = 0x7FC00000
 
@@ -107,7 +108,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             known = np.zeros(self.n_inputs, dtype=np.bool_)
             self.categories = made.with_inputs(known).with_inputs(are_categories)
         n_sets = self._n_sets
-        if new == old and n_sets == known_sets:
+        if new == old and n_sets == known_sets and self._has_frames == had_frames:
             return
         box, values = int(forest.box_word), int(forest.values_word)
         forest.dim_capacity = new

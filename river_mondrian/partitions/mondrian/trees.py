@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from ...records import ChunkedRows, Float32s, Float64s
 from ...status import DONE, TOO_LARGE
 from . import extension, rebuilding, renewal, sampling, scaling
+from .changes import AnyForest
 from .following import FollowingTrees
 from .inspection import Kept, NodeView, read_tree
 from .records import CLOSED
 from .tables import TreeTable, make_table
 from .tracing import Path, contributions, traced
-from .tree_memory import WARM_UP, AnyForest
+from .tree_memory import WARM_UP
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -367,7 +368,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def values_of_row(self, t: int) -> NDArray[np.float64]:
         """Return the values that a tree cuts of the sample that was predicted last."""
         first = self.trees[self._slot(t)].first_value
-        return self.row[first:].astype(np.float64)
+        return self.row[first : first + self.forest.n_dims].astype(np.float64)
 
     def _scaling_of(self, t: int) -> NDArray[np.float64]:
         """Return what a tree's inputs are scaled by: offsets and factors, shape (2, n_inputs)."""
