@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive.following import spread_of, telling
 from naive.ranges import robust_range
 from scipy import sparse
 
-from river_mondrian.partitions.ranges import robust_ranges, robust_ranges_of_sparse
+from river_mondrian.partitions.ranges import (
+    known_ranges,
+    robust_ranges,
+    robust_ranges_of_sparse,
+)
 
 SEEDS = range(3)
 LARGEST = 3.4e38
@@ -40,6 +45,15 @@ def test_all_columns_are_as_the_twin_has_each(n, d, fence, data):
     low, high = robust_ranges(rows, fence)
     expected = np.array([robust_range(column, fence) for column in rows.T]).reshape(d, 2)
     np.testing.assert_array_equal(np.stack([low, high], axis=1), expected)
+
+
+@given(columns)
+@settings(max_examples=300, deadline=None)
+def test_ranges_are_known_by_the_values_that_tell_them(column):
+    found = known_ranges(np.array(column, dtype=float)[:, None], 3.0)
+    values = telling(column)
+    assert found.known == [len(values)]
+    assert found.spread == pytest.approx([spread_of(values)], rel=1e-12)
 
 
 @given(columns, st.integers(0, 2**20))

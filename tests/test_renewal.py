@@ -114,6 +114,25 @@ def test_nothing_is_drawn_anew_where_widths_hold(kind):
 
 
 @kinds
+@pytest.mark.parametrize("seed", range(3))
+def test_long_tails_and_a_wild_value_are_no_change(kind, seed):
+    rng = np.random.default_rng(seed)
+    X = np.stack(
+        [
+            rng.standard_cauchy(2500),
+            np.exp(rng.normal(size=2500)),
+            rng.normal(size=2500) * (rng.random(2500) < 0.2),
+        ],
+        axis=1,
+    )
+    X[1000, 2] = 1e6
+    model = KINDS[kind](n_estimators=2)
+    for x, label in zip(samples(X), (X[:, 2] > 0.0).astype(int).tolist(), strict=True):
+        model.learn_one(x, label)
+        assert phase_of(model) == STEADY
+
+
+@kinds
 def test_widths_follow_inputs_and_not_labels(kind):
     X, y = corner(900)
     told = []

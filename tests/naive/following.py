@@ -11,9 +11,8 @@ from .ranges import quantile, robust_range
 
 WARM_UP = 256
 LOOKED_AT = 256
-FENCE = 100.0
+FENCE, NEAR_FENCE = 100.0, 10.0
 FACTOR = 2.0
-FACTOR_OF_SPREAD = 1.5
 EVIDENCE = 8
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
@@ -49,28 +48,29 @@ def looked_at(rows):
     return list(zip(*(rows[i] for i in places), strict=True))
 
 
-def differ(one, other, factor):
-    """Tell whether one of two numbers is more than so many times the other."""
-    return one > factor * other or other > factor * one
+def differ(one, other):
+    """Tell whether one of two numbers is more than `FACTOR` times the other."""
+    return one > FACTOR * other or other > FACTOR * one
 
 
 def found_widths(rows, widths, n_before):
-    """Return the widths by the latest samples, and whether those so far do not hold any more.
+    """Return the widths by the latest samples where those so far do not hold any more, else those.
 
     `widths` are those so far, which were found when there were `n_before` samples.
     """
-    found, is_over = [], False
+    found = []
     columns = zip(looked_at(rows), looked_at(rows[:n_before]), widths, strict=True)
     for column, column_before, old in columns:
         values, before = telling(column), telling(column_before)
-        found.append(width_of(column, FENCE) if len(values) >= EVIDENCE else old)
         spread, spread_before = spread_of(values), spread_of(before)
         is_known = len(before) >= EVIDENCE and max(spread, spread_before) > 0.0
-        if differ(found[-1], old, FACTOR) and (
-            not is_known or differ(spread, spread_before, FACTOR_OF_SPREAD)
-        ):
-            is_over = True
-    return found, is_over
+        has_shrunk = is_known and spread_before > FACTOR * spread
+        new = width_of(column, NEAR_FENCE if has_shrunk else FENCE)
+        is_over = len(values) >= EVIDENCE and differ(new, old)
+        if is_known:
+            is_over = is_over and differ(spread, spread_before)
+        found.append(new if is_over else old)
+    return found
 
 
 def history(rows, n_trees):
@@ -81,8 +81,8 @@ def history(rows, n_trees):
     told = [list(of_trees)]
     for n in range(WARM_UP, len(rows)):
         if n >= next_look:
-            found, is_over = found_widths(rows[:n], widths, begun or WARM_UP)
-            if is_over:
+            found = found_widths(rows[:n], widths, begun or WARM_UP)
+            if found != widths:
                 target, turn, taken, next_look, begun = found, 0, 0, math.inf, n
             else:
                 next_look = n + math.ceil((LOOK_RATIO - 1.0) * n)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float64s, Int64s
-from ..ranges import KnownRanges, known_ranges
+from ..ranges import known_ranges
 from . import frames, renewal
 from .changes import AnyForest
 from .growth import FENCE, GrowingTrees
@@ -22,16 +22,16 @@ LOOKED_AT = 256
 # A width does not hold any more where the one found is so many times larger or smaller, and the
 # interquartile range is, too: of a feature with long tails, a few values decide the width.
 FACTOR = 2.0
-FACTOR_OF_SPREAD = 1.5
+# How many interquartile ranges beyond the quartiles a value may be that sets the range of a feature
+# that has shrunk: values of before are not to do that.
+NEAR_FENCE = 10.0
 # Values of a feature by which something is believed of it, at least.
 EVIDENCE = 8
 
 
-def _differ(
-    one: NDArray[np.float64], other: NDArray[np.float64], factor: float
-) -> NDArray[np.bool_]:
-    """Tell where one of two numbers is more than so many times the other."""
-    found: NDArray[np.bool_] = (one > factor * other) | (other > factor * one)
+def _differ(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell where one of two numbers is more than `FACTOR` times the other."""
+    found: NDArray[np.bool_] = (one > FACTOR * other) | (other > FACTOR * one)
     return found
 
 
@@ -53,13 +53,9 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             # Of later samples nothing is known.
             forest.next_look = NEVER
             return
-        ranges = self._ranges_of(self._places_to_look_at())
-        enough = np.flatnonzero(ranges.known >= EVIDENCE)
-        found = self.scaling.copy()
-        found[:, enough] = self._scaling_by(ranges.low, ranges.high)[:, enough]
-        differ = _differ(self.scaling[1], found[1], FACTOR)
-        if differ.any() and (differ & self._spreads_differ(ranges.spread)).any():
-            self._begin_renewal(found)
+        scaling = self._found_scaling()
+        if (scaling != self.scaling).any():
+            self._begin_renewal(scaling)
         else:
             forest.next_look = n + math.ceil((renewal.LOOK_RATIO - 1.0) * self._n_held())
 
@@ -67,23 +63,32 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         """Return how many samples the trees hold."""
         return self.n_samples
 
-    def _ranges_of(self, places: NDArray[np.int64]) -> KnownRanges:
-        """Return the ranges of the inputs of stored samples."""
-        n_inputs = self.n_inputs
-        rows = np.empty((len(places), n_inputs))
+    def _found_scaling(self) -> NDArray[np.float64]:
+        """Return the scaling, by ranges of stored samples where widths do not hold any more."""
+        rows = self._inputs_at(self._places_to_look_at())
+        low, high, known, spread = known_ranges(rows, FENCE)
+        before = known_ranges(self._inputs_at(self._places_of_widths()), FENCE)
+        # What has been 0 and is tells nothing.
+        is_known = (before.known >= EVIDENCE) & ((before.spread > 0.0) | (spread > 0.0))
+        near = known_ranges(rows, NEAR_FENCE)
+        has_shrunk = is_known & (before.spread > FACTOR * spread)
+        by_ranges = self._scaling_by(
+            np.where(has_shrunk, near.low, low), np.where(has_shrunk, near.high, high)
+        )
+        found = self.scaling.copy()
+        are_over = _differ(found[1, : self.n_inputs], by_ranges[1]) & (known >= EVIDENCE)
+        are_over &= ~is_known | _differ(before.spread, spread)
+        places = np.flatnonzero(are_over)
+        found[:, places] = by_ranges[:, places]
+        return found
+
+    def _inputs_at(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the inputs of stored samples, a row for each place."""
+        rows = np.empty((len(places), self.n_inputs))
         frames.read_inputs.of(self._FOREST)(
             self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         )
-        return known_ranges(rows, FENCE)
-
-    def _spreads_differ(self, spread: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell which inputs have another spread than by the time when widths were found.
-
-        So do those of which it is not known any more, or has been 0 and is.
-        """
-        before = self._ranges_of(self._places_of_widths())
-        is_known = (before.known >= EVIDENCE) & ((before.spread > 0.0) | (spread > 0.0))
-        return ~is_known | _differ(before.spread, spread, FACTOR_OF_SPREAD)
+        return rows
 
     def _places_to_look_at(self) -> NDArray[np.int64]:
         """Return stored samples of which most are recent ones."""
