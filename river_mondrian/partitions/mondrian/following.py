@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ...records import ChunkedRows, Float64s, Int64s
 from ..ranges import weighed_ranges
 from . import frames, renewal
+from .changes import AnyForest
 from .growth import FENCE, GrowingTrees
 from .records import DRAWING, NEVER, STEADY
-from .tree_memory import AnyForest
 
 # Samples by which widths are found.
 LOOKED_AT = 256

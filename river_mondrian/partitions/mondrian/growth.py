@@ -12,8 +12,9 @@ from ...limits import LEAST_LEVEL
 from ...records import ChunkedRows, Float64s
 from ..ranges import robust_ranges, scaling_of
 from .categories import Categories
+from .changes import AnyForest
 from .records import NEVER
-from .tree_memory import AnyForest, TreeMemory
+from .tree_memory import TreeMemory
 
 NAN_BITS = 0x7FC00000
 

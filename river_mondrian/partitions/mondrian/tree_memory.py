@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import abc
 import copy
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +32,14 @@ from ...records import (
 from ..splitmix import mixed
 from . import checking
 from .categories import Categories
+from .changes import AnyForest, ChangingTrees
 from .cut_directions import CutDirections
 from .records import (
-    CLOSED,
     DRAWING,
     EMPTY,
     NEVER,
     STEADY,
     UNLIMITED,
-    Forest,
     Node,
     Point,
     Tree,
@@ -90,23 +87,7 @@ class Partitions:
     renews_widths: bool = False
 
 
-# Attributes of the change that is under way.
-_OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
-
-
-class SavedTrees(NamedTuple):
-    """What trees were: the samples that had begun, attributes, and the bytes of their records."""
-
-    n_begun: int
-    attributes: dict[str, Any]
-    forest: NDArray[np.uint8]
-    trees: NDArray[np.uint8]
-
-
-AnyForest = TypeVar("AnyForest", bound=Forest)
-
-
-class TreeMemory(abc.ABC, Generic[AnyForest]):
+class TreeMemory(ChangingTrees[AnyForest]):
     """The memory of trees over one store of points.
 
     A kind of trees names its records.
@@ -139,18 +120,6 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
     # predict.
     _RENEWS: ClassVar[bool] = False
     _N_SPARE: ClassVar[int] = 1
-
-    # Counts the changes of inputs and classes. The record has the same unless the trees are closed:
-    # while a change that takes more than one kernel is under way, or has been interrupted.
-    version = CLOSED + 1
-    # Whether it is this owner that has closed them.
-    is_changing = False
-    # What the trees were before it, where it is to be undone unless it learns a sample.
-    _before: SavedTrees | None = None
-    # What other threads do of it.
-    _jobs: Sequence[Future[None]] = ()
-    # Whether those that may be ended early are to end.
-    _jobs_end = False
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
@@ -372,81 +341,6 @@ class TreeMemory(abc.ABC, Generic[AnyForest]):
                 self.side_rows.reserve(slots[t], n_side + 1)
         self.nodes.show_all("nodes", words, slots)
         self.side_rows.show_all("side_rows", words, slots)
-
-    # Changes that take more than one kernel.
-
-    @property
-    def n_begun(self) -> int:
-        """Number of samples that have been learned, or are on their way down the trees."""
-        return self.forest.n_samples + self.forest.n_walking
-
-    def close(self) -> None:
-        """Let kernels refuse calls for one sample, but for the owner's, until `open`."""
-        self.is_changing = True
-        self.forest.version = CLOSED
-
-    def open(self) -> None:
-        """Let kernels take calls for one sample, unless a change is under way."""
-        if self._before is None:
-            self.forest.version = self.version
-            self.is_changing = False
-
-    def enter(self) -> None:
-        """Close the trees, and complete or undo what was interrupted."""
-        forest = self.forest
-        is_whole = not self.is_changing and self._before is None and forest.version == self.version
-        self.close()
-        # Another thread's sample may have begun, and closed the trees, before this has.
-        if is_whole and forest.n_walking == 0:
-            return
-        self._wait_for_jobs()
-        before = self._before
-        if before is not None and before.n_begun == self.n_begun:
-            self.__dict__.update(before.attributes)
-            # Calls may have been prepared for what is undone.
-            self.version += 1
-            self.shared.bytes[:] = before.forest
-            self.trees.bytes[:] = before.trees
-            self._finish()
-            self.close()
-        self._before = None
-        self._show()
-        self._complete()
-
-    def settle(self) -> None:
-        """Complete or undo what was interrupted, and open the trees."""
-        self.enter()
-        self.open()
-
-    def begin_change(self) -> None:
-        """Begin a change that is undone if it is interrupted before it has learned a sample.
-
-        What the trees have is replaced or extended by it, and not written over.
-        """
-        if not self.is_changing:
-            self.enter()
-        attributes = {name: own for name, own in self.__dict__.items() if name not in _OF_CHANGES}
-        saved = self.shared.bytes.copy(), self.trees.bytes.copy()
-        # Calls that have been prepared know nothing of what may be new.
-        self.version += 1
-        self._before = SavedTrees(self.n_begun, attributes, *saved)
-
-    def end_change(self) -> None:
-        """End a change: it stays."""
-        self._before = None
-        self.open()
-
-    def _wait_for_jobs(self) -> None:
-        """Wait until no other thread does anything of a change that was interrupted."""
-        self._jobs_end = True
-        for job in self._jobs:
-            if not job.cancel():
-                job.exception()
-        self._jobs = ()
-        self._jobs_end = False
-
-    def _complete(self) -> None:
-        """Complete what kernels have begun; whatever is done here may be interrupted."""
 
     def _show(self) -> None:
         """Tell kernels again where everything is."""

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from ...records import ChunkedRows, Float32s, Float64s
 from ...status import DONE, TOO_LARGE
 from . import extension, rebuilding, renewal, sampling, scaling
+from .changes import AnyForest
 from .following import FollowingTrees
 from .inspection import Kept, NodeView, read_tree
 from .records import CLOSED
 from .tables import TreeTable, make_table
 from .tracing import Path, contributions, traced
-from .tree_memory import WARM_UP, AnyForest
+from .tree_memory import WARM_UP
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
