@@ -408,6 +408,21 @@ def test_a_forest_with_categories_keeps_its_widths(kind):
     assert answers(checked(models[0])) == answers(models[0])
 
 
+@exact_kinds
+@pytest.mark.parametrize("n_trees", [1, 2, 3])
+@pytest.mark.parametrize("at", [0, 5, 300])
+def test_a_category_makes_a_forest_one_that_keeps_its_widths(kind, n_trees, at):
+    X, y = corner(400, stretched=(1.0, 1.0, 1.0))
+    models = [KINDS[kind](n_estimators=n_trees, renews_widths=renews) for renews in (True, False)]
+    for i, (x, label) in enumerate(zip(samples(X), y, strict=True)):
+        for model in models:
+            model.learn_one(x | {"color": "red" if i % 3 else "blue"} if i >= at else x, label)
+    assert answers(models[0]) == answers(models[1])
+    assert answers(checked(models[0])) == answers(models[1])
+    text = [model.debug_one({"a": 0.1, "b": 0.7, "color": "red"}) for model in models]
+    assert text[0] == text[1]
+
+
 @kinds
 def test_without_scaling_nothing_is_renewed(kind):
     X, y = corner(600)

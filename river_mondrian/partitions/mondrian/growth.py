@@ -113,7 +113,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             known = np.zeros(self.n_inputs, dtype=np.bool_)
             self.categories = made.with_inputs(known).with_inputs(are_categories)
         n_sets = self._n_sets
-        if new == old and n_sets == known_sets:
+        if new == old and n_sets == known_sets and self._has_frames == had_frames:
             return
         box, values = int(forest.box_word), int(forest.values_word)
         forest.dim_capacity = new

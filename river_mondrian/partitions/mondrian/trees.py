@@ -368,7 +368,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def values_of_row(self, t: int) -> NDArray[np.float64]:
         """Return the values that a tree cuts of the sample that was predicted last."""
         first = self.trees[self._slot(t)].first_value
-        return self.row[first:].astype(np.float64)
+        return self.row[first : first + self.forest.n_dims].astype(np.float64)
 
     def _scaling_of(self, t: int) -> NDArray[np.float64]:
         """Return what a tree's inputs are scaled by: offsets and factors, shape (2, n_inputs)."""
