@@ -97,8 +97,8 @@ class AdaptiveMondrianForestRegressor(
         Whether widths are looked at again after the first 256 samples, whenever there are half as
         many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
         their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more then, and 8 while trees are drawn anew. Widths stay, whatever this says,
-        with `scale=False` and from the first category on.
+        takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
+        says, with `scale=False` and from the first category on.
 
     Notes
     -----
@@ -148,7 +148,7 @@ class AdaptiveMondrianForestRegressor(
         missing: str = "unknown",
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = False,
+        renews_widths: bool = True,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         if loss not in LOSSES:

@@ -100,9 +100,9 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         Whether widths are looked at again after the first 256 samples, whenever there are half as
         many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
         their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more then, and 8 while trees are drawn anew. Widths stay, whatever this says,
-        with `scale=False`, with `directions`, from the first category on, and from when samples are
-        not stored any more (`max_nodes`).
+        takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
+        says, with `scale=False`, with `directions`, from the first category on, and from when
+        samples are not stored any more (`max_nodes`).
 
     Notes
     -----
@@ -173,7 +173,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         n_jobs: int = 1,
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = False,
+        renews_widths: bool = True,
     ) -> None:
         if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
             raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")

@@ -101,9 +101,9 @@ class MondrianForestRegressor(
         Whether widths are looked at again after the first 256 samples, whenever there are half as
         many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
         their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more then, and 8 while trees are drawn anew. Widths stay, whatever this says,
-        with `scale=False`, with `directions`, from the first category on, and from when samples are
-        not stored any more (`max_nodes`).
+        takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
+        says, with `scale=False`, with `directions`, from the first category on, and from when
+        samples are not stored any more (`max_nodes`).
 
     Notes
     -----
@@ -183,7 +183,7 @@ class MondrianForestRegressor(
         n_jobs: int = 1,
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = False,
+        renews_widths: bool = True,
     ) -> None:
         if posterior not in ("gaussian", "mean"):
             raise ValueError(f'posterior must be "gaussian" or "mean", got {posterior!r}')
