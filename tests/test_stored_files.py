@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 import safetensors
-from stored_models import answers, learned
+from stored_models import answers, learn, learned, stream
 
 import river_mondrian as rm
 from river_mondrian.files import classes, container, store
@@ -120,6 +120,26 @@ def test_earlier_formats_are_migrated_step_by_step(path, monkeypatch):
     assert answers(rm.load(path)) == answers(model)
 
 
+def test_widths_of_full_forests_of_format_3_stay(path):
+    model = rm.MondrianForestClassifier(2, max_nodes=401, seed=1)
+    learn(model, stream(300))
+    rm.save(model, path)
+
+    def older(arrays, metadata, tree):
+        metadata["format"] = "3"
+        attributes(tree["model"])["renews_widths"] = True
+        columns = attributes(tree["model"], "_trees")["shared"]["columns"]
+        for name in ("n_all_trees", "first_tree"):
+            del arrays[columns.pop(name)]
+
+    rewritten(path, older)
+    found = rm.load(path)
+    assert not found.renews_widths
+    for one in (found, model):
+        learn(one, stream(200, 3))
+    assert answers(found) == answers(model)
+
+
 def attributes(tree, *names):
     """Return the attributes of an object of an object of a tree."""
     for name in names:
@@ -155,6 +175,8 @@ WRONG = {
     "rows": one_more("model/_trees/trees/nodes.n_rows"),
     "points": one_more("model/_trees/shared/n_points"),
     "n_inputs": one_more("model/_trees/shared/n_inputs"),
+    "first_tree": one_more("model/_trees/shared/first_tree"),
+    "n_all_trees": lambda a, m, t: a["model/_trees/shared/n_all_trees"].fill(1 << 40),
     "n_classes": one_more("model/_trees/shared/n_classes"),
     "frames": lambda a, m, t: a.update({"model/_trees/frames": np.zeros((2, 2, 1))}),
     "no distribution": lambda a, m, t: attributes(t["model"]).update(
