@@ -50,6 +50,7 @@ def forest_arguments(rng: Random) -> dict[str, Any]:
         "missing": rng.choice(["unknown", "zero"]),
         "n_jobs": rng.choice([1, 2]),
         "seed": rng.randrange(1000),
+        "renews_widths": rng.random() < 0.8,
     }
 
 
@@ -64,6 +65,7 @@ def adaptive(rng: Random) -> Any:
         scale=rng.random() < 0.7,
         missing=rng.choice(["unknown", "zero"]),
         seed=rng.randrange(1000),
+        renews_widths=rng.random() < 0.8,
     )
 
 
@@ -79,6 +81,7 @@ def adaptive_regressor(rng: Random) -> Any:
         scale=rng.random() < 0.7,
         missing=rng.choice(["unknown", "zero"]),
         seed=rng.randrange(1000),
+        renews_widths=rng.random() < 0.8,
     )
 
 
@@ -232,18 +235,23 @@ def draw_level(rng: Random) -> Any:
     return rng.choice(["red", "blue", "", True, False, f"{rng.randrange(1000)}"])
 
 
-def draw_sample(rng: Random, n_names: int, n_labels: int, categories: set[Any]) -> tuple[Row, Any]:
+def draw_sample(
+    rng: Random, n_names: int, n_labels: int, categories: set[Any], units: Row
+) -> tuple[Row, Any]:
     x: Row = {}
     for name in NAMES[:n_names]:
         chance = rng.random()
         if chance < 0.85 and name in categories:
             x[name] = draw_level(rng)
         elif chance < 0.85:
-            x[name] = rng.choice([rng.gauss(0.0, 1.0), rng.randrange(3)])
+            x[name] = units.get(name, 1.0) * rng.choice([rng.gauss(0.0, 1.0), rng.randrange(3)])
         elif chance < 0.851:
             x[name] = rng.choice(STRANGE)
         elif chance < 0.9:
             x[name] = math.nan
+    if rng.random() < 0.002:
+        # Widths follow.
+        units[rng.choice(NAMES)] = rng.choice([1e-3, 1.0, 50.0])
     y = rng.randrange(n_labels)
     if rng.random() < 0.001:
         return x, rng.choice([None, math.nan, [], {}, "text", 1e300])
@@ -312,16 +320,16 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
     """Drive a model by `n` events."""
     seen: Counter[str] = Counter()
     n_labels = rng.choice([1, 2, 2, 5, 100])
-    categories = categories_of(model, rng)
+    categories, units = categories_of(model, rng), Row()
     for i in range(n):
         n_names = 4 if i < 150 or rng.random() < 0.9 else 8
-        x, y = draw_sample(rng, n_names, n_labels, categories)
+        x, y = draw_sample(rng, n_names, n_labels, categories, units)
         if rng.random() < 0.05:
             y = 0
         try:
             if rng.random() < 0.01:
                 size = rng.randrange(40)
-                block = [draw_sample(rng, 4, n_labels, categories) for _ in range(size)]
+                block = [draw_sample(rng, 4, n_labels, categories, units) for _ in range(size)]
                 learn_block(model, block)
             else:
                 learn(model, x, y)
