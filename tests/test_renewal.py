@@ -496,7 +496,7 @@ def test_full_trees_have_the_law_of_trees_that_learned_under_their_widths(seed):
 @pytest.mark.parametrize("event", ["weight", "class", "feature"])
 def test_what_may_happen_after_a_renewal(kind, event):
     """Also to what a file has, in which the spare tree has nothing left."""
-    X, y = corner(900)
+    X, y = corner(1000)
     model = learned(KINDS[kind](), X, y)
     assert phase_of(model) == STEADY and model._trees.forest.renewed > 0
     copy = checked(model)

@@ -30,7 +30,7 @@ FORESTS = {
 forests = pytest.mark.parametrize("name", FORESTS)
 
 # Samples after which units change, and how long a renewal takes then, at most.
-CHANGES_AT = {"classes": 300, "targets": 3300, "means": 300}
+CHANGES_AT = {"classes": 300, "targets": 2600, "means": 300}
 ALL_PHASES = {STEADY, DRAWING, SETTLING}
 
 

@@ -12,7 +12,7 @@ from .ranges import quantile, robust_range
 WARM_UP = 256
 LOOKED_AT = 256
 FENCE, NEAR_FENCE = 100.0, 10.0
-FACTOR = 2.0
+FACTOR, FACTOR_OF_SPREAD = 2.0, 1.7
 EVIDENCE = 8
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
@@ -48,9 +48,9 @@ def looked_at(rows):
     return list(zip(*(rows[i] for i in places), strict=True))
 
 
-def differ(one, other):
-    """Tell whether one of two numbers is more than `FACTOR` times the other."""
-    return one > FACTOR * other or other > FACTOR * one
+def differ(one, other, factor):
+    """Tell whether one of two numbers is more than so many times the other."""
+    return one > factor * other or other > factor * one
 
 
 def found_widths(rows, widths, n_before):
@@ -64,11 +64,11 @@ def found_widths(rows, widths, n_before):
         values, before = telling(column), telling(column_before)
         spread, spread_before = spread_of(values), spread_of(before)
         is_known = len(before) >= EVIDENCE and max(spread, spread_before) > 0.0
-        has_shrunk = is_known and spread_before > FACTOR * spread
+        has_shrunk = is_known and spread_before > FACTOR_OF_SPREAD * spread
         new = width_of(column, NEAR_FENCE if has_shrunk else FENCE)
-        is_over = len(values) >= EVIDENCE and differ(new, old)
+        is_over = len(values) >= EVIDENCE and differ(new, old, FACTOR)
         if is_known:
-            is_over = is_over and differ(spread, spread_before)
+            is_over = is_over and differ(spread, spread_before, FACTOR_OF_SPREAD)
         found.append(new if is_over else old)
     return found
 

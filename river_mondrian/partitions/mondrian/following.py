@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,11 @@ from .tree_memory import WARM_UP
 # Samples by which widths are found.
 LOOKED_AT = 256
 
-# A width does not hold any more where the one found is so many times larger or smaller, and the
-# interquartile range is, too: of a feature with long tails, a few values decide the width.
+# A width does not hold any more where the one found is so many times larger or smaller, and so has
+# the interquartile range become: of a feature with long tails, a few values decide the width. That
+# of whole numbers is one, too, and may have doubled.
 FACTOR = 2.0
+FACTOR_OF_SPREAD = 1.7
 # How many interquartile ranges beyond the quartiles a value may be that sets the range of a feature
 # that has shrunk: values of before are not to do that.
 NEAR_FENCE = 10.0
@@ -29,14 +32,28 @@ NEAR_FENCE = 10.0
 EVIDENCE = 8
 
 
-def _differ(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell where one of two numbers is more than `FACTOR` times the other."""
-    found: NDArray[np.bool_] = (one > FACTOR * other) | (other > FACTOR * one)
+def _differ(
+    one: NDArray[np.float64], other: NDArray[np.float64], factor: float
+) -> NDArray[np.bool_]:
+    """Tell where one of two numbers is more than so many times the other."""
+    found: NDArray[np.bool_] = (one > factor * other) | (other > factor * one)
     return found
 
 
 class FollowingTrees(GrowingTrees[AnyForest]):
     """The memory of trees that are drawn anew where widths no longer hold (see `renewal`)."""
+
+    # Whether widths are looked at when it is time to, or by a plan of the kind's own.
+    _LOOKS_AT_ONCE: ClassVar[bool] = True
+
+    def enter(self) -> None:
+        """Close the trees, complete or undo what was interrupted, and do what it is time for.
+
+        So a call that has looked at widths, and is interrupted then, has changed nothing.
+        """
+        super().enter()
+        if self._LOOKS_AT_ONCE:
+            self.look_at_widths()
 
     def look_at_widths(self) -> None:
         """Find the widths of the samples so far, and begin to draw trees anew where they differ.
@@ -71,13 +88,13 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         # What has been 0 and is tells nothing.
         is_known = (before.known >= EVIDENCE) & ((before.spread > 0.0) | (spread > 0.0))
         near = known_ranges(rows, NEAR_FENCE)
-        has_shrunk = is_known & (before.spread > FACTOR * spread)
+        has_shrunk = is_known & (before.spread > FACTOR_OF_SPREAD * spread)
         by_ranges = self._scaling_by(
             np.where(has_shrunk, near.low, low), np.where(has_shrunk, near.high, high)
         )
         found = self.scaling.copy()
-        are_over = _differ(found[1, : self.n_inputs], by_ranges[1]) & (known >= EVIDENCE)
-        are_over &= ~is_known | _differ(before.spread, spread)
+        are_over = _differ(found[1, : self.n_inputs], by_ranges[1], FACTOR) & (known >= EVIDENCE)
+        are_over &= ~is_known | _differ(before.spread, spread, FACTOR_OF_SPREAD)
         places = np.flatnonzero(are_over)
         found[:, places] = by_ranges[:, places]
         return found

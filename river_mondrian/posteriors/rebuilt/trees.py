@@ -85,6 +85,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         "n_now",
     }
     _RENEWS: ClassVar[bool] = True
+    _LOOKS_AT_ONCE: ClassVar[bool] = False
     # One of those that there are is always spare.
     _N_SPARE: ClassVar[int] = 0
     # Samples of the recent trees.
