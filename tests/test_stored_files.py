@@ -121,7 +121,7 @@ def test_earlier_formats_are_migrated_step_by_step(path, monkeypatch):
 
 
 def test_widths_of_full_forests_of_format_3_stay(path):
-    model = rm.MondrianForestClassifier(2, max_nodes=401, seed=1)
+    model = rm.MondrianForestClassifier(2, max_nodes=401, seed=1, renews_widths=False)
     learn(model, stream(300))
     rm.save(model, path)
 
