@@ -83,25 +83,28 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def _found_scaling(self) -> NDArray[np.float64]:
         """Return the scaling, by ranges of stored samples where widths do not hold any more."""
         rows = self._inputs_at(self._places_to_look_at())
-        low, high, known, spread = known_ranges(rows, FENCE)
-        before = known_ranges(self._inputs_at(self._places_of_widths()), FENCE)
-        # What has been 0 and is tells nothing.
-        is_known = (before.known >= EVIDENCE) & ((before.spread > 0.0) | (spread > 0.0))
-        near = known_ranges(rows, NEAR_FENCE)
-        has_shrunk = is_known & (before.spread > FACTOR_OF_SPREAD * spread)
-        by_ranges = self._scaling_by(
-            np.where(has_shrunk, near.low, low), np.where(has_shrunk, near.high, high)
+        then = self._inputs_at(self._places_of_widths())
+        # Together, since it is the call that costs.
+        found = known_ranges(np.hstack([rows, then]), FENCE)
+        (low, _), (high, _), (known, known_then), (spread, spread_then) = (
+            values.reshape(2, -1) for values in found
         )
-        found = self.scaling.copy()
-        are_over = _differ(found[1, : self.n_inputs], by_ranges[1], FACTOR) & (known >= EVIDENCE)
-        are_over &= ~is_known | _differ(before.spread, spread, FACTOR_OF_SPREAD)
+        # What has been 0 and is tells nothing.
+        is_known = (known_then >= EVIDENCE) & ((spread_then > 0.0) | (spread > 0.0))
+        has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
+        if has_shrunk.any():
+            near = known_ranges(rows, NEAR_FENCE)
+            low, high = np.where(has_shrunk, near.low, low), np.where(has_shrunk, near.high, high)
+        by_ranges, scaling = self._scaling_by(low, high), self.scaling.copy()
+        are_over = _differ(scaling[1, : self.n_inputs], by_ranges[1], FACTOR) & (known >= EVIDENCE)
+        are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
         places = np.flatnonzero(are_over)
-        found[:, places] = by_ranges[:, places]
-        return found
+        scaling[:, places] = by_ranges[:, places]
+        return scaling
 
     def _inputs_at(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the inputs of stored samples, a row for each place."""
-        rows = np.empty((len(places), self.n_inputs))
+        """Return the inputs of stored samples, a row for each place, and NaN for lacking ones."""
+        rows = np.full((LOOKED_AT, self.n_inputs), math.nan)
         frames.read_inputs.of(self._FOREST)(
             self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         )
