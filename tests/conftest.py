@@ -2,6 +2,7 @@
 
 # Kernels that are loaded later can be made to lack memory.
 from attack import allocations
+from inline_workers import engine
 from small_package import installed, processes
 
-__all__ = ["allocations", "installed", "processes"]
+__all__ = ["allocations", "engine", "installed", "processes"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from river_mondrian.distributed import ShardedForest
 from river_mondrian.distributed.crew import WorkerDied
 from river_mondrian.distributed.shard import Shard
 
@@ -54,3 +57,16 @@ class InlineEngine:
 
     def stop(self, worker):
         worker.shard = None
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    """Let sharded forests have their workers in this process."""
+    found = InlineEngine(code={})
+
+    def start(forest):
+        found.code = {"lifetime": forest.model.lifetime} if callable(forest.model.lifetime) else {}
+        return found
+
+    monkeypatch.setattr(ShardedForest, "_engine", start)
+    return found

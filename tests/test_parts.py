@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from inline_workers import InlineEngine
 from river import checks
 
 import river_mondrian as rm
@@ -120,25 +119,35 @@ def begun(name, more=50):
     return model, category
 
 
+def law_of(model):
+    law = getattr(model._trees, "law_numbers", None)
+    return None if law is None else law.copy()
+
+
+def learn_in_parts(parts, X, y, law):
+    """Let all parts learn a block, and the law what they tell."""
+    for part in parts:
+        if law is not None:
+            part._trees.told = []
+        part.learn_many(X, y)
+    if law is not None:
+        told = [np.concatenate(part._trees.told) for part in parts if part._trees.told]
+        for one in told[1:]:
+            told[0][:, 1:] += one[:, 1:]
+        learn_law(law, told[0])
+
+
 @forests
 def test_parts_learn_what_the_whole_does(name, tmp_path):
     whole, category = begun(name)
     parts = divided(whole, 2)
     assert [part.n_estimators for part in parts] == [2, 3]
-    law = getattr(whole._trees, "law_numbers", None)
+    law = law_of(whole)
     assert_same(united(parts, law), whole, tmp_path)
-    law = None if law is None else law.copy()
     for seed in range(2, 4):
         X, y = samples(whole, 150, seed, category, extra=seed == 3 and "drawn" not in name)
         whole.learn_many(X, y)
-        for part in parts:
-            if law is not None:
-                part._trees.told = []
-            part.learn_many(X, y)
-        if law is not None:
-            sums = [np.concatenate(part._trees.told) for part in parts]
-            sums[0][:, 1:] += sums[1][:, 1:]
-            learn_law(law, sums[0])
+        learn_in_parts(parts, X, y, law)
     assert_same(united(parts, law), whole, tmp_path)
     # A part is a model like any other, that can be divided again.
     again = united([parts[0], *divided(parts[1], 3)], law)
@@ -157,18 +166,6 @@ def test_what_has_no_parts():
     one, other = (begun("classes", more)[0] for more in (0, 1))
     with pytest.raises(ValueError, match="parts have learned 256 and 257 samples"):
         united([one, other])
-
-
-@pytest.fixture
-def engine(monkeypatch):
-    found = InlineEngine(code={})
-
-    def start(forest):
-        found.code = {"lifetime": forest.model.lifetime} if callable(forest.model.lifetime) else {}
-        return found
-
-    monkeypatch.setattr(ShardedForest, "_engine", start)
-    return found
 
 
 def assert_predicts_the_same(sharded, whole, X):

@@ -9,16 +9,14 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from inline_workers import InlineEngine
 from naive.following import history
-from test_parts import assert_predicts_the_same, assert_same, grow
+from test_parts import assert_predicts_the_same, assert_same, grow, law_of, learn_in_parts
 
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
 from river_mondrian.estimators.parts import divided, splits_at, united
 from river_mondrian.partitions.mondrian import renewal
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
-from river_mondrian.posteriors.targets.parts import learn_law
 
 N_TREES = 5
 MORE = {"seed": 1, "renews_widths": True}
@@ -77,24 +75,6 @@ def begun(name, n_blocks=14):
 
 def phase_of(model):
     return int(model._trees.forest.phase)
-
-
-def law_of(model):
-    law = getattr(model._trees, "law_numbers", None)
-    return None if law is None else law.copy()
-
-
-def learn_in_parts(parts, X, y, law):
-    """Let all parts learn a block, and the law what they tell."""
-    for part in parts:
-        if law is not None:
-            part._trees.told = []
-        part.learn_many(X, y)
-    if law is not None:
-        told = [np.concatenate(part._trees.told) for part in parts if part._trees.told]
-        for one in told[1:]:
-            told[0][:, 1:] += one[:, 1:]
-        learn_law(law, told[0])
 
 
 @forests
@@ -157,18 +137,6 @@ def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_
 
 
 # On workers.
-
-
-@pytest.fixture
-def engine(monkeypatch):
-    found = InlineEngine(code={})
-
-    def start(forest):
-        found.code = {"lifetime": forest.model.lifetime} if callable(forest.model.lifetime) else {}
-        return found
-
-    monkeypatch.setattr(ShardedForest, "_engine", start)
-    return found
 
 
 @forests

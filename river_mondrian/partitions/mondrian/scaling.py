@@ -83,7 +83,7 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
     has_frames = forest.has_frames == 1
     bad = _scale_at_home(forest, p, inputs) if has_frames else scale(forest, values, inputs)
     if bad < 0:
-        if forest.has_frames == 1:
+        if has_frames:
             # Values in the other frame are made of these.
             write_remainders(forest, inputs, p)
             if forest.phase != STEADY:
