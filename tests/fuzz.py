@@ -28,6 +28,8 @@ FORESTS = (
     rm.MondrianForestRegressor,
     rm.AdaptiveMondrianForestRegressor,
 )
+# Those from which samples can be taken out.
+EXACT = (rm.MondrianForestClassifier, rm.MondrianForestRegressor)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
 
@@ -85,16 +87,23 @@ def adaptive_regressor(rng: Random) -> Any:
     )
 
 
+def exact_arguments(rng: Random) -> dict[str, Any]:
+    found = forest_arguments(rng)
+    if found["max_nodes"] is None:
+        found["window"] = rng.choice([None, None, 1, 20, 300])
+    return found
+
+
 def classifier(rng: Random) -> Any:
     return rm.MondrianForestClassifier(
         gamma=rng.choice([None, 1e-3, 10.0]),
         split_pure=rng.random() < 0.3,
-        **forest_arguments(rng),
+        **exact_arguments(rng),
     )
 
 
 def regressor(rng: Random) -> Any:
-    shared = forest_arguments(rng)
+    shared = exact_arguments(rng)
     if rng.random() < 0.3:
         shared["lifetime"] = rng.choice([math.inf, 1.0, math.sqrt])
         return rm.MondrianForestRegressor(posterior="mean", **shared)
@@ -267,10 +276,27 @@ def learn(model: Any, x: Row, y: Any) -> None:
         model.learn_one(x)
     elif isinstance(model, rm.DualOGDClassifier):
         model.learn_one(x, y if y is None else bool(y))
-    elif isinstance(model, FOREST_CLASSIFIERS) and model.n_estimators % 2 == 0:
-        model.learn_one(x, y, WEIGHTS[len(repr(x)) % len(WEIGHTS)])
+    elif isinstance(model, FOREST_CLASSIFIERS):
+        model.learn_one(x, y, weight_of(model, x))
     else:
         model.learn_one(x, y)
+
+
+def weight_of(model: Any, x: Row) -> float:
+    """Return the weight that a sample of a forest is learned with."""
+    is_weighted = isinstance(model, FOREST_CLASSIFIERS) and model.n_estimators % 2 == 0
+    return WEIGHTS[len(repr(x)) % len(WEIGHTS)] if is_weighted else 1.0
+
+
+def forget(model: Any, sample: tuple[Row, Any]) -> None:
+    """Take a sample out of a forest that has learned it."""
+    x, y = sample
+    w = weight_of(model, x)
+    try:
+        model.forget_one(x, y, w)
+    except KeyError:
+        # It has left the window, or is not stored as it was given.
+        assert model.window is not None or w == 0.0 or model.directions is not None, sample
 
 
 def learn_block(model: Any, samples: list[tuple[Row, Any]]) -> None:
@@ -321,6 +347,7 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
     seen: Counter[str] = Counter()
     n_labels = rng.choice([1, 2, 2, 5, 100])
     categories, units = categories_of(model, rng), Row()
+    known: list[tuple[Row, Any]] = []
     for i in range(n):
         n_names = 4 if i < 150 or rng.random() < 0.9 else 8
         x, y = draw_sample(rng, n_names, n_labels, categories, units)
@@ -334,6 +361,9 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
             else:
                 learn(model, x, y)
                 check(model, x, rng)
+                known.append((x, y))
+                if isinstance(model, EXACT) and model.max_nodes is None and rng.random() < 0.1:
+                    forget(model, known.pop(rng.randrange(len(known))))
             seen["learned"] += 1
         except (TypeError, ValueError):
             seen["refused"] += 1

@@ -62,6 +62,8 @@ MODELS = {
         rm.AdaptiveMondrianForestRegressor(3, loss="squared", seed=1)
     ),
     "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
+    "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
+    "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
     "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
     "classifier, given directions": lambda: rm.MondrianForestClassifier(
         2, directions=[{"a": 1.0, "b": np.float64(0.5)}, {"c": -1.0}], seed=1

@@ -21,7 +21,9 @@ MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
     "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1),
     "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
+    "classifier, window": lambda: rm.MondrianForestClassifier(2, window=35, seed=1),
     "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
+    "regressor, window": lambda: rm.MondrianForestRegressor(2, window=35, seed=1),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
@@ -34,7 +36,14 @@ MODELS = {
     "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
     "dual": lambda: rm.DualOGDClassifier(),
 }
-REGRESSORS = ["adaptive regressor", "regressor", "means", "ogd regressor", "ridge"]
+REGRESSORS = [
+    "adaptive regressor",
+    "regressor",
+    "regressor, window",
+    "means",
+    "ogd regressor",
+    "ridge",
+]
 SUPERVISED = base.Classifier | base.Regressor
 
 models = pytest.mark.parametrize("name", MODELS)

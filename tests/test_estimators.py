@@ -34,6 +34,8 @@ MODELS = {
     "default": MondrianForestClassifier(),
     "seeded": MondrianForestClassifier(seed=3),
     "bounded": MondrianForestClassifier(n_estimators=3, max_nodes=31, seed=3),
+    "window": MondrianForestClassifier(n_estimators=3, window=50, seed=3),
+    "window regressor": MondrianForestRegressor(n_estimators=3, window=300, seed=3),
     "unpaused": MondrianForestClassifier(n_estimators=3, split_pure=True, seed=3),
     "lifetime": MondrianForestClassifier(n_estimators=3, lifetime=2.0, scale=False, seed=3),
     "zeros": MondrianForestClassifier(n_estimators=3, missing="zero", seed=3),

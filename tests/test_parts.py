@@ -159,6 +159,8 @@ def test_what_has_no_parts():
         ShardedForest(rm.AdaptiveMondrianForestClassifier(4))
     with pytest.raises(ValueError, match="with max_nodes all trees together decide"):
         ShardedForest(rm.MondrianForestClassifier(4, max_nodes=10))
+    with pytest.raises(ValueError, match="in turns, by all trees together, got window=300"):
+        ShardedForest(rm.MondrianForestClassifier(4, window=300))
     with pytest.raises(ValueError, match="2 trees have no 3 parts"):
         ShardedForest(rm.MondrianForestClassifier(2), 3)
     with pytest.raises(ValueError, match="first 256 samples together, there are 0"):

@@ -41,8 +41,8 @@ class ShardedForest(base.Estimator):
     Parameters
     ----------
     model
-        A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes`. It is not
-        changed. Its `n_jobs` is the number of threads of each worker.
+        A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes` or `window`.
+        It is not changed. Its `n_jobs` is the number of threads of each worker.
     n_shards
         Number of workers, at most that of the trees.
     folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..status import DONE, TOO_LARGE, WAITS
 from .forest import LabelForest, warmup_samples
+from .forgetting import ForgettingForest
 from .prepared import Prepared
 
 Kind = TypeVar("Kind", bound=HierarchicalTrees[Any])
@@ -37,7 +38,9 @@ class _Calls(Prepared):
         self.learn = trees.learner()
 
 
-class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
+class MondrianForestClassifier(
+    ForgettingForest[HierarchicalTrees[Any]], LabelForest[HierarchicalTrees[Any], _Calls]
+):
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
@@ -103,11 +106,16 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
         says, with `scale=False`, with `directions`, from the first category on, and from when
         samples are not stored any more (`max_nodes`).
+    window
+        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
+        every tree when another one is learned, so that the forest has the law of one that has
+        learned the window alone, given the widths, which are those of the window, too. None for all
+        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
 
     Notes
     -----
     A forest keeps all samples that it has learned, once for all trees, until `max_nodes` is
-    reached in each.
+    reached in each; with a `window` the latest ones.
 
     A feature is a number or a category, as its first value is. Each tree puts a level of a category
     at a place of its own in [0, 1], by a hash of tree, feature and level, and cuts there as it cuts
@@ -174,6 +182,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
         renews_widths: bool = True,
+        window: int | None = None,
     ) -> None:
         if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
             raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")
@@ -190,6 +199,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         self.seed = seed
         self.ranges = ranges
         self.renews_widths = renews_widths
+        self.window = window
         self._begin()
 
     # The trees before a sample that is the first of another weight than 1.
@@ -369,7 +379,7 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
             columns, weights = columns[learned], weights[learned]
             labels = [labels[i] for i in learned.tolist()]
         start = 0
-        while start < len(columns) and self.n_samples < WARM_UP:
+        while start < len(columns) and self._warms_up:
             self.learn_one(mapping_of(names, columns[start]), labels[start], float(weights[start]))
             start += 1
         while start < len(columns):
@@ -407,6 +417,23 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         self._unweighted = None
         trees.end_change()
         return stop
+
+    # Forgetting.
+
+    def _check_y(self, y: Any) -> Any:
+        check_label(y)
+        return y
+
+    def _read_ys(self, y: Any, n: int) -> list[Any]:
+        return read_labels(y, n)
+
+    def _putter(
+        self, trees: HierarchicalTrees[Any], y: Any, w: float
+    ) -> Callable[[int], None] | None:
+        label = self._labels.get(y)
+        if label is None or (w != 1.0 and isinstance(trees, LabelTrees)):
+            return None
+        return lambda p: trees._put(np.array([label]), np.array([w]), p)
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

@@ -29,7 +29,7 @@ from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, ordered, read_values, too_large
 from ..limits import LEAST_LEVEL
 from ..model import has_global_lock, locked, new_lock
-from ..partitions.mondrian.tree_memory import Partitions
+from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE
 from .explaining import ClassExplanations, ExplainedForest, Trees
@@ -160,8 +160,10 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
         if trees is None:
             return
         trees.enter()
-        self._features.keep_first(trees.n_inputs)
-        if trees.n_samples == 0:
+        # Nothing has been learned yet, or all has been forgotten.
+        is_empty = trees.is_empty
+        self._features.keep_first(0 if is_empty else trees.n_inputs)
+        if is_empty:
             self._trees = None
 
     def _leave(self) -> None:
@@ -227,8 +229,16 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned."""
-        return 0 if self._trees is None else self._trees.n_begun
+        """Number of samples learned; 0 again once all have been taken out."""
+        trees = self._trees
+        return 0 if trees is None or trees.is_empty else trees.n_begun
+
+    @property
+    def _warms_up(self) -> bool:
+        """Whether samples are to be learned one by one: ranges follow them."""
+        return self.n_samples < WARM_UP or (
+            self._trees is not None and self._trees.warm_up is not None
+        )
 
     def _grown(self) -> Trees:
         """Return the trees, made at first use so that an unseeded clone draws its own seed."""
@@ -306,7 +316,7 @@ class MondrianForest(ExplainedForest[Trees], ClonesLifetime, base.Estimator):
         """
         if self._trees is None:
             return
-        if self._trees.n_points < self._trees.n_samples:
+        if self._trees.forest.is_full:
             raise ValueError("samples have not been stored since every tree reached max_nodes")
         self._trees.build()
 
@@ -356,6 +366,8 @@ class LabelForest(
 
     def _enter(self) -> None:
         super()._enter()
+        if self._trees is None:
+            self._prepared = None
         n_classes = 0 if self._trees is None else self._trees.forest.n_classes
         if len(self._labels) > n_classes:
             self._labels = dict(itertools.islice(self._labels.items(), n_classes))

@@ -25,7 +25,7 @@ def check_parts(model: Any, n_parts: int) -> None:
     TypeError
         If it is no forest whose trees learn apart.
     ValueError
-        If it has not as many trees, or `max_nodes`.
+        If it has not as many trees, or `max_nodes`, or a `window`.
 
     """
     if type(model) not in (MondrianForestClassifier, MondrianForestRegressor):
@@ -37,6 +37,11 @@ def check_parts(model: Any, n_parts: int) -> None:
         raise ValueError(
             "with max_nodes all trees together decide when samples are stored no more, "
             f"got {model.max_nodes!r}"
+        )
+    if model.window is not None:
+        raise ValueError(
+            "with a window samples are learned and forgotten in turns, by all trees together, "
+            f"got window={model.window!r}"
         )
     if not 1 <= n_parts <= model.n_estimators:
         raise ValueError(f"{model.n_estimators} trees have no {n_parts} parts")

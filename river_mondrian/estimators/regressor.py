@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,22 @@ from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, is_real
 from ..directions import Directions
-from ..frames import Frame, mapping_of
+from ..frames import Frame, mapping_of, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
+from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView
 from .explaining import TargetExplanations
-from .forest import MondrianForest, warmup_samples
+from .forest import warmup_samples
+from .forgetting import ForgettingForest
 from .rows import TargetRows, lifetimes_after
 
 
 class MondrianForestRegressor(
-    TargetExplanations[TargetTrees], MondrianForest[TargetTrees], base.MiniBatchRegressor
+    TargetExplanations[TargetTrees], ForgettingForest[TargetTrees], base.MiniBatchRegressor
 ):
     """Mondrian forest regressor.
 
@@ -104,6 +106,11 @@ class MondrianForestRegressor(
         takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
         says, with `scale=False`, with `directions`, from the first category on, and from when
         samples are not stored any more (`max_nodes`).
+    window
+        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
+        every tree when another one is learned, so that the forest has the law of one that has
+        learned the window alone, given the widths, which are those of the window, too. None for all
+        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
 
     Notes
     -----
@@ -184,6 +191,7 @@ class MondrianForestRegressor(
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
         renews_widths: bool = True,
+        window: int | None = None,
     ) -> None:
         if posterior not in ("gaussian", "mean"):
             raise ValueError(f'posterior must be "gaussian" or "mean", got {posterior!r}')
@@ -217,6 +225,7 @@ class MondrianForestRegressor(
         self.seed = seed
         self.ranges = ranges
         self.renews_widths = renews_widths
+        self.window = window
         self._begin()
 
     def _make_trees(self) -> TargetTrees:
@@ -428,7 +437,7 @@ class MondrianForestRegressor(
             with self._lock:
                 self._settle()
                 rows.n_before, rows.horizons = self.n_samples, self._horizons(len(rows))
-        while start < len(rows) and self.n_samples < WARM_UP:
+        while start < len(rows) and self._warms_up:
             row = mapping_of(rows.names, rows.columns[start])
             self.learn_one(row, float(rows.targets[start]), float(rows.weights[start]))
             start += 1
@@ -459,6 +468,18 @@ class MondrianForestRegressor(
         trees.learn_rows(part, *rows.of_targets(start, stop), self.n_jobs, horizons)
         trees.end_change()
         return stop
+
+    # Forgetting.
+
+    def _check_y(self, y: Any) -> float:
+        return check_target(y)
+
+    def _read_ys(self, y: Any, n: int) -> list[float]:
+        targets: list[float] = read_targets(y, n).tolist()
+        return targets
+
+    def _putter(self, trees: TargetTrees, y: float, w: float) -> Callable[[int], None]:
+        return lambda p: learning.put_target(trees.forest, y, w, p)
 
     def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

@@ -89,7 +89,8 @@ def _from_1(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
-# A look at widths that never comes, as `partitions.mondrian.records` has it.
+# A look at widths that never comes, and a window without an end, as `partitions.mondrian.records`
+# has both.
 _NEVER = 2**62
 
 
@@ -147,9 +148,34 @@ def _from_3(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+def _from_4(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let all samples be held, and no row be free; fences follow from the stored targets."""
+    for i, tree in enumerate(_parts(document, "object")):
+        attributes = _attributes(tree)
+        if "bounded" in attributes:
+            shared, trees = attributes["shared"]["columns"], attributes["trees"]["columns"]
+            attributes["arrivals"] = {"table": [0], "columns": {}}
+            numbers = {"n_forgotten": 0, "window": _NEVER, "arrivals.n_rows": 0}
+            numbers |= {"first_arrival": -1, "last_arrival": -1, "next_fit": 0}
+            for name, number in numbers.items():
+                shared[name] = f"{i}/forgetting/{name}"
+                arrays[shared[name]] = np.full(1, number, np.int64)
+            if attributes["shared"]["records"] == "TargetForest":
+                shared["low_fence"] = shared["high_fence"] = f"{i}/forgetting/fence"
+                arrays[shared["low_fence"]] = np.full(1, math.nan)
+                shared["y_most"] = f"{i}/forgetting/most"
+                arrays[shared["y_most"]] = np.zeros(1)
+            trees["free_row"] = trees["free_side_row"] = f"{i}/forgetting/free"
+            arrays[trees["free_row"]] = np.full(len(arrays[trees["slot"]]), -1, np.int64)
+        if tree["object"] in ("MondrianForestClassifier", "MondrianForestRegressor"):
+            attributes["window"] = None
+    return document, arrays
+
+
 # By format.
 MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     1: _from_1,
     2: _from_2,
     3: _from_3,
+    4: _from_4,
 }

@@ -81,6 +81,18 @@ MOMENTS = {
     "full trees": (lambda: forest(300, max_nodes=7), lambda m: m.learn_one(X, Y)),
     "missing value": (lambda: forest(300), lambda m: m.learn_one({"x0": 0.3}, Y)),
     "resample": (lambda: forest(270), lambda m: m.resample()),
+    "full window": (lambda: forest(300, window=40), lambda m: m.learn_one(X, Y)),
+    "full window, new feature": (
+        lambda: forest(300, window=270),
+        lambda m: m.learn_one(X | {"z": 0.5}, "new"),
+    ),
+    "full window, first weight": (
+        lambda: forest(300, window=40),
+        lambda m: m.learn_one(X, Y, 2.0),
+    ),
+    "forgetting": (lambda: forest(300), lambda m: m.forget_one(*samples(20)[7])),
+    "forgetting in the warm-up": (lambda: forest(40), lambda m: m.forget_one(*samples(20)[7])),
+    "forgetting the last one": (lambda: forest(1), lambda m: m.forget_one(*samples(1)[0])),
 }
 READING = {
     "predict_one": lambda m: m.predict_one(X),

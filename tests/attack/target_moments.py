@@ -138,6 +138,15 @@ MOMENTS = {
     "setting aside, late": (lambda: spoilt(447, [*range(100)], scale=False), learn),
     "new fences": (lambda: regressor(5119), learn),
     "resample": (lambda: regressor(270), lambda m: m.resample()),
+    "full window": (lambda: regressor(300, window=40), learn),
+    "full window, new feature": (
+        lambda: regressor(300, window=270),
+        lambda m: m.learn_one(X | {"z": 0.5}, Y),
+    ),
+    "full window, fences": (lambda: regressor(319, window=40), learn),
+    "forgetting": (lambda: regressor(300), lambda m: m.forget_one(*samples(300)[7])),
+    "forgetting in the warm-up": (lambda: regressor(40), lambda m: m.forget_one(*samples(40)[7])),
+    "forgetting the last one": (lambda: regressor(1), lambda m: m.forget_one(*samples(1)[0])),
 }
 READING = {
     "predict_one": lambda m: m.predict_one(X),

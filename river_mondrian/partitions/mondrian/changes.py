@@ -60,6 +60,11 @@ class ChangingTrees(abc.ABC, Generic[AnyForest]):
         """Number of samples that have been learned, or are on their way down the trees."""
         return self.forest.n_samples + self.forest.n_walking
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no sample is held, or on its way down the trees."""
+        return self.forest.n_held() + self.forest.n_walking == 0
+
     def close(self) -> None:
         """Let kernels refuse calls for one sample, but for the owner's, until `open`."""
         self.is_changing = True

@@ -24,13 +24,16 @@ from .boxes import BATCH, hold_batch, room_of_batch
 from .categories import Categories
 from .cut_directions import CutDirections
 from .faults import FINE
-from .leaves import count_below
+from .leaves import count_below, side_of_box
 from .records import (
     COMPLETE,
     DRAWING,
     EMPTY,
+    FREE,
+    LEFT,
     NEVER,
     NONE,
+    RIGHT,
     SETTLING,
     STEADY,
     UNLIMITED,
@@ -97,6 +100,30 @@ def _has_bad_box(forest: Forest, node: Node) -> bool:
 
 
 @inlined
+def _is_within(forest: Forest, tree: Tree, node: Node, ref: int) -> bool:
+    """Tell whether the box of a child is within its node's."""
+    lower, upper = node.lower(forest), node.upper(forest)
+    low, high = side_of_box(forest, tree, ref, LEFT), side_of_box(forest, tree, ref, RIGHT)
+    n_bad = 0
+    for d in range(forest.n_dims):
+        # Comparisons with what is unknown are false.
+        is_known = low[d] == low[d]
+        n_bad += 1 if is_known and not (lower[d] <= low[d]) & (high[d] <= upper[d]) else 0
+    return n_bad == 0
+
+
+@inlined
+def _is_apart(forest: Forest, tree: Tree, node: Node) -> bool:
+    """Tell whether the children of a node are on either side of its cut, and within its box."""
+    if side_of_box(forest, tree, node.left, RIGHT)[node.dim] > node.cut:
+        return False
+    if side_of_box(forest, tree, node.right, LEFT)[node.dim] <= node.cut:
+        return False
+    is_left_within = _is_within(forest, tree, node, node.left)
+    return is_left_within and _is_within(forest, tree, node, node.right)
+
+
+@inlined
 def _fault_of_inner(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
     """Return what is wrong with an internal node."""
     if not _refer(forest, tree, check, node.left):
@@ -105,6 +132,8 @@ def _fault_of_inner(forest: Forest, tree: Tree, node: Node, check: Check) -> int
         return faults.RIGHT
     if count_below(tree, node.left) + count_below(tree, node.right) != node.n_samples:
         return faults.N_SAMPLES
+    if forest.may_forget() and not _is_apart(forest, tree, node):
+        return faults.APART
     # In a tiny box times are long; single precision may hold one as infinite.
     if not node.delta >= 0.0:
         return faults.DELTA
@@ -156,6 +185,23 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
 
 
 @inlined
+def _frees_what_is_free(tree: Tree, check: Check) -> bool:
+    """Tell whether the list of free rows has all that are, each once, and nothing else."""
+    n_free, n_rows = 0, tree.nodes.n_rows
+    for j in range(n_rows):
+        n_free += 1 if tree.nodes.row(j).dim == FREE else 0
+    j = tree.free_row
+    while j != NONE and n_free >= 0:
+        is_free = 0 <= j < n_rows and check.rows[j] != check.tree + 1
+        if not is_free or tree.nodes.row(j).dim != FREE:
+            return False
+        check.rows[j] = check.tree + 1
+        j = tree.nodes.row(j).next_free
+        n_free -= 1
+    return n_free == 0
+
+
+@inlined
 def _counts_all(forest: Forest, tree: Tree, t: int, n: int, start: int) -> bool:
     """Tell whether a tree of `n` samples has all that it should have."""
     return n == forest.taken if t >= forest.n_trees else tree.counts_all(forest, n, start)
@@ -182,6 +228,8 @@ def fault_of_tree(forest: F, check: Check) -> int:
     for j in range(tree.nodes.n_rows):
         check.row = j
         node = tree.nodes.row(j)
+        if node.dim == FREE:
+            continue
         if not COMPLETE <= node.dim < forest.n_dims:
             return faults.DIM
         if _has_bad_box(forest, node):
@@ -196,6 +244,8 @@ def fault_of_tree(forest: F, check: Check) -> int:
         if fault != FINE:
             return fault
     check.row = -1
+    if not _frees_what_is_free(tree, check):
+        return faults.FREE_ROW
     if n_splits != tree.n_splits:
         return faults.N_SPLITS
     if forest.is_full == 1 and n_splits < forest.max_splits:
@@ -237,12 +287,27 @@ def fault_of_points(forest: F, check: Check) -> int:
     return FINE
 
 
+@inlined
+def _is_in_order(forest: Forest, check: Check) -> bool:
+    """Tell whether the order of arrival has each point once."""
+    n, before, p = 0, NONE, forest.first_arrival
+    while p != NONE:
+        check.row = p
+        if not 0 <= p < forest.n_points or forest.arrivals.row(p).older != before:
+            return False
+        n += 1
+        before, p = p, int(forest.arrivals.row(p).newer)
+    return n == forest.n_points and before == forest.last_arrival
+
+
 @batch_kernel
 def fault_of(forest: F, check: Check) -> int:
     """Return what is wrong with a forest; the check says where."""
     fault = fault_of_points(forest, check)
     if fault != FINE:
         return fault
+    if forest.window != UNLIMITED and not _is_in_order(forest, check):
+        return faults.ARRIVAL
     for t in range(forest.n_drawn()):
         check.tree = t
         fault = fault_of_tree(forest, check)
@@ -324,7 +389,8 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
     bounds("phase", STEADY, SETTLING if owner._has_frames else STEADY)
-    bounds("taken", 0, forest.n_samples)
+    is_bound = forest.may_forget() and forest.phase != STEADY
+    bounds("taken", 0, forest.n_points if is_bound else forest.n_samples)
     bounds("n_all_trees", forest.n_trees, MOST_TREES)
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == DRAWING, forest.phase == STEADY
@@ -339,6 +405,24 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     slots = owner.trees.words["slot"]
     if (np.sort(slots) != np.arange(len(owner.trees))).any():
         refuse(owner, "slot", slots.tolist(), "of its trees")
+
+
+def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
+    """Refuse restored trees by what they say of forgotten samples, and of a window."""
+    forest = owner.shared[0]
+    may_forget = forest.may_forget() and not owner.bounded
+    bounds("n_forgotten", 0, forest.n_samples if may_forget else 0)
+    if forest.n_forgotten > 0:
+        bounds("n_points", forest.n_held(), forest.n_held())
+    if not forest.may_forget() or owner.bounded:
+        bounds("window", UNLIMITED, UNLIMITED)
+    bounds("window", 1, UNLIMITED)
+    bounds("next_fit", 0, NEVER)
+    if forest.window != UNLIMITED:
+        bounds("n_points", 0, forest.window)
+    ends = 0 if forest.window != UNLIMITED and forest.n_points > 0 else NONE
+    for name in ("first_arrival", "last_arrival"):
+        bounds(name, ends, max(ends, forest.n_points - 1 if ends == 0 else NONE))
 
 
 def check_sizes(owner: Any) -> None:
@@ -383,6 +467,7 @@ def check_sizes(owner: Any) -> None:
     bounds("n_inputs", 0, forest.input_capacity)
     bounds("n_samples", 0, 1 << 62)
     bounds("n_points", 0, min(forest.n_samples, 1 << 31))
+    _check_forgetting(owner, bounds)
     bounds("max_splits", 0, UNLIMITED)
     bounds("hide_limit", 1, UNLIMITED)
     bounds("has_missing", 0, 1)
@@ -398,8 +483,7 @@ def check_sizes(owner: Any) -> None:
         refuse(owner, "given", str(owner.given.dtype), "but it should be of float64")
     _check_renewal(owner, bounds)
     if owner.warm_up is not None:
-        bounds("n_samples", 0, WARM_UP - 1)
-        bounds("n_points", forest.n_samples, forest.n_samples)
+        bounds("n_points", forest.n_held(), min(forest.n_held(), owner._warm_up_end - 1))
         if owner.warm_up.dtype != np.float64:
             refuse(owner, "warm_up", str(owner.warm_up.dtype), "but it should be of float64")
     for name in ("nodes", "side_rows"):

@@ -45,6 +45,7 @@ from .records import (
 )
 from .sampling import ALL, sample_block
 from .scaling import store_rows, store_values
+from .stored import add_arrival
 
 # Trees that a kernel walks in lock-step.
 LANES = 16
@@ -382,12 +383,14 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
-    """Let every tree take the points `first` to `last` next."""
-    for t in range(forest.n_trees):
+    """Let every tree that holds them take the points `first` to `last` next."""
+    # In place of a point that was forgotten, a tree that is drawn anew has taken one, too.
+    for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
         tree.walk_end = last
         tree.walk_ref = START
+    forest.first_walking = first
     forest.n_walking = last - first
 
 
@@ -409,7 +412,7 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     if bad >= 0:
         return TOO_LARGE - bad
     set_walks(forest, p, p + 1)
-    return extend_trees(forest, 0, forest.n_trees, LANES)
+    return extend_trees(forest, 0, forest.n_holding(p), LANES)
 
 
 @inlined
@@ -418,9 +421,9 @@ def must_wait(forest: Forest) -> bool:
 
     In the warm-up they are when the number of samples has doubled, then where they are looked at.
     """
-    n = forest.n_samples
-    doubles = bool(forest.raw_values) and n & (n + 1) == 0
-    return doubles or n >= forest.next_look or forest.n_points >= forest.points.capacity
+    n = forest.n_points
+    lacks_room = min(n, forest.window - 1) >= forest.points.capacity
+    return n + 1 == forest.next_fit or forest.n_samples >= forest.next_look or lacks_room
 
 
 @inlined
@@ -435,6 +438,9 @@ def count_walked(forest: Forest) -> None:
     if forest.phase != STEADY:
         forest.owed = forest.owed + n
     if forest.is_full == 0:
+        if forest.window != UNLIMITED:
+            for p in range(forest.first_walking, forest.first_walking + n):
+                add_arrival(forest, p)
         forest.n_points = forest.n_points + n
         if forest.max_splits != UNLIMITED and not forest.raw_values and forest.phase == STEADY:
             forest.is_full = 1
@@ -464,7 +470,7 @@ def count(forest: F) -> None:
 @batch_kernel
 def finish(forest: F) -> int:
     """Run all trees' walks as `extend_trees` does; where that is DONE, count their samples."""
-    status = extend_trees(forest, 0, forest.n_trees, LANES)
+    status = extend_trees(forest, 0, forest.n_drawn(), LANES)
     if status == DONE:
         count_walked(forest)
     return status

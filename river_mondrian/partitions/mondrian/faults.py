@@ -40,6 +40,11 @@ WEIGHTS = 33
 N_BELOW = 34
 MEAN = 35
 LEARNS = 36
+# Of what is forgotten.
+FREE_ROW = 37
+FREE_SIDE_ROW = 38
+APART = 39
+ARRIVAL = 40
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -86,5 +91,9 @@ TEXTS = {
     ),
     NEXT_WAITING: ("node", "next_waiting", "but there are {n_rows} rows"),
     QUEUE: ("tree", "queue", "which leaves the leaves or comes back"),
+    FREE_ROW: ("tree", "free_row", "whose list leaves the free rows or comes back"),
+    FREE_SIDE_ROW: ("tree", "free_side_row", "whose list leaves the rows or comes back"),
+    APART: ("node", "cut", "but its children are not on either side of it, within its box"),
+    ARRIVAL: ("point", "arrival", "but the order of arrival has each point once"),
     WINDOW: ("tree", "starts", "a point is not among the samples that it holds"),
 }

@@ -14,7 +14,7 @@ from ..ranges import known_ranges
 from . import frames, renewal
 from .changes import AnyForest
 from .growth import FENCE, GrowingTrees
-from .records import DRAWING, NEVER, STEADY
+from .records import DRAWING, NEVER, NONE, STEADY
 from .tree_memory import WARM_UP
 
 # Samples by which widths are found.
@@ -78,7 +78,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _n_held(self) -> int:
         """Return how many samples the trees hold."""
-        return self.n_samples
+        return self.forest.n_held()
 
     def _found_scaling(self) -> NDArray[np.float64]:
         """Return the scaling, by ranges of stored samples where widths do not hold any more."""
@@ -111,12 +111,26 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return rows
 
     def _places_to_look_at(self) -> NDArray[np.int64]:
-        """Return stored samples of which most are recent ones."""
+        """Return stored samples of which most are recent ones.
+
+        Where some have been forgotten the others are in no order: some of all.
+        """
+        if self._is_unordered:
+            n = min(LOOKED_AT, self.n_points)
+            return self.n_points * np.arange(n) // max(n, 1)
         return self._recent_places(self.n_points)
 
     def _places_of_widths(self) -> NDArray[np.int64]:
-        """Return the same of when widths were found."""
+        """Return the same of when widths were found; none where samples have been forgotten."""
+        if self._is_unordered:
+            return np.zeros(0, np.int64)
         return self._recent_places(int(self.forest.renewed_at_sample) or WARM_UP)
+
+    @property
+    def _is_unordered(self) -> bool:
+        """Whether points need not be in the order of arrival."""
+        found: bool = self.forest.n_forgotten > 0
+        return found
 
     @staticmethod
     def _recent_places(n: int) -> NDArray[np.int64]:
@@ -135,6 +149,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         for t in range(self.n_trees, len(self.trees)):
             spare = self.trees[t]
             spare.nodes.n_rows = spare.side_rows.n_rows = 0
+            spare.free_row = spare.free_side_row = NONE
             for table, record in ((self.nodes, spare.nodes), (self.side_rows, spare.side_rows)):
                 table.clear(spare.slot)
                 table.show(spare.slot, record)
@@ -157,7 +172,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def finish_renewal(self) -> None:
         """Draw the rest of the trees anew at once."""
         while self.forest.phase != STEADY:
-            self.forest.owed = self.n_samples
+            self.forest.owed = self.n_points
             self._do_owed()
 
     def _samples_to_event(self) -> int:
@@ -167,7 +182,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             return int(forest.next_look) - n
         is_drawing = forest.phase == DRAWING
         pace = renewal.TAKEN * forest.n_all_trees if is_drawing else renewal.SETTLED
-        return max(1, -(-(n - int(forest.taken)) // (pace - 1)))
+        return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
 
     def _columns_of_trees(self) -> list[list[int]]:
         """Return which columns each tree with nodes may cut."""

@@ -63,6 +63,22 @@ def write_remainders(forest: Forest, inputs: Float64s, p: int) -> None:
         remainders[d] = clipped(_scaled(forest, raw, d, home) - values[d])
 
 
+@inlined
+def copy_remainders(forest: Forest, p: int, other: int) -> None:
+    """Copy the row of a moved point's remainders to another point's."""
+    known, copied = _remainders(forest, p), _remainders(forest, other)
+    for d in range(forest.dim_capacity):
+        copied[d] = known[d]
+
+
+@inlined
+def clear_remainders(forest: Forest, p: int) -> None:
+    """Overwrite a point's row of remainders."""
+    kept = _remainders(forest, p)
+    for d in range(forest.dim_capacity):
+        kept[d] = 0.0
+
+
 @separate
 def move(forest: F, p: int) -> None:
     """Give a point values in the frame that is not home; its remainders get a row of their own."""

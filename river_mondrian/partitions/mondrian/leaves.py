@@ -12,11 +12,24 @@ from .records import LEFT, NONE, PAUSED, RIGHT, Forest, Node, Tree
 
 @inlined
 def new_row(forest: Forest, tree: Tree) -> int:
-    """Take the next free row and clear it; the caller has made sure that there is one."""
-    j = tree.nodes.n_rows
-    tree.nodes.n_rows = j + 1
+    """Take a free row, or the next one, and clear it; the caller has made sure of room."""
+    j = tree.free_row
+    if j == NONE:
+        j = tree.nodes.n_rows
+        tree.nodes.n_rows = j + 1
+    else:
+        tree.free_row = tree.nodes.row(j).next_free
     tree.nodes.row(j).clear(forest)
     return j
+
+
+@inlined
+def clear_tree(tree: Tree) -> None:
+    """Let a tree have no rows."""
+    tree.nodes.n_rows = 0
+    tree.side_rows.n_rows = 0
+    tree.free_row = NONE
+    tree.free_side_row = NONE
 
 
 @inlined
@@ -52,6 +65,15 @@ def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
     if ref < 0:
         return forest.points.row(~ref).mass()
     return tree.nodes.row(ref).mass(forest)
+
+
+@inlined
+def side_of_box(forest: Forest, tree: Tree, ref: int, side: int) -> Float32s:
+    """Return a corner of the box of a reference; a point is both."""
+    if ref < 0:
+        return forest.values_of(tree, ~ref)
+    node = tree.nodes.row(ref)
+    return node.lower(forest) if side == LEFT else node.upper(forest)
 
 
 @inlined

@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 
 from ...records import Memory
 from ...records.chunked_rows import PackedRows
-from .records import EMPTY
+from .records import EMPTY, NONE
 from .tree_memory import TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
 
 # The tables that have rows of one tree each.
 TABLES = ("nodes", "side_rows")
+# What names the first free row of each.
+FREE_ROWS = {"nodes": "free_row", "side_rows": "free_side_row"}
 
 
 def _has_sets(trees: TreeMemory[Any]) -> bool:
@@ -96,6 +98,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
         memory.words["root"][n:] = EMPTY
         for name in TABLES:
             memory.words[f"{name}.n_rows"][n:] = 0
+            memory.words[FREE_ROWS[name]][n:] = NONE
             tables[name][n:] = [one[:0] for one in tables[name][n:]]
     values = [part.values for part in rows] if _has_sets(like) else [rows[0].values]
     links = [part.links for part in rows]

@@ -29,5 +29,6 @@ def rebuild(forest: F, scaling: Float64s, n: int) -> None:
     """
     rescale(forest, scaling, n)
     build(forest, 0, forest.n_trees, n)
+    forest.first_walking = n - 1
     forest.n_walking = 1
     count_walked(forest)

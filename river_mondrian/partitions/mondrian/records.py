@@ -57,6 +57,14 @@ PAUSED = -1
 COMPLETE = -2
 MIXED = -3
 
+# `dim` of a row that is free: a point that was forgotten has left it.
+FREE = -4
+
+# A reference on the path of a search points up instead of down: it is UP plus the row of the parent
+# (NONE above the root). References to points are larger than those.
+UP = EMPTY + 1
+LARGEST_UP = EMPTY + 2**29
+
 # `walk_ref` of a walk that has not begun.
 START = -(2**62)
 
@@ -90,6 +98,10 @@ class Point(Record):
         """Return what the sample counts for where the larger of two blocks is asked for."""
         return 1.0
 
+    def is_like(self, other: Point) -> bool:
+        """Tell whether two points have the same of what the kind keeps."""
+        return True
+
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with what a restored point keeps (see `checking`)."""
         return FINE
@@ -103,7 +115,9 @@ class Node(Record):
     right: Int32
     # Of a leaf: the first point of the list of its points.
     first_point: Int32 = instead_of("left")
-    # The dimension that the cut is in; of a leaf PAUSED, COMPLETE or MIXED.
+    # Of a free row: the next one, or NONE.
+    next_free: Int32 = instead_of("left")
+    # The dimension that the cut is in; of a leaf PAUSED, COMPLETE or MIXED, of a free row FREE.
     dim: Int32
     # Where the cut is: smaller values, and equal ones, go left.
     cut: Float32
@@ -199,9 +213,35 @@ class Node(Record):
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
         """Take over what names the block at a reference, whose place the new row takes."""
 
+    # Where points are forgotten (see `forgetting`).
+
+    def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
+        """Take a point, which is in its list no more, out of what a leaf keeps of its points."""
+
+    def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
+        """Make anew what an internal node keeps of a side, from its child there."""
+
+    def change_parent(self) -> None:
+        """Note that the parent of an internal node is another one."""
+
+    def collapses(self, forest: Forest) -> bool:
+        """Tell whether an internal node, whose children are leaves, is to be a paused leaf."""
+        return False
+
+    def give_back(self, forest: Forest, tree: Tree) -> None:
+        """Give back the row beside the nodes that a leaf may have."""
+
     def fault(self, forest: Forest, tree: Tree, t: int) -> int:
         """Return what is wrong with what the kind adds to a restored row (see `checking`)."""
         return FINE
+
+
+class Arrival(Record):
+    """The place of a stored sample in the order of arrival, where that is kept."""
+
+    # The samples before and after it, or NONE.
+    older: Int32
+    newer: Int32
 
 
 class Tree(Record):
@@ -212,6 +252,9 @@ class Tree(Record):
     nodes: Table[Node]
     # Rows that a kind keeps for some of its nodes.
     side_rows: Table[Record]
+    # The first rows that points which were forgotten have left, or NONE.
+    free_row: Int64
+    free_side_row: Int64
     # Cuts so far.
     n_splits: Int64
     # State of the random numbers: 64 bits; and of those with which the tree is drawn anew.
@@ -246,7 +289,7 @@ class Tree(Record):
 
     def counts_all(self, forest: Forest, n: int, start: int) -> bool:
         """Tell whether the root's number of samples is right; `start` is the tree's first."""
-        return n == forest.n_samples
+        return n == forest.n_held()
 
     def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
         """Return what is wrong with what the kind adds; `points` are t + 1 where in the tree."""
@@ -299,6 +342,17 @@ class Forest(Record):
     n_samples: Int64
     n_points: Int64
     n_walking: Int64 = transient()
+    # The first of those points.
+    first_walking: Int64 = transient()
+    # Samples learned that were forgotten, and how many are held at most.
+    n_forgotten: Int64
+    window: Int64
+    # Where there is a window: the order of arrival, and the points at its ends, or NONE.
+    arrivals: Table[Arrival]
+    first_arrival: Int64
+    last_arrival: Int64
+    # The number of points at which ranges are refreshed next in the warm-up, NEVER after it.
+    next_fit: Int64
     # Whether every tree is full, so that samples are not stored any more.
     is_full: Int64
     # Counts the changes of inputs and classes; CLOSED while something has begun that takes more
@@ -333,6 +387,10 @@ class Forest(Record):
     # The sample that is learned or predicted: its inputs, and its values.
     inputs: Float64s
     row: Float32s
+
+    def n_held(self) -> int:
+        """Return the number of samples that have been learned and not forgotten."""
+        return self.n_samples - self.n_forgotten
 
     def values_of(self, tree: Tree, p: int) -> Float32s:
         """Return the values of a stored point that a tree cuts."""
@@ -369,6 +427,17 @@ class Forest(Record):
     def n_drawn(self) -> int:
         """Return how many trees have nodes: those that predict, and the one being drawn anew."""
         return self.n_slots if self.draws() else self.n_trees
+
+    def may_forget(self) -> bool:
+        """Tell whether samples may be forgotten: boxes are those of the points; a kind says so."""
+        return False
+
+    def forget_sample(self, p: int) -> None:
+        """Take a point that is being forgotten out of what the kind keeps of all of them."""
+
+    def n_holding(self, p: int) -> int:
+        """Return how many trees hold a point: all that predict, and one drawn anew that has it."""
+        return self.n_trees + (1 if self.draws() and p < self.taken else 0)
 
     def lists_points(self) -> bool:
         """Tell whether leaves keep lists of their points; a kind may override it."""

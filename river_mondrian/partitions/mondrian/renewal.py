@@ -20,6 +20,7 @@ from ...status import DONE
 from ..splitmix import mixed, state_after
 from .extension import count_walked, extend_trees, learn_point
 from .frames import move, settle
+from .leaves import clear_tree
 from .records import (
     CLOSED,
     DRAWING,
@@ -55,8 +56,7 @@ def _begin_tree(forest: Forest) -> None:
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
     spare.root = EMPTY
-    spare.nodes.n_rows = 0
-    spare.side_rows.n_rows = 0
+    clear_tree(spare)
     spare.n_splits = 0
     spare.lifetime = old.lifetime
     # A stream of its own: what the old one draws meanwhile must not matter.
@@ -126,7 +126,7 @@ def take_points(forest: F) -> int:
     """
     if forest.phase != DRAWING:
         return DONE
-    n, t = forest.n_samples, forest.n_trees
+    n, t = forest.n_points, forest.n_trees
     spare = forest.trees[t]
     if forest.is_taking == 0:
         stop = min(forest.taken + TAKEN * forest.n_all_trees * forest.owed, n)
@@ -168,10 +168,18 @@ def _settle_some(forest: Forest, most: int) -> None:
     forest.taken = stop
 
 
+@inlined
+def _look_after_renewal(forest: Forest) -> int:
+    """Return the number of samples at which widths are looked at once trees have been renewed."""
+    then = forest.renewed_at_sample
+    # In a window as many new samples matter as in all that it holds.
+    return max(forest.n_samples, then + int((RENEWAL_RATIO - 1.0) * min(then, forest.window)))
+
+
 @helper
 def finish_owed(forest: F) -> None:
     """Do what is owed besides, once the spare tree has taken its points, and owe nothing."""
-    n = forest.n_samples
+    n = forest.n_points
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == n:
@@ -186,7 +194,7 @@ def finish_owed(forest: F) -> None:
         _settle_some(forest, SETTLED * forest.owed)
         if forest.taken == n:
             forest.phase = STEADY
-            forest.next_look = max(n, int(RENEWAL_RATIO * forest.renewed_at_sample))
+            forest.next_look = _look_after_renewal(forest)
     forest.is_taking = 0
     forest.owed = 0
 
@@ -201,13 +209,13 @@ def go_on(forest: F) -> int:
 
 
 @inlined
-def learn_next(forest: Forest, inputs: Float64s) -> int:
-    """Learn a sample as `learn_point` does, as the next point, and count it where that is DONE.
+def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
+    """Learn a sample as `learn_point` does, as point `p`, and count it where that is DONE.
 
     Where a tree needs room, the forest is closed until its owner has let all walks end, and has
     done what is owed.
     """
-    status = learn_point(forest, inputs, forest.n_points)
+    status = learn_point(forest, inputs, p)
     if status == DONE:
         count_walked(forest)
         if forest.owed > 0:

@@ -14,7 +14,7 @@ from ...compiling.kernels import batch_kernel, helper, inlined, merged, separate
 from ...records import Array, Float32s, Int32s
 from .boxes import BATCH, PointAt, linear_dimension, room_of_batch
 from .draws import exponential, uniform, uniform_cut
-from .leaves import add_batch, fill_leaf, nearer_side, new_leaf, put_point
+from .leaves import add_batch, clear_tree, fill_leaf, nearer_side, new_leaf, put_point
 from .records import COMPLETE, EMPTY, LEFT, MIXED, NONE, F, Forest, Node, Tree
 
 # More cuts than any block has.
@@ -206,8 +206,7 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
 def _build_tree(forest: Forest, t: int, n_points: int) -> None:
     """Sample a tree afresh from the first `n_points` points."""
     tree = forest.trees[t]
-    tree.nodes.n_rows = 0
-    tree.side_rows.n_rows = 0
+    clear_tree(tree)
     tree.n_splits = 0
     if n_points < 2:
         tree.root = EMPTY if n_points == 0 else ~0

@@ -38,8 +38,10 @@ from .records import (
     DRAWING,
     EMPTY,
     NEVER,
+    NONE,
     STEADY,
     UNLIMITED,
+    Arrival,
     Node,
     Point,
     Tree,
@@ -73,6 +75,8 @@ class Partitions:
         The lowest and the highest value of features that are known, by name.
     renews_widths
         Whether trees are drawn anew where widths no longer hold.
+    window
+        Number of samples that are held at most, the latest ones; None for all.
 
     """
 
@@ -85,6 +89,7 @@ class Partitions:
     seed: int | None = None
     ranges: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
     renews_widths: bool = False
+    window: int | None = None
 
 
 class TreeMemory(ChangingTrees[AnyForest]):
@@ -139,6 +144,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
         self.forest = self.shared[0]
         words = self.trees.words
         words["root"] = EMPTY
+        words["free_row"] = words["free_side_row"] = NONE
         words["slot"] = np.arange(n_slots)
         states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
         words["random_state"][:n_trees] = states.view(np.int64)
@@ -156,6 +162,8 @@ class TreeMemory(ChangingTrees[AnyForest]):
         forest.horizon = math.inf
         forest.absent = partitions.absent
         forest.hide_limit = UNLIMITED
+        forest.window = UNLIMITED if partitions.window is None else partitions.window
+        forest.first_arrival = forest.last_arrival = NONE
         self._set_up()
         # Of either frame what is subtracted from each input, and what that is multiplied with.
         self.frames = np.array([[[0.0], [1.0]]] * 2)
@@ -167,6 +175,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
         self._set_words()
         self.points = ChunkedRows(1, self._point_layout().words)
         self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
+        self.arrivals = ChunkedRows(1, self._arrival_layout().words, False)
         self._new_rows()
         self._finish()
         self.open()
@@ -200,6 +209,12 @@ class TreeMemory(ChangingTrees[AnyForest]):
     def _has_frames(self) -> bool:
         """Whether points have a column for either frame."""
         return self.renews and self.categories is None
+
+    @property
+    def has_window(self) -> bool:
+        """Whether the latest samples only are held."""
+        found: bool = self.shared[0].window != UNLIMITED
+        return found
 
     def _new_rows(self) -> None:
         """Give the trees new tables."""
@@ -253,6 +268,10 @@ class TreeMemory(ChangingTrees[AnyForest]):
             return RowLayout(Record)
         return RowLayout(Record, (Part("remainders", FLOAT32, self.forest.dim_capacity),))
 
+    def _arrival_layout(self) -> RowLayout:
+        """Return what a sample's row in the order of arrival is; nothing where none is kept."""
+        return RowLayout(Arrival if self.has_window else Record)
+
     def _side_layout(self) -> RowLayout:
         """Return what a row beside the nodes is; nothing where there is none."""
         return RowLayout(Record)
@@ -264,6 +283,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             "remainders": self._remainder_layout(),
+            "arrivals": self._arrival_layout(),
         }
 
     def _n_rows(self) -> dict[str, list[int]]:
@@ -278,7 +298,12 @@ class TreeMemory(ChangingTrees[AnyForest]):
             for spare in words["slot"][self.n_trees :].tolist():
                 for counts in found.values():
                     counts[spare] = 0
-        return found | {"points": [self.n_points], "remainders": [n_moved]}
+        n_arrivals = self.n_points if self.has_window else 0
+        return found | {
+            "points": [self.n_points],
+            "remainders": [n_moved],
+            "arrivals": [n_arrivals],
+        }
 
     def _finish(self) -> None:
         """Make what is derived from the rest and not pickled."""
@@ -290,7 +315,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
         forest.inputs = Float64s.of(self.inputs)
         forest.row = Float32s.of(self.row)
         self._show_scaling()
-        self._reserve_warm_up(self.n_samples)
+        self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
         self._reserve_all(0)
 
@@ -304,23 +329,36 @@ class TreeMemory(ChangingTrees[AnyForest]):
         if self.categories is not None:
             forest.levels = self.categories.finish(forest.dim_capacity)
 
+    @property
+    def _warm_up_end(self) -> int:
+        """Number of stored samples at which the ranges are fixed, or begin to be followed."""
+        return min(WARM_UP, int(self.shared[0].window))
+
     def _reserve_warm_up(self, n: int) -> None:
-        """Make room for inputs until the number of samples, which is `n`, has doubled."""
-        if self.warm_up is None or n >= WARM_UP:
+        """Make room for inputs until the number of stored samples, which is `n`, has doubled."""
+        end = self._warm_up_end
+        if self.warm_up is None or n >= end:
             self.forest.raw_values = Float64s(0, 0, 0)
+            self.forest.next_fit = NEVER
             return
-        n_rows = min(1 << n.bit_length(), WARM_UP)
+        # It stays where samples are forgotten, so that not each that is learned refreshes them.
+        known = int(self.forest.next_fit)
+        n_rows = min(known if n < known else 1 << n.bit_length(), end)
         if n_rows > len(self.warm_up):
             more = np.full((n_rows, self.inputs.shape[1]), np.nan)
             more[: len(self.warm_up)] = self.warm_up
             self.warm_up = more
         self.forest.raw_values = Float64s.of(self.warm_up)
+        self.forest.next_fit = n_rows
 
     def _reserve_points(self, n: int) -> None:
         capacity = self.points.reserve(0, n)
         if self.forest.phase != STEADY:
             # Kernels hear of more points once these can be moved.
             self.remainders.reserve(0, capacity)
+        if self.has_window:
+            self.arrivals.reserve(0, capacity)
+            self.arrivals.show(0, self.forest.arrivals)
         self.remainders.show(0, self.forest.remainders)
         self.points.show(0, self.forest.points)
 
@@ -345,7 +383,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
     def _show(self) -> None:
         """Tell kernels again where everything is."""
         self._show_scaling()
-        self._reserve_warm_up(self.n_samples)
+        self._reserve_warm_up(self.n_points)
         self._reserve_points(0)
         self._reserve_all(0)
 
@@ -354,7 +392,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
         if self.warm_up is not None:
-            state["warm_up"] = self.warm_up[: self.n_samples].copy()
+            state["warm_up"] = self.warm_up[: self.n_points].copy()
         layouts, counts = self._layouts(), self._n_rows()
         for name, layout in layouts.items():
             state[name] = TableState(self.__dict__[name], counts[name], layout)
@@ -368,7 +406,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
             "given": (2, forest.n_inputs),
         }
         if self.warm_up is not None:
-            found["warm_up"] = (self.n_samples, forest.input_capacity)
+            found["warm_up"] = (self.n_points, forest.input_capacity)
         return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -425,6 +463,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
         if self.categories is not None:
             size += self.categories.nbytes
         tables = (self.nodes, self.points, self.side_rows, self.remainders)
+        size += self.arrivals.nbytes
         return size + sum(table.nbytes for table in tables)
 
     # What has been learned. Kernels count.

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float32s, Float64s
 from ...status import DONE, TOO_LARGE
-from . import extension, rebuilding, renewal, sampling, scaling
+from . import extension, matching, rebuilding, renewal, sampling, scaling
 from .changes import AnyForest
 from .following import FollowingTrees
 from .inspection import Kept, NodeView, read_tree
-from .records import CLOSED
+from .records import CLOSED, STEADY
 from .tables import TreeTable, make_table
 from .tracing import Path, contributions, traced
 from .tree_memory import WARM_UP
@@ -109,8 +109,9 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
                 self._learn_by_rebuilding(put)
             return bad
         self.look_at_widths()
-        if self.n_points >= self.forest.points.capacity:
-            self._reserve_points(self.n_points + 1)
+        n = min(self.n_points + 1, int(self.forest.window))
+        if n > self.forest.points.capacity:
+            self._reserve_points(n)
         return self.complete(learn())
 
     def complete(self, status: int) -> int:
@@ -145,13 +146,12 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     @property
     def doubles(self) -> bool:
-        """Whether the next sample doubles the number of samples, and the ranges follow them."""
-        n = self.n_samples + 1
-        return self.warm_up is not None and n & (n - 1) == 0
+        """Whether the next sample doubles the number of samples, so that the ranges follow them."""
+        return self.n_points + 1 == self.forest.next_fit
 
     def _learn_by_rebuilding(self, put: Callable[[int], None]) -> None:
         """Refresh the ranges and build the trees anew, the sample among their points."""
-        n = self.n_samples + 1
+        n = self.n_points + 1
         if self.directions is not None and self._before is None:
             # They are drawn anew ahead of the kernel.
             self.begin_change()
@@ -168,14 +168,14 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         is_whole = not (self._lacks_unknown and np.isnan(self.vector[: self.n_inputs]).any())
         lacks_value = self.forest.has_missing or not is_whole
         # As many points will come before the next rebuild.
-        n_rows = _rows_of(2 * n if n < WARM_UP else n, bool(lacks_value))
+        n_rows = _rows_of(2 * n if n < self._warm_up_end else n, bool(lacks_value))
         if self.trees.words["nodes.capacity"][: self.n_trees].min() < n_rows:
             for t in range(self.n_trees):
                 tree = self.trees[t]
                 self.nodes.grow(tree.slot, tree.nodes, n_rows)
         self._rebuild(n, self._fitted_scaling(n))
         self._complete()
-        self._reserve_warm_up(n)
+        self._reserve_warm_up(self.n_points)
 
     def _rebuild(self, n: int, scaling: Float64s) -> None:
         """Build the trees of the first `n` samples, the last of which is counted by that.
@@ -186,16 +186,59 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def _end_warm_up(self) -> None:
         """Give back what the warm-up has left, once it is over."""
-        if self.warm_up is None or self.n_samples < WARM_UP:
+        if self.warm_up is None or self.n_points < self._warm_up_end:
             return
-        self._reserve_warm_up(self.n_samples)
+        self._reserve_warm_up(self.n_points)
         for t, n_rows in enumerate(self.trees.words["nodes.n_rows"].tolist()):
             self.nodes.trim(self.trees[t].slot, n_rows)
         self._reserve_all(0)
         extension.count(self.forest)
         if self._has_frames:
-            self.forest.next_look = math.ceil(renewal.LOOK_RATIO * self.n_samples)
+            more = (renewal.LOOK_RATIO - 1.0) * self.n_points
+            self.forest.next_look = self.n_samples + math.ceil(more)
         self.warm_up = None
+
+    # Forgetting.
+
+    def key(self) -> bytes:
+        """Return the values by which the sample in `inputs` is compared."""
+        forest = self.forest
+        scaling.scale_rows(forest, forest.row, forest.inputs, 1)
+        first, n = 0, int(forest.n_values)
+        if self._has_frames:
+            first, n = int(forest.dim_capacity * forest.frame), int(forest.n_dims)
+        # Zeros of either sign are one value.
+        return (self.row[first : first + n] + np.float32(0.0)).tobytes()
+
+    def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
+        """Count the stored samples that equal the one in `inputs`, up to so many.
+
+        `put` writes what the sample has besides its inputs as a point, whose number it is given.
+        """
+        if self.n_points == 0:
+            return 0
+        # Where the next sample will be.
+        self._reserve_points(self.n_points + 1)
+        put(self.n_points)
+        found: int = matching.count_equal.of(self._FOREST)(self.forest, most)
+        return found
+
+    def forget(self, put: Callable[[int], None]) -> bool:
+        """Forget a stored sample that equals the one in `inputs`; the trees are closed.
+
+        `put` is as for `n_equal`. Returns whether there is such a sample.
+        """
+        if self.forest.phase == STEADY and self.remainders.capacities[0] > 0:
+            # What was drawn anew last has its boxes still.
+            self._drop_spare()
+        if self.n_equal(put) == 0:
+            return False
+        matching.forget_equal.of(self._FOREST)(self.forest)
+        self._forgotten()
+        return True
+
+    def _forgotten(self) -> None:
+        """Do what is left to do once a point has been forgotten."""
 
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
@@ -225,15 +268,25 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         """Do what is left to do once the trees have been built anew."""
 
     def _learn_rows(
-        self, rows: NDArray[np.float64], put: Callable[[int, int, int], None], n_jobs: int
+        self,
+        rows: NDArray[np.float64],
+        put: Callable[[int, int, int], None],
+        learn: Callable[[int], None],
+        n_jobs: int,
     ) -> None:
         """Learn rows of checked inputs, shape (n, inputs), after the warm-up.
 
         `put(start, n, first)` writes what `n` rows from `start` on have besides their values as
-        points from `first` on.
+        points from `first` on. `learn(i)` learns the i-th row, whose inputs are in `inputs`, alone.
         """
         start = 0
         while start < len(rows):
+            if self.n_points == self.forest.window:
+                # Each takes the place of one that is forgotten.
+                self.vector[:] = rows[start]
+                learn(start)
+                start += 1
+                continue
             self.look_at_widths()
             n = min(self._block(), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
@@ -257,7 +310,8 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         # The row that fills the last tree is the last one that is stored.
         if self.bounded and not self.forest.is_full:
             return 1
-        return min(self._rows_at_once(LEARNED_ROWS), self._samples_to_event())
+        room = int(self.forest.window) - self.n_points
+        return min(self._rows_at_once(LEARNED_ROWS), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
         """Return how many rows a kernel may take: in between Ctrl-C gets through."""

@@ -23,6 +23,13 @@ def add_class(classes: Int32s, label: int) -> None:
 
 
 @inlined
+def remove_class(classes: Int32s, label: int) -> None:
+    """Take a class out of a set."""
+    word = label >> 5
+    classes[word] = classes[word] & ~(1 << (label & 31))
+
+
+@inlined
 def n_classes_in(left: Int32s, right: Int32s, n_words: int) -> int:
     """Count the classes in the union of two sets."""
     if n_words == 1:

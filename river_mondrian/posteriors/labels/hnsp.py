@@ -27,6 +27,7 @@ from ...partitions.mondrian.extension import must_wait
 from ...partitions.mondrian.records import NONE, Forest
 from ...partitions.mondrian.renewal import learn_next
 from ...partitions.mondrian.scaling import scale
+from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
@@ -222,5 +223,22 @@ def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float
     """
     if version != forest.version or must_wait(forest) or weight != 1.0:
         return WAITS
-    forest.points.row(forest.n_points).label = label
-    return learn_next(forest, Float64s(inputs, 0, forest.n_inputs))
+    p = forest.n_points
+    forest.points.row(p).label = label
+    return learn_next(forest, Float64s(inputs, 0, forest.n_inputs), p)
+
+
+@kernel
+def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
+    """Learn a sample as `learn_one` does, where there is a window.
+
+    It is a kernel of its own, since forgetting takes seconds to compile.
+    """
+    if version != forest.version or must_wait(forest) or weight != 1.0:
+        return WAITS
+    values = Float64s(inputs, 0, forest.n_inputs)
+    p = next_point(forest, values)
+    if p < 0:
+        return p
+    forest.points.row(p).label = label
+    return learn_next(forest, values, p)

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ...compiling.kernels import inlined
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
+from ...partitions.mondrian.records import COMPLETE, NONE, Forest, Node, Point, Tree
 from ...records import Array, Float64, Int32, Int32s, Int64, Record, Table, instead_of
-from .class_sets import add_class, first_class, has_classes_below, n_classes_in
+from .class_sets import (
+    add_class,
+    first_class,
+    has_classes_below,
+    n_classes_in,
+    remove_class,
+)
 
 
 class LabelPoint(Point):
@@ -25,6 +32,10 @@ class LabelPoint(Point):
         """Tell whether a block of this point and another one pauses: they are of one class."""
         return ClassForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
+    def is_like(self, other: Point) -> bool:
+        """Tell whether two points are of one class."""
+        return self.label == LabelPoint(other).label
+
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with a restored point."""
         return FINE if 0 <= self.label < ClassForest(forest).n_classes else faults.LABEL
@@ -32,6 +43,10 @@ class LabelPoint(Point):
 
 class CountRow(Record):
     """Samples of each class at a leaf, an int32 for each."""
+
+    def next_free(self) -> Int32s:
+        """Return the number of the next free row, or NONE, which stands in place of the counts."""
+        return Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> Int32s:
         """Return the counts."""
@@ -113,8 +128,7 @@ class LabelNode(Node):
             own = first_class(self.classes(labels, 0), labels.n_set_words)
             if pure and label == own:
                 return
-            number = rows.n_rows
-            rows.n_rows = number + 1
+            number = _new_count_row(LabelTree(tree))
             counts = rows.row(number).counts(labels)
             for k in range(labels.count_width):
                 counts[k] = 0
@@ -130,6 +144,42 @@ class LabelNode(Node):
         counts = rows.row(self.count_row).counts(labels)
         counts[label] = counts[label] + 1
 
+    def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
+        """Take a point's class out of a leaf's set, where no other point is of that class."""
+        labels, label = LabelForest(forest), LabelPoint(point).label
+        own = self.classes(labels, 0)
+        if self.dim == COMPLETE and self.count_row != NONE:
+            counts = LabelTree(tree).side_rows.row(self.count_row).counts(labels)
+            counts[label] = counts[label] - 1
+            if counts[label] == 0:
+                remove_class(own, label)
+            return
+        if n_classes_in(own, own, labels.n_set_words) == 1:
+            return
+        q = self.first_point
+        while q != NONE and labels.points.row(q).label != label:
+            q = labels.links_of(q)[tree.slot]
+        if q == NONE:
+            remove_class(own, label)
+
+    def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
+        """Make the set of a side anew."""
+        labels = LabelForest(forest)
+        own = self.classes(labels, side)
+        for w in range(labels.n_set_words):
+            own[w] = 0
+        self.inherit(forest, tree, side, child)
+
+    def collapses(self, forest: Forest) -> bool:
+        """Tell whether there is one class below, and so few samples that nothing is hidden."""
+        return self.n_samples <= forest.hide_limit and self.hides(forest)
+
+    def give_back(self, forest: Forest, tree: Tree) -> None:
+        """Give back a leaf's row of counts."""
+        if self.dim == COMPLETE and self.count_row != NONE:
+            _free_count_row(LabelForest(forest), LabelTree(tree), self.count_row)
+            self.count_row = NONE
+
 
 # Word of a node's row at which its sets begin.
 SETS_WORD = LabelNode.WORDS
@@ -140,6 +190,39 @@ class LabelTree(Tree):
 
     nodes: Table[LabelNode]
     side_rows: Table[CountRow]
+
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with a restored tree's list of free rows of counts."""
+        n, number = 0, self.free_side_row
+        while number != NONE:
+            if n == self.side_rows.n_rows or not 0 <= number < self.side_rows.n_rows:
+                return faults.FREE_SIDE_ROW
+            number = self.side_rows.row(number).next_free()[0]
+            n += 1
+        return FINE
+
+
+@inlined
+def _new_count_row(tree: LabelTree) -> int:
+    """Take a free row of counts, or the next one."""
+    number = tree.free_side_row
+    if number == NONE:
+        number = tree.side_rows.n_rows
+        tree.side_rows.n_rows = number + 1
+    else:
+        tree.free_side_row = tree.side_rows.row(number).next_free()[0]
+    return number
+
+
+@inlined
+def _free_count_row(forest: LabelForest, tree: LabelTree, number: int) -> None:
+    """Let a row of counts be taken by another leaf."""
+    row = tree.side_rows.row(number)
+    counts = row.counts(forest)
+    for k in range(forest.count_width):
+        counts[k] = 0
+    row.next_free()[0] = tree.free_side_row
+    tree.free_side_row = number
 
 
 class ClassForest(Forest):
@@ -160,6 +243,10 @@ class LabelForest(ClassForest):
     # Words of a set of classes, and classes for which a row of counts has room.
     n_set_words: Int64
     count_width: Int64
+
+    def may_forget(self) -> bool:
+        """Tell that samples may be forgotten."""
+        return True
 
 
 L = TypeVar("L", bound=LabelForest)

@@ -94,13 +94,18 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         """Return a kernel for one sample, whose first argument is the forest."""
         return functools.partial(getattr(self._KERNELS, name).of(self._FOREST), self.forest)
 
+    @property
+    def _learn_kernel(self) -> str:
+        """The name of the kernel that learns a sample."""
+        return "learn_in_window" if self.has_window else "learn_one"
+
     def learner(self) -> Callable[[bytes, int, float], int]:
         """Return the kernel that learns a sample, given as packed inputs, a class and a weight.
 
         It returns as `hnsp.learn_one` does: WAITS if it is called after the trees have got other
         inputs or classes.
         """
-        return functools.partial(self._kernel("learn_one"), self.version)
+        return functools.partial(self._kernel(self._learn_kernel), self.version)
 
     def predictor(self) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that predicts a sample."""
@@ -122,7 +127,7 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        inputs, learn = self.vector[: self.n_inputs].tobytes(), self._kernel("learn_one")
+        inputs, learn = self.vector[: self.n_inputs].tobytes(), self._kernel(self._learn_kernel)
         return self.learn_next(
             lambda: learn(self.forest.version, inputs, label, weight),
             lambda p: self._put(np.array([label]), np.array([weight]), p),
@@ -140,7 +145,10 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         def put(start: int, n: int, first: int) -> None:
             self._put(labels[start : start + n], weights[start : start + n], first)
 
-        self._learn_rows(inputs, put, n_jobs)
+        def learn(i: int) -> None:
+            self.learn(int(labels[i]), float(weights[i]))
+
+        self._learn_rows(inputs, put, learn, n_jobs)
 
     @abc.abstractmethod
     def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:

@@ -14,6 +14,7 @@ from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.extension import must_wait
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest
 from ...partitions.mondrian.renewal import learn_next
+from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Walk
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, room_of_array
 from ...status import WAITS
@@ -110,9 +111,7 @@ def predict_one(forest: W, version: int, inputs: Packed, out: Room) -> int:
 def put_samples(forest: W, labels: Int64s, weights: Float64s, n: int, first: int) -> None:
     """Write the classes and the weights of the points `first`, `first + 1`, ..."""
     for i in range(n):
-        point = forest.points.row(first + i)
-        point.label = labels[i]
-        point.weight = weights[i]
+        forest.points.row(first + i).put(labels[i], weights[i])
 
 
 @kernel
@@ -122,10 +121,24 @@ def learn_one(forest: W, version: int, inputs: Packed, label: int, weight: float
         return WAITS
     if not 0.0 < weight <= LARGEST_WEIGHT:
         return WAITS
-    point = forest.points.row(forest.n_points)
-    point.label = label
-    point.weight = weight
-    return learn_next(forest, Float64s(inputs, 0, forest.n_inputs))
+    p = forest.n_points
+    forest.points.row(p).put(label, weight)
+    return learn_next(forest, Float64s(inputs, 0, forest.n_inputs), p)
+
+
+@kernel
+def learn_in_window(forest: W, version: int, inputs: Packed, label: int, weight: float) -> int:
+    """Learn a sample as `learn_one` does, where there is a window."""
+    if version != forest.version or must_wait(forest):
+        return WAITS
+    if not 0.0 < weight <= LARGEST_WEIGHT:
+        return WAITS
+    values = Float64s(inputs, 0, forest.n_inputs)
+    p = next_point(forest, values)
+    if p < 0:
+        return p
+    forest.points.row(p).put(label, weight)
+    return learn_next(forest, values, p)
 
 
 # From trees whose samples all weigh 1.

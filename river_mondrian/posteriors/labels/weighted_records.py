@@ -13,7 +13,7 @@ from typing import TypeVar
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import LEFT, RIGHT, Forest, Node, Point, Tree
+from ...partitions.mondrian.records import LEFT, NONE, RIGHT, Forest, Node, Point, Tree
 from ...records import Array, Float64, Float64s, Int32, Int64, Table
 from .records import ClassForest, LabelPoint
 
@@ -26,9 +26,19 @@ class WeightedPoint(LabelPoint):
 
     weight: Float64
 
+    def put(self, label: int, weight: float) -> None:
+        """Write a sample's class and weight."""
+        self.label = label
+        self.weight = weight
+
     def mass(self) -> float:
         """Return the weight."""
         return self.weight
+
+    def is_like(self, other: Point) -> bool:
+        """Tell whether two points are of one class and weight."""
+        sample = WeightedPoint(other)
+        return self.label == sample.label and self.weight == sample.weight
 
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with a restored point."""
@@ -107,6 +117,31 @@ class WeightedNode(Node):
             own[k] = left[k] + right[k]
         self.n_below = self.count_classes(weighted)
 
+    def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
+        """Add up the weights of a leaf's points anew: differences would leave rounding errors."""
+        weighted = WeightedForest(forest)
+        own = self.weights(weighted, LEFT)
+        for k in range(weighted.n_classes):
+            own[k] = 0.0
+        self.n_below = 0
+        q = self.first_point
+        while q != NONE:
+            self.add_weight(weighted, LEFT, weighted.points.row(q))
+            q = weighted.links_of(q)[tree.slot]
+
+    def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
+        """Make the weights of a side anew."""
+        weighted = WeightedForest(forest)
+        own = self.weights(weighted, side)
+        for k in range(weighted.n_classes):
+            own[k] = 0.0
+        self.inherit(forest, tree, side, child)
+        self.n_below = self.count_classes(weighted)
+
+    def collapses(self, forest: Forest) -> bool:
+        """Tell whether there is one class below, and so few samples that nothing is hidden."""
+        return self.n_samples <= forest.hide_limit and self.hides(forest)
+
     def is_paused(self, forest: Forest) -> bool:
         """Tell whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
         return WeightedForest(forest).splits_pure == 0 and self.n_below == 1
@@ -138,6 +173,10 @@ class WeightedForest(ClassForest):
     points: Table[WeightedPoint]
     # Classes for which a row has room.
     class_capacity: Int64
+
+    def may_forget(self) -> bool:
+        """Tell that samples may be forgotten."""
+        return True
 
 
 W = TypeVar("W", bound=WeightedForest)

@@ -74,7 +74,7 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
     def take(self, trees: LabelTrees) -> None:
         """Become as other trees, which are closed and whose samples all weigh 1."""
         for own, known in ((self.shared, trees.shared), (self.trees, trees.trees)):
-            common = set(state_words(own.kind)) - {"side_rows.n_rows"}
+            common = set(state_words(own.kind)) - {"side_rows.n_rows", "free_side_row"}
             for name in common.intersection(state_words(known.kind)):
                 own.words[name] = known.words[name]
         forest, plain = self.forest, trees.forest
@@ -86,7 +86,7 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         self.warm_up = None if trees.warm_up is None else trees.warm_up.copy()
         self.directions = None if trees.directions is None else trees.directions.copied()
         self._take_rows(trees)
-        self.remainders = trees.remainders.copied()
+        self.remainders, self.arrivals = trees.remainders.copied(), trees.arrivals.copied()
         # Calls that have been prepared are for the others.
         self.version = trees.version + 1
         self._finish()

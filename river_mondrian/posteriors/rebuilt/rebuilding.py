@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...compiling.kernels import kernel, merged
 from ...partitions.mondrian import rebuilding
 from ...partitions.mondrian.extension import count_walked
-from ...partitions.mondrian.leaves import new_leaf, put_point
+from ...partitions.mondrian.leaves import clear_tree, new_leaf, put_point
 from ...partitions.mondrian.records import DRAWING, NONE
 from ...records import Float64s
 from ...status import BUDGET_SPENT, DONE, NO_ROOM
@@ -45,8 +45,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     Its cuts are drawn by these weights of the dimensions.
     """
     tree = forest.trees[t]
-    tree.nodes.n_rows = 0
-    tree.side_rows.n_rows = 0
+    clear_tree(tree)
     tree.n_splits = 0
     tree.queue = NONE
     if forest.has_frames == 1:

@@ -17,6 +17,7 @@ from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, 
 from ...partitions.mondrian.records import CLOSED, DRAWING, START
 from ...partitions.mondrian.renewal import finish_owed, take_points
 from ...partitions.mondrian.scaling import store_values
+from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import predict_rows
 from ...records import (
     Array,
@@ -140,17 +141,9 @@ def go_on(forest: T) -> int:
     return _do_owed(forest)
 
 
-@kernel
-def learn_one(forest: T, y: float, weight: float) -> int:
-    """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
-
-    Returns WAITS, or `TOO_LARGE - i` where the i-th input is: nothing has changed then. Else the
-    sample is learned. After DONE nothing is left to do. After any other status, 0 or more, the
-    forest is closed until its owner has completed what is left.
-    """
-    if must_wait(forest):
-        return WAITS
-    p = forest.n_points
+@inlined
+def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
+    """Store the sample in the forest's `inputs` as point `p`; returns as `learn_one` does."""
     bad = store_values(forest, forest.inputs, p)
     if bad >= 0:
         return TOO_LARGE - bad
@@ -161,10 +154,10 @@ def learn_one(forest: T, y: float, weight: float) -> int:
         find_densities(forest, p, forest.densities)
         learn_scales(forest.scale_mixture, forest.densities, forest.n_trees)
     set_walks(forest, p, p + 1)
-    status = extend_trees(forest, 0, forest.n_trees, LANES)
+    status = extend_trees(forest, 0, forest.n_holding(p), LANES)
     if status == DONE:
-        update_messages(forest, 0, forest.n_trees)
         count_walked(forest)
+        update_messages(forest, 0, forest.n_trees)
         if forest.owed > 0:
             status = _do_owed(forest)
         if status == DONE and _is_due(forest):
@@ -174,6 +167,35 @@ def learn_one(forest: T, y: float, weight: float) -> int:
     add_to_moments(forest, y, point.weight)
     forest.horizon = forest.next_horizon
     return status
+
+
+@kernel
+def learn_one(forest: T, y: float, weight: float) -> int:
+    """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
+
+    Returns WAITS, or `TOO_LARGE - i` where the i-th input is: nothing has changed then. Else the
+    sample is learned. After DONE nothing is left to do. After any other status, 0 or more, the
+    forest is closed until its owner has completed what is left.
+    """
+    if must_wait(forest):
+        return WAITS
+    return _learn_as(forest, y, weight, forest.n_points)
+
+
+@kernel
+def learn_in_window(forest: T, y: float, weight: float) -> int:
+    """Learn a sample as `learn_one` does, where there is a window.
+
+    It is a kernel of its own, since forgetting takes seconds to compile.
+    """
+    if must_wait(forest):
+        return WAITS
+    p = next_point(forest, forest.inputs)
+    if p < 0:
+        return p
+    # Densities are those without the oldest sample.
+    update_messages(forest, 0, forest.n_trees)
+    return _learn_as(forest, y, weight, p)
 
 
 @kernel

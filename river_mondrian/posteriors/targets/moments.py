@@ -22,7 +22,7 @@ import numpy as np
 
 from ...compiling.kernels import batch_kernel, exact_kernel, inlined, merged
 from ...limits import LARGEST_TARGET
-from ...partitions.mondrian.records import NONE
+from ...partitions.mondrian.records import FREE, NONE
 from ...partitions.ranges import robust_ranges
 from ...records import Float64s
 from .messages import forget_messages
@@ -64,14 +64,7 @@ def judged(forest: TargetForest, y: float, weight: float) -> float:
 @exact_kernel
 def add_to_moments(forest: T, y: float, weight: float) -> None:
     """Add a target to the running mean and sum of squares, unless it is set aside."""
-    if not weight > 0.0:
-        return
-    total = forest.y_weight + weight
-    gap = y - forest.y_mean
-    mean = forest.y_mean + gap * weight / total
-    forest.y_weight = total
-    forest.y_mean = mean
-    forest.y_squares = forest.y_squares + weight * gap * (y - mean)
+    forest.add_target(y, weight)
 
 
 @batch_kernel
@@ -83,7 +76,7 @@ def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
 
 
 def find_fences(forest: TargetForest) -> tuple[float, float]:
-    """Return the fences as they were renewed last, from the targets that were stored by then.
+    """Return fences from stored targets: all of them, or those of when fences were to be renewed.
 
     They are infinite while there are few targets, and where all are the same.
     """
@@ -122,12 +115,7 @@ def _refill_leaf(forest: TargetForest, tree: TargetTree, node: TargetNode) -> No
         q = forest.links_of(q)[tree.slot]
     if n != node.n_samples:
         return
-    node.messages[0].precision = 0.0
-    node.messages[0].mean = 0.0
-    q = node.first_point
-    while q != NONE:
-        node.add_point(forest, forest.points.row(q))
-        q = forest.links_of(q)[tree.slot]
+    node.refill(forest, tree)
 
 
 @batch_kernel
@@ -138,18 +126,22 @@ def put_fences(forest: T, low: float, high: float) -> None:
     """
     forest.low_fence = low
     forest.high_fence = high
-    if forest.n_samples > LAST_JUDGED or not _judge_points(forest):
+    has_changed = forest.n_points <= LAST_JUDGED and _judge_points(forest)
+    if has_changed or forest.n_forgotten > 0:
+        # Of targets that were taken out rounding errors are left.
+        forest.y_weight = 0.0
+        forest.y_mean = 0.0
+        forest.y_squares = 0.0
+        forest.y_most = 0.0
+        for p in range(forest.n_points):
+            point = forest.points.row(p)
+            add_to_moments(forest, point.target, point.weight)
+    if not has_changed:
         return
-    forest.y_weight = 0.0
-    forest.y_mean = 0.0
-    forest.y_squares = 0.0
-    for p in range(forest.n_points):
-        point = forest.points.row(p)
-        add_to_moments(forest, point.target, point.weight)
     for t in range(forest.n_drawn()):
         tree = forest.trees[t]
         for j in range(tree.nodes.n_rows):
             node = tree.nodes.row(j)
-            if node.dim < 0:
+            if node.dim < 0 and node.dim != FREE:
                 _refill_leaf(forest, tree, node)
         forget_messages(tree)

@@ -18,9 +18,12 @@ from typing import TypeVar
 
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import Forest, Node, Point, Tree
+from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
 from ...records import Array, Float64, Int32s, Int64, Record, Table, derived, inline, transient
 from .scale_mixture import ScaleMixture, TargetDensity
+
+# Share of a sum of squares that is left where it need not be added up anew.
+KEPT = 1e-6
 
 # Precision of a message, or prior variance, that is not up to date.
 UNKNOWN = -1.0
@@ -48,6 +51,11 @@ class TargetPoint(Point):
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of two points pauses: it is too small."""
         return TargetForest(forest).min_split > 2
+
+    def is_like(self, other: Point) -> bool:
+        """Tell whether two points have one target and weight, set aside or not."""
+        sample = TargetPoint(other)
+        return self.target == sample.target and abs(self.weight) == abs(sample.weight)
 
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with a restored point."""
@@ -99,6 +107,31 @@ class TargetNode(Node):
         """Tell whether one more point makes a paused leaf's block large enough."""
         return self.n_samples + 1 >= TargetForest(forest).min_split
 
+    def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
+        """Make a leaf's weight and mean anew: a difference would leave rounding errors."""
+        self.refill(TargetForest(forest), TargetTree(tree))
+
+    def refill(self, forest: TargetForest, tree: TargetTree) -> None:
+        """Make a leaf's weight and mean anew of the points in its list."""
+        self.messages[0].precision = 0.0
+        self.messages[0].mean = 0.0
+        q = self.first_point
+        while q != NONE:
+            self.add_point(forest, forest.points.row(q))
+            q = forest.links_of(q)[tree.slot]
+
+    def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
+        """Forget the message of a side."""
+        self.messages[side].precision = UNKNOWN
+
+    def change_parent(self) -> None:
+        """Forget the prior variance."""
+        self.prior_variance = UNKNOWN
+
+    def collapses(self, forest: Forest) -> bool:
+        """Tell whether there are too few samples below to be cut."""
+        return self.n_samples < TargetForest(forest).min_split
+
     def end_time(self, start: float) -> float:
         """Return the time of the cut."""
         return self.cut_time
@@ -147,6 +180,8 @@ class TargetForest(Forest):
     y_weight: Float64
     y_mean: Float64
     y_squares: Float64
+    # The largest sum of squares that one was taken out of since all of them were added up.
+    y_most: Float64
     # gamma1 and the noise variance in the targets' units where these are given, else 0.
     gamma1: Float64
     noise_variance: Float64
@@ -155,14 +190,59 @@ class TargetForest(Forest):
     # The law of targets around the forest's prediction; none where that is normal.
     scale_mixture: ScaleMixture
     # The fences beyond which a target is set aside (see `moments`).
-    low_fence: Float64 = derived()
-    high_fence: Float64 = derived()
+    low_fence: Float64
+    high_fence: Float64
     # Number of samples at which fences and hyperparameters are to be renewed, which follow it.
     renewed_at: Int64 = transient()
     # The horizon once what is learned next has been learned.
     next_horizon: Float64 = transient()
     # Room for the densities of a target under all trees.
     densities: Array[TargetDensity] = derived()
+
+    def may_forget(self) -> bool:
+        """Tell that samples may be forgotten."""
+        return True
+
+    def forget_sample(self, p: int) -> None:
+        """Take the target of a stored point out of the running moments.
+
+        Where most of the sum of squares has gone, which rounding errors would be left of, those of
+        all other points are added up.
+        """
+        own = self.points.row(p)
+        weight = own.counted()
+        self.y_most = max(self.y_most, self.y_squares)
+        self._subtract(own.target, weight)
+        if weight > 0.0 and not self.y_squares > KEPT * self.y_most:
+            self.y_weight = 0.0
+            self.y_mean = 0.0
+            self.y_squares = 0.0
+            self.y_most = 0.0
+            for q in range(self.n_points):
+                if q != p:
+                    point = self.points.row(q)
+                    self.add_target(point.target, point.weight)
+
+    def _subtract(self, y: float, weight: float) -> None:
+        """Take a target out of the moments, as `add_target` has put it there."""
+        rest = self.y_weight - weight
+        if rest > 0.0 and weight > 0.0:
+            gap = y - self.y_mean
+            mean = self.y_mean - gap * weight / rest
+            self.y_squares = max(self.y_squares - weight * gap * (y - mean), 0.0)
+            self.y_mean = mean
+            self.y_weight = rest
+
+    def add_target(self, y: float, weight: float) -> None:
+        """Add a target to the running mean and sum of squares, unless it is set aside."""
+        if not weight > 0.0:
+            return
+        total = self.y_weight + weight
+        gap = y - self.y_mean
+        mean = self.y_mean + gap * weight / total
+        self.y_weight = total
+        self.y_mean = mean
+        self.y_squares = self.y_squares + weight * gap * (y - mean)
 
 
 T = TypeVar("T", bound=TargetForest)

@@ -151,6 +151,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         forest.plain_means = int(self.plain_means)
         forest.gamma1 = self.gamma1 or 0.0
         forest.noise_variance = self.noise_variance or 0.0
+        forest.low_fence, forest.high_fence = -math.inf, math.inf
         words = self.trees.words
         words["gamma2"], words["noise"] = self._hyperparameters(self.choice, 0.0)
 
@@ -167,7 +168,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self.block: Block | None = None
         self._climbed = 0, self.choice
         self._renew_next()
-        self.forest.low_fence, self.forest.high_fence = moments.find_fences(self.forest)
+        if math.isnan(self.forest.low_fence):
+            self.forest.low_fence, self.forest.high_fence = moments.find_fences(self.forest)
         self.forest.next_horizon = self.forest.horizon
         self.densities = Memory(scale_mixture.TargetDensity, self.n_trees)
         self.forest.densities = self.densities.array
@@ -203,7 +205,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """
         learn_one = self._learn_one
         if learn_one is None:
-            learn_one = self._learn_one = learning.learn_one.of(TargetForest)
+            kernel = learning.learn_in_window if self.has_window else learning.learn_one
+            learn_one = self._learn_one = kernel.of(TargetForest)
         status = learn_one(self.forest, y, weight)
         if status == DONE:
             return DONE
@@ -236,6 +239,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._renew()
         self._built()
 
+    def _forgotten(self) -> None:
+        super()._forgotten()
+        self._built()
+
     def _built(self) -> None:
         n = self.n_trees
         for first in range(0, n, UPDATED_TREES):
@@ -261,7 +268,12 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             if horizons is not None:
                 self.forest.next_horizon = horizons[start + n - 1]
 
-        self._learn_rows(inputs, put, n_jobs)
+        def learn(i: int) -> None:
+            if horizons is not None:
+                self.forest.next_horizon = horizons[i]
+            self.learn(float(targets[i]), float(weights[i]))
+
+        self._learn_rows(inputs, put, learn, n_jobs)
 
     def _block(self) -> int:
         # A block ends where fences and hyperparameters are renewed.
@@ -321,7 +333,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _hyperparameters(self, choice: tuple[int, int], extent: float) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1."""
-        n = min(max(self.n_samples, 2), CHOICES[-1])
+        n = min(max(self._n_held(), 2), CHOICES[-1])
         gamma2 = self.gamma2
         if gamma2 is None:
             gamma2 = (extent or 1.0) / (2.0 * math.log2(n)) * 2.0 ** choice[0]
@@ -353,7 +365,12 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _renew_next(self) -> None:
         """Note the number of samples at which fences are renewed next."""
         n = self.n_samples
-        self.forest.renewed_at = moments.renewal(n) + max(1 << n.bit_length() >> 3, 1)
+        following = moments.renewal(n) + max(1 << n.bit_length() >> 3, 1)
+        if self.has_window:
+            # Four times while all samples of a window become other ones.
+            step = max(int(self.forest.window) // 4, 1)
+            following = min(following, n // step * step + step)
+        self.forest.renewed_at = following
 
     def _renew(self) -> None:
         """Let fences follow the number of samples, and hyperparameters where it is a power of 2.
@@ -364,7 +381,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             return
         n = self.n_samples
         # A full forest has not stored the latest samples.
-        stores = self.n_points == n
+        stores = self.n_points == self._n_held()
         if stores:
             moments.put_fences(self.forest, *moments.find_fences(self.forest))
         if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
@@ -381,7 +398,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _climb(self, extent: float) -> tuple[int, int]:
         """Go step by step to where the latest samples would have been predicted best."""
-        n = self.n_samples
+        n = self.n_points
         m = min(n // 2, CHOICE_SAMPLES)
         n_trees = min(self.n_trees, CHOICE_TREES)
         n_rows = int(self.trees.words["nodes.n_rows"].max())

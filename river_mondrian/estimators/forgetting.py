@@ -1,0 +1,186 @@
+"""Forgetting samples: one by one, or all but the latest."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from ..arguments import check_integer
+from ..frames import mapping_of, read_weights
+from ..inputs import check_weight
+from ..model import locked
+from ..partitions.mondrian.tree_memory import Partitions
+from .explaining import Trees
+from .forest import MondrianForest
+
+# Points and rows of as many samples have numbers that kernels hold (see `records.UP`).
+LARGEST_WINDOW = 1 << 28
+
+
+class ForgettingForest(MondrianForest[Trees]):
+    """Base of the forests from which samples can be taken out again.
+
+    What is left has the law of a forest that has never had them, given its widths (and
+    hyperparameters), where samples without missing values are chosen without a look at the trees.
+    """
+
+    window: int | None
+
+    def _begin(self) -> None:
+        if self.window is not None:
+            check_integer("window", self.window, 1)
+            if self.window > LARGEST_WINDOW:
+                raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {self.window!r}")
+            if self.max_nodes is not None:
+                raise ValueError(
+                    f"window={self.window} needs max_nodes=None: a full tree keeps no samples that "
+                    f"could be taken out, got max_nodes={self.max_nodes}"
+                )
+        super()._begin()
+
+    def _partitions(self, lifetime: Any) -> Partitions:
+        return dataclasses.replace(super()._partitions(lifetime), window=self.window)
+
+    @abc.abstractmethod
+    def _check_y(self, y: Any) -> Any:
+        """Check a label or a target, and return it as it is learned."""
+
+    @abc.abstractmethod
+    def _read_ys(self, y: Any, n: int) -> Sequence[Any]:
+        """Return the checked labels or targets of `n` rows."""
+
+    @abc.abstractmethod
+    def _putter(self, trees: Trees, y: Any, w: float) -> Callable[[int], None] | None:
+        """Return what writes a label or target, and a weight, as a point's.
+
+        None where no sample that was learned has them.
+        """
+
+    def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take a sample that was learned out of every tree.
+
+        What is left has the law of a forest that has never had the sample, if that lacks no value
+        and has been chosen without a look at the trees: a Mondrian process is projective[^1].
+        Ranges and widths, names of features and labels, and the random numbers' state stay as they
+        are; but a forest whose last sample is taken out is as one that has never learned any.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to value, as it was learned: values are compared in single
+            precision, scaled as the trees have them.
+        y
+            The label or the target, as it was learned.
+        w
+            The weight, as it was learned.
+
+        Raises
+        ------
+        KeyError
+            If no sample that is stored equals this one. The forest has not changed then.
+        TypeError
+            If a value is neither a number nor a level, or the target or weight no number.
+        ValueError
+            If a value is infinite or the weight out of range, or if there is a bound `max_nodes`:
+            full trees do not keep their samples.
+
+        Examples
+        --------
+
+        >>> from river_mondrian import MondrianForestClassifier
+
+        >>> model = MondrianForestClassifier(seed=1)
+        >>> for i in range(10):
+        ...     model.learn_one({"a": i / 10}, i < 5)
+        >>> model.forget_one({"a": 0.3}, True)
+        >>> model.forget_one({"a": 0.3}, True)
+        Traceback (most recent call last):
+        KeyError: "no sample that is stored equals {'a': 0.3} with y = True, weight 1.0"
+
+        References
+        ----------
+        [^1]: Lakshminarayanan, B., Roy, D. M. and Teh, Y. W. (2014). Mondrian Forests: Efficient
+        Online Random Forests. Advances in Neural Information Processing Systems 27. Section 4.1.
+
+        """
+        values = self._read(x)
+        self._forget(values, self._check_y(y), check_weight(w), x)
+
+    def forget_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Take the rows of a frame out of every tree, as `forget_one` does.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+        y
+            The labels or targets of its rows.
+        w
+            The weight of all rows, or their weights.
+
+        Raises
+        ------
+        KeyError
+            If fewer samples are stored that equal a row than rows do; the row is named, and the
+            forest has not changed.
+        TypeError, ValueError
+            As for `forget_one`, or if a column is doubled or a length wrong.
+
+        """
+        _, names, columns = self._read_frame(X)
+        ys, weights = self._read_ys(y, len(columns)), read_weights(w, len(columns)).tolist()
+        rows = [mapping_of(names, row) for row in columns]
+        self._forget_rows(list(zip(rows, ys, weights, strict=True)))
+
+    @locked
+    def _forget_rows(self, samples: Sequence[tuple[Mapping[Any, float], Any, float]]) -> None:
+        """Forget checked samples, if all are stored."""
+        keys = []
+        for i, sample in enumerate(samples):
+            if self._prepared_to_forget(*sample) is None:
+                raise KeyError(f"row {i} has a feature, a label or a weight that no sample has had")
+            keys.append((self._grown().key(), *sample[1:]))
+        counts = Counter(keys)
+        for i, (key, sample) in enumerate(zip(keys, samples, strict=True)):
+            n, put = counts.pop(key, 0), self._prepared_to_forget(*sample)
+            if n > 0 and put is not None and self._grown().n_equal(put, n) < n:
+                raise KeyError(
+                    f"row {i} is to be forgotten {n} times with y = {sample[1]!r} and weight "
+                    f"{sample[2]!r}, but fewer samples that are stored equal it"
+                )
+        for sample in samples:
+            self._forget(*sample, sample[0])
+
+    def _prepared_to_forget(
+        self, values: Mapping[Hashable, float], y: Any, w: float
+    ) -> Callable[[int], None] | None:
+        """Write a sample's inputs; returns what writes the rest, None where it is not stored."""
+        if self.max_nodes is not None:
+            raise ValueError(
+                f"full trees do not keep their samples: nothing can be forgotten with max_nodes="
+                f"{self.max_nodes}"
+            )
+        trees = self._trees
+        if trees is None or not w > 0.0 or not values.keys() <= self._features.places.keys():
+            return None
+        self._features.write(self._features.agreed(dict(values)), trees.vector)
+        return self._putter(trees, y, w)
+
+    @locked
+    def _forget(
+        self, values: Mapping[Hashable, float], y: Any, w: float, x: Mapping[Any, Any]
+    ) -> None:
+        """Forget a checked sample, which was given as `x`."""
+        put = self._prepared_to_forget(values, y, w)
+        if put is not None:
+            trees = self._grown()
+            # So the next entry completes what follows from it, if this is interrupted, and drops
+            # trees that hold nothing any more; it is here, if not.
+            trees.close()
+            if trees.forget(put):
+                self._enter()
+                return
+        raise KeyError(f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}")

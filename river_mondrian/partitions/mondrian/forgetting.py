@@ -1,0 +1,388 @@
+"""Taking points out of trees, so that what is left has never had them, in law.
+
+A Mondrian tree of some points, restricted to fewer of them, has the law of one that was sampled
+with these (Lakshminarayanan et al. 2014, section 4.1: the process is projective). The restriction
+draws nothing: the point's leaf goes, and so does the node above, whose cut parts it from the rest.
+What was beside it takes that node's place, and the times since their parents add up. Boxes shrink
+to what their points span: a cut that still parts points is within the smaller box.
+
+Which blocks pause is a function of what their points keep (labels, numbers). Where a block pauses
+again, the cuts within it are forgotten: given what can be seen they are a Mondrian tree on the
+block's points from its parent's time on, and so are those that are drawn when its pause ends.
+
+Points are forgotten from the leaf up. On the way down each reference that has been followed is
+turned around, to point at the parent (`UP`), and the way up puts it right. So no memory is needed
+that might be lacking, and nothing can fail halfway.
+
+A point with a missing value went where its cuts' boxes told it to, which may have changed since.
+It is looked for on both sides of a cut on what it lacks, wherever the boxes hold what it has.
+"""
+
+from __future__ import annotations
+
+from ...compiling.kernels import helper, inlined, merged, separate
+from ...records import (
+    Array,
+    Float32s,
+    Int32s,
+    Int64,
+    Record,
+    prefetch,
+    room_of_array,
+)
+from .boxes import hold
+from .leaves import clear_tree, grow_leaf, side_of_box
+from .records import (
+    COMPLETE,
+    EMPTY,
+    FREE,
+    LARGEST_UP,
+    LEFT,
+    NONE,
+    PAUSED,
+    RIGHT,
+    UP,
+    F,
+    Forest,
+    Node,
+    Tree,
+)
+
+# Trees in which a point is looked for in lock-step.
+LANES = 16
+
+# The way down to a point.
+
+
+@inlined
+def _turn_up(node: Node, side: int, parent: int) -> None:
+    """Let the reference on a side point at the parent."""
+    node.set_child(side, UP + parent)
+
+
+@inlined
+def _side_up(node: Node) -> int:
+    """Return the side whose reference points at the parent."""
+    return LEFT if node.left <= LARGEST_UP else RIGHT
+
+
+@inlined
+def _parent(node: Node, side: int) -> int:
+    """Return the row of the parent, to which the reference on a side points; NONE at the root."""
+    return node.child(side) - UP
+
+
+@inlined
+def _may_hold(forest: Forest, node: Node, x: Float32s) -> bool:
+    """Tell whether a box holds what a point has."""
+    lower, upper = node.lower(forest), node.upper(forest)
+    for d in range(forest.n_dims):
+        v = x[d]
+        if v == v and not lower[d] <= v <= upper[d]:
+            return False
+    return True
+
+
+@inlined
+def _holds(forest: Forest, tree: Tree, ref: int, p: int) -> bool:
+    """Tell whether a leaf holds a point."""
+    if ref < 0:
+        return ref == ~p
+    q = tree.nodes.row(ref).first_point
+    while q != NONE and q != p:
+        q = forest.links_of(q)[tree.slot]
+    return q == p
+
+
+@merged
+def is_inner(tree: Tree, ref: int) -> bool:
+    """Tell whether a reference is to an internal node."""
+    return ref >= 0 and tree.nodes.row(ref).dim >= 0
+
+
+@helper
+def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
+    """Go down to the leaf of a point; returns its reference, and its parent's row or NONE.
+
+    References on the way point up then.
+    """
+    x = forest.values_of(tree, p)
+    is_whole = forest.has_missing == 0
+    above, ref = NONE, int(tree.root)
+    while True:
+        if is_inner(tree, ref):
+            node = tree.nodes.row(ref)
+            if is_whole or _may_hold(forest, node, x):
+                # What is missing is looked for on the left first.
+                side = RIGHT if x[node.dim] > node.cut else LEFT
+                child = node.child(side)
+                _turn_up(node, side, above)
+                above, ref = ref, child
+                continue
+        elif is_whole or _holds(forest, tree, ref, p):
+            return ref, above
+        # Back to where the other side is still to be looked at.
+        while True:
+            node = tree.nodes.row(above)
+            side = _side_up(node)
+            parent = _parent(node, side)
+            node.set_child(side, ref)
+            if side == LEFT and x[node.dim] != x[node.dim]:
+                ref = node.right
+                _turn_up(node, RIGHT, parent)
+                break
+            above, ref = parent, above
+
+
+class Descent(Record):
+    """One of the trees that are walked in lock-step: where the search for a point has come to."""
+
+    tree: Tree
+    # The reference, and the row of its parent, or NONE.
+    ref: Int64
+    above: Int64
+
+
+room_of_descents = room_of_array(Descent, LANES)
+
+
+@inlined
+def _touches(forest: Forest, node: Node, x: Float32s) -> bool:
+    """Tell whether a point is at a side of the box, so that the box may be smaller without it."""
+    lower, upper = node.lower(forest), node.upper(forest)
+    for d in range(forest.n_dims):
+        if x[d] == lower[d] or x[d] == upper[d]:
+            return True
+    return False
+
+
+@inlined
+def _step_down(forest: Forest, descent: Descent, p: int) -> bool:
+    """Go on to the child on a point's side; False where there is none."""
+    tree, ref = forest.trees.known(descent.tree), descent.ref
+    if not is_inner(tree, ref):
+        return False
+    node = tree.nodes.row(ref)
+    x = forest.values_of(tree, p)
+    side = RIGHT if x[node.dim] > node.cut else LEFT
+    child, other = node.child(side), node.child(LEFT + RIGHT - side)
+    _turn_up(node, side, descent.above)
+    descent.above = ref
+    descent.ref = child
+    if child >= 0:
+        prefetch(tree.nodes.row(child), forest.node_words)
+    if _touches(forest, node, x):
+        # Its box will be needed on the way up.
+        if other >= 0:
+            prefetch(tree.nodes.row(other), forest.node_words)
+        else:
+            prefetch(forest.values_of(tree, ~other), forest.dim_capacity)
+    return True
+
+
+@merged
+def find_in_trees(forest: Forest, first: int, last: int, p: int, descents: Array[Descent]) -> None:
+    """Go down to the leaf of a point in trees `first` to `last`, as `_find` does in one.
+
+    Trees wait for memory at each node: several of them do together.
+    """
+    for t in range(first, last):
+        descent, tree = descents[t - first], forest.trees[t]
+        descent.tree = tree
+        descent.ref = tree.root
+        descent.above = NONE
+        if forest.has_missing == 1:
+            descent.ref, descent.above = _find(forest, tree, p)
+    goes_on = forest.has_missing == 0
+    while goes_on:
+        goes_on = False
+        for i in range(last - first):
+            if _step_down(forest, descents[i], p):
+                goes_on = True
+
+
+# What leaves and nodes lose.
+
+
+@inlined
+def free_row(forest: Forest, tree: Tree, j: int) -> None:
+    """Let a row be taken for another node; nothing of what it was stays."""
+    node = tree.nodes.row(j)
+    words = Int32s(node, 0, forest.node_words)
+    for i in range(forest.node_words):
+        words[i] = 0
+    node.dim = FREE
+    node.next_free = tree.free_row
+    tree.free_row = j
+
+
+@inlined
+def _box_of_leaf(forest: Forest, tree: Tree, node: Node) -> None:
+    """Make the box of a leaf anew of its points."""
+    lower, upper = node.lower(forest), node.upper(forest)
+    word = forest.values_word + tree.first_value
+    q = node.first_point
+    first = forest.values_of(tree, q)
+    for d in range(forest.n_dims):
+        lower[d] = first[d]
+        upper[d] = first[d]
+    while q != NONE:
+        point = forest.points.row(q)
+        hold(point, word, lower, upper, forest.n_dims)
+        q = forest.links_in(point)[tree.slot]
+
+
+@merged
+def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
+    """Make the box of an internal node anew of those of its children."""
+    lower, upper = node.lower(forest), node.upper(forest)
+    left_low = side_of_box(forest, tree, node.left, LEFT)
+    right_low = side_of_box(forest, tree, node.right, LEFT)
+    left_high = side_of_box(forest, tree, node.left, RIGHT)
+    right_high = side_of_box(forest, tree, node.right, RIGHT)
+    for d in range(forest.n_dims):
+        # Comparisons with NaN are false: what is known stands in for what is not.
+        a, b = left_low[d], right_low[d]
+        lower[d] = a if (a < b or b != b) else b
+        a, b = left_high[d], right_high[d]
+        upper[d] = a if (a > b or b != b) else b
+
+
+@inlined
+def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
+    """Let another point follow in the list of a leaf where point `p` did, or be the first."""
+    if node.first_point == p:
+        node.first_point = following
+        return
+    slot, q = tree.slot, int(node.first_point)
+    while forest.links_of(q)[slot] != p:
+        q = int(forest.links_of(q)[slot])
+    forest.links_of(q)[slot] = following
+
+
+@merged
+def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
+    """Take a point out of a leaf of several; returns what is in the leaf's place.
+
+    A single point needs no row.
+    """
+    node = tree.nodes.row(ref)
+    point = forest.points.row(p)
+    _link_past(forest, tree, node, p, forest.links_of(p)[tree.slot])
+    node.n_samples = node.n_samples - 1
+    if node.n_samples == 1:
+        q = node.first_point
+        node.give_back(forest, tree)
+        free_row(forest, tree, ref)
+        return ~q
+    node.drop_point(forest, tree, point)
+    if _touches(forest, node, forest.values_of(tree, p)):
+        _box_of_leaf(forest, tree, node)
+    if node.dim == COMPLETE and node.is_paused(forest):
+        node.give_back(forest, tree)
+        node.dim = PAUSED
+    return ref
+
+
+@merged
+def _leave_node(forest: Forest, tree: Tree, j: int) -> int:
+    """Free the row of a node of which one child has gone; returns what takes its place.
+
+    The reference to the one that has gone points up.
+    """
+    node = tree.nodes.row(j)
+    other = node.child(LEFT + RIGHT - _side_up(node))
+    if is_inner(tree, other):
+        below = tree.nodes.row(other)
+        below.delta = below.delta + node.delta
+        below.change_parent()
+    free_row(forest, tree, j)
+    tree.n_splits = tree.n_splits - 1
+    return other
+
+
+@merged
+def _collapse(forest: Forest, tree: Tree, j: int) -> None:
+    """Let a node whose children are leaves be a paused leaf of their points."""
+    node = tree.nodes.row(j)
+    slot = tree.slot
+    left, right = int(node.left), int(node.right)
+    node.clear(forest)
+    node.first_point = NONE
+    node.right = NONE
+    node.dim = PAUSED
+    for side in range(2):
+        ref = left if side == LEFT else right
+        q = ~ref
+        if ref >= 0:
+            q = tree.nodes.row(ref).first_point
+        while q != NONE:
+            following = NONE
+            if ref >= 0:
+                following = forest.links_of(q)[slot]
+            forest.links_of(q)[slot] = node.first_point
+            node.first_point = q
+            grow_leaf(forest, tree, node, q)
+            q = following
+        if ref >= 0:
+            tree.nodes.row(ref).give_back(forest, tree)
+            free_row(forest, tree, ref)
+    tree.n_splits = tree.n_splits - 1
+
+
+@separate
+def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
+    """Take a stored point out of a tree, to whose leaf there a search has come."""
+    tree = forest.trees[t]
+    x = forest.values_of(tree, p)
+    if ref >= 0 and tree.nodes.row(ref).n_samples > 1:
+        ref = _leave_leaf(forest, tree, ref, p)
+    else:
+        if ref >= 0:
+            tree.nodes.row(ref).give_back(forest, tree)
+            free_row(forest, tree, ref)
+        ref = EMPTY
+        if above != NONE:
+            node = tree.nodes.row(above)
+            parent = _parent(node, _side_up(node))
+            ref = _leave_node(forest, tree, above)
+            above = parent
+    # Further up boxes stay as they are, once one has.
+    may_shrink = True
+    while above != NONE:
+        node = tree.nodes.row(above)
+        side = _side_up(node)
+        parent = _parent(node, side)
+        node.set_child(side, ref)
+        node.n_samples = node.n_samples - 1
+        if may_shrink:
+            may_shrink = _touches(forest, node, x)
+            if may_shrink:
+                _box_of_children(forest, tree, node)
+        node.renew_side(forest, tree, side, ref)
+        if node.collapses(forest):
+            has_leaves = not is_inner(tree, node.left) and not is_inner(tree, node.right)
+            if has_leaves:
+                _collapse(forest, tree, above)
+        ref, above = above, parent
+    tree.root = ref
+    if ref == EMPTY:
+        clear_tree(tree)
+
+
+@separate
+def rename_point(forest: F, t: int, p: int, new: int) -> None:
+    """Let a tree refer to a point by another number; what the point has is under both."""
+    tree = forest.trees[t]
+    ref, above = _find(forest, tree, p)
+    if ref < 0:
+        ref = ~new
+    else:
+        _link_past(forest, tree, tree.nodes.row(ref), p, new)
+    while above != NONE:
+        node = tree.nodes.row(above)
+        side = _side_up(node)
+        parent = _parent(node, side)
+        node.set_child(side, ref)
+        ref, above = above, parent
+    tree.root = ref

@@ -1,0 +1,50 @@
+"""What is left of a Mondrian tree without some of its points, from the process itself.
+
+A Mondrian process on a box, restricted to a smaller box, keeps the cuts that meet it. So does a
+tree with boxes around points, restricted to fewer points: a cut that no longer parts any of them is
+gone, and boxes are those of the points that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .mondrian import Labels, Node, Points, around, is_pure, leaves
+
+
+def restricted(
+    node: Node,
+    kept: Collection[int],
+    X: Points,
+    y: Labels,
+    lifetime: float,
+    paused: bool,
+    parent: Node | None = None,
+) -> Node | None:
+    """Return a tree on the points that are kept; None where there are none.
+
+    Parameters
+    ----------
+    node
+        A tree whose leaves have their points.
+    kept
+        Indices of points.
+    paused
+        Whether blocks of one class pause: they are leaves.
+
+    """
+    points = [n for leaf in leaves(node) for n in leaf.points if n in kept]
+    if not points:
+        return None
+    made = around(points, X, parent)
+    made.time = lifetime
+    if node.is_leaf or (paused and is_pure(points, y)):
+        return made
+    sides = [[n for leaf in leaves(side) for n in leaf.points] for side in (node.left, node.right)]
+    for side, own in zip((node.left, node.right), sides, strict=True):
+        if set(points) <= set(own):
+            return restricted(side, kept, X, y, lifetime, paused, parent)
+    made.points, made.time, made.dim, made.cut = [], node.time, node.dim, node.cut
+    made.left = restricted(node.left, kept, X, y, lifetime, paused, made)
+    made.right = restricted(node.right, kept, X, y, lifetime, paused, made)
+    return made

@@ -1,0 +1,616 @@
+"""Samples that are taken out of trees: what is left, its law, windows, and what may go wrong."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+import test_gaussian
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import forgetting as naive
+from naive import hnsp
+from naive.mondrian import leaves, walk
+from test_gaussian import dense
+from test_kernels import SETTINGS, as_twin, draw, grow, route
+from test_law import compare, features_of
+
+from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
+from river_mondrian.partitions.mondrian.records import DRAWING, STEADY
+from river_mondrian.partitions.mondrian.trees import MondrianTrees
+
+KINDS = {"classifier": MondrianForestClassifier, "regressor": MondrianForestRegressor}
+kinds = pytest.mark.parametrize("kind", list(KINDS))
+
+
+def forget(trees, x, label):
+    """Forget a sample of trees over classes."""
+    trees.vector[: len(x)] = x
+    assert trees.forget(lambda p: trees._put(np.array([label]), np.array([1.0]), p))
+
+
+def check_same(found, expected):
+    """Check that two trees have the same nodes, and times but for rounding."""
+    for a, b in zip(walk(found), walk(expected), strict=True):
+        assert (a.dim, a.is_leaf) == (b.dim, b.is_leaf)
+        np.testing.assert_array_equal([*a.lower, *a.upper, a.cut], [*b.lower, *b.upper, b.cut])
+        assert a.time == pytest.approx(b.time, rel=1e-4)
+        assert a.count == b.count
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("places", [0, 12])
+def test_what_is_left_is_the_restriction_of_the_tree(params, places):
+    X, y = draw(90, 3, places=places)
+    paused = not params["split_pure"]
+    trees = grow(X, y, n_trees=2, seed=5, **params)
+    kept = list(range(len(y)))
+    for p in np.random.default_rng(1).permutation(len(y))[:-1].tolist():
+        before = [route(as_twin(trees, t), X[kept]) for t in range(2)]
+        place = kept.index(p)
+        rest = [i for i in range(len(kept)) if i != place]
+        labels = [y[i] for i in kept]
+        forget(trees, X[p], y[p])
+        for t in range(2):
+            own = (before[t], rest, X[kept], labels, params["lifetime"], paused)
+            expected = naive.restricted(*own)
+            hnsp.initialize_counts(expected, labels, 4)
+            check_same(as_twin(trees, t), expected)
+        del kept[place]
+    forget(trees, X[kept[0]], y[kept[0]])
+    assert trees.read(0) == [] and trees.n_points == 0
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("params", test_gaussian.SETTINGS)
+@pytest.mark.parametrize("places", [0, 15])
+def test_the_posterior_is_that_of_the_rest(params, places):
+    X, y = test_gaussian.draw(120, 2, places=places)
+    w = np.random.default_rng(2).choice([0.5, 1.0, 3.0], len(y))
+    trees = test_gaussian.grow(X, y, w, seed=2, **params)
+    gone = np.random.default_rng(3).permutation(len(y))[:70]
+    for p in gone:
+        trees.vector[:3] = X[p]
+        assert trees.forget(lambda q, p=p: put_target(trees, y[p], w[p], q))
+    rest = np.setdiff1d(np.arange(len(y)), gone)
+    twin = dense(trees, 0, X[rest], y[rest], w[rest])
+    nodes, scale = trees.read(0), trees.hyperparameters["gamma1"]
+    least = params.get("min_samples_split", 2)
+    assert all(node.is_leaf or node.n_samples >= least for node in nodes)
+    np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        [node.variance for node in nodes], scale * np.diag(twin.cov), rtol=0, atol=1e-8
+    )
+    forest = trees.forest
+    assert forest.y_weight == pytest.approx(w[rest].sum())
+    assert forest.y_mean == pytest.approx(np.average(y[rest], weights=w[rest]))
+    spread = np.average((y[rest] - forest.y_mean) ** 2, weights=w[rest])
+    assert forest.y_squares / forest.y_weight == pytest.approx(spread, rel=1e-6)
+
+
+def put_target(trees, y, w, p):
+    test_gaussian.learning.put_target(trees.forest, y, w, p)
+
+
+# The law.
+
+POINTS, LABELS = draw(14, 8, dims=2, classes=3)
+POINTS[9:11] = POINTS[2]
+CHOSEN = {
+    "first": range(4),
+    "last": range(10, 14),
+    "random": [1, 4, 7, 8, 12],
+    "of one class": [i for i, label in enumerate(LABELS) if label == 0],
+    "duplicates": [2, 9, 10],
+    "extremes": {int(f(POINTS[:, d])) for d in range(2) for f in (np.argmin, np.argmax)},
+    "all but two": range(2, 14),
+}
+
+
+@pytest.mark.parametrize("chosen", list(CHOSEN))
+@pytest.mark.parametrize("params", SETTINGS)
+def test_the_law_is_that_of_the_others(params, chosen):
+    n_trees = 600
+    rest = [i for i in range(len(LABELS)) if i not in CHOSEN[chosen]]
+    labels = [LABELS[i] for i in rest]
+    for seed in range(2):
+        trees = grow(POINTS, LABELS, n_trees=n_trees, seed=seed, **params)
+        for i in CHOSEN[chosen]:
+            forget(trees, POINTS[i], LABELS[i])
+        left = [features_of(as_twin(trees, t), POINTS[rest], len(rest)) for t in range(n_trees)]
+        batch = grow(POINTS[rest], labels, n_trees=n_trees, seed=90 + seed, **params)
+        batch.build()
+        others = [features_of(as_twin(batch, t), POINTS[rest], len(rest)) for t in range(n_trees)]
+        compare(left, others, n_tests=6 * 2 * len(CHOSEN) * len(SETTINGS))
+
+
+@pytest.mark.parametrize("params", SETTINGS)
+def test_the_law_is_kept_by_learning_and_forgetting(params):
+    """Blocks pause, are opened, pause again, and are opened again."""
+    rng = np.random.default_rng(4)
+    X = rng.random((60, 2)).astype(np.float32).astype(float)
+    y = [int(x[0] > 0.5) for x in X]
+    late = [int(i % 7 == 0) for i in range(60)]
+    n_trees = 300
+    for seed in range(2):
+        trees = grow(X[:40], y[:40], n_trees=n_trees, seed=seed, **params)
+        for label in (1, 0):
+            # Only one class is left; then come samples of both.
+            for x, own in zip(X[:40], y[:40], strict=True):
+                if own == label:
+                    forget(trees, x, own)
+            if label == 1:
+                for x, own in zip(X[40:], late[40:], strict=True):
+                    trees.vector[:2] = x
+                    trees.learn(own, 1.0)
+        left = [features_of(as_twin(trees, t), X[40:], 20) for t in range(n_trees)]
+        batch = grow(X[40:], late[40:], n_trees=n_trees, seed=90 + seed, **params)
+        batch.build()
+        others = [features_of(as_twin(batch, t), X[40:], 20) for t in range(n_trees)]
+        compare(left, others, n_tests=6 * 2 * len(SETTINGS))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_law_of_a_window(seed):
+    X, y = draw(60, 8, dims=2, classes=3)
+    model = MondrianForestClassifier(600, scale=False, window=15, seed=seed)
+    for x, label in zip(X.tolist(), y, strict=True):
+        model.learn_one(dict(enumerate(x)), label)
+    labels = [list(model.classes).index(label) for label in y[-15:]]
+    left = [features_of(as_twin(model._trees, t), X[-15:], 15) for t in range(600)]
+    batch = grow(X[-15:], labels, n_trees=600, seed=90 + seed)
+    batch.build()
+    others = [features_of(as_twin(batch, t), X[-15:], 15) for t in range(600)]
+    compare(left, others, n_tests=6 * 2)
+
+
+# Models.
+
+
+def stream(n, seed=0, missing=0.0, places=0, levels=False, at=None):
+    """Return samples with labels; from `at` on in other units."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 3))
+    if places:
+        X = rng.random((places, 3))[rng.integers(0, places, n)]
+    y = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int)
+    if at is not None:
+        X[at:, 2] *= 50.0
+    found = []
+    for row, label in zip(X.tolist(), y.tolist(), strict=True):
+        x = {name: v for name, v in zip("abc", row, strict=True) if rng.random() >= missing}
+        if levels:
+            x["d"] = "red" if rng.random() < 0.5 else "blue"
+        found.append((x, label))
+    return found
+
+
+def checked(model):
+    """Return a copy that has passed all checks of restored trees."""
+    return pickle.loads(pickle.dumps(model))
+
+
+def answers(model):
+    asked = [x for x, _ in stream(12, 77, missing=0.2)]
+    if isinstance(model, MondrianForestClassifier):
+        return [model.predict_proba_one(x) for x in asked]
+    return [(d.mu, d.sigma) for d in (model.predict_one(x, with_dist=True) for x in asked)]
+
+
+def stored(model, samples):
+    """Take all samples out of a copy: it holds these and no other ones."""
+    rest = copy.deepcopy(model)
+    for x, y, *w in samples:
+        rest.forget_one(x, y, *w)
+    assert rest._trees is None and rest.n_samples == 0 and rest.features == []
+    assert rest.predict_one({"a": 0.5}) in (None, 0.0)
+    rest.learn_one({"z": 1.0}, 1)
+    assert rest.predict_one({"z": 1.0}) == 1
+
+
+PARAMS = {
+    "plain": {},
+    "lifetime": {"lifetime": 3.0},
+    "zero": {"missing": "zero"},
+    "directions": {"directions": 4},
+    "unscaled": {"scale": False},
+}
+
+
+@kinds
+@pytest.mark.parametrize("params", list(PARAMS))
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_learning_and_forgetting_in_any_order(kind, params, missing):
+    if params == "directions" and missing:
+        pytest.skip("what is missing is the mean of then")
+    model = KINDS[kind](2, seed=1, **PARAMS[params])
+    rng, held = np.random.default_rng(5), []
+    samples = stream(420, 6, missing, places=150, levels=params == "plain", at=300)
+    for i, (x, y) in enumerate(samples):
+        w = float(rng.choice([1.0, 2.0])) if params == "plain" else 1.0
+        model.learn_one(x, y, w)
+        held.append((x, y, w))
+        if rng.random() < 0.5:
+            model.forget_one(*held.pop(int(rng.integers(len(held)))))
+        if i % 70 == 0:
+            assert answers(checked(model)) == answers(model)
+    stored(model, held)
+    assert model.n_samples == 420
+
+
+@st.composite
+def orders(draw):
+    """Return a number of places, weights or none, and which samples are learned or forgotten."""
+    steps = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), max_size=60))
+    return draw(st.booleans()), draw(st.sampled_from([math.inf, 2.0])), steps
+
+
+@kinds
+@settings(max_examples=15, deadline=None)
+@given(order=orders())
+def test_any_order_keeps_the_invariants(kind, order):
+    has_missing, lifetime, steps = order
+    model, held = KINDS[kind](2, lifetime=lifetime, seed=3), []
+    for place, what in steps:
+        x = {"a": float(place % 3), "b": float(place // 3)}
+        if has_missing and place == 5:
+            del x["a"]
+        if what < 2:
+            model.learn_one(x, what)
+            held.append((x, what))
+        elif held:
+            model.forget_one(*held.pop(place % len(held)))
+    if model._trees is not None:
+        checked(model)
+        stored(model, held)
+
+
+@kinds
+@pytest.mark.parametrize("window", [1, 7, 256, 300])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_a_window_holds_the_latest_samples(kind, window, missing):
+    model = KINDS[kind](2, window=window, seed=1)
+    samples = stream(700, 2, missing, places=200)
+    for i, (x, y) in enumerate(samples):
+        model.learn_one(x, y)
+        if i % 150 == 20:
+            stored(checked(model), samples[max(i + 1 - window, 0) : i + 1])
+    assert model.n_samples == 700
+    for x, y in stream(700, 3, missing, places=200):
+        model.learn_one(x, y)
+    for tree in model._trees.trees:
+        # Rows of what has been forgotten are taken again.
+        assert tree.nodes.n_rows <= 2 * window + 4
+
+
+def test_a_window_goes_on_when_samples_get_weights():
+    model = MondrianForestClassifier(2, window=80, seed=1)
+    samples = [(x, y, 1.0 + (i > 200) * (i % 3)) for i, (x, y) in enumerate(stream(400, 2))]
+    for i, sample in enumerate(samples):
+        model.learn_one(*sample)
+        if i % 50 == 30:
+            stored(checked(model), samples[max(i - 79, 0) : i + 1])
+
+
+@kinds
+def test_widths_are_those_of_the_window(kind):
+    model = KINDS[kind](3, window=300, seed=1)
+    samples = stream(1500, 4, at=500)
+    phases = set()
+    for i, (x, y) in enumerate(samples):
+        model.learn_one(x, y)
+        phases.add(model._trees.forest.phase)
+        if i % 40 == 0:
+            assert answers(checked(model)) == answers(model)
+        if i % 100 == 30:
+            stored(model, samples[max(i - 299, 0) : i + 1])
+    assert {STEADY, DRAWING} <= phases
+    assert model.widths["c"] == pytest.approx(50.0, rel=0.1)
+    for t in range(3):
+        assert model.tree_widths(t) == model.widths
+
+
+@kinds
+def test_trees_that_are_drawn_anew_forget_too(kind):
+    model = KINDS[kind](4, seed=1)
+    samples, held = stream(900, 4, at=300), []
+    rng = np.random.default_rng(2)
+    drawing = 0
+    for x, y in samples:
+        model.learn_one(x, y)
+        held.append((x, y))
+        drawing += model._trees.forest.phase == DRAWING
+        if len(held) > 290 and rng.random() < 0.9:
+            model.forget_one(*held.pop(int(rng.integers(len(held)))))
+            if model._trees.forest.phase != STEADY:
+                checked(model)
+    assert drawing > 20
+    stored(model, held)
+
+
+@kinds
+@pytest.mark.parametrize("window", [None, 40, 300])
+def test_frames_equal_single_samples(kind, window):
+    samples = stream(640, 5, places=200, at=500)
+    one, many = (KINDS[kind](3, window=window, n_jobs=n, seed=1) for n in (1, 2))
+    for x, y in samples:
+        one.learn_one(x, y)
+    X, y = pd.DataFrame([x for x, _ in samples]), [y for _, y in samples]
+    for start, stop in ((0, 100), (100, 101), (101, 500), (500, 640)):
+        many.learn_many(X[start:stop], y[start:stop])
+    assert answers(one) == answers(many)
+    latest = samples[-30:]
+    for x, label in latest:
+        one.forget_one(x, label)
+    many.forget_many(X[-30:], y[-30:])
+    assert answers(one) == answers(many)
+
+
+@kinds
+@pytest.mark.parametrize("at", [100, 330, 420])
+def test_copies_go_on_alike(kind, at):
+    samples = stream(640, 5, missing=0.1, at=300)
+    model = KINDS[kind](3, window=280, seed=1)
+    for i, (x, y) in enumerate(samples):
+        if i == at:
+            model.forget_one(*samples[i - 7])
+            other = checked(model)
+        model.learn_one(x, y)
+        if i >= at:
+            other.learn_one(x, y)
+    assert answers(model) == answers(other)
+    assert pickle.dumps(model) == pickle.dumps(other)
+
+
+@kinds
+def test_what_is_not_stored_cannot_be_forgotten(kind):
+    model = KINDS[kind](2, seed=1)
+    with pytest.raises(KeyError, match=r"no sample that is stored equals \{'a': 1.0\} with y = 1"):
+        model.forget_one({"a": 1.0}, 1)
+    for x, y in stream(300, 1):
+        model.learn_one(x, y)
+    x, y = stream(300, 1)[50]
+    before = pickle.dumps(model)
+    for sample in (
+        (x | {"a": 0.123}, y),
+        (x | {"new": 1.0}, y),
+        ({"a": x["a"]}, y),
+        ({}, y),
+        (x, y + 1),
+        (x, 7),
+        (x, y, 2.0),
+        (x, y, 0.0),
+        (x | {"a": 1e30}, y),
+    ):
+        with pytest.raises(KeyError):
+            model.forget_one(*sample)
+    for sample, error, text in (
+        ((x | {"a": "red"}, y), TypeError, "'a'"),
+        ((x | {"a": math.inf}, y), ValueError, "'a'"),
+        ((x, None), (TypeError, ValueError), "None"),
+        ((x, y, -1.0), ValueError, "-1.0"),
+    ):
+        with pytest.raises(error, match=text):
+            model.forget_one(*sample)
+    X = pd.DataFrame([x, x])
+    with pytest.raises(KeyError, match="row 0 is to be forgotten 2 times"):
+        model.forget_many(X, [y, y])
+    with pytest.raises(KeyError, match="row 1 "):
+        model.forget_many(X, [y, y + 1])
+    with pytest.raises(KeyError, match="row 0 is to be forgotten 2 times"):
+        model.forget_many(pd.DataFrame([x, x | {"a": x["a"] + 1e-12}]), [y, y])
+    assert pickle.dumps(model) == before
+    model.forget_many(X[:1], [y])
+    with pytest.raises(KeyError):
+        model.forget_one(x, y)
+
+
+@kinds
+def test_bounds_of_nodes_keep_samples_from_being_forgotten(kind):
+    with pytest.raises(ValueError, match="window=10 needs max_nodes=None"):
+        KINDS[kind](2, window=10, max_nodes=9)
+    for window in (0, 2**29, 2**63):
+        with pytest.raises(ValueError, match="window must be"):
+            KINDS[kind](2, window=window)
+    model = KINDS[kind](2, max_nodes=9, seed=1)
+    model.learn_one({"a": 1.0}, 1)
+    with pytest.raises(ValueError, match="max_nodes=9"):
+        model.forget_one({"a": 1.0}, 1)
+
+
+@kinds
+@pytest.mark.parametrize("window", [None, 60])
+def test_nothing_is_left_of_the_values(kind, window):
+    """Files and memory have no trace of them, in nodes or among the points."""
+    model = KINDS[kind](2, scale=False, window=window, seed=1)
+    secret = 0.7364514827728271
+    pattern = np.float32(secret).tobytes()
+    samples = stream(400, 3)
+    for i, (x, y) in enumerate(samples):
+        model.learn_one(x | ({"a": secret, "b": secret} if i % 50 == 49 else {}), y)
+    if window is None:
+        assert pattern in pickle.dumps(model)
+        for i in range(399, 0, -50):
+            x, y = samples[i]
+            model.forget_one(x | {"a": secret, "b": secret}, y)
+    else:
+        for x, y in samples[:60]:
+            model.learn_one(x, y)
+    assert pattern not in pickle.dumps(model)
+    assert not any(pattern in chunk.tobytes() for chunk in model._trees.points.chunks[0])
+
+
+@kinds
+def test_threads_learn_forget_and_predict(kind):
+    model = KINDS[kind](3, window=200, seed=1)
+    samples = stream(900, 9)
+    for x, y in samples[:300]:
+        model.learn_one(x, y)
+    kept = samples[250:300]
+    errors = []
+
+    def run(work):
+        try:
+            for _ in range(3):
+                work()
+        except BaseException as error:
+            errors.append(error)
+
+    def turn():
+        for x, y in kept[:20]:
+            model.forget_one(x, y)
+            model.learn_one(x, y)
+
+    def ask():
+        for x, _ in samples[:200]:
+            model.predict_one(x)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in (turn, ask, ask)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    checked(model)
+    assert model._trees.n_points == 200
+
+
+def test_a_block_that_has_become_too_small_is_not_cut():
+    model = MondrianForestRegressor(3, lifetime=1.0, min_samples_split=6, scale=False, seed=1)
+    for y in range(6):
+        model.learn_one({"a": 0.0}, y)
+    for y in range(4):
+        model.forget_one({"a": 0.0}, y)
+    model.learn_one({"a": 1000.0}, 7.0)
+    for t in range(3):
+        (only,) = model._trees.read(t)
+        assert only.paused and only.n_samples == 3
+    for y in range(3):
+        model.learn_one({"a": 0.0}, y)
+    assert [len(model._trees.read(t)) for t in range(3)] == [3, 3, 3]
+
+
+@kinds
+def test_what_a_renewal_has_left_is_read_back(kind):
+    model, samples = KINDS[kind](3, seed=1), stream(2000, 4, at=300)
+    i = 0
+    for x, y in samples:
+        model.learn_one(x, y)
+        i += 1
+        if model._trees.forest.phase == STEADY and model._trees.forest.renewed_at_sample > 0:
+            break
+    model.forget_one(*samples[5])
+    held = [*samples[:5], *samples[6:i]]
+    assert answers(checked(model)) == answers(model)
+    stored(model, held)
+    # A sample whose values have been rounded under other widths is found.
+    model.forget_many(pd.DataFrame([x for x, _ in held[:50]]), [y for _, y in held[:50]])
+    stored(checked(model), held[50:])
+
+
+@kinds
+@pytest.mark.parametrize("window", [20, None])
+def test_widths_follow_where_others_have_been_forgotten(kind, window):
+    model = KINDS[kind](2, window=window, seed=1)
+    samples = stream(3000, 4, at=400)
+    for i, (x, y) in enumerate(samples):
+        model.learn_one(x | {"b": 1000.0 * x["b"]}, y)
+        if window is None and i >= 300:
+            x, y = samples[i - 300]
+            model.forget_one(x | {"b": 1000.0 * x["b"]}, y)
+    assert 250.0 <= model.widths["b"] <= 2000.0
+    assert 10.0 <= model.widths["c"] <= 100.0
+
+
+def test_a_late_feature_is_missing_from_samples_that_take_a_place_again():
+    model = MondrianForestClassifier(2, seed=1)
+    names = [f"x{i}" for i in range(18)]
+    rng = np.random.default_rng(0)
+    samples = [({name: rng.random() for name in names[: 17 + (i == 7)]}, i % 2) for i in range(9)]
+    for i, (x, y) in enumerate(samples):
+        model.learn_one(x, y)
+        if i == 4:
+            model.forget_one(*samples[3])
+            model.forget_one(*samples[1])
+    stored(checked(model), [samples[i] for i in (0, 2, 4, 5, 6, 7, 8)])
+    assert sum(np.isnan(row[17]) for row in model._trees.warm_up[:7]) == 6
+
+
+@pytest.mark.parametrize("size", [1e3, 1e10, 1e100])
+@pytest.mark.parametrize("n_wild", [1, 40])
+def test_large_targets_leave_nothing_behind(size, n_wild):
+    rng = np.random.default_rng(3)
+    model = MondrianForestRegressor(2, posterior="gaussian", seed=1)
+    X = [{"a": value} for value in rng.random(40 + n_wild).tolist()]
+    y = rng.normal(size=40).tolist() + (size * rng.normal(size=n_wild)).tolist()
+    order = rng.permutation(len(X)).tolist()
+    for i in order:
+        model.learn_one(X[i], y[i])
+    for i in order:
+        if i >= 40:
+            model.forget_one(X[i], y[i])
+    forest = model._trees.forest
+    counted = [point for point in range(40) if forest.points.row(point).weight > 0.0]
+    targets = [forest.points.row(point).target for point in counted]
+    assert forest.y_weight == len(counted)
+    assert forest.y_mean == pytest.approx(np.mean(targets), abs=1e-9)
+    assert forest.y_squares == pytest.approx(len(counted) * np.var(targets), rel=1e-6)
+
+
+def test_a_classifier_that_has_forgotten_all_is_as_new():
+    model = MondrianForestClassifier(2, seed=1)
+    for i in range(3):
+        model.learn_one({"a": i / 10, "level": "xyz"[i]}, i % 2)
+    for i in range(3):
+        model.forget_one({"a": i / 10, "level": "xyz"[i]}, i % 2)
+    assert model.predict_one({"a": 0.1}) is None
+    model.learn_one({"level": 3.0}, "other")
+    assert model.predict_proba_one({"level": 3.0}) == {"other": 1.0}
+
+
+def test_samples_are_told_apart_as_trees_tell_them():
+    model = MondrianForestClassifier(3, scale=False, seed=1)
+    model.learn_one({"a": 1e-12}, 1)
+    model.learn_one({"a": 5.0, "b": 2.0}, 0)
+    with pytest.raises(KeyError):
+        model.forget_one({"a": 7e-11}, 1)
+    zeros = MondrianForestClassifier(3, missing="zero", seed=1)
+    zeros.learn_one({"a": 0.25, "b": 0.0}, 1)
+    with pytest.raises(KeyError, match="row 0 is to be forgotten 2 times"):
+        zeros.forget_many(pd.DataFrame({"a": [0.25, 0.25], "b": [0.0, None]}), [1, 1])
+    zeros.forget_one({"a": 0.25, "b": -0.0}, 1)
+
+
+def test_forgetting_in_the_warm_up_does_not_build_trees_again_and_again(monkeypatch):
+    built = []
+    rebuild = MondrianTrees._learn_by_rebuilding
+    monkeypatch.setattr(
+        MondrianTrees, "_learn_by_rebuilding", lambda *own: (built.append(1), rebuild(*own))
+    )
+    model, samples = MondrianForestClassifier(2, seed=1), stream(200, 1)
+    for i, (x, y) in enumerate(samples):
+        model.learn_one(x, y)
+        if i >= 127:
+            model.forget_one(*samples[i - 127])
+    assert len(built) == 8
+
+
+def test_labels_of_a_leaf_that_no_cut_parts():
+    """Counts of one place, by rows of counts that are taken again."""
+    model = MondrianForestClassifier(1, seed=1)
+    labels = [0, 1, 2, 0, 1, 1, 0, 2]
+    for label in labels:
+        model.learn_one({"a": 1.0}, label)
+    for label in (2, 2, 0, 0, 0):
+        model.forget_one({"a": 1.0}, label)
+    assert model.predict_proba_one({"a": 1.0})[1] > 0.9
+    for label in (0, 2):
+        model.learn_one({"a": 1.0}, label)
+    counts = dict(zip(model.classes, model._trees.read(0)[0].counts.tolist(), strict=True))
+    assert counts == {0: 1, 1: 3, 2: 1}
+    assert len(leaves(as_twin(model._trees, 0))) == 1
