@@ -1,0 +1,251 @@
+"""Forgetting: the law of what is left, and what windows cost.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
+
+from .data import DataFolder, Stream, stream
+from .report import Report, progress
+
+KINDS: dict[str, Any] = {
+    "classifier": MondrianForestClassifier,
+    "regressor": MondrianForestRegressor,
+}
+
+# Level of all tests of the law together.
+LEVEL = 1e-3
+
+Points = NDArray[np.float64]
+
+
+def _points(n: int = 14) -> tuple[Points, list[int]]:
+    """Return points of two features, some of them the same, with labels of three classes."""
+    rng = np.random.default_rng(8)
+    X = rng.random((n, 2)).astype(np.float32).astype(np.float64)
+    X[9:11] = X[2]
+    return X, rng.integers(0, 3, n).tolist()
+
+
+def _chosen(X: Points, y: Sequence[int]) -> dict[str, list[int]]:
+    """Return which points are forgotten, by how they are chosen."""
+    ends = {int(end(X[:, d])) for d in range(2) for end in (np.argmin, np.argmax)}
+    return {
+        "first": [*range(4)],
+        "last": [*range(10, 14)],
+        "random": [1, 4, 7, 8, 12],
+        "of one class": [i for i, label in enumerate(y) if label == 0],
+        "duplicates": [2, 9, 10],
+        "extremes": sorted(ends),
+        "all but two": [*range(2, 14)],
+    }
+
+
+def _learned(kind: str, X: Points, y: Sequence[int], n_trees: int, seed: int, own: Any) -> Any:
+    model = KINDS[kind](n_trees, scale=False, seed=seed, **own)
+    for x, label in zip(X.tolist(), y, strict=True):
+        model.learn_one({"a": x[0], "b": x[1]}, label)
+    return model
+
+
+def _summaries(model: Any, X: Points) -> dict[str, list[float]]:
+    """Return summaries of trees that their law decides, and what they predict, by name."""
+    found: dict[str, list[float]] = {}
+    for t in range(model.n_estimators):
+        nodes = model._trees.read(t)
+        root, depths, blocks = nodes[0], [], []
+        for x in X:
+            node = root
+            while not node.is_leaf:
+                node = nodes[node.left if x[node.dim] <= node.cut else node.right]
+            depths.append(node.depth)
+            blocks.append(id(node))
+        seen = {
+            "root time": root.time,
+            "root dimension": root.dim,
+            "root cut": root.cut,
+            "blocks": len(set(blocks)),
+            "mean depth": float(np.mean(depths)),
+            "largest block": max(blocks.count(block) for block in blocks),
+            "paused blocks": sum(node.paused for node in nodes),
+            "first two together": blocks[0] == blocks[1],
+        }
+        for name, value in seen.items():
+            found.setdefault(name, []).append(float(value))
+    return found
+
+
+def _p_value(one: list[float], other: list[float]) -> float | None:
+    """Return the p-value of two samples' being of one law, None where both are constant."""
+    a, b = np.nan_to_num(one, posinf=1e9), np.nan_to_num(other, posinf=1e9)
+    values = np.unique(np.concatenate([a, b]))
+    if len(values) == 1:
+        return None
+    if len(values) < 8:
+        table = [[(sample == v).sum() for v in values] for sample in (a, b)]
+        return float(stats.chi2_contingency(table).pvalue)
+    return float(stats.ks_2samp(a, b).pvalue)
+
+
+def law(data: DataFolder, report: Report, quick: bool) -> None:
+    """Trees that have forgotten against batch trees of the other samples: p-values."""
+    X, y = _points()
+    chosen = _chosen(X, y)
+    n_trees, seeds = (200, 1) if quick else (2000, 5)
+    settings = {
+        "classifier, paused": ("classifier", {}),
+        "classifier, not paused": ("classifier", {"split_pure": True}),
+        "classifier, lifetime 2": ("classifier", {"lifetime": 2.0}),
+        "classifier, lifetime 2, not paused": ("classifier", {"lifetime": 2.0, "split_pure": True}),
+        "regressor": ("regressor", {}),
+        "regressor, lifetime 2": ("regressor", {"lifetime": 2.0}),
+        "regressor, blocks of 4": ("regressor", {"min_samples_split": 4}),
+    }
+    rows, least = [], []
+    for name, (kind, own) in settings.items():
+        row: list[Any] = [name]
+        for places in chosen.values():
+            progress(f"law: {name}")
+            found: list[float] = []
+            rest = [i for i in range(len(y)) if i not in places]
+            labels = [y[i] for i in rest]
+            for seed in range(seeds):
+                left = _learned(kind, X, y, n_trees, seed, own)
+                for i in places:
+                    left.forget_one({"a": X[i, 0], "b": X[i, 1]}, y[i])
+                batch = _learned(kind, X[rest], labels, n_trees, 1000 + seed, own)
+                batch.resample()
+                pairs = _summaries(left, X[rest]), _summaries(batch, X[rest])
+                for summary in pairs[0]:
+                    p = _p_value(pairs[0][summary], pairs[1][summary])
+                    if p is not None:
+                        found.append(p)
+            least += found
+            row.append(f"{min(found):.2g} of {len(found)}" if found else "")
+        rows.append(row)
+    expected = LEVEL / len(least)
+    verdict = "no law is refused" if min(least) > expected else "a law is refused"
+    report.note(
+        f"{n_trees} trees each, {seeds} seeds: 14 points of two features are learned one by one, "
+        "some of them the same; some are forgotten. The trees are compared with batch trees of the "
+        "others: time, dimension and cut of the root, blocks, their largest, paused ones, the mean "
+        "depth, and whether two points are together. Least p-value, and how many there are. "
+        f"The level of all {len(least)} tests together is {LEVEL:g}, {expected:.2g} for each; the "
+        f"least p-value is {min(least):.2g}: {verdict}."
+    )
+    report.table(("trees", *chosen), rows)
+
+
+def _uniform(n: int) -> Stream:
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 10))
+    return stream(X, (X[:, 0] * 4.0 + X[:, 1] * 3.0).astype(int) % 4)
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Microseconds of learning in a full window, against a forest that keeps all."""
+    n_timed, repeats, rows = (300, 1, []) if quick else (3000, 5, [])
+    for window in (1024, 5000):
+        streams = {"uniform, 10 features": _uniform(window + 3 * n_timed)}
+        arrays = data.load("letter")
+        if arrays is not None:
+            n = window + 3 * n_timed
+            streams["letter"] = stream(arrays["X_train"], arrays["y_train"], n)
+        for name, samples in streams.items():
+            for kind, n_trees in (("classifier", 10), ("classifier", 100), ("regressor", 10)):
+                progress(f"speed: {name}, {kind}, window {window}")
+                times: dict[int | None, list[float]] = {None: [], window: []}
+                worst = []
+                for _ in range(repeats):
+                    for own in times:
+                        model = KINDS[kind](n_trees, seed=1, window=own)
+                        for x, y in samples[:-n_timed]:
+                            model.learn_one(x, y)
+                        calls = []
+                        for x, y in samples[-n_timed:]:
+                            begun = time.process_time()
+                            model.learn_one(x, y)
+                            calls.append(time.process_time() - begun)
+                        times[own].append(1e6 * float(np.mean(calls)))
+                        if own is not None:
+                            worst.append(1e3 * max(calls))
+                plain, own_time = min(times[None]), min(times[window])
+                ratio = own_time / plain
+                told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
+                rows.append((name, kind, n_trees, window, *told, "yes" if ratio <= 2.5 else "no"))
+    report.note(
+        "CPU time, microseconds per learn_one: fastest of interleaved runs' means; longest call of "
+        "the calmest run, milliseconds. Target: 2.5 times, no call above 5 ms."
+    )
+    headers = ("data", "forest", "trees", "window", "all kept", "window", "ratio", "longest", "2.5")
+    report.table(headers, rows)
+
+
+def memory(data: DataFolder, report: Report, quick: bool) -> None:
+    """Bytes of forests with a window of 1,000 samples, on a long stream."""
+    n, rows = 20_000 if quick else 10_000_000, []
+    rng = np.random.default_rng(1)
+    block = rng.random((10_000, 5))
+    samples = stream(block, (block[:, 0] * 4.0).astype(int))
+    model = MondrianForestClassifier(10, window=1000, seed=1)
+    marks = [m for m in (10_000, 100_000, 1_000_000, 10_000_000) if m <= n]
+    done, longest = 0, 0.0
+    tracemalloc.start()
+    for mark in marks:
+        while done < mark:
+            progress(f"memory: {done} samples")
+            begun = time.process_time()
+            for x, y in samples:
+                model.learn_one(x, y)
+            longest = max(longest, time.process_time() - begun)
+            done += len(samples)
+        traced = tracemalloc.get_traced_memory()[0]
+        rows.append((f"{done:,}", f"{model._raw_memory_usage / 1024:.0f}", f"{traced / 1024:.0f}"))
+    report.note("KiB, counted by the model, and traced in Python's allocator with all else.")
+    report.table(("samples", "model", "traced"), rows)
+
+
+def drift(data: DataFolder, report: Report, quick: bool) -> None:
+    """Accuracy and error on streams that change, by window."""
+    n, rows = 4000 if quick else 20_000, []
+    windows = (None, 500, 2000)
+    for name, period in (("one change", n // 2), ("a change every 2,500", 2500)):
+        rng = np.random.default_rng(2)
+        X = rng.random((n, 3))
+        turn = (np.arange(n) // period) % 2
+        z = np.where(turn == 0, X[:, 0] + X[:, 1], X[:, 2] - X[:, 1])
+        y = (z > np.median(z)).astype(int)
+        row: list[Any] = [name]
+        for kind, targets in (("classifier", y.tolist()), ("regressor", z.tolist())):
+            for window in windows:
+                progress(f"drift: {name}, {kind}, window {window}")
+                model, scores = KINDS[kind](10, seed=1, window=window), []
+                for x, target in zip(stream(X, y), targets, strict=True):
+                    said = model.predict_one(x[0])
+                    right = kind == "classifier" and said == target
+                    scores.append(right if kind == "classifier" else abs(said - target))
+                    model.learn_one(x[0], target)
+                row.append(f"{np.mean(scores):.3f}")
+        rows.append(row)
+    report.note(f"Prequential accuracy and mean absolute error over {n} samples, 10 trees, seed 1.")
+    headers = [f"{what}, {w or 'all'}" for what in ("accuracy", "error") for w in windows]
+    report.table(("stream", *headers), rows)
+
+
+PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
+    "law": law,
+    "speed": speed,
+    "memory": memory,
+    "drift": drift,
+}
