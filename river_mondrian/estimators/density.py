@@ -28,9 +28,13 @@ from ..inputs import FeatureIndex, ordered, too_large
 from ..limits import LARGEST
 from ..model import Model, locked, new_lock
 from ..posteriors.density_trees import ESTIMATORS, DensityTrees
-from ..status import DONE
+from ..posteriors.pivot_trees import PivotTrees
+from ..status import DONE, WAITS
 from .density_directions import declared, drawn_matrices, given_matrix
 from .exact_density import LEAST_LIFETIME, check_lifetime_size
+
+# The lifetime that is a mixture of several.
+AUTO = "auto"
 
 
 class DensityForest(Model, base.AnomalyDetector):
@@ -134,21 +138,29 @@ class DensityForest(Model, base.AnomalyDetector):
     def __init__(
         self,
         n_estimators: int = 100,
-        lifetime: Any = None,
+        lifetime: Any = "auto",
         directions: Any = None,
-        estimator: str = "forest",
+        estimator: str | None = None,
         seed: int | None = None,
         origin: Mapping[Any, float] | None = None,
+        window: int | None = None,
+        max_nodes: int | None = None,
     ) -> None:
         check_integer("n_estimators", n_estimators, 1)
-        if is_distribution(lifetime) or not (lifetime is None or callable(lifetime)):
+        is_auto = isinstance(lifetime, str) and lifetime == AUTO
+        if not is_auto and (
+            is_distribution(lifetime) or not (lifetime is None or callable(lifetime))
+        ):
             check_lifetime(lifetime)
             if is_real(lifetime):
                 check_lifetime_size(lifetime)
         check_directions(directions)
         check_seed(seed)
-        if estimator not in ESTIMATORS:
-            raise ValueError(f"estimator must be one of {[*ESTIMATORS]}, got {estimator!r}")
+        if estimator is not None and estimator not in ESTIMATORS:
+            raise ValueError(f"estimator must be one of {[*ESTIMATORS]} or None, got {estimator!r}")
+        _check_bounds(n_estimators, window, max_nodes)
+        if (window or max_nodes) and (directions is not None or origin is not None):
+            raise ValueError("window and max_nodes need cuts along the axes, and no origin")
         if estimator == "kernel" and directions is not None:
             raise ValueError('estimator "kernel" needs cuts along the axes, got directions')
         self.n_estimators = n_estimators
@@ -157,24 +169,53 @@ class DensityForest(Model, base.AnomalyDetector):
         self.estimator = estimator
         self.seed = seed
         self.origin = origin
+        self.window = window
+        self.max_nodes = max_nodes
         self._lock = new_lock()
         self._features = FeatureIndex()
-        self._trees: DensityTrees | None = None
-        self._grows = lifetime is None or (callable(lifetime) and not is_distribution(lifetime))
+        self._trees: DensityTrees | PivotTrees | None = None
+        self._grows = (
+            lifetime is None
+            or (is_auto and not self._is_auto)
+            or (callable(lifetime) and not is_distribution(lifetime))
+        )
         self._features.add(declared(directions, origin)[0])
 
+    @property
+    def _is_auto(self) -> bool:
+        """Whether lifetimes are mixed, in units of the features' widths."""
+        is_auto = isinstance(self.lifetime, str)
+        return is_auto and self.directions is None and self.origin is None
+
+    @property
+    def _estimator(self) -> str:
+        """Name of the estimator."""
+        return self.estimator or ("kernel" if self._is_auto else "forest")
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Files from before there was an origin lack it; the order stays.
-        super().__setstate__(state if "origin" in state else state | {"origin": None})
-        check_types(self, {"_trees": (type(None), DensityTrees)})
+        # Files from before there were these lack them; the order stays.
+        lacking = [name for name in ("origin", "window", "max_nodes") if name not in state]
+        super().__setstate__(state | dict.fromkeys(lacking))
+        check_types(self, {"_trees": (type(None), DensityTrees, PivotTrees)})
         trees, n = self._trees, len(self._features)
-        if trees is not None:
+        if isinstance(trees, PivotTrees):
+            around = trees.forest
+            for name, value, expected in (
+                ("n_inputs", around.n_dims, n),
+                ("n_trees", len(trees.trees), self.n_estimators),
+                ("adapts", around.adapts == 1, self._is_auto),
+                ("estimator", around.estimator, ESTIMATORS[self._estimator]),
+                ("window", around.window, self.window or 0),
+                ("max_nodes", around.max_nodes, self.max_nodes or 0),
+            ):
+                check_number(self, name, value, expected, expected)
+        elif trees is not None:
             forest = trees.forest
             for name, value, expected in (
                 ("n_inputs", forest.n_inputs, n),
                 ("n_trees", len(trees.trees), self.n_estimators),
                 ("stores_samples", forest.stores_samples, self._grows),
-                ("estimator", forest.estimator, ESTIMATORS[self.estimator]),
+                ("estimator", forest.estimator, ESTIMATORS[self._estimator]),
                 ("directions", trees.directions is None, self.directions is None),
             ):
                 check_number(self, name, value, expected, expected)
@@ -205,7 +246,7 @@ class DensityForest(Model, base.AnomalyDetector):
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
         """Return the lifetime with `n` samples of `d` features, after another lifetime."""
-        if self.lifetime is None:
+        if self.lifetime is None or isinstance(self.lifetime, str):
             return max(last, math.pow(n, 1.0 / (d + 2)))
         lifetime = self.lifetime(n)
         check_lifetime_size(lifetime, f" for {n} samples")
@@ -215,9 +256,13 @@ class DensityForest(Model, base.AnomalyDetector):
             )
         return float(lifetime)
 
-    def _begin(self, names: list[Hashable]) -> DensityTrees:
+    def _begin(self, names: list[Hashable]) -> DensityTrees | PivotTrees:
         """Return trees that have learned nothing; `names` are the first sample's features."""
         seed = draw_seed(self.seed)
+        bounds = self.window, self.max_nodes
+        if self._is_auto:
+            n = len(self._features)
+            return PivotTrees(None, self.n_estimators, seed, n, False, self._estimator, *bounds)
         lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
         if not self._grows:
             lifetimes = draw_lifetimes(self.lifetime, self.n_estimators, seed)
@@ -230,7 +275,10 @@ class DensityForest(Model, base.AnomalyDetector):
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        trees = DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self.estimator)
+        if matrix is None and self.origin is None:
+            kind = self._grows, self._estimator
+            return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *kind, *bounds)
+        trees = DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self._estimator)
         start = declared(self.directions, self.origin)[1]
         if start is not None:
             trees.begin(start)
@@ -264,9 +312,10 @@ class DensityForest(Model, base.AnomalyDetector):
                     lifetime = self._lifetime_at(n, len(self._features), trees.lifetime)
                 if self._features.read_known(x, trees.vector):
                     bad = trees.learn(lifetime)
-                    if bad != DONE:
+                    if bad == DONE:
+                        return
+                    if bad != WAITS:
                         raise self._too_large(bad, x)
-                    return
             values = self._features.read(x)
             names = ordered(values)
             self._learn_rows(names, np.array([[values[name] for name in names]]))
@@ -331,7 +380,7 @@ class DensityForest(Model, base.AnomalyDetector):
             # Others may call in between.
             with self._lock:
                 self._settle()
-                stop = start + (1 if self._trees is None else self._trees.rows_at_once)
+                stop = start + (1 if self._trees is None else max(1, self._trees.rows_at_once))
                 part = None if lifetimes is None else lifetimes[start:stop]
                 if part is not None and self.n_samples != n_before + start:
                     # Another thread has learned.
@@ -348,16 +397,18 @@ class DensityForest(Model, base.AnomalyDetector):
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]
-        if trees is not None and not new:
+        renews = isinstance(trees, PivotTrees) and trees.rows_until_renewal == 0
+        if trees is not None and not new and not renews:
             stop = min([len(columns), *first.values()])
             rows = index.arrange(names, columns[:stop], len(index))
             trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
             return stop
         # Trees that have learned the row take the place of these.
+        made: Any
         if trees is None:
             made = self._begin(new)
         else:
-            made = trees.copied()
+            made = trees.renewed() if renews else trees.copied()  # type: ignore[union-attr]
             trees.close()
         index.add(new)
         if self.directions is None:
@@ -419,27 +470,60 @@ class DensityForest(Model, base.AnomalyDetector):
         """
         return _exp(self.log_density_one(x))
 
-    def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return an anomaly score: minus the logarithm of the density.
+    def surprise_one(self, x: Mapping[Any, Any]) -> float:
+        """Return minus the logarithm of the density, or of its floor.
 
         Parameters and errors are those of `log_density_one`.
 
         Returns
         -------
-        The score, the higher the rarer the sample, in nats. Where the density is 0, as no tree has
-        a sample in its cell, each tree's cell counts that was the last, before it was cut, to hold
-        a sample, as if it held one: the further from all samples, the larger. So a score is always
-        finite. It is 0 before any learning.
+        The surprise in nats, the higher the rarer the sample. Where the density is 0, as no tree
+        has a sample in its cell, each tree's cell counts that was the last, before it was cut, to
+        hold a sample, as if it held one: the further from all samples, the larger. So a surprise is
+        always finite. It is 0 before any learning.
 
         """
         return 0.0 if self._trees is None else -self._log_density(x, True)
 
-    def _log_densities(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return an anomaly score within [0, 1], which increases with the sample's surprise.
+
+        It is the share of the latest samples that were less of a surprise, each before it was
+        learned: among 512, or one of 8 of the latest 4,096 where the estimator is not "kernel".
+        Between two of them it is interpolated, and beyond all of them it grows on towards 1.
+
+        With `directions` or an `origin`, where no surprises are kept, it is 1 / (1 + m), with m the
+        number of samples that the density gives to the mean volume of a cell, (2 / lifetime)^d.
+
+        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
+        """
+        with self._lock:
+            trees = self._trees
+            if not isinstance(trees, PivotTrees):
+                return 0.0 if trees is None else self._scores_of(-self.surprise_one(x))
+            if trees.is_unfinished[0]:
+                self._settle()
+            self._features.read_into(x, trees.vector)
+            found = trees.score()
+            if math.isnan(found):
+                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
+            return found
+
+    def _scores_of(self, log_density: Any) -> Any:
+        """Return the scores of floored densities, where no surprises are kept."""
+        trees = self._trees
+        assert trees is not None
+        lifetime, n = trees.lifetime, max(trees.n_samples, 1)
+        m = np.log(n) + log_density + trees.n_inputs * math.log(2.0 / lifetime)
+        found = np.exp(-np.logaddexp(0.0, m))
+        return float(found) if np.ndim(found) == 0 else found
+
+    def _log_densities(self, X: Any, is_floored: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, names, columns = read_frame(X)
         out = np.full(len(columns), -math.inf)
         if self._trees is not None:
             rows = self._features.arrange(names, columns, len(self._features))
-            self._trees.log_densities(rows, out)
+            self._trees.log_densities(rows, out, is_floored)
         return frame, out
 
     @locked
@@ -463,7 +547,7 @@ class DensityForest(Model, base.AnomalyDetector):
             If a value is infinite or too large, or a column is doubled.
 
         """
-        frame, out = self._log_densities(X)
+        frame, out = self._log_densities(X, False)
         return to_native_series(out, name="log_density", like=frame)
 
     @locked
@@ -472,9 +556,36 @@ class DensityForest(Model, base.AnomalyDetector):
 
         Parameters, result and errors are as for `log_density_many`.
         """
-        frame, out = self._log_densities(X)
+        frame, out = self._log_densities(X, False)
         values = np.array([_exp(value) for value in out.tolist()])
         return to_native_series(values, name="density", like=frame)
+
+    @locked
+    def surprise_many(self, X: Any) -> Any:
+        """Return `surprise_one` of each row of a frame.
+
+        Parameters, result and errors are as for `log_density_many`.
+        """
+        frame, out = self._log_densities(X, True)
+        values = np.zeros(len(out)) if self._trees is None else -out
+        return to_native_series(values, name="surprise", like=frame)
+
+    @locked
+    def score_many(self, X: Any) -> Any:
+        """Return `score_one` of each row of a frame.
+
+        Parameters, result and errors are as for `log_density_many`.
+        """
+        trees = self._trees
+        if trees is not None and not isinstance(trees, PivotTrees):
+            frame, out = self._log_densities(X, True)
+            out = self._scores_of(out)
+        else:
+            frame, names, columns = read_frame(X)
+            out = np.zeros(len(columns))
+            if trees is not None:
+                trees.scores(self._features.arrange(names, columns, len(self._features)), out)
+        return to_native_series(out, name="score", like=frame)
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -484,3 +595,11 @@ class DensityForest(Model, base.AnomalyDetector):
 
 def _exp(value: float) -> float:
     return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))
+
+
+def _check_bounds(n_trees: int, window: Any, max_nodes: Any) -> None:
+    """Refuse bounds that are none."""
+    if window is not None:
+        check_integer("window", window, 1)
+    if max_nodes is not None:
+        check_integer("max_nodes", max_nodes, n_trees)
