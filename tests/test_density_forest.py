@@ -302,41 +302,53 @@ def test_surprise_where_the_density_is_zero(lifetime, estimator):
 
 
 def test_a_mixture_is_the_twin():
-    """Levels, weights, rates of a first deviation and densities, before the first renewal."""
+    """Levels, weights, rates of a first deviation, rarities: before the first renewal."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15, 3)).round(1)
     X[:4, 1] = X[0, 1]
     forest = DensityForest(4, seed=5)
     rates, roots = [0.0] * 3, [None] * 4
     lifetimes, weights = (64.0 * LEVELS).tolist(), [0.0] * len(LEVELS)
-
-    def told(z, n):
-        counts = [
-            [len(pivots.cell_of(root, 64.0, g, known, z)[1]) for root in roots] for g in lifetimes
-        ]
-        parted = [pivots.parted_at(root, 64.0, known, z) for root in roots]
-        return pivots.mixture(counts, lifetimes, parted, n, 3, weights)
-
+    medians, spreads, parts = [], [], [0.0] * len(LEVELS)
     for n, row in enumerate(X):
         z = row.tolist()
         for j in range(3):
             if rates[j] == 0.0 and z[j] != X[0, j]:
                 rates[j] = 1.0 / abs(z[j] - X[0, j])
-        # A side that is not cut has no ends: no sample differs there.
+        # What no sample differs in parts none, at any rate.
         known = [rate or 1.0 for rate in rates]
         if n > 0:
-            levels, density = told(z, n)
-            unit = math.log(math.prod(rate for rate in rates if rate))
-            weights = [0.999 * w + math.log(f) for w, f in zip(weights, levels, strict=True)]
+            counts = [
+                [len(pivots.cell_of(root, 64.0, g, known, z)[1]) for root in roots]
+                for g in lifetimes
+            ]
+            parted = [pivots.parted_at(root, 64.0, known, z) for root in roots]
+            levels, density = pivots.mixture(counts, lifetimes, parted, n, 3, weights)
+            surprises = [-math.log(f) for f in levels]
+            if n == 1:
+                medians, spreads = surprises, [1.0] * len(levels)
+            else:
+                found, score = (m(mapping(row)) for m in (forest.surprise_one, forest.score_one))
+                unit = sum(math.log(rate) for rate in rates if rate)
+                if all(forest._trees.rates > 0.0):
+                    assert found == pytest.approx(-math.log(density) - unit)
+                expected = pivots.rarity(levels, medians, spreads, parts)
+            gaps = [s - m for s, m in zip(surprises, medians, strict=True)]
+            medians = [
+                m + np.sign(gap) * spread / n
+                for m, gap, spread in zip(medians, gaps, spreads, strict=True)
+            ]
+            spreads = [s + (abs(gap) - s) / n for s, gap in zip(spreads, gaps, strict=True)]
+            shares = [sum(row) / 4 / n for row in counts]
+            parts = [p + (share - p) / n for p, share in zip(parts, shares, strict=True)]
+            weights = [0.999 * w - s for w, s in zip(weights, surprises, strict=True)]
             weights = [w - max(weights) for w in weights]
         for t, key in enumerate(keys(5, 4)):
             roots[t] = pivots.learn(roots[t], key, 64.0, known, z)
         forest.learn_one(mapping(row))
-        if n > 0:
-            kept = forest._trees.forest.ranks.recent[n - 1]
-            assert kept == pytest.approx(-math.log(density), rel=1e-9)
-            _, now = told(z, n + 1)
-            assert forest.log_density_one(mapping(row)) == pytest.approx(math.log(now) + unit)
+        if n > 1:
+            assert score == pytest.approx(0.5 + 0.5 * expected / (1.0 + abs(expected)))
+            np.testing.assert_allclose(forest._trees.log_weights, weights, rtol=1e-9)
 
 
 def test_the_default_needs_no_scaling():
@@ -351,28 +363,36 @@ def test_the_default_needs_no_scaling():
         assert other.score_one(mapping(x * units)) == pytest.approx(one.score_one(mapping(x)))
 
 
-def test_score_is_the_rank_of_the_surprise():
+@pytest.mark.parametrize("estimator", ["forest", "laplace", "kernel"])
+def test_score_tells_how_far_from_usual_a_surprise_is(estimator):
     rng = np.random.default_rng(2)
-    forest = DensityForest(5, seed=1)
-    surprises = []
-    for row in rng.normal(size=(800, 2)):
-        surprises.append(forest.surprise_one(mapping(row)))
+    forest = DensityForest(5, 1.0, estimator=estimator, seed=1)
+    every, n_usual = 1 if estimator == "kernel" else 8, 0
+    for n, row in enumerate(rng.normal(size=(600, 2))):
+        if n and n % every == 0:
+            surprise = forest.surprise_one(mapping(row))
+            if n_usual == 0:
+                median, spread = surprise, 1.0
+            gap, share = surprise - median, max(1.0 / (n_usual + 1), 1.0 / 512.0)
+            median += np.sign(gap) * share * spread
+            spread += share * (abs(gap) - spread)
+            n_usual += 1
         forest.learn_one(mapping(row))
-    recent = np.sort(forest._trees.recent)
-    np.testing.assert_array_equal(recent, forest._trees.ordered)
     asked = sorted(3.0 * rng.normal(size=(200, 2)), key=lambda x: forest.surprise_one(mapping(x)))
-    scores = [forest.score_one(mapping(x)) for x in asked]
-    assert scores == sorted(scores)
-    assert len(set(scores)) == len({forest.surprise_one(mapping(x)) for x in asked})
-    unit = np.log(forest._trees.rates).sum()
-    for x, score in zip(asked, scores, strict=True):
-        below = int((recent < forest.surprise_one(mapping(x)) + unit).sum())
-        assert below / 513 < score < (below + 1) / 513 or below == 512
-    # Uniform for samples like those learned, once the density has settled.
-    forest = DensityForest(20, seed=1)
+    for x in asked:
+        r = (forest.surprise_one(mapping(x)) - median) / spread
+        expected = (1.0 + r / (1.0 + abs(r))) / 2.0
+        assert 0.0 < expected < 1.0
+        assert forest.score_one(mapping(x)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_half_of_usual_samples_have_scores_above_a_half():
+    rng = np.random.default_rng(2)
+    forest = DensityForest(20, 2.0, estimator="kernel", seed=1)
     forest.learn_many(pd.DataFrame([mapping(x) for x in rng.normal(size=(3000, 2))]))
-    fresh = [forest.score_one(mapping(x)) for x in rng.normal(size=(200, 2))]
-    assert stats.kstest(fresh, "uniform").pvalue > 1e-3
+    fresh = np.array([forest.score_one(mapping(x)) for x in rng.normal(size=(400, 2))])
+    assert stats.binomtest(int((fresh > 0.5).sum()), 400).pvalue > 1e-3
+    assert forest.score_one(mapping([9.0, 9.0])) > fresh.max()
 
 
 # Bounds.

@@ -62,8 +62,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     if rrcf is None:
         report.note("`rrcf` is not installed, and so not among the peers.")
     report.note(
-        f"Each sample is scored, then learned; judged from the {WARM_UP + 1}st on by ranking; means "
-        f"of {seeds} seeds. {SHARE:.0%} of one class among the others, or made streams. Peers are "
+        f"Each sample is scored, then learned; judged from the {WARM_UP + 1}st on by ranking; "
+        f"means of {seeds} seeds. {SHARE:.0%} of one class among the others, or made streams. Peers are "
         "behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf), ours take the features "
         "as they are. Where a detector got fewer samples, ours up to there is in brackets."
     )

@@ -486,14 +486,21 @@ class DensityForest(Model, base.AnomalyDetector):
         return 0.0 if self._trees is None else -self._log_density(x, True)
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return an anomaly score within [0, 1], which increases with the sample's surprise.
+        """Return an anomaly score within [0, 1].
 
-        It is the share of the latest samples that were less of a surprise, each before it was
-        learned: among 512, or one of 8 of the latest 4,096 where the estimator is not "kernel".
-        Between two of them it is interpolated, and beyond all of them it grows on towards 1.
+        It tells the sample's rarity r: how far its surprise is above the median surprise of the
+        samples learned, each before it was learned, in units of their mean deviation from that.
+        The score is (1 + r / (1 + |r|)) / 2: 1/2 for the median, 3/4 one mean deviation above it,
+        .95 nine. So it increases with the surprise, and what is usual follows the latest 512
+        samples or so.
 
-        With `directions` or an `origin`, where no surprises are kept, it is 1 / (1 + m), with m the
-        number of samples that the density gives to the mean volume of a cell, (2 / lifetime)^d.
+        With lifetime "auto" r is the largest of those by each lifetime at which a sample shares its
+        cells with 1/256 to 1/4 of all samples: what is rare in the large, as samples apart from the
+        others that resemble each other, is told as well as what is rare in detail.
+
+        With `directions` or an `origin`, where nothing is kept of surprises, the score is
+        1 / (1 + m), with m the number of samples that the density gives to the mean volume of a
+        cell, (2 / lifetime)^d.
 
         Parameters and errors are those of `log_density_one`. It is 0 before any learning.
         """

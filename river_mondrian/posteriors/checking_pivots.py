@@ -18,7 +18,6 @@ from ..limits import LARGEST
 from ..partitions.pivots.records import NONE, PivotTree
 from ..records import Int32s, Int64, Memory, Record
 from .pivot_density import PivotForest
-from .ranks import N_RECENT
 
 # What may be wrong, in the order of `_TEXTS`.
 FINE = -1
@@ -159,7 +158,8 @@ def check_records(owner: Any) -> None:
         If one of them is damaged.
 
     """
-    names = ("means", "n_values", "constants", "rates", "log_weights", "recent", "ordered")
+    levels = ("log_weights", "parts", "medians", "spreads")
+    names = ("means", "n_values", "constants", "rates", *levels)
     check_types(owner, dict.fromkeys(names, np.ndarray) | {"memory": Memory, "trees": Memory})
     if owner.memory.kind is not PivotForest or owner.trees.kind is not PivotTree:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
@@ -177,12 +177,12 @@ def check_records(owner: Any) -> None:
         ("max_nodes", 0, LARGEST_SIZE),
         ("n_samples", 0, LARGEST_SIZE),
         ("n_learned", int(forest.n_samples), LARGEST_SIZE),
+        ("n_usual", 0, LARGEST_SIZE),
         ("n_queued", 0, LARGEST_SIZE),
         ("n_unused_regions", 0, LARGEST_SIZE),
         ("n_unused_samples", 0, LARGEST_SIZE),
     ):
         check_number(owner, name, getattr(forest, name), least, most)
-    check_number(owner, "n_met", forest.ranks.n_met, 0, LARGEST_SIZE)
 
 
 def check_numbers(owner: Any) -> None:
@@ -207,11 +207,10 @@ def check_numbers(owner: Any) -> None:
         check_array(owner, name, getattr(owner, name), np.float64, -most, most)
     check_array(owner, "n_values", owner.n_values, np.float64, 0.0, 1e300)
     check_array(owner, "rates", owner.rates, np.float64, 0.0, 1.001e100)
-    check_array(owner, "log_weights", owner.log_weights, np.float64, -1e300, 1e300)
-    check_array(owner, "recent", owner.recent, np.float64, -1e300, 1e300)
-    n = min(int(owner.memory[0].ranks.n_met), N_RECENT)
-    if not np.array_equal(np.sort(owner.recent[:n]), owner.ordered[:n]):
-        refuse(owner, "ordered", owner.ordered[:n].tolist(), "but it should be recent in order")
+    for name in ("log_weights", "medians"):
+        check_array(owner, name, getattr(owner, name), np.float64, -1e300, 1e300)
+    for name in ("parts", "spreads"):
+        check_array(owner, name, getattr(owner, name), np.float64, 0.0, 1e300)
 
 
 def check_regions(owner: Any) -> None:

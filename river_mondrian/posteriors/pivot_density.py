@@ -8,6 +8,12 @@ gives one sample's weight to the level before,
 which is above 0 everywhere: before the first level each tree's cell counts that was the last to
 hold the sample with others, as if it held one. Levels weigh as they have predicted the samples so
 far, each before it was learned, the latest ones most.
+
+Scores tell a sample's *rarity*: how far its surprise, -log f(x), is above the median of those of
+the samples learned, in units of their mean deviation from that. With several lifetimes the one that
+predicts best says little: single samples are as good as alone there, and few that resemble each
+other are dense. So rarity is the largest of those at the levels at which samples share cells with a
+moderate part of the others.
 """
 
 from __future__ import annotations
@@ -29,7 +35,6 @@ from ..partitions.pivots.walks import ADD, ASK, enqueue, remove_oldest, walk
 from ..records import Array, Float64s, Int64, transient
 from ..status import DONE, NO_ROOM, WAITS
 from .density import KERNEL, LAPLACE, CellEstimate, log_mean_of
-from .ranks import Ranks, meet, rank_of
 
 # What a level's past predictions weigh less with each further sample.
 MEMORY = 0.999
@@ -37,8 +42,15 @@ MEMORY = 0.999
 # The shortest side of a cell.
 LEAST_SIDE = 1e-300
 
-# Where estimates need volumes, one of so many samples is ranked.
-RANK_EVERY = 8
+# Levels that tell the rarity: those at which samples share cells with such parts of all samples.
+LEAST_PART, LARGEST_PART = 2.0**-8, 2.0**-2
+
+# Weight of a further sample in what is usual, at least; and the least deviation, in nats.
+RECENT = 1.0 / 512.0
+LEAST_SPREAD = 1e-3
+
+# Where estimates need volumes, what is usual learns of one of so many samples.
+USUAL_EVERY = 8
 
 
 class PivotForest(PivotPartition):
@@ -62,12 +74,17 @@ class PivotForest(PivotPartition):
     n_values: Float64s
     # Whether rows have to be shown again.
     is_unfinished: Int64 = transient()
+    # Samples by which it is known what is usual. By level: the part of all samples in a sample's
+    # cell, on average, and the median of surprises and their mean deviation from it.
+    n_usual: Int64
+    parts: Float64s
+    medians: Float64s
+    spreads: Float64s
     # Logarithms of the weights of the levels, and what they tell.
     log_weights: Float64s
     log_levels: Float64s = transient()
     # Counts of all trees by level.
     totals: Float64s = transient()
-    ranks: Ranks
     # The sample that is learned or predicted alone.
     inputs: Float64s = transient()
     # By tree.
@@ -148,6 +165,41 @@ def learn_weights(forest: PivotForest) -> None:
         largest = max(largest, weights[g])
     for g in range(forest.n_shares):
         weights[g] -= largest
+
+
+@exact_separate
+def rarity_by_levels(forest: PivotForest) -> float:
+    """Return the rarity of the sample of which the levels have just told."""
+    parts, found, n_used = forest.parts, 0.0, 0
+    for g in range(forest.n_shares - 1, -1, -1):
+        part = parts[g]
+        is_moderate = LEAST_PART <= part <= LARGEST_PART
+        # There may be no such level.
+        if is_moderate or (n_used == 0 and (part > LARGEST_PART or g == 0)):
+            above = -forest.log_levels[g] - forest.medians[g]
+            value = above / max(forest.spreads[g], LEAST_SPREAD)
+            found = value if n_used == 0 else max(found, value)
+            n_used += 1
+    return found
+
+
+@exact_inlined
+def learn_usual(forest: PivotForest) -> None:
+    """Let what is usual at each level learn a sample, of which the levels have just told."""
+    n_usual = forest.n_usual
+    forest.n_usual = n_usual + 1
+    share = max(1.0 / float(n_usual + 1), RECENT)
+    n = float(forest.n_samples) * float(forest.n_trees)
+    for g in range(forest.n_shares):
+        surprise = -forest.log_levels[g]
+        if n_usual == 0:
+            forest.medians[g] = surprise
+            forest.spreads[g] = 1.0
+        above = surprise - forest.medians[g]
+        if above != 0.0:
+            forest.medians[g] += math.copysign(share * forest.spreads[g], above)
+        forest.spreads[g] += share * (math.fabs(above) - forest.spreads[g])
+        forest.parts[g] += share * (forest.totals[g] / n - forest.parts[g])
 
 
 @exact_inlined
@@ -239,7 +291,8 @@ def log_of_counts(
         return mix_levels(forest, totals, log_first)
     n = float(forest.n_samples)
     found = log_mean_of(forest.estimates, forest.n_trees, n, False)
-    return log_first - math.log(n) if is_floored and found == -math.inf else found
+    forest.log_levels[0] = log_first - math.log(n) if found == -math.inf else found
+    return forest.log_levels[0] if is_floored else found
 
 
 @exact_inlined
@@ -250,6 +303,21 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     if forest.estimator == KERNEL:
         return log_of_counts(forest, x, NONE, ASK, is_floored)
     return log_of_cells(forest, x, is_floored)
+
+
+@exact_inlined
+def score_of(forest: PivotForest, x: Float64s) -> float:
+    """Return the score of a complete sample: of 0 and 1 the middle at rarity 0."""
+    if forest.n_samples == 0:
+        return 0.0
+    if forest.n_usual == 0:
+        return 0.5
+    if forest.n_shares > 1 or forest.estimator == KERNEL:
+        log_of_counts(forest, x, NONE, ASK, True)
+    else:
+        forest.log_levels[0] = log_of_cells(forest, x, True)
+    rarity = rarity_by_levels(forest)
+    return 0.5 + 0.5 * rarity / (1.0 + math.fabs(rarity))
 
 
 # Learning.
@@ -296,26 +364,24 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     if not math.isnan(lifetime):
         for t in range(forest.n_trees):
             forest.trees[t].lifetime = lifetime
-    by_counts = forest.estimator == KERNEL or forest.n_shares > 1
-    met = -math.inf
-    if forest.estimator != KERNEL and forest.n_learned % RANK_EVERY == 0:
-        met = log_density(forest, x, True)
+    has_levels, has_samples = forest.n_shares > 1, forest.n_samples > 0
+    by_cells = forest.estimator != KERNEL and not has_levels
+    if by_cells and has_samples and forest.n_learned % USUAL_EVERY == 0:
+        forest.log_levels[0] = log_of_cells(forest, x, True)
+        learn_usual(forest)
     row = take_sample(forest, x)
     if forest.queues:
         enqueue(forest, row)
-    if by_counts:
-        found = log_of_counts(forest, x, row, ADD, True)
-        if forest.estimator == KERNEL:
-            met = found
-        if forest.n_shares > 1 and forest.n_samples > 0:
-            learn_weights(forest)
-    else:
+    if by_cells:
         for t in range(forest.n_trees):
             walk(forest, t, x, row, ADD)
+    else:
+        log_of_counts(forest, x, row, ADD, True)
+        if has_samples:
+            learn_weights(forest)
+            learn_usual(forest)
     if forest.samples.row(row).links(forest)[0] == 0:
         let_sample_go(forest, row)
-    if met > -math.inf:
-        meet(forest.ranks, -met)
     forest.n_samples += 1
     forest.n_learned += 1
     return DONE
@@ -374,12 +440,10 @@ def log_density_one(forest: PivotForest, is_floored: bool) -> float:
 
 @exact_kernel
 def score_one(forest: PivotForest) -> float:
-    """Return the rank of the sample in `inputs` among those learned; NaN where one is bad."""
+    """Return the score of the sample in `inputs`; NaN where one is bad."""
     if read_sample(forest, forest.inputs) != DONE:
         return math.nan
-    if forest.n_samples == 0:
-        return 0.0
-    return rank_of(forest.ranks, -log_density(forest, forest.inputs, True))
+    return score_of(forest, forest.inputs)
 
 
 @exact_batch_kernel
@@ -396,9 +460,9 @@ def log_densities(
 
 @exact_batch_kernel
 def scores(forest: PivotForest, rows: Float64s, n: int, out: Float64s) -> None:
-    """Write the ranks of `n` checked rows of `n_dims` values each."""
+    """Write the scores of `n` checked rows of `n_dims` values each."""
     width = forest.n_dims
     for i in range(n):
         x = rows.part(width * i, width)
         read_sample(forest, x)
-        out[i] = rank_of(forest.ranks, -log_density(forest, x, True))
+        out[i] = score_of(forest, x)

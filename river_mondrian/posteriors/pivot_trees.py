@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..partitions.pivots.records import NONE, PivotTree, Region, StoredSample
+from ..partitions.pivots.records import NONE, PathStep, PivotTree, Region, StoredSample
 from ..records import (
     FLOAT64,
     INT32,
@@ -31,7 +31,6 @@ from .checking_pivots import check_numbers, check_records, check_regions
 from .density import CellEstimate
 from .density_trees import ESTIMATORS, MOST_WORK, ROW_WORK
 from .pivot_density import PivotForest
-from .ranks import N_RECENT
 
 _REGION_LAYOUT = RowLayout(Region)
 
@@ -39,6 +38,9 @@ _REGION_LAYOUT = RowLayout(Region)
 # the largest on, so that with a million features samples share cells of the smallest.
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
+
+# Regions on the way that are kept at once.
+PATH = 64
 
 # Numbers of samples after which features' rates are found anew, the last time for good.
 RENEWALS = (16, 64, 256)
@@ -81,6 +83,15 @@ class PivotTrees:
 
     directions = None
 
+    means: NDArray[np.float64]
+    n_values: NDArray[np.float64]
+    constants: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    log_weights: NDArray[np.float64]
+    parts: NDArray[np.float64]
+    medians: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+
     def __init__(
         self,
         lifetimes: NDArray[np.float64] | None,
@@ -110,11 +121,11 @@ class PivotTrees:
         words["horizon"] = math.inf if grows else words["lifetime"]
         self.shares = LEVELS if forest.adapts else np.ones(1)
         forest.n_shares = len(self.shares)
-        self.log_weights = np.zeros(forest.n_shares)
+        for name in _BY_LEVEL:
+            setattr(self, name, np.zeros(forest.n_shares))
         self.means, self.n_values = np.zeros(n_inputs), np.zeros(n_inputs)
         self.constants = np.zeros(n_inputs)
         self.rates = np.zeros(n_inputs) if forest.adapts else np.ones(n_inputs)
-        self.recent, self.ordered = np.zeros(N_RECENT), np.zeros(N_RECENT)
         self.regions = ChunkedRows(1, _REGION_LAYOUT.words)
         self.samples = ChunkedRows(1, self._sample_layout().words)
         self._finish()
@@ -132,14 +143,15 @@ class PivotTrees:
         self.cell = np.zeros((2, n_dims))
         self.estimates = Memory(CellEstimate, forest.n_trees)
         self.memory.own("inputs", self.vector)
-        for name in ("shares", "log_weights", "means", "n_values", "constants", "rates"):
+        for name in ("shares", *_BY_LEVEL, *_BY_INPUT):
             self.memory.own(name, getattr(self, name))
         for name in ("counts", "totals", "log_levels"):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
+        self.path = Memory(PathStep, PATH)
+        forest.n_path, forest.path = PATH, self.path.array
         forest.cell.n_dims = n_dims
         forest.cell.lower, forest.cell.upper = map(Float64s.of, self.cell)
-        forest.ranks.recent, forest.ranks.ordered = map(Float64s.of, (self.recent, self.ordered))
         # What is used for each sample; finding it takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
         self._log_density_one: Callable[[PivotForest, bool], float] | None = None
@@ -307,7 +319,7 @@ class PivotTrees:
         return log_density_one(self.forest, is_floored)
 
     def score(self) -> float:
-        """Return the rank of the sample in `vector` by its rarity; NaN where an input is bad."""
+        """Return the score of the sample in `vector`; NaN where an input is bad."""
         score_one = self._score_one
         if score_one is None:
             score_one = self._score_one = kernels.score_one.of()
@@ -322,7 +334,7 @@ class PivotTrees:
             kernels.log_densities(self.forest, *arguments)
 
     def scores(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-        """Write the ranks of checked rows of values, whose gaps are filled."""
+        """Write the scores of checked rows of values, whose gaps are filled."""
         for part, places in self._parts(rows, out):
             kernels.scores(self.forest, Float64s.of(part), len(part), Float64s.of(places))
 
@@ -333,8 +345,7 @@ class PivotTrees:
 
     def __getstate__(self) -> dict[str, Any]:
         layout = self._sample_layout()
-        names = (*_BY_INPUT, "log_weights", "recent", "ordered")
-        return {name: getattr(self, name) for name in names} | {
+        return {name: getattr(self, name) for name in _ARRAYS} | {
             "memory": self.memory,
             "trees": self.trees,
             "regions": TableState(self.regions, [self.forest.regions.n_rows], _REGION_LAYOUT),
@@ -344,15 +355,15 @@ class PivotTrees:
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = owned(state)
         self.memory, self.trees = state["memory"], state["trees"]
-        for name in (*_BY_INPUT, "log_weights", "recent", "ordered"):
+        for name in _ARRAYS:
             setattr(self, name, state[name])
         check_records(self)
         forest = self.memory[0]
         self.shares = LEVELS if forest.adapts else np.ones(1)
         forest.n_shares = len(self.shares)
         shapes = dict.fromkeys(_BY_INPUT, (forest.n_dims,))
-        shapes |= {"log_weights": (forest.n_shares,), "recent": (N_RECENT,)}
-        check_shapes(self, shapes | {"ordered": (N_RECENT,)})
+        shapes |= dict.fromkeys(_BY_LEVEL, (forest.n_shares,))
+        check_shapes(self, shapes)
         regions, samples = state["regions"], state["samples"]
         self.regions = regions.restored(_REGION_LAYOUT)
         self.samples = samples.restored(self._sample_layout())
@@ -365,12 +376,16 @@ class PivotTrees:
     def nbytes(self) -> int:
         """Bytes held."""
         size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
-        size += sum(sys.getsizeof(array) for array in (self.cell, self.recent, self.ordered))
-        size += self.memory.nbytes + self.trees.nbytes + self.estimates.nbytes
+        size += sys.getsizeof(self.cell)
+        for memory in (self.memory, self.trees, self.estimates, self.path):
+            size += memory.nbytes
         return size + self.regions.nbytes + self.samples.nbytes
 
 
+# Arrays, by what they have a number for.
 _BY_INPUT = ("means", "n_values", "constants", "rates")
+_BY_LEVEL = ("log_weights", "parts", "medians", "spreads")
+_ARRAYS = (*_BY_INPUT, *_BY_LEVEL)
 
 
 def _rate_of(values: NDArray[np.float64]) -> float:

@@ -45,7 +45,7 @@ def cuts_of(key, side, began, block, until, nearer):
 
 def block_of(horizon, began):
     if began > 0.0:
-        return 3.0 / began
+        return 0.2 / began
     return 1.0 / horizon if horizon < math.inf else 1.0
 
 
@@ -125,6 +125,15 @@ def cell_of(root, horizon, lifetime, rates, z):
             found = [[max(a, c), min(b, d)] for (a, b), (c, d) in zip(cell, ends, strict=True)]
             return found, []
         region = region.parts[own]
+
+
+def rarity(levels, medians, spreads, parts):
+    """Return the largest deviation of a level's surprise, in units of the usual one."""
+    used = [g for g, part in enumerate(parts) if 2.0**-8 <= part <= 2.0**-2]
+    finest = max(g for g, part in enumerate(parts) if part >= 2.0**-8)
+    used = sorted({*used, finest})
+    found = [(-math.log(levels[g]) - medians[g]) / max(spreads[g], 1e-3) for g in used]
+    return max(found)
 
 
 def mixture(counts, lifetimes, parted, n, d, log_weights):

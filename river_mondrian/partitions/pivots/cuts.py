@@ -21,9 +21,10 @@ from .records import P
 NEXT_BLOCK = 0
 PER_SIDE = 8
 
-# Length of the first block, in units of the time at which the region began: few pairs of samples
-# of a region are farther apart.
-FIRST_BLOCK = 3.0
+# Length of the first block, in units of the inverse of the time at which the region began. Most
+# samples of a region are some times farther from the pivot. Cuts that are farther than a sample
+# are drawn in vain, and so are blocks in which there is no cut.
+FIRST_BLOCK = 0.2
 
 
 @exact_inlined
@@ -49,10 +50,18 @@ def find_cut(
     The region has a key, and began at a time; the first blocks have a length. Where there is no cut
     before a time, the cut on the way has that.
     """
-    cut, rates = partition.cut, partition.rates
+    cut, rates, n_dims = partition.cut, partition.rates, partition.n_dims
     cut.exists = 0
     best = until
-    for j in range(partition.n_dims):
+    # Where they differ most a cut is likely to be early: fewer later ones are drawn then.
+    first, most = 0, -1.0
+    for j in range(n_dims):
+        gap = math.fabs(z[j] - around[j]) * rates[j]
+        if gap > most:
+            first, most = j, gap
+    for i in range(n_dims):
+        # That one comes first, in place of the one of number 0.
+        j = first if i == 0 else (0 if i == first else i)
         difference = z[j] - around[j]
         if difference == 0.0:
             continue

@@ -81,6 +81,17 @@ class Cut(Record):
     exists: Int64 = transient()
 
 
+class PathStep(Record):
+    """A region on the way to a point, and until when the point is in its pivot's cell."""
+
+    EMBEDDED = True
+
+    key: Int64 = transient()
+    pivot: Int64 = transient()
+    began: Float64 = transient()
+    until: Float64 = transient()
+
+
 class PivotPartition(Record):
     """Trees of regions, and room for what is on the way in one of them."""
 
@@ -108,6 +119,10 @@ class PivotPartition(Record):
     n_shares: Int64
     shares: Float64s
     counts: Float64s = transient()
+    # Regions on the way to a cell, as many as there is room for, and one that is not stored.
+    n_path: Int64 = transient()
+    path: Array[PathStep] = transient()
+    last_step: PathStep = transient()
     # Until when the sample on the way is in a region with others, infinity where it stays there.
     parted: Float64 = transient()
 
