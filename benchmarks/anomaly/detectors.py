@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from river import anomaly, preprocessing
+from river import anomaly, base, preprocessing
 
 from river_mondrian import DensityForest
 
@@ -33,16 +33,17 @@ class Peer(NamedTuple):
     is_of_series: bool = False
 
 
-class CutForest:
+class CutForest(base.AnomalyDetector):
     """`rrcf` as its own examples use it: a sample's mean displacement after it is put in.
 
     Trees are over a sliding window. What is scored is put in, so that learning does nothing more.
     """
 
     def __init__(self, n_trees: int, window: int, seed: int) -> None:
-        # It draws from NumPy's global generator where it gets none.
-        self.trees = [rrcf.RCTree(random_state=seed + t) for t in range(n_trees)]
+        self.n_trees = n_trees
         self.window = window
+        self.seed = seed
+        self.trees = [rrcf.RCTree(random_state=1000 * seed + t) for t in range(n_trees)]
         self.n = 0
 
     def score_one(self, x: dict[Any, float]) -> float:
@@ -92,9 +93,9 @@ PEERS: dict[str, Peer] = {
     "LODA": Peer(_scaled(lambda s: anomaly.LODA(seed=s), _STANDARD)),
     "OneClassSVM": Peer(_scaled(lambda s: anomaly.OneClassSVM(nu=0.1), _STANDARD)),
     "LocalOutlierFactor": Peer(
-        _scaled(lambda s: anomaly.LocalOutlierFactor(n_neighbors=20), _UNIT), 1500
+        _scaled(lambda s: anomaly.LocalOutlierFactor(n_neighbors=20), _UNIT), 1000
     ),
     "GaussianScorer": Peer(lambda s: LastValue(), None, True),
 }
 if rrcf is not None:
-    PEERS["rrcf, 40"] = Peer(_scaled(lambda s: CutForest(40, 256, s), _STANDARD), 1500)
+    PEERS["rrcf, 40"] = Peer(_scaled(lambda s: CutForest(40, 256, s), _STANDARD), 1000)

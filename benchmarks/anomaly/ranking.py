@@ -47,7 +47,7 @@ def judged(found: Run, stream: Labelled, n: int) -> tuple[float, float]:
 
 def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     """ROC AUC, average precision and time of all detectors on all streams."""
-    n, seeds = (1500, 1) if quick else (4000, 3)
+    n, seeds = (1500, 1) if quick else (2500, 2)
     for make in OURS.values():  # compile
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     reached: dict[str, list[bool]] = {"ROC AUC": [], "average precision": []}
@@ -63,9 +63,9 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         report.note("`rrcf` is not installed, and so not among the peers.")
     report.note(
         f"Each sample is scored, then learned; judged from the {WARM_UP + 1}st on by ranking; "
-        f"means of {seeds} seeds. {SHARE:.0%} of one class among the others, or made streams. Peers are "
-        "behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf), ours take the features "
-        "as they are. Where a detector got fewer samples, ours up to there is in brackets."
+        f"means of {seeds} seeds. {SHARE:.0%} of one class among the others, or made streams. "
+        "Peers are behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf), ours take the "
+        "features as they are. Where a detector got fewer samples, ours up to there is in brackets."
     )
     headers = ["stream", "detector", "samples", "ROC AUC", "average precision"]
     report.table(headers, rows)
@@ -99,6 +99,7 @@ def _compare(
         auc, precision = mean(runs, total)
         rows.append([name, f"**{own}**", f"{total:,}", f"{auc:.3f}", f"{precision:.3f}"])
         times.append([name, own, f"{1e6 * min(r.seconds for r in runs):.0f}"])
+        progress(" ".join(rows[-1]))
     reached = np.ones(2, bool)
     for peer, (make, most, is_of_series) in PEERS.items():
         if is_of_series and not stream.is_series:
@@ -114,4 +115,5 @@ def _compare(
             cells = [f"{cell} ({own:.3f})" for cell, own in zip(cells, own_there, strict=True)]
         rows.append([name, peer, f"{len(part):,}", *cells])
         times.append([name, peer, f"{1e6 * min(r.seconds for r in runs):.0f}"])
+        progress(" ".join(rows[-1]))
     return reached.tolist()

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_series
 
 from ..arguments import (
     check_integer,
@@ -24,20 +23,20 @@ from ..checks import check_number, check_types
 from ..directions import check_directions
 from ..features.by_feature import draw_seed
 from ..frames import read_frame
-from ..inputs import FeatureIndex, ordered, too_large
-from ..limits import LARGEST
-from ..model import Model, locked, new_lock
+from ..inputs import FeatureIndex, ordered
+from ..model import locked, new_lock
 from ..posteriors.density_trees import ESTIMATORS, DensityTrees
 from ..posteriors.pivot_trees import PivotTrees
 from ..status import DONE, WAITS
 from .density_directions import declared, drawn_matrices, given_matrix
+from .density_readings import DensityReadings
 from .exact_density import LEAST_LIFETIME, check_lifetime_size
 
 # The lifetime that is a mixture of several.
 AUTO = "auto"
 
 
-class DensityForest(Model, base.AnomalyDetector):
+class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
     Each tree is a Mondrian process of the whole space: a random partition into cells, the boxes
@@ -46,21 +45,23 @@ class DensityForest(Model, base.AnomalyDetector):
     volume[^1] (Equation 13). It integrates to 1, and, with more and more trees, tends to
     `exact_density`.
 
-    A cell is revealed when a sample first falls into it, from keys that the seed gives: the
-    partition depends on the seed and the first sample alone. It has no boundary. Predictions
-    change nothing.
+    A tree stores where samples part, and no cells: 32 bytes for a sample that is the first of a
+    region, whatever the number of features. Cells have no boundary; their volumes are found where
+    they are asked for. Predictions change nothing.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     lifetime
-        Rate at which cells are cut, per unit of the features: two samples are in one cell with
-        probability exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. It is a
-        number above 0; a frozen `scipy.stats` distribution, from which each tree draws its own; a
-        function of the number of samples, which must not fall; or None for n^(1 / (d + 2)), d the
-        number of features, with which the estimator is consistent (Corollary 5.2). Trees run on
-        where it grows; they store the samples then.
+        Rate at which cells are cut: two samples are in one cell with probability
+        exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto" it is per
+        width of each feature, and densities are mixed over lifetimes from 64 on downwards by
+        halves, with weights by how they have predicted the samples so far. It may be a number above
+        0, per unit of the features; a frozen `scipy.stats` distribution, from which each tree draws
+        its own; a function of the number of samples, which must not fall; or None for
+        n^(1 / (d + 2)), d the number of features, with which the estimator is consistent
+        (Corollary 5.2). With `directions` or an `origin`, "auto" is the same as None.
     directions
         None for cuts along the axes; mappings from feature to coefficient, of which each gives a
         direction in which to cut, at a rate of its norm, and which have to span the space of the
@@ -71,7 +72,9 @@ class DensityForest(Model, base.AnomalyDetector):
         "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
         kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
         expectations (2 / lifetime)^d, which does the same without the noise of volumes, and so
-        suits many features, but only cuts along the axes.
+        suits many features, but only cuts along the axes. None is "kernel" where lifetimes are
+        mixed, else "forest". Those that need volumes use the lifetime of the largest weight
+        instead of a mixture.
     seed
         Random seed for reproducibility.
     origin
@@ -79,24 +82,34 @@ class DensityForest(Model, base.AnomalyDetector):
         other features are ignored. The partition depends on the seed alone then, so that forests
         that have learned parts of the samples can be merged (`merge`). None lets features appear
         with the samples.
+    window
+        The latest so many samples count; those before are taken out of the trees again. None keeps
+        all. Needs cuts along the axes, and no `origin`, as does `max_nodes`.
+    max_nodes
+        The most regions of all trees. Where one more sample could exceed it, the oldest ones are
+        taken out, as they are beyond max_nodes / `n_estimators` samples. None sets no bound.
 
     Notes
     -----
     The paper's lifetime of a Mondrian is d times ours, whose formulas are those of Theorem 5.1.
 
-    Scale the features to comparable ranges first: nothing is scaled within.
+    A feature's width, for "auto", is the range of its values but for 5 % on either side, of the
+    first 256 samples; the trees are drawn anew after 16, 64 and 256 samples. Where most values are
+    one it is the mean distance of the others from that, and the first such distance for a feature
+    that has had one value, as one has that comes later. Nothing is scaled otherwise: with other
+    lifetimes scale the features to comparable ranges.
 
-    The default number of trees is where the seed has ceased to matter much: on River's Shuttle
-    stream, scaled to [0, 1], with lifetime 3 and estimator "kernel", the area under the ROC curve
-    of three seeds is .86 to .97 with 10 trees and .96 to .97 with 100. The default lifetime is for
-    the density of few features; to find anomalies among many, choose these.
+    The partition depends on the seed and on the samples in their order. Where no sample has been, a
+    point is told of a cell as if it were the first there.
 
     A feature may appear at any time (without `directions`): samples before it count as having its
     first value. A missing value counts as the feature's mean so far, or 0 before its first value.
     Features that are not known are ignored in a prediction.
 
-    Memory grows with the cells, by 64 bytes for each node of a tree. A lifetime that grows stores
-    8 d + 4 `n_estimators` bytes per sample besides.
+    Memory is 32 bytes for each sample and tree, at most, and 8 d + 8 for a sample that is the first
+    of a region of any tree, or can be taken out. Time is by the depth of the tree times d. With
+    `directions` or an `origin` it is 64 bytes for each cell on the way to a sample's, and with a
+    lifetime that grows 8 d + 4 `n_estimators` bytes per sample besides.
 
     Examples
     --------
@@ -115,17 +128,14 @@ class DensityForest(Model, base.AnomalyDetector):
 
     As an anomaly detector:
 
-    >>> from river import datasets, preprocessing
-    >>> from sklearn import metrics
+    >>> from river import datasets, metrics
 
-    >>> forest = DensityForest(30, lifetime=3.0, estimator="kernel", seed=42)
-    >>> detector = preprocessing.MinMaxScaler() | forest
-    >>> scores, labels = [], []
-    >>> for x, y in datasets.Shuttle().take(5000):
-    ...     scores.append(detector.score_one(x))
+    >>> detector = DensityForest(30, seed=42)
+    >>> metric = metrics.ROCAUC()
+    >>> for x, y in datasets.Shuttle().take(3000):
+    ...     metric.update(y, detector.score_one(x))
     ...     detector.learn_one(x)
-    ...     labels.append(y)
-    >>> metrics.roc_auc_score(labels, scores) > 0.9
+    >>> metric.get() > 0.9
     True
 
     References
@@ -420,188 +430,10 @@ class DensityForest(Model, base.AnomalyDetector):
         self._trees = made
         return 1
 
-    def _too_large(self, place: int, x: Mapping[Any, Any]) -> ValueError:
-        name = self._features.names[place]
-        return too_large(name, x[name])
-
-    # Prediction.
-
-    def log_density_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the logarithm of the density at a sample.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number.
-
-        Returns
-        -------
-        The logarithm, minus infinity where the density is 0, as it is before any learning. It
-        may be finite where the density itself is too small or large for a float.
-
-        Raises
-        ------
-        TypeError
-            If a value is no number.
-        ValueError
-            If a value is infinite or too large for single precision.
-
-        """
-        return self._log_density(x, False)
-
-    def _log_density(self, x: Mapping[Any, Any], is_floored: bool) -> float:
-        with self._lock:
-            trees = self._trees
-            if trees is None:
-                self._features.read(x)
-                return -math.inf
-            if trees.is_unfinished[0]:
-                self._settle()
-            self._features.read_into(x, trees.vector)
-            found = trees.log_density(is_floored)
-            if math.isnan(found):
-                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
-            return found
-
-    def density_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the density at a sample, per unit of volume of the features.
-
-        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
-        """
-        return _exp(self.log_density_one(x))
-
-    def surprise_one(self, x: Mapping[Any, Any]) -> float:
-        """Return minus the logarithm of the density, or of its floor.
-
-        Parameters and errors are those of `log_density_one`.
-
-        Returns
-        -------
-        The surprise in nats, the higher the rarer the sample. Where the density is 0, as no tree
-        has a sample in its cell, each tree's cell counts that was the last, before it was cut, to
-        hold a sample, as if it held one: the further from all samples, the larger. So a surprise is
-        always finite. It is 0 before any learning.
-
-        """
-        return 0.0 if self._trees is None else -self._log_density(x, True)
-
-    def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return an anomaly score within [0, 1].
-
-        It tells the sample's rarity r: how far its surprise is above the median surprise of the
-        samples learned, each before it was learned, in units of their mean deviation from that.
-        The score is (1 + r / (1 + |r|)) / 2: 1/2 for the median, 3/4 one mean deviation above it,
-        .95 nine. So it increases with the surprise, and what is usual follows the latest 512
-        samples or so.
-
-        With lifetime "auto" r is the largest of those by each lifetime at which a sample shares its
-        cells with 1/256 to 1/4 of all samples: what is rare in the large, as samples apart from the
-        others that resemble each other, is told as well as what is rare in detail.
-
-        With `directions` or an `origin`, where nothing is kept of surprises, the score is
-        1 / (1 + m), with m the number of samples that the density gives to the mean volume of a
-        cell, (2 / lifetime)^d.
-
-        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
-        """
-        with self._lock:
-            trees = self._trees
-            if not isinstance(trees, PivotTrees):
-                return 0.0 if trees is None else self._scores_of(-self.surprise_one(x))
-            if trees.is_unfinished[0]:
-                self._settle()
-            self._features.read_into(x, trees.vector)
-            found = trees.score()
-            if math.isnan(found):
-                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
-            return found
-
-    def _scores_of(self, log_density: Any) -> Any:
-        """Return the scores of floored densities, where no surprises are kept."""
-        trees = self._trees
-        assert trees is not None
-        lifetime, n = trees.lifetime, max(trees.n_samples, 1)
-        m = np.log(n) + log_density + trees.n_inputs * math.log(2.0 / lifetime)
-        found = np.exp(-np.logaddexp(0.0, m))
-        return float(found) if np.ndim(found) == 0 else found
-
-    def _log_densities(self, X: Any, is_floored: bool) -> tuple[Any, NDArray[np.float64]]:
-        frame, names, columns = read_frame(X)
-        out = np.full(len(columns), -math.inf)
-        if self._trees is not None:
-            rows = self._features.arrange(names, columns, len(self._features))
-            self._trees.log_densities(rows, out, is_floored)
-        return frame, out
-
-    @locked
-    def log_density_many(self, X: Any) -> Any:
-        """Return the logarithm of the density at each row of a frame.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-
-        Returns
-        -------
-        A series of the same kind (and pandas index), with `log_density_one` of each row.
-
-        Raises
-        ------
-        TypeError
-            If a column holds something that is no number.
-        ValueError
-            If a value is infinite or too large, or a column is doubled.
-
-        """
-        frame, out = self._log_densities(X, False)
-        return to_native_series(out, name="log_density", like=frame)
-
-    @locked
-    def density_many(self, X: Any) -> Any:
-        """Return the density at each row of a frame.
-
-        Parameters, result and errors are as for `log_density_many`.
-        """
-        frame, out = self._log_densities(X, False)
-        values = np.array([_exp(value) for value in out.tolist()])
-        return to_native_series(values, name="density", like=frame)
-
-    @locked
-    def surprise_many(self, X: Any) -> Any:
-        """Return `surprise_one` of each row of a frame.
-
-        Parameters, result and errors are as for `log_density_many`.
-        """
-        frame, out = self._log_densities(X, True)
-        values = np.zeros(len(out)) if self._trees is None else -out
-        return to_native_series(values, name="surprise", like=frame)
-
-    @locked
-    def score_many(self, X: Any) -> Any:
-        """Return `score_one` of each row of a frame.
-
-        Parameters, result and errors are as for `log_density_many`.
-        """
-        trees = self._trees
-        if trees is not None and not isinstance(trees, PivotTrees):
-            frame, out = self._log_densities(X, True)
-            out = self._scores_of(out)
-        else:
-            frame, names, columns = read_frame(X)
-            out = np.zeros(len(columns))
-            if trees is not None:
-                trees.scores(self._features.arrange(names, columns, len(self._features)), out)
-        return to_native_series(out, name="score", like=frame)
-
     @property
     def _raw_memory_usage(self) -> int:
         size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._features.nbytes
         return size + (0 if self._trees is None else self._trees.nbytes)
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))
 
 
 def _check_bounds(n_trees: int, window: Any, max_nodes: Any) -> None:
