@@ -125,6 +125,7 @@ IN_GOLDEN = (
     "adaptive, levels",
     "regressor",
     "density",
+    "density, mixed",
     "isolation",
     "mondrian",
     "nystrom",
