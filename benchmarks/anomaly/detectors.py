@@ -29,6 +29,8 @@ class Peer(NamedTuple):
 
     make: Callable[[int], Any]
     most: int | None = None
+    # Features with which it is too slow.
+    most_features: int | None = None
     # Whether it takes the last value of a series only.
     is_of_series: bool = False
 
@@ -93,9 +95,9 @@ PEERS: dict[str, Peer] = {
     "LODA": Peer(_scaled(lambda s: anomaly.LODA(seed=s), _STANDARD)),
     "OneClassSVM": Peer(_scaled(lambda s: anomaly.OneClassSVM(nu=0.1), _STANDARD)),
     "LocalOutlierFactor": Peer(
-        _scaled(lambda s: anomaly.LocalOutlierFactor(n_neighbors=20), _UNIT), 1000
+        _scaled(lambda s: anomaly.LocalOutlierFactor(n_neighbors=20), _UNIT), 1000, 40
     ),
-    "GaussianScorer": Peer(lambda s: LastValue(), None, True),
+    "GaussianScorer": Peer(lambda s: LastValue(), is_of_series=True),
 }
 if rrcf is not None:
     PEERS["rrcf, 40"] = Peer(_scaled(lambda s: CutForest(40, 256, s), _STANDARD), 1000)

@@ -53,6 +53,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     reached: dict[str, list[bool]] = {"ROC AUC": [], "average precision": []}
     rows, times = [], []
     for name, make_stream in STREAMS.items():
+        if data.sets and name not in data.sets:
+            continue
         stream = make_stream(data, n)
         if stream is None:
             continue
@@ -101,8 +103,10 @@ def _compare(
         times.append([name, own, f"{1e6 * min(r.seconds for r in runs):.0f}"])
         progress(" ".join(rows[-1]))
     reached = np.ones(2, bool)
-    for peer, (make, most, is_of_series) in PEERS.items():
+    for peer, (make, most, most_features, is_of_series) in PEERS.items():
         if is_of_series and not stream.is_series:
+            continue
+        if most_features is not None and len(stream.samples[0][0]) > most_features:
             continue
         progress(f"{name}, {peer}")
         part = stream.samples[:most]

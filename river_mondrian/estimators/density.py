@@ -135,7 +135,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     >>> for x, y in datasets.Shuttle().take(3000):
     ...     metric.update(y, detector.score_one(x))
     ...     detector.learn_one(x)
-    >>> metric.get() > 0.9
+    >>> float(metric.get()) > 0.9
     True
 
     References
