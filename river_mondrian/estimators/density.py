@@ -94,7 +94,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     The paper's lifetime of a Mondrian is d times ours, whose formulas are those of Theorem 5.1.
 
     A feature's width, for "auto", is the range of its values but for 5 % on either side, of the
-    first 256 samples; the trees are drawn anew after 16, 64 and 256 samples. Where most values are
+    first 256 samples; the trees are drawn anew after 16, 64 and 256 samples, which takes as long as
+    learning these. Where most values are
     one it is the mean distance of the others from that, and the first such distance for a feature
     that has had one value, as one has that comes later. Nothing is scaled otherwise: with other
     lifetimes scale the features to comparable ranges.
@@ -107,7 +108,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     Features that are not known are ignored in a prediction.
 
     Memory is 32 bytes for each sample and tree, at most, and 8 d + 8 for a sample that is the first
-    of a region of any tree, or can be taken out. Time is by the depth of the tree times d. With
+    of a region of any tree, or can be taken out; a region whose first sample has been taken out
+    stays as long as others are in it. Time is by the depth of the tree times d. With
     `directions` or an `origin` it is 64 bytes for each cell on the way to a sample's, and with a
     lifetime that grows 8 d + 4 `n_estimators` bytes per sample besides.
 
