@@ -67,7 +67,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         f"Each sample is scored, then learned; judged from the {WARM_UP + 1}st on by ranking; "
         f"means of {seeds} seeds. {SHARE:.0%} of one class among the others, or made streams. "
         "Peers are behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf), ours take the "
-        "features as they are. Where a detector got fewer samples, ours up to there is in brackets."
+        "features as they are. Where a detector got fewer samples, ours up to there is in brackets; "
+        "it is left out where there is no anomaly up to there, or where features are too many."
     )
     headers = ["stream", "detector", "samples", "ROC AUC", "average precision"]
     report.table(headers, rows)
@@ -108,8 +109,10 @@ def _compare(
             continue
         if most_features is not None and len(stream.samples[0][0]) > most_features:
             continue
-        progress(f"{name}, {peer}")
         part = stream.samples[:most]
+        if not any(y for _, y in part[WARM_UP:]):
+            continue
+        progress(f"{name}, {peer}")
         repeats = 1 if most else seeds
         runs = [run(make(seed), part) for seed in range(repeats)]
         theirs, own_there = mean(runs, len(part)), best(len(part))
