@@ -67,7 +67,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         f"Each sample is scored, then learned; judged from the {WARM_UP + 1}st on by ranking; "
         f"means of {seeds} seeds. {SHARE:.0%} of one class among the others, or made streams. "
         "Peers are behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf), ours take the "
-        "features as they are. Where a detector got fewer samples, ours up to there is in brackets; "
+        "features as they are. Where a detector got fewer, ours up to there is in brackets; "
         "it is left out where there is no anomaly up to there, or where features are too many."
     )
     headers = ["stream", "detector", "samples", "ROC AUC", "average precision"]
