@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...records import Float64s
+from ...records import Float64s, prefetch
 from .cuts import find_cut, first_block
 from .records import (
     NONE,
     P,
     PivotTree,
+    Region,
     let_region_go,
     let_sample_go,
     take_region,
 )
+
+REGION_WORDS = Region.WORDS
 
 # What a walk does.
 ASK = 0
@@ -92,6 +95,9 @@ def walk(partition: P, t: int, z: Float64s, stored: int, change: int) -> None:
     while row != NONE:
         region = partition.regions.row(row)
         began = region.time
+        if region.first != NONE:
+            # It is there once the cut is found.
+            prefetch(partition.regions.row(region.first), REGION_WORDS)
         around = partition.samples.row(region.pivot).values(partition)
         block = first_block(tree.horizon, began)
         find_cut(partition, region.key, began, block, around, z, until)
