@@ -351,15 +351,18 @@ def test_a_mixture_is_the_twin():
             np.testing.assert_allclose(forest._trees.log_weights, weights, rtol=1e-9)
 
 
-def test_the_default_needs_no_scaling():
+@pytest.mark.parametrize("estimator", [None, "forest", "laplace"])
+def test_the_default_needs_no_scaling(estimator):
     """Features in other units: the same trees, and densities per unit of theirs."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(700, 3))
     units = np.array([1.0, 1024.0, 2.0**-20])
-    one, other = (learned(rows, n_estimators=5, seed=1) for rows in (X, X * units))
+    one, other = (
+        learned(rows, n_estimators=5, estimator=estimator, seed=1) for rows in (X, X * units)
+    )
     for x in 2.0 * X[:20]:
-        expected = one.log_density_one(mapping(x)) - np.log(units).sum()
-        assert other.log_density_one(mapping(x * units)) == pytest.approx(expected, rel=1e-9)
+        expected = one.surprise_one(mapping(x)) + np.log(units).sum()
+        assert other.surprise_one(mapping(x * units)) == pytest.approx(expected, rel=1e-9)
         assert other.score_one(mapping(x * units)) == pytest.approx(one.score_one(mapping(x)))
 
 
