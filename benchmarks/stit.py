@@ -216,8 +216,8 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         f"Mean log density of a third of at most {n:,} rows, held out, of the first columns of "
         "each set, standardised. In brackets the lifetime, chosen on a third of the training rows, "
-        "and the Gaussian kernel's bandwidth, by 3-fold cross-validation; the lifetime that grows "
-        f"is the default. All but the last column are mixed with {PRIOR:.0%} of the Gaussian, so "
+        "and the Gaussian kernel's bandwidth, by 3-fold cross-validation. "
+        f"All but the last column are mixed with {PRIOR:.0%} of the Gaussian, so "
         "that no density is 0. The letters' integers are spread by uniform noise."
     )
     headers = ["set, columns", "forest", '"kernel"', "forest, growing", "default"]
