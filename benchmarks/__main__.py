@@ -8,6 +8,7 @@ from pathlib import Path
 from . import (
     adaptive,
     adaptive_regressor,
+    anomaly,
     categories,
     distributed,
     forest,
@@ -28,6 +29,7 @@ from .report import Report
 SUITES = {
     "adaptive": adaptive.PARTS,
     "adaptive_regressor": adaptive_regressor.PARTS,
+    "anomaly": anomaly.PARTS,
     "categories": categories.PARTS,
     "distributed": distributed.PARTS,
     "forest": forest.PARTS,

@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from river import anomaly, datasets, preprocessing
 from scipy import stats
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity
 
 from river_mondrian import DensityForest, exact_density
 
 from . import oblique
-from .data import Array, DataFolder, Stream
+from .data import Array, DataFolder
 from .report import Report, progress, pyplot, verdict
-from .timing import median, ratio, repeated
 
 LEVEL = 0.01
 # Sets of numbers that hardly repeat, and how many of their first columns make a density.
 REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 # Weight of the Gaussian that keeps densities from being 0.
 PRIOR = 0.05
-RATE_TARGET = 1.5
-AUC_LIFETIME = 3.0
 
 
 def _frame(X: Array) -> pd.DataFrame:
@@ -154,7 +148,7 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
         errors = np.empty((seeds, len(sizes)))
         for seed in range(seeds):
             rng = np.random.default_rng(seed)
-            forest = DensityForest(50, seed=seed)
+            forest = DensityForest(50, None, seed=seed)
             for i, (start, stop) in enumerate(itertools.pairwise((0, *sizes))):
                 progress(f"consistency, d = {d}, n = {stop}")
                 forest.learn_many(_frame(_sample_known(rng, stop - start, d)))
@@ -212,102 +206,23 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
             forest = _learned(train, n_estimators=100, lifetime=best, estimator=estimator, seed=1)
             value = mean_log(forest.density_many(_frame(test)).to_numpy(), test)
             cells.append(f"{value:.3f} ({best:.1f})")
-        forest = _learned(train, n_estimators=100, seed=1)
-        cells.append(f"{mean_log(forest.density_many(_frame(test)).to_numpy(), test):.3f}")
+        for lifetime in (None, "auto"):
+            forest = _learned(train, n_estimators=100, lifetime=lifetime, seed=1)
+            densities = forest.density_many(_frame(test)).to_numpy()
+            cells.append(f"{mean_log(densities, test):.3f}")
         kde = mean_log(np.exp(search.best_estimator_.score_samples(test)), test)
         cells.append(f"{kde:.3f} ({search.best_params_['bandwidth']:.2f})")
         rows.append([f"{name}, {d}", *cells, f"{np.log(gaussian(test)).mean():.3f}"])
     report.note(
         f"Mean log density of a third of at most {n:,} rows, held out, of the first columns of "
         "each set, standardised. In brackets the lifetime, chosen on a third of the training rows, "
-        "and the Gaussian kernel's bandwidth, by 3-fold cross-validation; the lifetime that grows "
-        f"is the default. All but the last column are mixed with {PRIOR:.0%} of the Gaussian, so "
+        "and the Gaussian kernel's bandwidth, by 3-fold cross-validation. "
+        f"All but the last column are mixed with {PRIOR:.0%} of the Gaussian, so "
         "that no density is 0. The letters' integers are spread by uniform noise."
     )
-    headers = ["set, columns", "forest", '"kernel"', "forest, growing", "KernelDensity", "Gaussian"]
+    headers = ["set, columns", "forest", '"kernel"', "forest, growing", "default"]
+    headers += ["KernelDensity", "Gaussian"]
     report.table(headers, rows)
-
-
-def _score_then_learn(model: Any, samples: Stream, scores: list[float]) -> Iterator[str]:
-    for start in range(0, len(samples), 100):
-        for x, _ in samples[start : start + 100]:
-            scores.append(model.score_one(x))
-            model.learn_one(x)
-        yield "both"
-
-
-def _scaled_shuttle(n: int | None) -> Stream:
-    """Return the Shuttle stream behind MinMaxScaler, each sample learned and then transformed."""
-    scaler = preprocessing.MinMaxScaler()
-    found = []
-    for x, y in itertools.islice(datasets.Shuttle(), n):
-        scaler.learn_one(x)
-        found.append((scaler.transform_one(x), y))
-    return found
-
-
-def anomalies(data: DataFolder, report: Report, quick: bool) -> None:
-    """ROC AUC and speed on the Shuttle stream, beside River's detectors."""
-    samples = _scaled_shuttle(3000 if quick else None)
-    trees, repeats = (25, 1) if quick else (100, 3)
-    few = samples[:1000] if quick else samples[:3000]
-    ours = f"DensityForest, {trees} trees"
-    peer = f"HalfSpaceTrees, {trees} trees"
-    makers: dict[str, tuple[Callable[[int], Any], Stream]] = {
-        ours: (lambda s: DensityForest(trees, AUC_LIFETIME, estimator="kernel", seed=s), samples),
-        peer: (lambda s: anomaly.HalfSpaceTrees(n_trees=trees, seed=s), samples),
-        "DensityForest, default": (lambda s: DensityForest(trees, seed=s), samples),
-        "DensityForest, 10 trees": (
-            lambda s: DensityForest(10, AUC_LIFETIME, estimator="kernel", seed=s),
-            samples,
-        ),
-        "HalfSpaceTrees, default": (lambda s: anomaly.HalfSpaceTrees(seed=s), samples),
-        "LODA": (lambda s: anomaly.LODA(seed=s), samples),
-        "LocalOutlierFactor": (lambda s: anomaly.LocalOutlierFactor(), few),
-        f"{ours}, as many samples": (
-            lambda s: DensityForest(trees, AUC_LIFETIME, estimator="kernel", seed=s),
-            few,
-        ),
-    }
-    for make, stream in makers.values():  # compile
-        if "density" in type(make(0)).__module__:
-            for _ in _score_then_learn(make(0), stream[:200], []):
-                pass
-    scores: dict[str, list[list[float]]] = {name: [] for name in makers}
-
-    def peers(seed: int) -> dict[str, Iterator[str]]:
-        progress(f"anomalies, seed {seed}")
-        found = {}
-        for name, (make, stream) in makers.items():
-            scores[name].append([])
-            found[name] = _score_then_learn(make(seed), stream, scores[name][-1])
-        return found
-
-    runs = repeated(repeats, peers, steps=20)
-    rows, mean_auc = [], {}
-    for name, (_, stream) in makers.items():
-        labels = [y for _, y in stream]
-        aucs = [roc_auc_score(labels, found) for found in scores[name]]
-        mean_auc[name] = float(np.mean(aucs))
-        rate = len(stream) / median(runs, name, "both")
-        spread = f"{min(aucs):.3f} to {max(aucs):.3f}"
-        rows.append([name, f"{len(stream):,}", f"{mean_auc[name]:.3f}", spread, f"{rate:,.0f}"])
-    report.note(
-        "The Shuttle stream behind MinMaxScaler (learned, then transformed); each sample is scored "
-        f"and then learned; {repeats} seeds, run side by side. The first forest, and those that "
-        f'name their trees, have estimator="kernel" and lifetime {AUC_LIFETIME:g}, which was '
-        "chosen among eight from 1 to 100 on this very stream; the default forest has neither."
-    )
-    headers = ["detector", "samples", "ROC AUC", "least to largest", "samples/s"]
-    report.table(headers, rows)
-    whole = [name for name, (_, s) in makers.items() if s is samples and "Density" not in name]
-    best = max(mean_auc[name] for name in whole)
-    times = ratio(runs, peer, ours, "both")[0]
-    report.note(
-        f"At or above the best peer's mean AUC on the whole stream ({best:.3f}): "
-        f"{verdict(mean_auc[ours] >= best)}. {times:.1f} times the samples per second of "
-        f"HalfSpaceTrees with as many trees; target {RATE_TARGET}: {verdict(times >= RATE_TARGET)}."
-    )
 
 
 PARTS = oblique.PARTS | {
@@ -315,5 +230,4 @@ PARTS = oblique.PARTS | {
     "exact": exact,
     "consistency": consistency,
     "likelihood": likelihood,
-    "anomaly": anomalies,
 }

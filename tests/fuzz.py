@@ -121,10 +121,14 @@ def density(rng: Random) -> Any:
     estimators = ["forest", "laplace"] if directions is not None else ["forest", "kernel"]
     return rm.DensityForest(
         rng.choice([1, 5]),
-        lifetime=rng.choice([None, 0.5, 5.0, stats.gamma(2.0), lambda n: 1.0 + math.log1p(n)]),
+        lifetime=rng.choice(
+            ["auto", None, 0.5, 5.0, stats.gamma(2.0), lambda n: 1.0 + math.log1p(n)]
+        ),
         directions=directions,
-        estimator=rng.choice(estimators),
+        estimator=rng.choice([*estimators, None]),
         seed=rng.randrange(1000),
+        window=None if directions is not None else rng.choice([None, None, 1, 20]),
+        max_nodes=None if directions is not None else rng.choice([None, None, 5, 60]),
     )
 
 

@@ -86,7 +86,9 @@ MODELS = {
     ),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", max_nodes=15, seed=1),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
-    "density, grows": lambda: rm.DensityForest(2, seed=1),
+    "density, grows": lambda: rm.DensityForest(2, None, seed=1),
+    "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
+    "density, origin": lambda: rm.DensityForest(2, 1.0, seed=1, origin={"a": 0.0}),
     "density, directions": lambda: rm.DensityForest(2, lifetime=1.0, directions=3, seed=1),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
@@ -125,6 +127,7 @@ IN_GOLDEN = (
     "adaptive, levels",
     "regressor",
     "density",
+    "density, mixed",
     "isolation",
     "mondrian",
     "nystrom",
@@ -167,7 +170,7 @@ def learned(name, n=40):
 def answer(model, x):
     """Return all that a model gives for a sample, by names."""
     if isinstance(model, rm.DensityForest):
-        return {"score": model.score_one(x)}
+        return {"score": model.surprise_one(x)}
     if isinstance(model, rm.DualOGDClassifier):
         return {repr(label): value for label, value in model.decision_one(x).items()}
     if isinstance(model, base.Classifier):

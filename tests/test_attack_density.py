@@ -25,7 +25,8 @@ LATER = samples(8, n_features=3, first=9)
 
 def looks(model):
     """Return what can be seen of a forest; its pickle holds all rows of its trees."""
-    seen = [model.n_samples, [model.score_one(x) for x in ASKED], model.features]
+    scores = [(model.score_one(x), model.surprise_one(x)) for x in ASKED]
+    seen = [model.n_samples, scores, model.features]
     return seen, pickle.dumps(model)
 
 
@@ -84,6 +85,8 @@ def test_exceptions_and_failing_allocations_while_reading(call, params):
         (5, {}),
         (20, {"lifetime": None}),
         (20, {"lifetime": root}),
+        (14, {"lifetime": "auto"}),
+        (20, {"max_nodes": 30}),
         (4, {"directions": GIVEN}),
     ],
 )

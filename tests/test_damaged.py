@@ -118,13 +118,42 @@ def test_damaged_queues_and_windows():
     refused(model, "tree 0: root is .*whose samples are not those of the tree")
 
 
-@pytest.mark.parametrize("name", ["density", "density, grows"])
+def test_damaged_regions():
+    for field, value, text in (
+        ("first", 10_000, "region [0-9]+ links to no region"),
+        ("first", 0, "region 0 links to no region"),
+        ("next", 1, "root of tree 0 is no region"),
+        ("time", np.nan, "region 0 was not cut off after"),
+        ("pivot", 10_000, "pivot of region 0 is no stored sample"),
+        ("n_samples", 3, "root of tree 0"),
+    ):
+        model = learned("density, mixed", 100)
+        trees = model._trees
+        row = trees.trees[0].root
+        assert row == 0
+        setattr(trees.forest.regions.row(row), field, value)
+        refused(model, text)
+    for field, value, text in (
+        ("unused_region", 1, "unused rows"),
+        ("n_unused_samples", 1, "unused rows"),
+        ("oldest", -1, "queue"),
+        ("n_usual", -1, "n_usual is -1"),
+    ):
+        model = learned("density, mixed", 15)
+        setattr(model._trees.forest, field, value)
+        refused(model, text)
+    model = learned("density, mixed", 100)
+    model._trees.forest.samples.row(0).links(model._trees.forest)[0] += 1
+    refused(model, "a stored sample is in use more or less often")
+
+
+@pytest.mark.parametrize("name", ["density, origin", "density, directions"])
 def test_damaged_cells(name):
     for field, value, text in (
         ("left", 10_000, "children are? is|children is"),
         ("time", np.nan, "time is nan"),
         ("place", np.inf, "place is inf"),
-        ("dim", 5, "dim is 5, but there are 2 dimensions"),
+        ("dim", 5, "dim is 5, but there are [13] dimensions"),
         ("n_samples", -1, "n_samples is -1"),
     ):
         model = learned(name, 100)
@@ -180,7 +209,7 @@ def test_files_with_a_damaged_content(tmp_path):
 
 
 def test_models_at_any_moment_are_restored():
-    for name in ("classifier, bounded", "regressor", "adaptive", "ogd, auto", "density, grows"):
+    for name in ("classifier, bounded", "regressor", "adaptive", "ogd, auto", "density, mixed"):
         model = MODELS[name]()
         for i, sample in enumerate(stream(600)):
             learn(model, [sample])

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_series
 
 from ..arguments import (
     check_integer,
@@ -24,16 +23,20 @@ from ..checks import check_number, check_types
 from ..directions import check_directions
 from ..features.by_feature import draw_seed
 from ..frames import read_frame
-from ..inputs import FeatureIndex, ordered, too_large
-from ..limits import LARGEST
-from ..model import Model, locked, new_lock
+from ..inputs import FeatureIndex, ordered
+from ..model import locked, new_lock
 from ..posteriors.density_trees import ESTIMATORS, DensityTrees
-from ..status import DONE
+from ..posteriors.pivot_trees import PivotTrees
+from ..status import DONE, WAITS
 from .density_directions import declared, drawn_matrices, given_matrix
+from .density_readings import DensityReadings
 from .exact_density import LEAST_LIFETIME, check_lifetime_size
 
+# The lifetime that is a mixture of several.
+AUTO = "auto"
 
-class DensityForest(Model, base.AnomalyDetector):
+
+class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
     Each tree is a Mondrian process of the whole space: a random partition into cells, the boxes
@@ -42,21 +45,23 @@ class DensityForest(Model, base.AnomalyDetector):
     volume[^1] (Equation 13). It integrates to 1, and, with more and more trees, tends to
     `exact_density`.
 
-    A cell is revealed when a sample first falls into it, from keys that the seed gives: the
-    partition depends on the seed and the first sample alone. It has no boundary. Predictions
-    change nothing.
+    A tree stores where samples part, and no cells: 32 bytes for a sample that is the first of a
+    region, whatever the number of features. Cells have no boundary; their volumes are found where
+    they are asked for. Predictions change nothing.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     lifetime
-        Rate at which cells are cut, per unit of the features: two samples are in one cell with
-        probability exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. It is a
-        number above 0; a frozen `scipy.stats` distribution, from which each tree draws its own; a
-        function of the number of samples, which must not fall; or None for n^(1 / (d + 2)), d the
-        number of features, with which the estimator is consistent (Corollary 5.2). Trees run on
-        where it grows; they store the samples then.
+        Rate at which cells are cut: two samples are in one cell with probability
+        exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto" it is per
+        width of each feature, and densities are mixed over lifetimes from 64 on downwards by
+        halves, with weights by how they have predicted the samples so far. It may be a number above
+        0, per unit of the features; a frozen `scipy.stats` distribution, from which each tree draws
+        its own; a function of the number of samples, which must not fall; or None for
+        n^(1 / (d + 2)), d the number of features, with which the estimator is consistent
+        (Corollary 5.2). With `directions` or an `origin`, "auto" is the same as None.
     directions
         None for cuts along the axes; mappings from feature to coefficient, of which each gives a
         direction in which to cut, at a rate of its norm, and which have to span the space of the
@@ -67,7 +72,9 @@ class DensityForest(Model, base.AnomalyDetector):
         "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
         kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
         expectations (2 / lifetime)^d, which does the same without the noise of volumes, and so
-        suits many features, but only cuts along the axes.
+        suits many features, but only cuts along the axes. None is "kernel" where lifetimes are
+        mixed, else "forest". Those that need volumes use the lifetime of the largest weight
+        instead of a mixture.
     seed
         Random seed for reproducibility.
     origin
@@ -75,24 +82,36 @@ class DensityForest(Model, base.AnomalyDetector):
         other features are ignored. The partition depends on the seed alone then, so that forests
         that have learned parts of the samples can be merged (`merge`). None lets features appear
         with the samples.
+    window
+        The latest so many samples count; those before are taken out of the trees again. None keeps
+        all. Needs cuts along the axes, and no `origin`, as does `max_nodes`.
+    max_nodes
+        The most regions of all trees. Where one more sample could exceed it, the oldest ones are
+        taken out, as they are beyond max_nodes / `n_estimators` samples. None sets no bound.
 
     Notes
     -----
     The paper's lifetime of a Mondrian is d times ours, whose formulas are those of Theorem 5.1.
 
-    Scale the features to comparable ranges first: nothing is scaled within.
+    A feature's width, for "auto", is the range of its values but for 5 % on either side, of the
+    first 256 samples; the trees are drawn anew after 16, 64 and 256 samples, which takes as long as
+    learning these. Where most values are
+    one it is the mean distance of the others from that, and the first such distance for a feature
+    that has had one value, as one has that comes later. Nothing is scaled otherwise: with other
+    lifetimes scale the features to comparable ranges.
 
-    The default number of trees is where the seed has ceased to matter much: on River's Shuttle
-    stream, scaled to [0, 1], with lifetime 3 and estimator "kernel", the area under the ROC curve
-    of three seeds is .86 to .97 with 10 trees and .96 to .97 with 100. The default lifetime is for
-    the density of few features; to find anomalies among many, choose these.
+    The partition depends on the seed and on the samples in their order. Where no sample has been, a
+    point is told of a cell as if it were the first there.
 
     A feature may appear at any time (without `directions`): samples before it count as having its
     first value. A missing value counts as the feature's mean so far, or 0 before its first value.
     Features that are not known are ignored in a prediction.
 
-    Memory grows with the cells, by 64 bytes for each node of a tree. A lifetime that grows stores
-    8 d + 4 `n_estimators` bytes per sample besides.
+    Memory is 32 bytes for each sample and tree, at most, and 8 d + 8 for a sample that is the first
+    of a region of any tree, or can be taken out; a region whose first sample has been taken out
+    stays as long as others are in it. Time is by the depth of the tree times d. With
+    `directions` or an `origin` it is 64 bytes for each cell on the way to a sample's, and with a
+    lifetime that grows 8 d + 4 `n_estimators` bytes per sample besides.
 
     Examples
     --------
@@ -111,17 +130,14 @@ class DensityForest(Model, base.AnomalyDetector):
 
     As an anomaly detector:
 
-    >>> from river import datasets, preprocessing
-    >>> from sklearn import metrics
+    >>> from river import datasets, metrics
 
-    >>> forest = DensityForest(30, lifetime=3.0, estimator="kernel", seed=42)
-    >>> detector = preprocessing.MinMaxScaler() | forest
-    >>> scores, labels = [], []
-    >>> for x, y in datasets.Shuttle().take(5000):
-    ...     scores.append(detector.score_one(x))
+    >>> detector = DensityForest(30, seed=42)
+    >>> metric = metrics.ROCAUC()
+    >>> for x, y in datasets.Shuttle().take(3000):
+    ...     metric.update(y, detector.score_one(x))
     ...     detector.learn_one(x)
-    ...     labels.append(y)
-    >>> metrics.roc_auc_score(labels, scores) > 0.9
+    >>> float(metric.get()) > 0.9
     True
 
     References
@@ -134,21 +150,29 @@ class DensityForest(Model, base.AnomalyDetector):
     def __init__(
         self,
         n_estimators: int = 100,
-        lifetime: Any = None,
+        lifetime: Any = "auto",
         directions: Any = None,
-        estimator: str = "forest",
+        estimator: str | None = None,
         seed: int | None = None,
         origin: Mapping[Any, float] | None = None,
+        window: int | None = None,
+        max_nodes: int | None = None,
     ) -> None:
         check_integer("n_estimators", n_estimators, 1)
-        if is_distribution(lifetime) or not (lifetime is None or callable(lifetime)):
+        is_auto = isinstance(lifetime, str) and lifetime == AUTO
+        if not is_auto and (
+            is_distribution(lifetime) or not (lifetime is None or callable(lifetime))
+        ):
             check_lifetime(lifetime)
             if is_real(lifetime):
                 check_lifetime_size(lifetime)
         check_directions(directions)
         check_seed(seed)
-        if estimator not in ESTIMATORS:
-            raise ValueError(f"estimator must be one of {[*ESTIMATORS]}, got {estimator!r}")
+        if estimator is not None and estimator not in ESTIMATORS:
+            raise ValueError(f"estimator must be one of {[*ESTIMATORS]} or None, got {estimator!r}")
+        _check_bounds(n_estimators, window, max_nodes)
+        if (window or max_nodes) and (directions is not None or origin is not None):
+            raise ValueError("window and max_nodes need cuts along the axes, and no origin")
         if estimator == "kernel" and directions is not None:
             raise ValueError('estimator "kernel" needs cuts along the axes, got directions')
         self.n_estimators = n_estimators
@@ -157,24 +181,53 @@ class DensityForest(Model, base.AnomalyDetector):
         self.estimator = estimator
         self.seed = seed
         self.origin = origin
+        self.window = window
+        self.max_nodes = max_nodes
         self._lock = new_lock()
         self._features = FeatureIndex()
-        self._trees: DensityTrees | None = None
-        self._grows = lifetime is None or (callable(lifetime) and not is_distribution(lifetime))
+        self._trees: DensityTrees | PivotTrees | None = None
+        self._grows = (
+            lifetime is None
+            or (is_auto and not self._is_auto)
+            or (callable(lifetime) and not is_distribution(lifetime))
+        )
         self._features.add(declared(directions, origin)[0])
 
+    @property
+    def _is_auto(self) -> bool:
+        """Whether lifetimes are mixed, in units of the features' widths."""
+        is_auto = isinstance(self.lifetime, str)
+        return is_auto and self.directions is None and self.origin is None
+
+    @property
+    def _estimator(self) -> str:
+        """Name of the estimator."""
+        return self.estimator or ("kernel" if self._is_auto else "forest")
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Files from before there was an origin lack it; the order stays.
-        super().__setstate__(state if "origin" in state else state | {"origin": None})
-        check_types(self, {"_trees": (type(None), DensityTrees)})
+        # Files from before there were these lack them; the order stays.
+        lacking = [name for name in ("origin", "window", "max_nodes") if name not in state]
+        super().__setstate__(state | dict.fromkeys(lacking))
+        check_types(self, {"_trees": (type(None), DensityTrees, PivotTrees)})
         trees, n = self._trees, len(self._features)
-        if trees is not None:
+        if isinstance(trees, PivotTrees):
+            around = trees.forest
+            for name, value, expected in (
+                ("n_inputs", around.n_dims, n),
+                ("n_trees", len(trees.trees), self.n_estimators),
+                ("adapts", around.adapts == 1, self._is_auto),
+                ("estimator", around.estimator, ESTIMATORS[self._estimator]),
+                ("window", around.window, self.window or 0),
+                ("max_nodes", around.max_nodes, self.max_nodes or 0),
+            ):
+                check_number(self, name, value, expected, expected)
+        elif trees is not None:
             forest = trees.forest
             for name, value, expected in (
                 ("n_inputs", forest.n_inputs, n),
                 ("n_trees", len(trees.trees), self.n_estimators),
                 ("stores_samples", forest.stores_samples, self._grows),
-                ("estimator", forest.estimator, ESTIMATORS[self.estimator]),
+                ("estimator", forest.estimator, ESTIMATORS[self._estimator]),
                 ("directions", trees.directions is None, self.directions is None),
             ):
                 check_number(self, name, value, expected, expected)
@@ -205,7 +258,7 @@ class DensityForest(Model, base.AnomalyDetector):
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
         """Return the lifetime with `n` samples of `d` features, after another lifetime."""
-        if self.lifetime is None:
+        if self.lifetime is None or isinstance(self.lifetime, str):
             return max(last, math.pow(n, 1.0 / (d + 2)))
         lifetime = self.lifetime(n)
         check_lifetime_size(lifetime, f" for {n} samples")
@@ -215,9 +268,13 @@ class DensityForest(Model, base.AnomalyDetector):
             )
         return float(lifetime)
 
-    def _begin(self, names: list[Hashable]) -> DensityTrees:
+    def _begin(self, names: list[Hashable]) -> DensityTrees | PivotTrees:
         """Return trees that have learned nothing; `names` are the first sample's features."""
         seed = draw_seed(self.seed)
+        bounds = self.window, self.max_nodes
+        if self._is_auto:
+            n = len(self._features)
+            return PivotTrees(None, self.n_estimators, seed, n, False, self._estimator, *bounds)
         lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
         if not self._grows:
             lifetimes = draw_lifetimes(self.lifetime, self.n_estimators, seed)
@@ -230,7 +287,10 @@ class DensityForest(Model, base.AnomalyDetector):
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        trees = DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self.estimator)
+        if matrix is None and self.origin is None:
+            kind = self._grows, self._estimator
+            return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *kind, *bounds)
+        trees = DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self._estimator)
         start = declared(self.directions, self.origin)[1]
         if start is not None:
             trees.begin(start)
@@ -264,9 +324,10 @@ class DensityForest(Model, base.AnomalyDetector):
                     lifetime = self._lifetime_at(n, len(self._features), trees.lifetime)
                 if self._features.read_known(x, trees.vector):
                     bad = trees.learn(lifetime)
-                    if bad != DONE:
+                    if bad == DONE:
+                        return
+                    if bad != WAITS:
                         raise self._too_large(bad, x)
-                    return
             values = self._features.read(x)
             names = ordered(values)
             self._learn_rows(names, np.array([[values[name] for name in names]]))
@@ -331,7 +392,7 @@ class DensityForest(Model, base.AnomalyDetector):
             # Others may call in between.
             with self._lock:
                 self._settle()
-                stop = start + (1 if self._trees is None else self._trees.rows_at_once)
+                stop = start + (1 if self._trees is None else max(1, self._trees.rows_at_once))
                 part = None if lifetimes is None else lifetimes[start:stop]
                 if part is not None and self.n_samples != n_before + start:
                     # Another thread has learned.
@@ -348,16 +409,18 @@ class DensityForest(Model, base.AnomalyDetector):
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]
-        if trees is not None and not new:
+        renews = isinstance(trees, PivotTrees) and trees.rows_until_renewal == 0
+        if trees is not None and not new and not renews:
             stop = min([len(columns), *first.values()])
             rows = index.arrange(names, columns[:stop], len(index))
             trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
             return stop
         # Trees that have learned the row take the place of these.
+        made: Any
         if trees is None:
             made = self._begin(new)
         else:
-            made = trees.copied()
+            made = trees.renewed() if renews else trees.copied()  # type: ignore[union-attr]
             trees.close()
         index.add(new)
         if self.directions is None:
@@ -369,118 +432,15 @@ class DensityForest(Model, base.AnomalyDetector):
         self._trees = made
         return 1
 
-    def _too_large(self, place: int, x: Mapping[Any, Any]) -> ValueError:
-        name = self._features.names[place]
-        return too_large(name, x[name])
-
-    # Prediction.
-
-    def log_density_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the logarithm of the density at a sample.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number.
-
-        Returns
-        -------
-        The logarithm, minus infinity where the density is 0, as it is before any learning. It
-        may be finite where the density itself is too small or large for a float.
-
-        Raises
-        ------
-        TypeError
-            If a value is no number.
-        ValueError
-            If a value is infinite or too large for single precision.
-
-        """
-        return self._log_density(x, False)
-
-    def _log_density(self, x: Mapping[Any, Any], is_floored: bool) -> float:
-        with self._lock:
-            trees = self._trees
-            if trees is None:
-                self._features.read(x)
-                return -math.inf
-            if trees.is_unfinished[0]:
-                self._settle()
-            self._features.read_into(x, trees.vector)
-            found = trees.log_density(is_floored)
-            if math.isnan(found):
-                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
-            return found
-
-    def density_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the density at a sample, per unit of volume of the features.
-
-        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
-        """
-        return _exp(self.log_density_one(x))
-
-    def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return an anomaly score: minus the logarithm of the density.
-
-        Parameters and errors are those of `log_density_one`.
-
-        Returns
-        -------
-        The score, the higher the rarer the sample, in nats. Where the density is 0, as no tree has
-        a sample in its cell, each tree's cell counts that was the last, before it was cut, to hold
-        a sample, as if it held one: the further from all samples, the larger. So a score is always
-        finite. It is 0 before any learning.
-
-        """
-        return 0.0 if self._trees is None else -self._log_density(x, True)
-
-    def _log_densities(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
-        frame, names, columns = read_frame(X)
-        out = np.full(len(columns), -math.inf)
-        if self._trees is not None:
-            rows = self._features.arrange(names, columns, len(self._features))
-            self._trees.log_densities(rows, out)
-        return frame, out
-
-    @locked
-    def log_density_many(self, X: Any) -> Any:
-        """Return the logarithm of the density at each row of a frame.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
-
-        Returns
-        -------
-        A series of the same kind (and pandas index), with `log_density_one` of each row.
-
-        Raises
-        ------
-        TypeError
-            If a column holds something that is no number.
-        ValueError
-            If a value is infinite or too large, or a column is doubled.
-
-        """
-        frame, out = self._log_densities(X)
-        return to_native_series(out, name="log_density", like=frame)
-
-    @locked
-    def density_many(self, X: Any) -> Any:
-        """Return the density at each row of a frame.
-
-        Parameters, result and errors are as for `log_density_many`.
-        """
-        frame, out = self._log_densities(X)
-        values = np.array([_exp(value) for value in out.tolist()])
-        return to_native_series(values, name="density", like=frame)
-
     @property
     def _raw_memory_usage(self) -> int:
         size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._features.nbytes
         return size + (0 if self._trees is None else self._trees.nbytes)
 
 
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))
+def _check_bounds(n_trees: int, window: Any, max_nodes: Any) -> None:
+    """Refuse bounds that are none."""
+    if window is not None:
+        check_integer("window", window, 1)
+    if max_nodes is not None:
+        check_integer("max_nodes", max_nodes, n_trees)

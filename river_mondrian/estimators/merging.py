@@ -15,6 +15,7 @@ from ..features.pooled import Pooled
 from ..files.encoding import Encoder
 from ..learners.ridge.merging import merge_posteriors
 from ..learners.ridge.posterior import Posterior
+from ..posteriors.density_trees import DensityTrees
 from .density import DensityForest
 from .ridge import RidgeRegressor
 
@@ -142,6 +143,8 @@ def _merge_densities(made: DensityForest, other: DensityForest) -> None:
     if made._trees is None:
         made._trees = other._trees
     else:
+        # With an origin they are no trees of regions.
+        assert isinstance(made._trees, DensityTrees) and isinstance(other._trees, DensityTrees)
         made._trees.add_samples_of(other._trees)
 
 

@@ -212,8 +212,8 @@ def inspect_cell(forest: DensityPartition, t: int, z: Float64s, estimate: CellEs
 
 
 @exact_inlined
-def log_mean_density(forest: DensityPartition) -> float:
-    """Return the logarithm of the density, by the estimates of all trees.
+def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_laplace: bool) -> float:
+    """Return the logarithm of the density by the estimates of all trees, after `n` samples.
 
     With n_m samples in the cell of tree m, of volume V_m, the logarithm of
 
@@ -223,8 +223,6 @@ def log_mean_density(forest: DensityPartition) -> float:
     factors 1 / M cancel). The largest term is taken out of the sums, so that none over- or
     underflows.
     """
-    n_trees, is_laplace = forest.n_trees, forest.estimator == LAPLACE
-    estimates = forest.estimates
     largest, counts = -math.inf, 0.0
     for t in range(n_trees):
         count, log_size = estimates[t].count, estimates[t].log_volume
@@ -242,10 +240,16 @@ def log_mean_density(forest: DensityPartition) -> float:
             total += math.exp(log_size - largest)
         elif count > 0.0:
             total += count * math.exp(-log_size - largest)
-    n = float(forest.n_samples)
     if is_laplace:
         return math.log(counts / n) - largest - math.log(total)
     return largest + math.log(total / (n * float(n_trees)))  # Equation 13
+
+
+@exact_inlined
+def log_mean_density(forest: DensityPartition) -> float:
+    """Return the logarithm of the density, by the estimates of all trees."""
+    is_laplace = forest.estimator == LAPLACE
+    return log_mean_of(forest.estimates, forest.n_trees, float(forest.n_samples), is_laplace)
 
 
 @exact_separate
@@ -282,11 +286,13 @@ def log_density_one(forest: DensityPartition, is_floored: bool) -> float:
 
 
 @exact_batch_kernel
-def log_densities(forest: DensityPartition, rows: Float64s, n: int, out: Float64s) -> None:
+def log_densities(
+    forest: DensityPartition, rows: Float64s, n: int, is_floored: bool, out: Float64s
+) -> None:
     """Write the logarithms of the density at `n` rows of `n_inputs` values each."""
     width = forest.n_inputs
     for i in range(n):
-        out[i] = log_density(forest, rows.part(width * i, width), False)
+        out[i] = log_density(forest, rows.part(width * i, width), is_floored)
 
 
 # Kernels for oblique cells, whose volumes Python computes.

@@ -317,18 +317,20 @@ class DensityTrees:
             found = kernels.combine_estimates(self.forest)
         return found
 
-    def log_densities(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    def log_densities(
+        self, rows: NDArray[np.float64], out: NDArray[np.float64], is_floored: bool
+    ) -> None:
         """Write the logs of the density at checked rows of values, whose gaps are filled."""
         if self.directions is None:
             most = self.rows_at_once
             for start in range(0, len(rows), most):
                 part = rows[start : start + most]
                 places = Float64s.of(out[start : start + most])
-                kernels.log_densities(self.forest, Float64s.of(part), len(part), places)
+                kernels.log_densities(self.forest, Float64s.of(part), len(part), is_floored, places)
             return
         for i, row in enumerate(rows):
             self.vector[:] = row
-            out[i] = self.log_density(False)
+            out[i] = self.log_density(is_floored)
 
     def _unknown_volumes(self) -> Iterator[int]:
         """Inspect each tree; yield those whose cell, which `cell` is then, has no volume yet."""

@@ -1,0 +1,12 @@
+"""Anomaly detectors: how well they rank on streams, and what samples cost in time and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..data import DataFolder
+from ..report import Report
+from .cost import cost
+from .ranking import ranking
+
+PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {"ranking": ranking, "cost": cost}

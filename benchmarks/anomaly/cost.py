@@ -1,0 +1,88 @@
+"""Time and memory per sample of density forests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from river import anomaly, preprocessing
+
+from river_mondrian import DensityForest
+
+from ..data import DataFolder, Stream, stream
+from ..report import Report, progress, verdict
+
+N_TREES = 10
+
+# Bytes per sample and tree, and microseconds a sample, with 10 trees and features.
+BYTES_TARGET, TIME_TARGET = 200.0, 30.0
+
+
+def _forest(**arguments: Any) -> Callable[[], Any]:
+    return lambda: DensityForest(N_TREES, seed=1, **arguments)
+
+
+def _half_spaces() -> Any:
+    return preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(n_trees=N_TREES, seed=1)
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "DensityForest, default": _forest(),
+    'lifetime 3, "kernel"': _forest(lifetime=3.0, estimator="kernel"),
+    'lifetime 3, "forest"': _forest(lifetime=3.0),
+    "lifetime None": _forest(lifetime=None),
+    "default, window 1,000": _forest(window=1000),
+    "default, max_nodes 10,000": _forest(max_nodes=10_000),
+    "MinMaxScaler, HalfSpaceTrees": _half_spaces,
+}
+
+
+def _timed(call: Callable[[Any], Any], samples: Stream) -> float:
+    """Return a call's microseconds of processor time, the least mean of five parts of samples."""
+    found = []
+    for start in range(0, len(samples), len(samples) // 5):
+        part = samples[start : start + len(samples) // 5]
+        started = time.process_time()
+        for x, _ in part:
+            call(x)
+        found.append(1e6 * (time.process_time() - started) / len(part))
+    return min(found)
+
+
+def cost(data: DataFolder, report: Report, quick: bool) -> None:
+    """Microseconds and bytes by number of features, and of samples."""
+    n = 2000 if quick else 10_000
+    rows, kept = [], {}
+    for d in (2, 10, 50):
+        X = np.random.default_rng(1).normal(size=(n + 1000, d))
+        samples = stream(X, np.zeros(n + 1000))
+        for name, make in MODELS.items():
+            progress(f"{name}, {d} features")
+            model = make()
+            for x, _ in samples[:300]:  # compile
+                model.score_one(x)
+                model.learn_one(x)
+            for x, _ in samples[300 : n - 1000]:
+                model.learn_one(x)
+            learn = _timed(model.learn_one, samples[n - 1000 : n])
+            score = _timed(model.score_one, samples[n:])
+            size = getattr(model, "_raw_memory_usage", None)
+            memory = "" if "Half" in name or size is None else f"{size / n / N_TREES:.0f}"
+            kept[name, d] = learn, score, memory
+            rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", memory])
+    report.note(
+        f"{n:,} normal samples into {N_TREES} trees, the last 1,000 timed; scores of 1,000 others. "
+        "Processor time, least means of five parts. Bytes are by sample and tree, all that the "
+        "model holds."
+    )
+    headers = ["features", "model", "learn, us", "score, us", "bytes"]
+    report.table(headers, rows)
+    learn, score, memory = kept["DensityForest, default", 10]
+    report.note(
+        f"10 features, the default: {memory} bytes by sample and tree, target {BYTES_TARGET:.0f}: "
+        f"{verdict(float(memory) <= BYTES_TARGET)}; {learn:.1f} us to learn a sample, target "
+        f"{TIME_TARGET:.0f}: {verdict(learn <= TIME_TARGET)}; {score:.1f} us to score one: "
+        f"{verdict(score <= TIME_TARGET)}."
+    )

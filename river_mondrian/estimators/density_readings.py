@@ -1,0 +1,208 @@
+"""What density forests tell: densities, surprises and scores."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river.utils.dataframe import to_native_series
+
+from ..frames import read_frame
+from ..inputs import FeatureIndex, too_large
+from ..limits import LARGEST
+from ..model import Model, locked
+from ..posteriors.density_trees import DensityTrees
+from ..posteriors.pivot_trees import PivotTrees
+
+
+class DensityReadings(Model):
+    """A model over trees with densities."""
+
+    _features: FeatureIndex
+    _trees: DensityTrees | PivotTrees | None
+
+    @abc.abstractmethod
+    def _settle(self) -> None:
+        """Finish what an interrupted call has begun."""
+
+    def _too_large(self, place: int, x: Mapping[Any, Any]) -> ValueError:
+        name = self._features.names[place]
+        return too_large(name, x[name])
+
+    # Prediction.
+
+    def log_density_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the logarithm of the density at a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number.
+
+        Returns
+        -------
+        The logarithm, minus infinity where the density is 0, as it is before any learning. It
+        may be finite where the density itself is too small or large for a float.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        return self._log_density(x, False)
+
+    def _log_density(self, x: Mapping[Any, Any], is_floored: bool) -> float:
+        with self._lock:
+            trees = self._trees
+            if trees is None:
+                self._features.read(x)
+                return -math.inf
+            if trees.is_unfinished[0]:
+                self._settle()
+            self._features.read_into(x, trees.vector)
+            found = trees.log_density(is_floored)
+            if math.isnan(found):
+                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
+            return found
+
+    def density_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the density at a sample, per unit of volume of the features.
+
+        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
+        """
+        return _exp(self.log_density_one(x))
+
+    def surprise_one(self, x: Mapping[Any, Any]) -> float:
+        """Return minus the logarithm of the density, or of its floor.
+
+        Parameters and errors are those of `log_density_one`.
+
+        Returns
+        -------
+        The surprise in nats, the higher the rarer the sample. Where the density is 0, as no tree
+        has a sample in its cell, each tree's cell counts that was the last, before it was cut, to
+        hold a sample, as if it held one: the further from all samples, the larger. So a surprise is
+        always finite. It is 0 before any learning.
+
+        """
+        return 0.0 if self._trees is None else -self._log_density(x, True)
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return an anomaly score within [0, 1].
+
+        It tells the sample's rarity r: how far its surprise is above the median surprise of the
+        samples learned, each before it was learned, in units of their mean deviation from that.
+        The score is (1 + r / (1 + |r|)) / 2: 1/2 for the median, 3/4 one mean deviation above it,
+        .95 nine. So it increases with the surprise, and what is usual follows the latest 512
+        samples or so.
+
+        With lifetime "auto" r is the largest of those by each lifetime at which a sample shares its
+        cells with 1/256 to 1/4 of all samples: what is rare in the large, as samples apart from the
+        others that resemble each other, is told as well as what is rare in detail.
+
+        With `directions` or an `origin`, where nothing is kept of surprises, the score is
+        1 / (1 + m), with m the number of samples that the density gives to the mean volume of a
+        cell, (2 / lifetime)^d.
+
+        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
+        """
+        with self._lock:
+            trees = self._trees
+            if not isinstance(trees, PivotTrees):
+                return 0.0 if trees is None else self._scores_of(-self.surprise_one(x))
+            if trees.is_unfinished[0]:
+                self._settle()
+            self._features.read_into(x, trees.vector)
+            found = trees.score()
+            if math.isnan(found):
+                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
+            return found
+
+    def _scores_of(self, log_density: Any) -> Any:
+        """Return the scores of floored densities, where no surprises are kept."""
+        trees = self._trees
+        assert trees is not None
+        lifetime, n = trees.lifetime, max(trees.n_samples, 1)
+        m = np.log(n) + log_density + trees.n_inputs * math.log(2.0 / lifetime)
+        found = np.exp(-np.logaddexp(0.0, m))
+        return float(found) if np.ndim(found) == 0 else found
+
+    def _log_densities(self, X: Any, is_floored: bool) -> tuple[Any, NDArray[np.float64]]:
+        frame, names, columns = read_frame(X)
+        out = np.full(len(columns), -math.inf)
+        if self._trees is not None:
+            rows = self._features.arrange(names, columns, len(self._features))
+            self._trees.log_densities(rows, out, is_floored)
+        return frame, out
+
+    @locked
+    def log_density_many(self, X: Any) -> Any:
+        """Return the logarithm of the density at each row of a frame.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+
+        Returns
+        -------
+        A series of the same kind (and pandas index), with `log_density_one` of each row.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number.
+        ValueError
+            If a value is infinite or too large, or a column is doubled.
+
+        """
+        frame, out = self._log_densities(X, False)
+        return to_native_series(out, name="log_density", like=frame)
+
+    @locked
+    def density_many(self, X: Any) -> Any:
+        """Return the density at each row of a frame.
+
+        Parameters, result and errors are as for `log_density_many`.
+        """
+        frame, out = self._log_densities(X, False)
+        values = np.array([_exp(value) for value in out.tolist()])
+        return to_native_series(values, name="density", like=frame)
+
+    @locked
+    def surprise_many(self, X: Any) -> Any:
+        """Return `surprise_one` of each row of a frame.
+
+        Parameters, result and errors are as for `log_density_many`.
+        """
+        frame, out = self._log_densities(X, True)
+        values = np.zeros(len(out)) if self._trees is None else -out
+        return to_native_series(values, name="surprise", like=frame)
+
+    @locked
+    def score_many(self, X: Any) -> Any:
+        """Return `score_one` of each row of a frame.
+
+        Parameters, result and errors are as for `log_density_many`.
+        """
+        trees = self._trees
+        if trees is not None and not isinstance(trees, PivotTrees):
+            frame, out = self._log_densities(X, True)
+            out = self._scores_of(out)
+        else:
+            frame, names, columns = read_frame(X)
+            out = np.zeros(len(columns))
+            if trees is not None:
+                trees.scores(self._features.arrange(names, columns, len(self._features)), out)
+        return to_native_series(out, name="score", like=frame)
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))

@@ -1,0 +1,468 @@
+"""Density estimates over trees of regions: at one lifetime, or mixed over several.
+
+A mixture has the estimator `KERNEL` at each share of the lifetime, from coarse to fine. Each level
+gives one sample's weight to the level before,
+
+    f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1),
+
+which is above 0 everywhere: before the first level each tree's cell counts that was the last to
+hold the sample with others, as if it held one. Levels weigh as they have predicted the samples so
+far, each before it was learned, the latest ones most.
+
+Scores tell a sample's *rarity*: how far its surprise, -log f(x), is above the median of those of
+the samples learned, in units of their mean deviation from that. With several lifetimes the one that
+predicts best says little: single samples are as good as alone there, and few that resemble each
+other are dense. So rarity is the largest of those at the levels at which samples share cells with a
+moderate part of the others.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
+from ..limits import LARGEST
+from ..partitions.pivots.inspection import reveal
+from ..partitions.pivots.records import (
+    NONE,
+    PivotPartition,
+    has_room,
+    let_sample_go,
+    regions_in_use,
+    take_sample,
+)
+from ..partitions.pivots.walks import ADD, ASK, enqueue, remove_oldest, walk
+from ..records import Array, Float64s, Int64, transient
+from ..status import DONE, NO_ROOM, WAITS
+from .density import KERNEL, LAPLACE, CellEstimate, log_mean_of
+
+# What a level's past predictions weigh less with each further sample.
+MEMORY = 0.999
+
+# The shortest side of a cell.
+LEAST_SIDE = 1e-300
+
+# Levels that tell the rarity: those at which samples share cells with such parts of all samples.
+LEAST_PART, LARGEST_PART = 2.0**-8, 2.0**-2
+
+# Weight of a further sample in what is usual, at least; and the least deviation, in nats.
+RECENT = 1.0 / 512.0
+LEAST_SPREAD = 1e-3
+
+# Where estimates need volumes, what is usual learns of one of so many samples.
+USUAL_EVERY = 8
+
+
+class PivotForest(PivotPartition):
+    """The trees of a density forest, and what is on the way in them."""
+
+    # One of `FOREST`, `LAPLACE` and `KERNEL`.
+    estimator: Int64
+    # Samples learned, and those that the trees have.
+    n_learned: Int64
+    n_samples: Int64
+    # The most samples and regions that the trees have; 0 where there is no bound.
+    window: Int64
+    max_nodes: Int64
+    # Whether features' rates are found from samples, and after how many those of all of them are
+    # found anew, 0 for never again; what a feature without a rate has been in all samples.
+    adapts: Int64
+    renews_at: Int64
+    constants: Float64s
+    # The features' means, and the numbers of values behind them.
+    means: Float64s
+    n_values: Float64s
+    # Whether rows have to be shown again.
+    is_unfinished: Int64 = transient()
+    # Samples by which it is known what is usual. By level: the part of all samples in a sample's
+    # cell, on average, and the median of surprises and their mean deviation from it.
+    n_usual: Int64
+    parts: Float64s
+    medians: Float64s
+    spreads: Float64s
+    # Logarithms of the weights of the levels, and what they tell.
+    log_weights: Float64s
+    log_levels: Float64s = transient()
+    # Counts of all trees by level.
+    totals: Float64s = transient()
+    # The sample that is learned or predicted alone.
+    inputs: Float64s = transient()
+    # By tree.
+    estimates: Array[CellEstimate] = transient()
+
+
+@exact_inlined
+def read_sample(forest: PivotForest, x: Float64s) -> int:
+    """Let means stand in for what is missing; returns the first bad input, or `DONE`."""
+    for j in range(forest.n_dims):
+        if math.fabs(x[j]) > LARGEST:
+            return j
+    for j in range(forest.n_dims):
+        if math.isnan(x[j]):
+            x[j] = forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
+    return DONE
+
+
+@exact_inlined
+def learn_means(forest: PivotForest, x: Float64s) -> None:
+    """Let the means learn the values that are not missing."""
+    for j in range(forest.n_dims):
+        value = x[j]
+        if not math.isnan(value):
+            count = forest.n_values[j] + 1.0
+            forest.n_values[j] = count
+            forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + value / count
+
+
+@exact_inlined
+def find_rates(forest: PivotForest, x: Float64s) -> None:
+    """Give features their rates that differ for the first time from all samples before."""
+    for j in range(forest.n_dims):
+        if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
+            forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
+
+
+@exact_inlined
+def log_sum(a: float, b: float) -> float:
+    """Return log(exp(a) + exp(b)); not both are minus infinity."""
+    high = max(a, b)
+    return high + math.log1p(math.exp(min(a, b) - high))
+
+
+@exact_inlined
+def log_side(lifetime: float) -> float:
+    """Return the logarithm of the mean side of a cell (Equation 16)."""
+    return math.log(2.0 / lifetime)
+
+
+@exact_separate
+def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float:
+    """Return the logarithm of the mixture by counts of all trees, and write those of its levels."""
+    n, d, lifetime = float(forest.n_samples), float(forest.n_dims), forest.trees[0].lifetime
+    levels, weights = forest.log_levels, forest.log_weights
+    log_n, log_trees, before = math.log1p(n), math.log(float(forest.n_trees)), log_first
+    largest = -math.inf
+    for g in range(forest.n_shares):
+        found = before
+        if totals[g] > 0.0:
+            size = d * log_side(lifetime * forest.shares[g])
+            found = log_sum(math.log(totals[g]) - log_trees - size, before)
+        before = levels[g] = found - log_n
+        largest = max(largest, weights[g] + before)
+    total, weight = 0.0, 0.0
+    for g in range(forest.n_shares):
+        total += math.exp(weights[g] + levels[g] - largest)
+        weight += math.exp(weights[g])
+    return largest + math.log(total / weight)
+
+
+@exact_inlined
+def learn_weights(forest: PivotForest) -> None:
+    """Let the levels' weights learn what they have told of a sample."""
+    weights, largest = forest.log_weights, -math.inf
+    for g in range(forest.n_shares):
+        weights[g] = MEMORY * weights[g] + forest.log_levels[g]
+        largest = max(largest, weights[g])
+    for g in range(forest.n_shares):
+        weights[g] -= largest
+
+
+@exact_separate
+def rarity_by_levels(forest: PivotForest) -> float:
+    """Return the rarity of the sample of which the levels have just told."""
+    parts, found, n_used = forest.parts, 0.0, 0
+    for g in range(forest.n_shares - 1, -1, -1):
+        part = parts[g]
+        is_moderate = LEAST_PART <= part <= LARGEST_PART
+        # There may be no such level.
+        if is_moderate or (n_used == 0 and (part > LARGEST_PART or g == 0)):
+            above = -forest.log_levels[g] - forest.medians[g]
+            value = above / max(forest.spreads[g], LEAST_SPREAD)
+            found = value if n_used == 0 else max(found, value)
+            n_used += 1
+    return found
+
+
+@exact_inlined
+def learn_usual(forest: PivotForest) -> None:
+    """Let what is usual at each level learn a sample, of which the levels have just told."""
+    n_usual = forest.n_usual
+    forest.n_usual = n_usual + 1
+    share = max(1.0 / float(n_usual + 1), RECENT)
+    n = float(forest.n_samples) * float(forest.n_trees)
+    for g in range(forest.n_shares):
+        surprise = -forest.log_levels[g]
+        if n_usual == 0:
+            forest.medians[g] = surprise
+            forest.spreads[g] = 1.0
+        above = surprise - forest.medians[g]
+        if above != 0.0:
+            forest.medians[g] += math.copysign(share * forest.spreads[g], above)
+        forest.spreads[g] += share * (math.fabs(above) - forest.spreads[g])
+        forest.parts[g] += share * (forest.totals[g] / n - forest.parts[g])
+
+
+@exact_inlined
+def best_lifetime(forest: PivotForest, t: int) -> float:
+    """Return the lifetime of a tree, of several that of the largest weight."""
+    best = 0
+    for g in range(1, forest.n_shares):
+        if forest.log_weights[g] >= forest.log_weights[best]:
+            best = g
+    return forest.trees[t].lifetime * forest.shares[best]
+
+
+@exact_inlined
+def log_unit(forest: PivotForest) -> float:
+    """Return the logarithm of the product of the rates: densities are told by unit of features."""
+    total = 0.0
+    if forest.adapts:
+        for j in range(forest.n_dims):
+            if forest.rates[j] > 0.0:
+                total += math.log(forest.rates[j])
+    return total
+
+
+@exact_inlined
+def log_volume(forest: PivotForest) -> float:
+    """Return the logarithm of the volume of the cell on the way, in units of the rates."""
+    cell, total = forest.cell, 0.0
+    for j in range(forest.n_dims):
+        if forest.rates[j] > 0.0:
+            # Between two numbers next to each other there is no room for a cell.
+            least = max(math.fabs(cell.lower[j]) * 2.0**-53, LEAST_SIDE)
+            total += math.log(max(cell.upper[j] - cell.lower[j], least))
+    return total + log_unit(forest)
+
+
+@exact_separate
+def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
+    """Return the logarithm of the density by the volumes of cells."""
+    is_laplace = forest.estimator == LAPLACE
+    for t in range(forest.n_trees):
+        estimate = forest.estimates[t]
+        estimate.count = float(reveal(forest, t, x, best_lifetime(forest, t)))
+        estimate.log_volume = log_volume(forest)
+    n = float(forest.n_samples)
+    found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
+    if is_floored and found == -math.inf:
+        for t in range(forest.n_trees):
+            walk(forest, t, x, NONE, ASK)
+            estimate = forest.estimates[t]
+            reveal(forest, t, x, min(forest.parted, best_lifetime(forest, t)))
+            estimate.count = 1.0
+            estimate.log_volume = log_volume(forest)
+        found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
+    return found
+
+
+@exact_separate
+def log_of_counts(
+    forest: PivotForest, x: Float64s, stored: int, change: int, is_floored: bool
+) -> float:
+    """Return the logarithm of the density by counts, on walks that may add the sample.
+
+    Volumes are in units of the rates.
+    """
+    d, n_shares = float(forest.n_dims), forest.n_shares
+    totals, counts = forest.totals, forest.counts
+    for g in range(n_shares):
+        totals[g] = 0.0
+    most, share = -math.inf, 0.0
+    for t in range(forest.n_trees):
+        walk(forest, t, x, stored, change)
+        estimate, lifetime = forest.estimates[t], forest.trees[t].lifetime
+        estimate.count = counts[0]
+        estimate.log_volume = d * log_side(lifetime)
+        for g in range(n_shares):
+            totals[g] += counts[g]
+        # Of the last cell in which the sample was with others.
+        last = min(forest.parted, lifetime * forest.shares[0])
+        if last > 0.0:
+            value = -d * log_side(last)
+            if value > most:
+                share = share * math.exp(most - value) if share > 0.0 else 0.0
+                most = value
+            share += math.exp(value - most)
+    if forest.n_samples == 0:
+        return -math.inf
+    log_first = most + math.log(share / float(forest.n_trees))
+    if n_shares > 1:
+        return mix_levels(forest, totals, log_first)
+    n = float(forest.n_samples)
+    found = log_mean_of(forest.estimates, forest.n_trees, n, False)
+    forest.log_levels[0] = log_first - math.log(n) if found == -math.inf else found
+    return forest.log_levels[0] if is_floored else found
+
+
+@exact_inlined
+def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
+    """Return the logarithm of the density at a complete sample, in units of the rates."""
+    if forest.n_samples == 0:
+        return -math.inf
+    if forest.estimator == KERNEL:
+        return log_of_counts(forest, x, NONE, ASK, is_floored)
+    return log_of_cells(forest, x, is_floored)
+
+
+@exact_inlined
+def score_of(forest: PivotForest, x: Float64s) -> float:
+    """Return the score of a complete sample: of 0 and 1 the middle at rarity 0."""
+    if forest.n_samples == 0:
+        return 0.0
+    if forest.n_usual == 0:
+        return 0.5
+    if forest.n_shares > 1 or forest.estimator == KERNEL:
+        log_of_counts(forest, x, NONE, ASK, True)
+    else:
+        forest.log_levels[0] = log_of_cells(forest, x, True)
+    rarity = rarity_by_levels(forest)
+    return 0.5 + 0.5 * rarity / (1.0 + math.fabs(rarity))
+
+
+# Learning.
+
+
+@exact_separate
+def make_way(forest: PivotForest) -> None:
+    """Take out the oldest samples until there is one less than the bounds allow."""
+    window, max_nodes = forest.window, forest.max_nodes
+    most = window
+    if max_nodes > 0:
+        # Samples without regions of their own take memory, too.
+        per_tree = max_nodes // forest.n_trees
+        most = min(window, per_tree) if window > 0 else per_tree
+    if most == 0:
+        return
+    while forest.n_queued > 0 and (
+        forest.n_queued >= most
+        or (max_nodes > 0 and regions_in_use(forest) + forest.n_trees > max_nodes)
+    ):
+        remove_oldest(forest)
+        forest.n_samples -= 1
+
+
+@exact_separate
+def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
+    """Learn a sample of `n_dims` values, whose gaps are filled; NaN is missing.
+
+    The lifetime is NaN where the trees keep their own. Returns `DONE`, or the first bad input, or
+    `NO_ROOM`, or `WAITS` for new rates: then nothing is learned.
+    """
+    for j in range(forest.n_dims):
+        if math.fabs(x[j]) > LARGEST:
+            return j
+    if forest.renews_at > 0 and forest.n_learned >= forest.renews_at:
+        return WAITS
+    if not has_room(forest):
+        return NO_ROOM
+    learn_means(forest, x)
+    read_sample(forest, x)
+    if forest.adapts:
+        find_rates(forest, x)
+    make_way(forest)
+    if not math.isnan(lifetime):
+        for t in range(forest.n_trees):
+            forest.trees[t].lifetime = lifetime
+    has_levels, has_samples = forest.n_shares > 1, forest.n_samples > 0
+    by_cells = forest.estimator != KERNEL and not has_levels
+    if by_cells and has_samples and forest.n_learned % USUAL_EVERY == 0:
+        forest.log_levels[0] = log_of_cells(forest, x, True)
+        learn_usual(forest)
+    row = take_sample(forest, x)
+    if forest.queues:
+        enqueue(forest, row)
+    if by_cells:
+        for t in range(forest.n_trees):
+            walk(forest, t, x, row, ADD)
+    else:
+        log_of_counts(forest, x, row, ADD, True)
+        if has_samples:
+            learn_weights(forest)
+            learn_usual(forest)
+    if forest.samples.row(row).links(forest)[0] == 0:
+        let_sample_go(forest, row)
+    forest.n_samples += 1
+    forest.n_learned += 1
+    return DONE
+
+
+@exact_kernel
+def learn_one(forest: PivotForest, lifetime: float) -> int:
+    """Learn the sample in `inputs`, with the results of `learn_row`."""
+    return learn_row(forest, forest.inputs, lifetime)
+
+
+@exact_batch_kernel
+def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s) -> int:
+    """Learn rows of `n_dims` values each.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    rows
+        The rows, side by side.
+    n
+        How many there are.
+    lifetimes
+        The lifetime at each row; none where the trees keep their own.
+
+    Returns
+    -------
+    `DONE`, or what `learn_row` returns of a row that is not learned; the rows behind that
+    one are not learned.
+
+    """
+    width = forest.n_dims
+    for i in range(n):
+        lifetime = lifetimes[i] if lifetimes else math.nan
+        found = learn_row(forest, rows.part(width * i, width), lifetime)
+        if found != DONE:
+            return found
+    return DONE
+
+
+# Prediction.
+
+
+@exact_kernel
+def log_density_one(forest: PivotForest, is_floored: bool) -> float:
+    """Return the logarithm of the density at the sample in `inputs`; NaN where one is bad.
+
+    Where the density is 0 and to be floored, each tree's last cell that holds samples counts as if
+    it held one.
+    """
+    if read_sample(forest, forest.inputs) != DONE:
+        return math.nan
+    return log_density(forest, forest.inputs, is_floored) + log_unit(forest)
+
+
+@exact_kernel
+def score_one(forest: PivotForest) -> float:
+    """Return the score of the sample in `inputs`; NaN where one is bad."""
+    if read_sample(forest, forest.inputs) != DONE:
+        return math.nan
+    return score_of(forest, forest.inputs)
+
+
+@exact_batch_kernel
+def log_densities(
+    forest: PivotForest, rows: Float64s, n: int, is_floored: bool, out: Float64s
+) -> None:
+    """Write the logarithms of the density at `n` checked rows of `n_dims` values each."""
+    width, unit = forest.n_dims, log_unit(forest)
+    for i in range(n):
+        x = rows.part(width * i, width)
+        read_sample(forest, x)
+        out[i] = log_density(forest, x, is_floored) + unit
+
+
+@exact_batch_kernel
+def scores(forest: PivotForest, rows: Float64s, n: int, out: Float64s) -> None:
+    """Write the scores of `n` checked rows of `n_dims` values each."""
+    width = forest.n_dims
+    for i in range(n):
+        x = rows.part(width * i, width)
+        read_sample(forest, x)
+        out[i] = score_of(forest, x)

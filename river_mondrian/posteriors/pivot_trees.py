@@ -1,0 +1,402 @@
+"""Trees of regions with densities, as their owner in Python has them."""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..partitions.pivots.records import NONE, PathStep, PivotTree, Region, StoredSample
+from ..records import (
+    FLOAT64,
+    INT32,
+    ChunkedRows,
+    Float64s,
+    Memory,
+    Part,
+    RowLayout,
+    TableState,
+    check_shapes,
+    owned,
+)
+from ..records.chunked_rows import PackedRows
+from ..status import NO_ROOM
+from . import pivot_density as kernels
+from .checking_pivots import check_numbers, check_records, check_regions
+from .density import CellEstimate
+from .density_trees import ESTIMATORS, MOST_WORK, ROW_WORK
+from .pivot_density import PivotForest
+
+_REGION_LAYOUT = RowLayout(Region)
+
+# Lifetimes that are mixed, in units in which most of a feature's values are within 1: halves from
+# the largest on, so that with a million features samples share cells of the smallest.
+LARGEST_LEVEL = 64.0
+LEVELS = 2.0 ** np.arange(-26, 1)
+
+# Regions on the way that are kept at once.
+PATH = 64
+
+# Numbers of samples after which features' rates are found anew, the last time for good.
+RENEWALS = (16, 64, 256)
+
+# Of a feature's values, those shares are at the ends of its width.
+ENDS = (0.05, 0.95)
+
+
+class PivotTrees:
+    """Trees of regions with densities.
+
+    Parameters
+    ----------
+    lifetimes
+        The trees' lifetimes, one each; None where several are mixed, and features' rates are found
+        from the samples.
+    seed
+        Seed of the trees' keys.
+    n_inputs
+        Number of features.
+    grows
+        Whether lifetimes grow.
+    estimator
+        Name of the estimator (`density_trees.ESTIMATORS`).
+    window, max_nodes
+        The most samples and regions that the trees have, or None.
+
+    Attributes
+    ----------
+    vector
+        Room for the values of the sample that is learned or predicted, one per feature.
+    cell
+        Corners of the cell on the way, a row each.
+    estimates
+        What each tree contributes to the last estimate.
+    directions
+        None: cuts are along the axes.
+
+    """
+
+    directions = None
+
+    means: NDArray[np.float64]
+    n_values: NDArray[np.float64]
+    constants: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    log_weights: NDArray[np.float64]
+    parts: NDArray[np.float64]
+    medians: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+
+    def __init__(
+        self,
+        lifetimes: NDArray[np.float64] | None,
+        n_trees: int,
+        seed: int,
+        n_inputs: int,
+        grows: bool,
+        estimator: str,
+        window: int | None,
+        max_nodes: int | None,
+    ) -> None:
+        self.memory = Memory(PivotForest)
+        forest = self.memory[0]
+        forest.n_trees, forest.n_dims = n_trees, n_inputs
+        forest.estimator = ESTIMATORS[estimator]
+        forest.window, forest.max_nodes = window or 0, max_nodes or 0
+        forest.adapts = lifetimes is None
+        forest.renews_at = RENEWALS[0] if forest.adapts else 0
+        forest.queues = bool(forest.window or forest.max_nodes or forest.adapts)
+        forest.unused_region = forest.unused_sample = NONE
+        forest.oldest = forest.newest = NONE
+        self.trees = Memory(PivotTree, n_trees)
+        keys = np.random.default_rng(seed).integers(1 << 64, size=n_trees, dtype=np.uint64)
+        words = self.trees.words
+        words["key"], words["root"] = keys.view(np.int64), NONE
+        words["lifetime"] = LARGEST_LEVEL if lifetimes is None else lifetimes
+        words["horizon"] = math.inf if grows else words["lifetime"]
+        self.shares = LEVELS if forest.adapts else np.ones(1)
+        forest.n_shares = len(self.shares)
+        for name in _BY_LEVEL:
+            setattr(self, name, np.zeros(forest.n_shares))
+        self.means, self.n_values = np.zeros(n_inputs), np.zeros(n_inputs)
+        self.constants = np.zeros(n_inputs)
+        self.rates = np.zeros(n_inputs) if forest.adapts else np.ones(n_inputs)
+        self.regions = ChunkedRows(1, _REGION_LAYOUT.words)
+        self.samples = ChunkedRows(1, self._sample_layout().words)
+        self._finish()
+
+    def _sample_layout(self) -> RowLayout:
+        """Return what a stored sample's row is."""
+        values = Part("values", FLOAT64, self.memory[0].n_dims)
+        return RowLayout(StoredSample, (values, Part("links", INT32, 2)))
+
+    def _finish(self) -> None:
+        """Make the buffers, and let the record refer to all arrays."""
+        forest = self.forest = self.memory[0]
+        n_dims, n_levels = forest.n_dims, forest.n_shares
+        self.vector = np.full(n_dims, np.nan)
+        self.cell = np.zeros((2, n_dims))
+        self.estimates = Memory(CellEstimate, forest.n_trees)
+        self.memory.own("inputs", self.vector)
+        for name in ("shares", *_BY_LEVEL, *_BY_INPUT):
+            self.memory.own(name, getattr(self, name))
+        for name in ("counts", "totals", "log_levels"):
+            self.memory.own(name, np.zeros(n_levels))
+        forest.trees, forest.estimates = self.trees.array, self.estimates.array
+        self.path = Memory(PathStep, PATH)
+        forest.n_path, forest.path = PATH, self.path.array
+        forest.cell.n_dims = n_dims
+        forest.cell.lower, forest.cell.upper = map(Float64s.of, self.cell)
+        # What is used for each sample; finding it takes as long as learning in a tree.
+        self._learn_one: Callable[[PivotForest, float], int] | None = None
+        self._log_density_one: Callable[[PivotForest, bool], float] | None = None
+        self._score_one: Callable[[PivotForest], float] | None = None
+        self._first_tree = self.trees[0]
+        self.is_unfinished = self.memory.word("is_unfinished")
+        self._region_table, self._sample_table = forest.regions, forest.samples
+        self._show()
+        self._reserve()
+
+    def _show(self) -> None:
+        """Tell kernels where rows are."""
+        self.regions.show(0, self._region_table)
+        self.samples.show(0, self._sample_table)
+
+    def _reserve(self) -> None:
+        """Make room for another sample."""
+        regions, samples = self._region_table, self._sample_table
+        self.regions.grow(0, regions, regions.n_rows + self.forest.n_trees)
+        self.samples.grow(0, samples, samples.n_rows + 1)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        return self.forest.n_learned
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of features."""
+        return self.forest.n_dims
+
+    @property
+    def lifetime(self) -> float:
+        """Lifetime of the first tree, and of all where it is not random."""
+        return float(self._first_tree.lifetime)
+
+    # Learning.
+
+    def learn(self, lifetime: float = math.nan) -> int:
+        """Learn the sample in `vector`, at a lifetime or at the trees' own.
+
+        Returns `DONE`, or the first input that is bad, or `WAITS` before trees are to be renewed;
+        nothing is learned then.
+        """
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = kernels.learn_one.of()
+        found = learn_one(self.forest, lifetime)
+        if found == NO_ROOM:
+            self._make_room()
+            found = learn_one(self.forest, lifetime)
+        return found
+
+    def learn_many(
+        self, rows: NDArray[np.float64], lifetimes: NDArray[np.float64] | None = None
+    ) -> None:
+        """Learn checked rows, of which none waits for a renewal, at a lifetime each or none."""
+        n_before, start = self.n_samples, 0
+        while start < len(rows):
+            given = Float64s(0) if lifetimes is None else Float64s.of(lifetimes[start:])
+            arguments = self.forest, Float64s.of(rows[start:]), len(rows) - start, given
+            if kernels.learn_rows.of()(*arguments) == NO_ROOM:
+                self._make_room()
+            start = self.n_samples - n_before
+
+    def _make_room(self) -> None:
+        self.close()
+        self._reserve()
+        self.forest.is_unfinished = 0
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows a kernel may take, so that it returns soon."""
+        work = len(self.trees) * (ROW_WORK + self.n_inputs)
+        return max(1, min(MOST_WORK // work, self.rows_until_renewal or sys.maxsize))
+
+    @property
+    def rows_until_renewal(self) -> int | None:
+        """How many rows may be learned before trees are to be renewed; None if they never are."""
+        forest = self.forest
+        return forest.renews_at - forest.n_learned if forest.renews_at else None
+
+    # What an interrupted call has left.
+
+    def close(self) -> None:
+        """Note that something has begun, so that `settle` is called before anything else."""
+        self.forest.is_unfinished = 1
+
+    def settle(self) -> None:
+        """Finish what has begun."""
+        self._show()
+        self.forest.is_unfinished = 0
+
+    def copied(self) -> PivotTrees:
+        """Return a copy, which may be changed while these trees stay as they are."""
+        state = self.__getstate__()
+        for name, value in state.items():
+            is_table = isinstance(value, TableState)
+            state[name] = PackedRows(value.rows) if is_table else copy.deepcopy(value)
+        made = type(self).__new__(type(self))
+        made.__setstate__(state)
+        return made
+
+    def add_input(self, value: float) -> None:
+        """Add a feature that all samples so far have with one value: nothing parts them there."""
+        forest = self.forest
+        n_dims = forest.n_dims
+        self.means, self.constants = np.append(self.means, value), np.append(self.constants, value)
+        self.n_values = np.append(self.n_values, float(self.n_samples))
+        self.rates = np.append(self.rates, 0.0 if forest.adapts else 1.0)
+        # A value takes two words.
+        start = 2 * n_dims
+        self.samples = self.samples.relaid(start + 4, [(0, 0, start), (start, start + 2, 2)])
+        for chunk in self.samples.chunks[0]:
+            chunk[:, start : start + 2] = np.array([value]).view(np.int32)
+        forest.n_dims = n_dims + 1
+        self._finish()
+
+    def renewed(self) -> PivotTrees:
+        """Return trees with rates by the samples so far, which have learned these again."""
+        forest = self.forest
+        rows = np.array(self._queued()).reshape(-1, forest.n_dims)
+        made = type(self)(
+            None,
+            forest.n_trees,
+            0,
+            forest.n_dims,
+            False,
+            next(name for name, number in ESTIMATORS.items() if number == forest.estimator),
+            forest.window,
+            forest.max_nodes,
+        )
+        made.trees.words["key"] = self.trees.words["key"]
+        made.constants[:] = rows[0]
+        made.rates[:] = [_rate_of(column) for column in rows.T]
+        later = [n for n in RENEWALS if n > forest.n_learned]
+        new = made.forest
+        new.renews_at = 0
+        new.queues = bool(new.window or new.max_nodes or later)
+        made.learn_many(np.ascontiguousarray(rows))
+        new.n_learned, new.renews_at = forest.n_learned, later[0] if later else 0
+        made.means[:], made.n_values[:] = self.means, self.n_values
+        return made
+
+    def _queued(self) -> list[NDArray[np.float64]]:
+        """Return the samples that can be taken out, from the oldest on."""
+        found, row = [], self.forest.oldest
+        while row != NONE:
+            sample = self._sample_table.row(row)
+            found.append(np.array(sample.values(self.forest).view()))
+            row = int(sample.links(self.forest)[1])
+        return found
+
+    # Prediction.
+
+    def log_density(self, is_floored: bool) -> float:
+        """Return the log of the density at the sample in `vector`, whose gaps are filled.
+
+        Where it is 0 and to be floored, each tree's last cell that holds samples counts as if it
+        held one. It is NaN where an input is bad.
+        """
+        log_density_one = self._log_density_one
+        if log_density_one is None:
+            log_density_one = self._log_density_one = kernels.log_density_one.of()
+        return log_density_one(self.forest, is_floored)
+
+    def score(self) -> float:
+        """Return the score of the sample in `vector`; NaN where an input is bad."""
+        score_one = self._score_one
+        if score_one is None:
+            score_one = self._score_one = kernels.score_one.of()
+        return score_one(self.forest)
+
+    def log_densities(
+        self, rows: NDArray[np.float64], out: NDArray[np.float64], is_floored: bool
+    ) -> None:
+        """Write the logs of the density at checked rows of values, whose gaps are filled."""
+        for part, places in self._parts(rows, out):
+            arguments = Float64s.of(part), len(part), is_floored, Float64s.of(places)
+            kernels.log_densities(self.forest, *arguments)
+
+    def scores(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+        """Write the scores of checked rows of values, whose gaps are filled."""
+        for part, places in self._parts(rows, out):
+            kernels.scores(self.forest, Float64s.of(part), len(part), Float64s.of(places))
+
+    def _parts(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> Any:
+        most = max(1, MOST_WORK // (len(self.trees) * (ROW_WORK + self.n_inputs)))
+        for start in range(0, len(rows), most):
+            yield rows[start : start + most], out[start : start + most]
+
+    def __getstate__(self) -> dict[str, Any]:
+        layout = self._sample_layout()
+        return {name: getattr(self, name) for name in _ARRAYS} | {
+            "memory": self.memory,
+            "trees": self.trees,
+            "regions": TableState(self.regions, [self.forest.regions.n_rows], _REGION_LAYOUT),
+            "samples": TableState(self.samples, [self.forest.samples.n_rows], layout),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = owned(state)
+        self.memory, self.trees = state["memory"], state["trees"]
+        for name in _ARRAYS:
+            setattr(self, name, state[name])
+        check_records(self)
+        forest = self.memory[0]
+        self.shares = LEVELS if forest.adapts else np.ones(1)
+        forest.n_shares = len(self.shares)
+        shapes = dict.fromkeys(_BY_INPUT, (forest.n_dims,))
+        shapes |= dict.fromkeys(_BY_LEVEL, (forest.n_shares,))
+        check_shapes(self, shapes)
+        regions, samples = state["regions"], state["samples"]
+        self.regions = regions.restored(_REGION_LAYOUT)
+        self.samples = samples.restored(self._sample_layout())
+        (forest.regions.n_rows,), (forest.samples.n_rows,) = regions.counts, samples.counts
+        check_numbers(self)
+        self._finish()
+        check_regions(self)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
+        size += sys.getsizeof(self.cell)
+        for memory in (self.memory, self.trees, self.estimates, self.path):
+            size += memory.nbytes
+        return size + self.regions.nbytes + self.samples.nbytes
+
+
+# Arrays, by what they have a number for.
+_BY_INPUT = ("means", "n_values", "constants", "rates")
+_BY_LEVEL = ("log_weights", "parts", "medians", "spreads")
+_ARRAYS = (*_BY_INPUT, *_BY_LEVEL)
+
+
+def _rate_of(values: NDArray[np.float64]) -> float:
+    """Return how densely a feature is cut: by 1 over the width of most of its values.
+
+    Where most are one value, the width is the mean distance of the others from that; 0 stands for a
+    feature that has only one.
+    """
+    low, high = np.quantile(values, ENDS)
+    width = float(high - low)
+    if width == 0.0:
+        apart = np.abs(values - np.median(values))
+        width = float(apart[apart > 0.0].mean()) if (apart > 0.0).any() else 0.0
+    return 1.0 / max(width, 1e-100) if width > 0.0 else 0.0

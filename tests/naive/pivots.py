@@ -1,0 +1,153 @@
+"""Mondrians of the whole space drawn around samples, and mixtures over lifetimes."""
+
+from __future__ import annotations
+
+import math
+
+from .density import PLACE, TIME, derived, uniform
+
+NEXT_BLOCK, NEXT, SIDES = 0, 7, 8
+
+
+class Region:
+    """A part of space with a pivot, its first sample."""
+
+    def __init__(self, key, time, pivot):
+        self.key, self.time, self.pivot = key, time, pivot
+        self.samples, self.parts = [pivot], {}
+
+
+def cuts_of(key, side, began, block, until, nearer):
+    """Return the cuts of a side before a time that matter below a place: times, places, keys.
+
+    Blocks of places are [0, block), [block, 2 block), [2 block, 4 block) ...; in each, cuts are
+    those that come nearer to the pivot than all before.
+    """
+    found = []
+    block_key = derived(key, SIDES + side)
+    lower, end = 0.0, block
+    while True:
+        own, top, time = block_key, end, began
+        while True:
+            time -= math.log(uniform(own, TIME)) / (top - lower)
+            if time >= until:
+                break
+            top = lower + uniform(own, PLACE) * (top - lower)
+            found.append((time, top, own))
+            if until == math.inf and top < nearer:
+                break
+            own = derived(own, NEXT)
+        if end >= nearer:
+            return found
+        lower, end = end, 2.0 * end
+        block_key = derived(block_key, NEXT_BLOCK)
+
+
+def block_of(horizon, began):
+    if began > 0.0:
+        return 0.2 / began
+    return 1.0 / horizon if horizon < math.inf else 1.0
+
+
+def first_cut(region, horizon, until, rates, z):
+    """Return the first cut between a pivot and a point: time, place, key, side; or None."""
+    found = []
+    for j, (value, pivot) in enumerate(zip(z, region.pivot, strict=True)):
+        if value == pivot:
+            continue
+        gap = abs(value - pivot) * rates[j] if rates[j] > 0.0 else 1.0
+        side = 2 * j + (value > pivot)
+        block = block_of(horizon, region.time)
+        for time, place, key in cuts_of(region.key, side, region.time, block, until, gap):
+            if place < gap:
+                found.append((time, place, key, side))
+    return min(found, default=None)
+
+
+def learn(root, key, horizon, rates, z):
+    """Add a sample to a tree; returns its root."""
+    if root is None:
+        return Region(key, 0.0, z)
+    region = root
+    while True:
+        cut = first_cut(region, horizon, horizon, rates, z)
+        region.samples.append(z)
+        if cut is None:
+            return root
+        time, _, own, _ = cut
+        if own not in region.parts:
+            region.parts[own] = Region(own, time, z)
+            return root
+        region = region.parts[own]
+
+
+def parted_at(root, horizon, rates, z):
+    """Return when a tree parts a point from all of its samples, or infinity."""
+    region = root
+    while True:
+        cut = first_cut(region, horizon, horizon, rates, z)
+        if cut is None or cut[2] not in region.parts:
+            return math.inf if cut is None else cut[0]
+        region = region.parts[cut[2]]
+
+
+def cell_of(root, horizon, lifetime, rates, z):
+    """Return a point's cell at a lifetime: its ends, and the samples in it."""
+    cell = [[-math.inf, math.inf] for _ in z]
+    region = root
+    while True:
+        cut = first_cut(region, horizon, lifetime, rates, z)
+        until = lifetime if cut is None else cut[0]
+        block = block_of(horizon, region.time)
+        for j, value in enumerate(region.pivot):
+            for upper in (0, 1):
+                bound = abs(cell[j][upper] - value) * rates[j]
+                # Farther than any cut can be that is the nearest.
+                far = min(bound, 60.0 / (until - region.time))
+                known = cuts_of(region.key, 2 * j + upper, region.time, block, until, far)
+                reach = min((place for _, place, _ in known), default=math.inf)
+                if reach < bound:
+                    cell[j][upper] = value + (reach if upper else -reach) / rates[j]
+        gone = [part for part in region.parts.values() if part.time < until]
+        inside = [
+            z for z in region.samples if not any(z is other for p in gone for other in p.samples)
+        ]
+        if cut is None:
+            return cell, inside
+        _, place, own, side = cut
+        j, upper = divmod(side, 2)
+        cell[j][1 - upper] = region.pivot[j] + (place if upper else -place) / rates[j]
+        if own not in region.parts:
+            # As if the point began it.
+            alone = Region(own, cut[0], z)
+            alone.samples = []
+            ends, _ = cell_of(alone, horizon, lifetime, rates, z)
+            found = [[max(a, c), min(b, d)] for (a, b), (c, d) in zip(cell, ends, strict=True)]
+            return found, []
+        region = region.parts[own]
+
+
+def rarity(levels, medians, spreads, parts):
+    """Return the largest deviation of a level's surprise, in units of the usual one."""
+    used = [g for g, part in enumerate(parts) if 2.0**-8 <= part <= 2.0**-2]
+    finest = max(g for g, part in enumerate(parts) if part >= 2.0**-8)
+    used = sorted({*used, finest})
+    found = [(-math.log(levels[g]) - medians[g]) / max(spreads[g], 1e-3) for g in used]
+    return max(found)
+
+
+def mixture(counts, lifetimes, parted, n, d, log_weights):
+    """Return what the levels and their mixture tell: densities.
+
+    `counts` are those of each level in each tree, `parted` when each tree parts the point from all
+    samples.
+    """
+    m = len(parted)
+    before = sum((min(t, lifetimes[0]) / 2.0) ** d for t in parted) / m
+    levels = []
+    for row, lifetime in zip(counts, lifetimes, strict=True):
+        before = (sum(row) / m * (lifetime / 2.0) ** d + before) / (n + 1)
+        levels.append(before)
+    weights = [math.exp(w) for w in log_weights]
+    total = sum(w * f for w, f in zip(weights, levels, strict=True))
+    return levels, total / sum(weights)
