@@ -99,11 +99,12 @@ class MondrianForestRegressor(
         high). These are divided by high - low, whatever their values are.
     renews_widths
         Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
-        their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
-        says, with `scale=False`, with `directions`, from the first category on, and from when
-        samples are not stored any more (`max_nodes`).
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
+        that, and 8 while trees are drawn anew. Widths stay, whatever this says, with
+        `scale=False`, with `directions`, from the first category on, and from when samples are not
+        stored any more (`max_nodes`).
 
     Notes
     -----
