@@ -218,7 +218,7 @@ class AdaptiveMondrianForestClassifier(
     def warmup(cls) -> None:
         """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, seed=1)
-        # Trees are built anew a part at a time once 256 samples have been seen.
+        # Trees have been built anew when there are twice as many, a part at a time.
         for x, y in warmup_samples(2 * WARM_UP):
             model.learn_one(x, y)
         model.predict_one({"a": 0.5})

@@ -422,7 +422,8 @@ class MondrianForestClassifier(LabelForest[HierarchicalTrees[Any], _Calls]):
         Those for weights are compiled at the first weight other than 1.
         """
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        for x, y in warmup_samples(WARM_UP + 2):
+        # Trees have been drawn anew when there are twice as many.
+        for x, y in warmup_samples(2 * WARM_UP):
             model.learn_one(x, y)
         model.predict_one({"a": 0.5, "b": 0.5})
         model.predict_one({"a": 0.5})

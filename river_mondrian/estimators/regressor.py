@@ -500,7 +500,8 @@ class MondrianForestRegressor(
     def warmup(cls) -> None:
         """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        for x, y in warmup_samples(WARM_UP + 2):
+        # Trees have been drawn anew when there are twice as many.
+        for x, y in warmup_samples(2 * WARM_UP):
             model.learn_one(x, y)
         model.predict_mixture_one(x)
         model.predict_one({"a": 0.5})
