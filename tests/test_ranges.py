@@ -143,6 +143,9 @@ def test_shapes_of_features(seed):
     # Sparse and signed.
     signed = np.where(rng.random(n) < 0.1, rng.uniform(-2.0, 5.0, n), 0.0)
     assert range_of(signed) == (signed.min(), signed.max())
+    # A quarter of the values is not 0, and the upper quartile is about the least of these.
+    pixels = np.where(rng.random(n) < 0.25 + 0.02 * (seed - 1), rng.uniform(0.01, 255.0, n), 0.0)
+    assert range_of(pixels) == (0.0, pixels.max())
     # Rare, and on one side of what is common.
     assert range_of(np.where(rng.random(n) < 0.1, rng.uniform(7.0, 9.0, n), 5.0))[0] == 5.0
     low, high = range_of(rng.standard_cauchy(n))

@@ -1,4 +1,4 @@
-"""Widths of features: found from the first samples, unmoved by wild values."""
+"""Widths of features: found from the first samples, unmoved by wild values, ready to be renewed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from river_mondrian import (
     MondrianForestClassifier,
     MondrianForestRegressor,
 )
+from river_mondrian.compiling.kernels import Kernel
+from river_mondrian.partitions import ranges
+from river_mondrian.partitions.mondrian import frames, renewal
 
 FORESTS = {
     "exact": lambda **own: MondrianForestClassifier(**{"n_estimators": 5, "seed": 1} | own),
@@ -92,3 +95,19 @@ def test_widths_of_models_that_do_not_scale():
     model = MondrianForestClassifier(3, seed=1)
     model.learn_one({"a": 5.0, "color": "red"}, 0)
     assert model.widths == {"a": 5.0, "color": 1.0}
+
+
+@pytest.mark.parametrize("kind", ["exact", "regressor"])
+def test_nothing_is_left_to_compile_for_a_renewal_after_the_warmup(kind):
+    modules = renewal, frames, ranges
+    kernels = [one for part in modules for one in vars(part).values() if isinstance(one, Kernel)]
+    for kernel in kernels:
+        kernel._compiled.clear()
+    FORESTS[kind]().warmup()
+    before = [len(kernel._compiled) for kernel in kernels]
+    X, y = xor(600)
+    X[300:] *= 10.0
+    model = learned(kind, X, y)
+    assert model._trees.forest.renewed == model.n_estimators
+    assert sum(before) > 0
+    assert [len(kernel._compiled) for kernel in kernels] == before

@@ -106,10 +106,11 @@ class AdaptiveMondrianForestClassifier(
         high). These are divided by high - low, whatever their values are.
     renews_widths
         Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
-        their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
-        says, with `scale=False` and from the first category on.
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
+        that, and 8 while trees are drawn anew. Widths stay, whatever this says, with `scale=False`
+        and from the first category on.
 
     Notes
     -----
@@ -217,7 +218,7 @@ class AdaptiveMondrianForestClassifier(
     def warmup(cls) -> None:
         """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, seed=1)
-        # Trees are built anew a part at a time once 256 samples have been seen.
+        # Trees have been built anew when there are twice as many, a part at a time.
         for x, y in warmup_samples(2 * WARM_UP):
             model.learn_one(x, y)
         model.predict_one({"a": 0.5})

@@ -84,9 +84,9 @@ class MondrianForestClassifier(
         Whether to divide each feature by its width: the range of the values so far that are not
         farther than 100 interquartile ranges from the quartiles or, of a feature that is mostly one
         value, of the others and this one. Widths are refreshed by building the forest anew from its
-        stored samples after 1, 2, 4, ... samples, and fixed after 256 unless `renews_widths`, with
-        which 10 interquartile ranges count. A feature that has not varied by then is divided by its
-        magnitude. Scaled values end at 1e30.
+        stored samples after 1, 2, 4, ... 256 samples, and looked at again later (see
+        `renews_widths`). A feature that has not varied yet is divided by its magnitude. Scaled
+        values end at 1e30.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
@@ -101,11 +101,12 @@ class MondrianForestClassifier(
         high). These are divided by high - low, whatever their values are.
     renews_widths
         Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
-        their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
-        says, with `scale=False`, with `directions`, from the first category on, and from when
-        samples are not stored any more (`max_nodes`).
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
+        that, and 8 while trees are drawn anew. Widths stay, whatever this says, with
+        `scale=False`, with `directions`, from the first category on, and from when samples are not
+        stored any more (`max_nodes`).
     window
         Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
         every tree when another one is learned, so that the forest has the law of one that has
@@ -125,7 +126,7 @@ class MondrianForestClassifier(
 
     Weights are those of Algorithm 5 with real numbers: a leaf counts the weight c of each class,
     and any node has min(c, 1) tables of it, c being the weight below. A sample of a whole weight
-    is as many repeats of it, in law, once the ranges are fixed: these follow the number of samples.
+    is as many repeats of it, in law, under the same widths: these follow the number of samples.
     From the first weight other than 1 on each node takes 16 bytes more for each class.
 
     With an infinite lifetime the discount of a paused leaf is 0: inside the box of a block of one
@@ -448,7 +449,8 @@ class MondrianForestClassifier(
         Those for weights are compiled at the first weight other than 1.
         """
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        for x, y in warmup_samples(WARM_UP + 2):
+        # Trees have been drawn anew when there are twice as many.
+        for x, y in warmup_samples(2 * WARM_UP):
             model.learn_one(x, y)
         model.predict_one({"a": 0.5, "b": 0.5})
         model.predict_one({"a": 0.5})

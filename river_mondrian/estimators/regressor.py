@@ -101,11 +101,12 @@ class MondrianForestRegressor(
         high). These are divided by high - low, whatever their values are.
     renews_widths
         Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by a factor of 2 the trees are drawn anew from
-        their samples under the new widths, one after the other, a part per sample. A stored value
-        takes 4 bytes more for that, and 8 while trees are drawn anew. Widths stay, whatever this
-        says, with `scale=False`, with `directions`, from the first category on, and from when
-        samples are not stored any more (`max_nodes`).
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
+        that, and 8 while trees are drawn anew. Widths stay, whatever this says, with
+        `scale=False`, with `directions`, from the first category on, and from when samples are not
+        stored any more (`max_nodes`).
     window
         Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
         every tree when another one is learned, so that the forest has the law of one that has
@@ -520,7 +521,8 @@ class MondrianForestRegressor(
     def warmup(cls) -> None:
         """Compile the kernels, or load them from disk, ahead of the first sample."""
         model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        for x, y in warmup_samples(WARM_UP + 2):
+        # Trees have been drawn anew when there are twice as many.
+        for x, y in warmup_samples(2 * WARM_UP):
             model.learn_one(x, y)
         model.predict_mixture_one(x)
         model.predict_one({"a": 0.5})

@@ -5,9 +5,10 @@ lower quartile and above the upper one: 3 of them, which are Tukey's outer fence
 to a quarter of the values at either end may be of any size: they move the quartiles within the
 other values.
 
-Where both quartiles are the same, as of rare binary, sparse and many discrete features, they are
-the commonest value. The range then is that of the values other than this one, within their own
-fences, and of this one.
+Where more than half of the values are the same, as of rare binary, sparse and many discrete
+features, the range is that of the values other than this commonest one, within their own fences,
+and of this one. (Its share decides, and not whether both quartiles are the same: where a quarter of
+the values, or a few more, are not 0, the upper quartile is the least of them, and of any size.)
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -70,7 +71,7 @@ class KnownRanges(NamedTuple):
         Ends of the ranges, as `robust_ranges` returns them.
     known
         By how many values each is known: all of a column, or those other than the commonest where
-        both quartiles are that one.
+        that is more than half of them.
     spread
         The interquartile ranges of these values.
 
@@ -113,8 +114,8 @@ def robust_ranges_of_sparse(rows: sparse.csr_matrix) -> tuple[Array, Array]:
     columns = rows.tocsc()
     columns.eliminate_zeros()
     counts = np.diff(columns.indptr).astype(np.int64)
-    # With so few other values both quartiles are 0.
-    few = counts <= (rows.shape[0] - 1) // 4
+    # With so few other values 0 is more than half of them.
+    few = counts <= (rows.shape[0] - 1) // 2
     low, high = np.zeros(len(counts)), np.zeros(len(counts))
     low[~few], high[~few] = robust_ranges(columns[:, ~few].toarray().astype(np.float64))
     others = columns[:, few]
@@ -186,15 +187,16 @@ def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Fl
             found[0] = math.nan
             found[1] = math.nan
             return
-        commonest = _quantile(values, n, n, 0, 0.25)
-        if commonest < _quantile(values, n, n, 0, 0.75):
+        commonest = values[n // 2]
+        gap, end = n // 2, n // 2 + 1
+        while gap > 0 and values[gap - 1] == commonest:
+            gap -= 1
+        while end < n and values[end] == commonest:
+            end += 1
+        n_left_out = end - gap
+        if 2 * n_left_out <= n:
             _find_whiskers(values, n, n, 0, fence, found)
             return
-        gap = 0
-        while values[gap] < commonest:
-            gap += 1
-        while gap + n_left_out < n and values[gap + n_left_out] == commonest:
-            n_left_out += 1
     n_others = n - n_left_out
     found[2] = n_others
     found[0] = commonest

@@ -6,14 +6,15 @@ Numbers of samples and inputs decide, and nothing else.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from .ranges import quantile, robust_range
 
 WARM_UP = 256
-LOOKED_AT = 256
+LOOKED_AT, MEASURED = 256, 1024
 FENCE, NEAR_FENCE = 100.0, 10.0
 FACTOR, FACTOR_OF_SPREAD = 2.0, 1.7
-EVIDENCE = 8
+EVIDENCE = 1 / 32
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 POINTS_PER_SAMPLE_AND_TREE = 4
@@ -29,12 +30,10 @@ def width_of(column, fence):
 
 
 def telling(column):
-    """Return the values that tell the range: those other than one that both quartiles are."""
+    """Return the values that tell the range: those other than one that more than half are."""
     values = [value for value in column if not math.isnan(value)]
-    if not values or quantile(values, 0.25) < quantile(values, 0.75):
-        return values
-    commonest = quantile(values, 0.25)
-    return [value for value in values if value != commonest]
+    many = {value for value, count in Counter(values).items() if 2 * count > len(values)}
+    return [value for value in values if value not in many]
 
 
 def spread_of(values):
@@ -42,9 +41,9 @@ def spread_of(values):
     return quantile(values, 0.75) - quantile(values, 0.25) if values else 0.0
 
 
-def looked_at(rows):
-    """Return the columns of samples of which most are recent."""
-    places = [int(len(rows) * math.sqrt((i + 0.5) / LOOKED_AT)) for i in range(LOOKED_AT)]
+def looked_at(rows, count):
+    """Return the columns of so many samples, of which most are recent."""
+    places = [int(len(rows) * math.sqrt((i + 0.5) / count)) for i in range(count)]
     return list(zip(*(rows[i] for i in places), strict=True))
 
 
@@ -53,24 +52,33 @@ def differ(one, other, factor):
     return one > factor * other or other > factor * one
 
 
+def found_by(rows, widths, n_before, count):
+    """Return the width of each feature by so many samples, and whether that so far is over."""
+    found = []
+    columns = looked_at(rows, count), looked_at(rows[:n_before], count)
+    for column, column_before, old in zip(*columns, widths, strict=True):
+        values, before = telling(column), telling(column_before)
+        spread, spread_before = spread_of(values), spread_of(before)
+        is_known = len(before) >= EVIDENCE * count and max(spread, spread_before) > 0.0
+        has_shrunk = is_known and spread_before > FACTOR_OF_SPREAD * spread
+        new = width_of(column, NEAR_FENCE if has_shrunk else FENCE)
+        is_over = differ(new, old, FACTOR)
+        if is_known:
+            is_over = is_over and differ(spread, spread_before, FACTOR_OF_SPREAD)
+        is_told = len(values) >= EVIDENCE * count
+        is_new = is_told and (is_over or new > FACTOR * old)
+        found.append((new if is_new else old, is_told and is_over))
+    return found
+
+
 def found_widths(rows, widths, n_before):
-    """Return the widths by the latest samples where those so far do not hold any more, else those.
+    """Return the widths by the latest samples where one of those so far is over, else those so far.
 
     `widths` are those so far, which were found when there were `n_before` samples.
     """
-    found = []
-    columns = zip(looked_at(rows), looked_at(rows[:n_before]), widths, strict=True)
-    for column, column_before, old in columns:
-        values, before = telling(column), telling(column_before)
-        spread, spread_before = spread_of(values), spread_of(before)
-        is_known = len(before) >= EVIDENCE and max(spread, spread_before) > 0.0
-        has_shrunk = is_known and spread_before > FACTOR_OF_SPREAD * spread
-        new = width_of(column, NEAR_FENCE if has_shrunk else FENCE)
-        is_over = len(values) >= EVIDENCE and differ(new, old, FACTOR)
-        if is_known:
-            is_over = is_over and differ(spread, spread_before, FACTOR_OF_SPREAD)
-        found.append(new if is_over else old)
-    return found
+    if not any(is_over for _, is_over in found_by(rows, widths, n_before, LOOKED_AT)):
+        return widths
+    return [new for new, _ in found_by(rows, widths, n_before, MEASURED)]
 
 
 def history(rows, n_trees):

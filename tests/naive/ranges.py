@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 
 def quantile(values, rate):
@@ -27,9 +28,9 @@ def robust_range(column, fence=3.0):
     values = [float(value) for value in column if not math.isnan(value)]
     if not values:
         return math.nan, math.nan
-    if quantile(values, 0.25) < quantile(values, 0.75):
+    commonest, count = Counter(values).most_common(1)[0]
+    if 2 * count <= len(values):
         return whiskers(values, fence)
-    commonest = quantile(values, 0.25)
     others = [value for value in values if value != commonest]
     if not others:
         return commonest, commonest

@@ -46,7 +46,7 @@ from .records import (
 # Scaled values end there, rounded to single precision.
 FARTHEST = 1.000001e30
 
-# The ranges are fixed after this many samples.
+# Samples for which a forest keeps the inputs themselves, as its widths are found anew.
 WARM_UP = 256
 
 # Trees times samples are numbers that kernels hold.

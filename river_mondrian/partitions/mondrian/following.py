@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,10 @@ from .growth import FENCE, GrowingTrees
 from .records import DRAWING, NEVER, NONE, STEADY
 from .tree_memory import WARM_UP
 
-# Samples by which widths are found.
+# Samples by which it is found out whether widths hold, and those by which others are found: more,
+# since a feature's least and largest values are rare.
 LOOKED_AT = 256
+MEASURED = 1024
 
 # A width does not hold any more where the one found is so many times larger or smaller, and so has
 # the interquartile range become: of a feature with long tails, a few values decide the width. That
@@ -28,8 +30,8 @@ FACTOR_OF_SPREAD = 1.7
 # How many interquartile ranges beyond the quartiles a value may be that sets the range of a feature
 # that has shrunk: values of before are not to do that.
 NEAR_FENCE = 10.0
-# Values of a feature by which something is believed of it, at least.
-EVIDENCE = 8
+# The share of samples that have to tell something of a feature that it is believed.
+EVIDENCE = 1 / 32
 
 
 def _differ(
@@ -38,6 +40,14 @@ def _differ(
     """Tell where one of two numbers is more than so many times the other."""
     found: NDArray[np.bool_] = (one > factor * other) | (other > factor * one)
     return found
+
+
+class _Found(NamedTuple):
+    """What some samples tell: the scaling, of which inputs they do, and whose widths are over."""
+
+    scaling: NDArray[np.float64]
+    are_told: NDArray[np.bool_]
+    are_over: NDArray[np.bool_]
 
 
 class FollowingTrees(GrowingTrees[AnyForest]):
@@ -81,50 +91,61 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return self.forest.n_held()
 
     def _found_scaling(self) -> NDArray[np.float64]:
-        """Return the scaling, by ranges of stored samples where widths do not hold any more."""
-        rows = self._inputs_at(self._places_to_look_at())
-        then = self._inputs_at(self._places_of_widths())
+        """Return the scaling, by ranges of stored samples where one does not hold any more."""
+        if not self._find(LOOKED_AT).are_over.any():
+            return self.scaling
+        found, scaling = self._find(MEASURED), self.scaling.copy()
+        # Since trees are drawn anew in any case, ranges alone decide where they have grown.
+        are_wider = found.are_told & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
+        places = np.flatnonzero(found.are_over | are_wider)
+        scaling[:, places] = found.scaling[:, places]
+        return scaling
+
+    def _find(self, n_rows: int) -> _Found:
+        """Find the scaling by so many of the stored samples, and which widths do not hold."""
+        rows = self._inputs_at(self._places_to_look_at(n_rows), n_rows)
+        then = self._inputs_at(self._places_of_widths(n_rows), n_rows)
         # Together, since it is the call that costs.
         found = known_ranges(np.hstack([rows, then]), FENCE)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
             values.reshape(2, -1) for values in found
         )
+        least = EVIDENCE * n_rows
         # What has been 0 and is tells nothing.
-        is_known = (known_then >= EVIDENCE) & ((spread_then > 0.0) | (spread > 0.0))
+        is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
             near = known_ranges(rows, NEAR_FENCE)
             low, high = np.where(has_shrunk, near.low, low), np.where(has_shrunk, near.high, high)
-        by_ranges, scaling = self._scaling_by(low, high), self.scaling.copy()
-        are_over = _differ(scaling[1, : self.n_inputs], by_ranges[1], FACTOR) & (known >= EVIDENCE)
+        by_ranges, are_told = self._scaling_by(low, high), known >= least
+        are_over = are_told & _differ(self.scaling[1, : self.n_inputs], by_ranges[1], FACTOR)
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
-        places = np.flatnonzero(are_over)
-        scaling[:, places] = by_ranges[:, places]
-        return scaling
+        return _Found(by_ranges, are_told, are_over)
 
-    def _inputs_at(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _inputs_at(self, places: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
         """Return the inputs of stored samples, a row for each place, and NaN for lacking ones."""
-        rows = np.full((LOOKED_AT, self.n_inputs), math.nan)
+        rows = np.full((n_rows, self.n_inputs), math.nan)
         frames.read_inputs.of(self._FOREST)(
             self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         )
         return rows
 
-    def _places_to_look_at(self) -> NDArray[np.int64]:
-        """Return stored samples of which most are recent ones.
+    def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
+        """Return so many stored samples, of which most are recent ones.
 
-        Where some have been forgotten the others are in no order: some of all.
+        Where some have been forgotten the others are in no order: they are evenly spread then, and
+        each is there once.
         """
         if self._is_unordered:
-            n = min(LOOKED_AT, self.n_points)
+            n = min(n_rows, self.n_points)
             return self.n_points * np.arange(n) // max(n, 1)
-        return self._recent_places(self.n_points)
+        return self._recent_places(self.n_points, n_rows)
 
-    def _places_of_widths(self) -> NDArray[np.int64]:
+    def _places_of_widths(self, n_rows: int) -> NDArray[np.int64]:
         """Return the same of when widths were found; none where samples have been forgotten."""
         if self._is_unordered:
             return np.zeros(0, np.int64)
-        return self._recent_places(int(self.forest.renewed_at_sample) or WARM_UP)
+        return self._recent_places(int(self.forest.renewed_at_sample) or WARM_UP, n_rows)
 
     @property
     def _is_unordered(self) -> bool:
@@ -133,9 +154,9 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return found
 
     @staticmethod
-    def _recent_places(n: int) -> NDArray[np.int64]:
+    def _recent_places(n: int, n_rows: int) -> NDArray[np.int64]:
         """Return some of `n` places, of which half are among the last 3 of 10."""
-        return (n * np.sqrt((np.arange(LOOKED_AT) + 0.5) / LOOKED_AT)).astype(np.int64)
+        return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         """Begin to draw all trees anew by another scaling."""

@@ -47,7 +47,7 @@ from .records import (
     Tree,
 )
 
-# The ranges and gamma are fixed after this many samples.
+# Samples after which widths are looked at only now and then, and gamma is fixed.
 WARM_UP = 256
 
 
@@ -66,7 +66,7 @@ class Partitions:
     max_nodes
         Nodes (leaves and internal ones) at which a tree stops being cut.
     scale
-        Whether inputs are divided by their range over the warm-up.
+        Whether inputs are divided by their widths.
     absent
         What a missing input counts as: NaN, which is unknown, or 0.
     seed

@@ -316,17 +316,18 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _n_held(self) -> int:
         return self.n_samples - self.schedule.first
 
-    def _places_to_look_at(self) -> NDArray[np.int64]:
+    def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
         held = min(self._n_held(), self.n_points)
-        return (self.n_samples - held + self._recent_places(held)) % self.schedule.capacity
+        places = self.n_samples - held + self._recent_places(held, n_rows)
+        return places % self.schedule.capacity
 
-    def _places_of_widths(self) -> NDArray[np.int64]:
+    def _places_of_widths(self, n_rows: int) -> NDArray[np.int64]:
         first = self.n_samples - min(self._n_held(), self.n_points)
         n = (int(self.forest.renewed_at_sample) or WARM_UP) - first
         # Too few of those samples are stored still.
         if n < LEAST_TELLING:
             return np.empty(0, dtype=np.int64)
-        return (first + self._recent_places(n)) % self.schedule.capacity
+        return (first + self._recent_places(n, n_rows)) % self.schedule.capacity
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         super()._begin_renewal(scaling)
