@@ -103,14 +103,15 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _find(self, n_rows: int) -> _Found:
         """Find the scaling by so many of the stored samples, and which widths do not hold."""
-        rows = self._inputs_at(self._places_to_look_at(n_rows), n_rows)
+        places = self._places_to_look_at(n_rows)
+        rows = self._inputs_at(places, n_rows)
         then = self._inputs_at(self._places_of_widths(n_rows), n_rows)
         # Together, since it is the call that costs.
         found = known_ranges(np.hstack([rows, then]), FENCE)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
             values.reshape(2, -1) for values in found
         )
-        least = EVIDENCE * n_rows
+        least = EVIDENCE * max(len(places), LOOKED_AT)
         # What has been 0 and is tells nothing.
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
