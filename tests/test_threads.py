@@ -304,7 +304,8 @@ def test_public_methods_hold_the_lock(name):
         if attribute == "gram":
             given = {"X": frame}
         entered.clear()
-        with contextlib.suppress(NotImplementedError, ValueError):
+        # What has not been learned cannot be forgotten.
+        with contextlib.suppress(NotImplementedError, ValueError, KeyError):
             method(model, **given)
         assert entered, attribute
 
