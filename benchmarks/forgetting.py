@@ -153,14 +153,20 @@ def _uniform(n: int) -> Stream:
     return stream(X, (X[:, 0] * 4.0 + X[:, 1] * 3.0).astype(int) % 4)
 
 
+def _binary(n: int) -> Stream:
+    """Return samples of two binary features: a leaf has a quarter of them."""
+    rng = np.random.default_rng(0)
+    return stream(rng.integers(0, 2, (n, 2)).astype(np.float64), rng.integers(0, 2, n))
+
+
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Microseconds of learning in a full window, against a forest that keeps all."""
     n_timed, repeats, rows = (300, 1, []) if quick else (3000, 5, [])
     for window in (1024, 5000):
-        streams = {"uniform, 10 features": _uniform(window + 3 * n_timed)}
+        n = window + 3 * n_timed
+        streams = {"uniform, 10 features": _uniform(n), "2 binary features": _binary(n)}
         arrays = data.load("letter")
         if arrays is not None:
-            n = window + 3 * n_timed
             streams["letter"] = stream(arrays["X_train"], arrays["y_train"], n)
         for name, samples in streams.items():
             for kind, n_trees in (("classifier", 10), ("classifier", 100), ("regressor", 10)):
