@@ -31,7 +31,7 @@ from ...records import (
     room_of_array,
 )
 from .boxes import hold
-from .leaves import clear_tree, grow_leaf, side_of_box
+from .leaves import clear_tree, put_point, side_of_box
 from .records import (
     COMPLETE,
     EMPTY,
@@ -70,6 +70,14 @@ def _side_up(node: Node) -> int:
 def _parent(node: Node, side: int) -> int:
     """Return the row of the parent, to which the reference on a side points; NONE at the root."""
     return node.child(side) - UP
+
+
+@inlined
+def _turn_down(node: Node, side: int, ref: int) -> int:
+    """Let the reference on a side, which points at the parent, point down; returns the parent."""
+    parent = _parent(node, side)
+    node.set_child(side, ref)
+    return parent
 
 
 @inlined
@@ -125,8 +133,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
         while True:
             node = tree.nodes.row(above)
             side = _side_up(node)
-            parent = _parent(node, side)
-            node.set_child(side, ref)
+            parent = _turn_down(node, side, ref)
             if side == LEFT and x[node.dim] != x[node.dim]:
                 ref = node.right
                 _turn_up(node, RIGHT, parent)
@@ -302,7 +309,7 @@ def _leave_node(forest: Forest, tree: Tree, j: int) -> int:
 
 
 @merged
-def _collapse(forest: Forest, tree: Tree, j: int) -> None:
+def _collapse(forest: Forest, tree: Tree, t: int, j: int) -> None:
     """Let a node whose children are leaves be a paused leaf of their points."""
     node = tree.nodes.row(j)
     slot = tree.slot
@@ -320,9 +327,7 @@ def _collapse(forest: Forest, tree: Tree, j: int) -> None:
             following = NONE
             if ref >= 0:
                 following = forest.links_of(q)[slot]
-            forest.links_of(q)[slot] = node.first_point
-            node.first_point = q
-            grow_leaf(forest, tree, node, q)
+            put_point(forest, tree, t, node, q)
             q = following
         if ref >= 0:
             tree.nodes.row(ref).give_back(forest, tree)
@@ -352,18 +357,16 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
     while above != NONE:
         node = tree.nodes.row(above)
         side = _side_up(node)
-        parent = _parent(node, side)
-        node.set_child(side, ref)
+        parent = _turn_down(node, side, ref)
         node.n_samples = node.n_samples - 1
         if may_shrink:
             may_shrink = _touches(forest, node, x)
             if may_shrink:
                 _box_of_children(forest, tree, node)
         node.renew_side(forest, tree, side, ref)
-        if node.collapses(forest):
-            has_leaves = not is_inner(tree, node.left) and not is_inner(tree, node.right)
-            if has_leaves:
-                _collapse(forest, tree, above)
+        has_leaves = not is_inner(tree, node.left) and not is_inner(tree, node.right)
+        if has_leaves and node.collapses(forest):
+            _collapse(forest, tree, t, above)
         ref, above = above, parent
     tree.root = ref
     if ref == EMPTY:
@@ -381,8 +384,6 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
         _link_past(forest, tree, tree.nodes.row(ref), p, new)
     while above != NONE:
         node = tree.nodes.row(above)
-        side = _side_up(node)
-        parent = _parent(node, side)
-        node.set_child(side, ref)
+        parent = _turn_down(node, _side_up(node), ref)
         ref, above = above, parent
     tree.root = ref

@@ -112,8 +112,11 @@ def count_equal(forest: F, most: int) -> int:
 
 
 @kernel
-def forget_equal(forest: F) -> None:
-    """Forget a stored point that equals the sample in `inputs` (see `find_equal`)."""
+def forget_equal(forest: F) -> int:
+    """Forget a stored point that equals the sample in `inputs`; returns how many: 1, or 0.
+
+    See `find_equal`.
+    """
     found = _room_of_found()
     find_equal(forest, 1, found)
     if found[0] > 0:
@@ -124,3 +127,4 @@ def forget_equal(forest: F) -> None:
             forest.row[i] = 0.0
         for d in range(forest.n_inputs):
             forest.inputs[d] = math.nan
+    return found[0]

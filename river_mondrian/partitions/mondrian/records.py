@@ -226,7 +226,7 @@ class Node(Record):
 
     def collapses(self, forest: Forest) -> bool:
         """Tell whether an internal node, whose children are leaves, is to be a paused leaf."""
-        return False
+        return self.n_samples <= forest.hide_limit and self.hides(forest)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
         """Give back the row beside the nodes that a leaf may have."""

@@ -31,22 +31,8 @@ def clear_point(forest: Forest, p: int) -> None:
 
 
 @inlined
-def add_arrival(forest: Forest, p: int) -> None:
-    """Let a point be the latest in the order of arrival."""
-    own = forest.arrivals.row(p)
-    own.older = forest.last_arrival
-    own.newer = NONE
-    if forest.last_arrival == NONE:
-        forest.first_arrival = p
-    else:
-        forest.arrivals.row(forest.last_arrival).newer = p
-    forest.last_arrival = p
-
-
-@inlined
-def _drop_arrival(forest: Forest, p: int) -> None:
-    """Take a point out of the order of arrival."""
-    older, newer = int(forest.arrivals.row(p).older), int(forest.arrivals.row(p).newer)
+def _let_follow(forest: Forest, older: int, newer: int) -> None:
+    """Let a point follow another one in the order of arrival; NONE is before and after all."""
     if older == NONE:
         forest.first_arrival = newer
     else:
@@ -58,21 +44,26 @@ def _drop_arrival(forest: Forest, p: int) -> None:
 
 
 @inlined
+def add_arrival(forest: Forest, p: int) -> None:
+    """Let a point be the latest in the order of arrival."""
+    _let_follow(forest, forest.last_arrival, p)
+    _let_follow(forest, p, NONE)
+
+
+@inlined
+def _drop_arrival(forest: Forest, p: int) -> None:
+    """Take a point out of the order of arrival."""
+    own = forest.arrivals.row(p)
+    _let_follow(forest, own.older, own.newer)
+
+
+@inlined
 def _rename_arrival(forest: Forest, p: int, new: int) -> None:
     """Let a point have another number in the order of arrival."""
     own = forest.arrivals.row(p)
     older, newer = int(own.older), int(own.newer)
-    renamed = forest.arrivals.row(new)
-    renamed.older = older
-    renamed.newer = newer
-    if older == NONE:
-        forest.first_arrival = new
-    else:
-        forest.arrivals.row(older).newer = new
-    if newer == NONE:
-        forest.last_arrival = new
-    else:
-        forest.arrivals.row(newer).older = new
+    _let_follow(forest, older, new)
+    _let_follow(forest, new, newer)
 
 
 @helper

@@ -215,13 +215,14 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         `put` writes what the sample has besides its inputs as a point, whose number it is given.
         """
-        if self.n_points == 0:
-            return 0
-        # Where the next sample will be.
-        self._reserve_points(self.n_points + 1)
-        put(self.n_points)
+        self._put_next(put)
         found: int = matching.count_equal.of(self._FOREST)(self.forest, most)
         return found
+
+    def _put_next(self, put: Callable[[int], None]) -> None:
+        """Write what a sample has besides its inputs where the next point will be."""
+        self._reserve_points(self.n_points + 1)
+        put(self.n_points)
 
     def forget(self, put: Callable[[int], None]) -> bool:
         """Forget a stored sample that equals the one in `inputs`; the trees are closed.
@@ -231,9 +232,9 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.forest.phase == STEADY and self.remainders.capacities[0] > 0:
             # What was drawn anew last has its boxes still.
             self._drop_spare()
-        if self.n_equal(put) == 0:
+        self._put_next(put)
+        if matching.forget_equal.of(self._FOREST)(self.forest) == 0:
             return False
-        matching.forget_equal.of(self._FOREST)(self.forest)
         self._forgotten()
         return True
 

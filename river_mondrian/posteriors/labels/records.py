@@ -170,10 +170,6 @@ class LabelNode(Node):
             own[w] = 0
         self.inherit(forest, tree, side, child)
 
-    def collapses(self, forest: Forest) -> bool:
-        """Tell whether there is one class below, and so few samples that nothing is hidden."""
-        return self.n_samples <= forest.hide_limit and self.hides(forest)
-
     def give_back(self, forest: Forest, tree: Tree) -> None:
         """Give back a leaf's row of counts."""
         if self.dim == COMPLETE and self.count_row != NONE:

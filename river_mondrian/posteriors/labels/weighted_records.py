@@ -138,10 +138,6 @@ class WeightedNode(Node):
         self.inherit(forest, tree, side, child)
         self.n_below = self.count_classes(weighted)
 
-    def collapses(self, forest: Forest) -> bool:
-        """Tell whether there is one class below, and so few samples that nothing is hidden."""
-        return self.n_samples <= forest.hide_limit and self.hides(forest)
-
     def is_paused(self, forest: Forest) -> bool:
         """Tell whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
         return WeightedForest(forest).splits_pure == 0 and self.n_below == 1

@@ -26,7 +26,7 @@ from ...partitions.mondrian.records import FREE, NONE
 from ...partitions.ranges import robust_ranges
 from ...records import Float64s
 from .messages import forget_messages
-from .records import T, TargetForest, TargetNode, TargetTree
+from .records import T, TargetForest, TargetNode, TargetTree, add_target
 
 # How many robust ranges the fences are beyond the ends of the range.
 FENCE = 10.0
@@ -64,7 +64,7 @@ def judged(forest: TargetForest, y: float, weight: float) -> float:
 @exact_kernel
 def add_to_moments(forest: T, y: float, weight: float) -> None:
     """Add a target to the running mean and sum of squares, unless it is set aside."""
-    forest.add_target(y, weight)
+    add_target(forest, y, weight)
 
 
 @batch_kernel
@@ -129,13 +129,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
     has_changed = forest.n_points <= LAST_JUDGED and _judge_points(forest)
     if has_changed or forest.n_forgotten > 0:
         # Of targets that were taken out rounding errors are left.
-        forest.y_weight = 0.0
-        forest.y_mean = 0.0
-        forest.y_squares = 0.0
-        forest.y_most = 0.0
-        for p in range(forest.n_points):
-            point = forest.points.row(p)
-            add_to_moments(forest, point.target, point.weight)
+        forest.add_up(NONE)
     if not has_changed:
         return
     for t in range(forest.n_drawn()):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+from ...compiling.kernels import exact_inlined
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
@@ -212,37 +213,45 @@ class TargetForest(Forest):
         own = self.points.row(p)
         weight = own.counted()
         self.y_most = max(self.y_most, self.y_squares)
-        self._subtract(own.target, weight)
+        subtract_target(self, own.target, weight)
         if weight > 0.0 and not self.y_squares > KEPT * self.y_most:
-            self.y_weight = 0.0
-            self.y_mean = 0.0
-            self.y_squares = 0.0
-            self.y_most = 0.0
-            for q in range(self.n_points):
-                if q != p:
-                    point = self.points.row(q)
-                    self.add_target(point.target, point.weight)
+            self.add_up(p)
 
-    def _subtract(self, y: float, weight: float) -> None:
-        """Take a target out of the moments, as `add_target` has put it there."""
-        rest = self.y_weight - weight
-        if rest > 0.0 and weight > 0.0:
-            gap = y - self.y_mean
-            mean = self.y_mean - gap * weight / rest
-            self.y_squares = max(self.y_squares - weight * gap * (y - mean), 0.0)
-            self.y_mean = mean
-            self.y_weight = rest
+    def add_up(self, left_out: int) -> None:
+        """Add up the moments anew of all stored targets but one; NONE for all of them."""
+        self.y_weight = 0.0
+        self.y_mean = 0.0
+        self.y_squares = 0.0
+        self.y_most = 0.0
+        for p in range(self.n_points):
+            if p != left_out:
+                point = self.points.row(p)
+                add_target(self, point.target, point.weight)
 
-    def add_target(self, y: float, weight: float) -> None:
-        """Add a target to the running mean and sum of squares, unless it is set aside."""
-        if not weight > 0.0:
-            return
-        total = self.y_weight + weight
-        gap = y - self.y_mean
-        mean = self.y_mean + gap * weight / total
-        self.y_weight = total
-        self.y_mean = mean
-        self.y_squares = self.y_squares + weight * gap * (y - mean)
+
+@exact_inlined
+def add_target(forest: TargetForest, y: float, weight: float) -> None:
+    """Add a target to the running mean and sum of squares, unless it is set aside."""
+    if not weight > 0.0:
+        return
+    total = forest.y_weight + weight
+    gap = y - forest.y_mean
+    mean = forest.y_mean + gap * weight / total
+    forest.y_weight = total
+    forest.y_mean = mean
+    forest.y_squares = forest.y_squares + weight * gap * (y - mean)
+
+
+@exact_inlined
+def subtract_target(forest: TargetForest, y: float, weight: float) -> None:
+    """Take a target out of the moments, as `add_target` has put it there."""
+    rest = forest.y_weight - weight
+    if rest > 0.0 and weight > 0.0:
+        gap = y - forest.y_mean
+        mean = forest.y_mean - gap * weight / rest
+        forest.y_squares = max(forest.y_squares - weight * gap * (y - mean), 0.0)
+        forest.y_mean = mean
+        forest.y_weight = rest
 
 
 T = TypeVar("T", bound=TargetForest)
