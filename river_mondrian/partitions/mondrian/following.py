@@ -32,6 +32,10 @@ FACTOR_OF_SPREAD = 1.7
 NEAR_FENCE = 10.0
 # The share of samples that have to tell something of a feature that it is believed.
 EVIDENCE = 1 / 32
+# By how much stored inputs are wrong at most, relatively to the widths and to offsets, where widths
+# have not fallen by a factor of more than 4,096 in all.
+ROUNDED = 2.0**-36
+EXACT = 2.0**-50
 
 
 def _differ(
@@ -106,6 +110,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         places = self._places_to_look_at(n_rows)
         rows = self._inputs_at(places, n_rows)
         then = self._inputs_at(self._places_of_widths(n_rows), n_rows)
+        rows, then = self._without_noise(rows), self._without_noise(then)
         # Together, since it is the call that costs.
         found = known_ranges(np.hstack([rows, then]), FENCE)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
@@ -130,6 +135,24 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         )
         return rows
+
+    def _without_noise(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return stored inputs, of which those that differ by rounding only are the same.
+
+        They are known to some 48 bits, and less where widths have been larger. Of a feature that is
+        mostly one value, ranges are found by what differs from it.
+        """
+        offsets, factors = self.scaling[:, : self.n_inputs]
+        order = np.argsort(rows, axis=0)
+        ordered = np.take_along_axis(rows, order, axis=0)
+        errors = ROUNDED * (1.0 / factors + np.abs(ordered - offsets)) + EXACT * np.abs(offsets)
+        # Each is as the first one of those that are as near to the one before.
+        is_first = np.ones(rows.shape, bool)
+        is_first[1:] = ~(np.diff(ordered, axis=0) <= errors[1:])
+        firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(rows))[:, None], 0), axis=0)
+        found = np.empty_like(rows)
+        np.put_along_axis(found, order, np.take_along_axis(ordered, firsts, axis=0), axis=0)
+        return found
 
     def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
         """Return so many stored samples, of which most are recent ones.
