@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.following import history
+from river import datasets
 from scipy import stats
 
 from river_mondrian import (
@@ -558,3 +559,40 @@ def test_units_that_shrink_cost_a_regressor_little():
         kept.learn_one(x, target)
     # With widths that stay, the feature is all but lost.
     assert errors[1] < 0.5 * (errors[0] + error)
+
+
+def test_inputs_that_differ_by_rounding_are_one_value():
+    """Of a feature that is mostly 0, as stored, the range of the others is found, not of noise."""
+    stream = corner(400, stretched=(1.0, 1.0, 1.0))
+    model = learned(MondrianForestClassifier(2, seed=1), *stream)
+    trees = model._trees
+    offsets, factors = trees.scaling[:, :3]
+    rng = np.random.default_rng(0)
+    for n_others in (0, 40, 400):
+        inputs = np.tile(offsets + rng.choice([0.1, 0.7, 3.0, 1e6]) / factors, (1000, 1))
+        inputs[:n_others] = offsets + rng.integers(-50, 50, (n_others, 3)) / factors
+        inputs[500, 1] = math.nan
+        exact = rng.permutation(inputs)
+        # Stored numbers are known to 48 bits of the widths, and of what is beyond them.
+        size = np.abs(exact - offsets) + 1.0 / factors
+        stored = exact + rng.uniform(-1.0, 1.0, exact.shape) * 2.0**-48 * size
+        found = trees._without_noise(stored)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=2.0**-34 * np.nanmax(size))
+        for place in range(3):
+            for value in np.unique(exact[:, place]):
+                same = found[exact[:, place] == value, place]
+                assert len(set(same.tolist())) == min(len(same), 1)
+            distinct = {*exact[~np.isnan(exact[:, place]), place].tolist()}
+            assert len({*found[~np.isnan(found[:, place]), place].tolist()}) == len(distinct)
+
+
+@pytest.mark.parametrize("window", [None, 1024])
+def test_a_feature_that_is_mostly_one_value_keeps_its_width(window):
+    """Its values are brought to other widths and back, and are rounded each time."""
+    model, held = MondrianForestClassifier(1, window=window, seed=0), []
+    for x, y in datasets.Shuttle().take(5000):
+        model.learn_one(x, y)
+        held.append((x, y))
+        if window is None and len(held) > 1024:
+            model.forget_one(*held.pop(0))
+        assert len(held) < 256 or min(model.widths.values()) >= 1.0
