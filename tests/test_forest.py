@@ -26,7 +26,7 @@ from river import (
 )
 
 from river_mondrian import MondrianForestClassifier
-from river_mondrian.estimators.forest import by_label
+from river_mondrian.estimators.label_forest import by_label
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -18,7 +18,8 @@ from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..status import TOO_LARGE
 from .adapting import AdaptingForest, Detector, check_bounds
-from .forest import LabelForest, warmup_samples
+from .forest import warmup_samples
+from .label_forest import LabelForest
 from .prepared import Prepared
 
 

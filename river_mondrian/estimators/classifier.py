@@ -19,8 +19,9 @@ from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..status import DONE, TOO_LARGE, WAITS
-from .forest import LabelForest, warmup_samples
+from .forest import warmup_samples
 from .forgetting import ForgettingForest
+from .label_forest import LabelForest
 from .prepared import Prepared
 
 Kind = TypeVar("Kind", bound=HierarchicalTrees[Any])

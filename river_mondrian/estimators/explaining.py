@@ -9,22 +9,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inputs import FeatureIndex
 from ..model import locked
 from ..partitions.mondrian.trees import ExplainedTrees
-from .inspection import InspectableForest
+from .forest import MondrianForest
 
 Trees = TypeVar("Trees", bound=ExplainedTrees[Any, Any])
 
 
-class ExplainedForest(InspectableForest[Trees]):
+class ExplainedForest(MondrianForest[Trees]):
     """A forest that tells what its cuts have changed."""
-
-    _features: FeatureIndex
-
-    @abc.abstractmethod
-    def _too_large(self, place: int, value: float) -> ValueError:
-        """Return the error for a value that is too large."""
 
     @property
     @locked

@@ -13,18 +13,19 @@ from ..frames import mapping_of, read_weights
 from ..inputs import check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
-from .explaining import Trees
 from .forest import MondrianForest
+from .inspection import Trees
 
 # Points and rows of as many samples have numbers that kernels hold (see `records.UP`).
 LARGEST_WINDOW = 1 << 28
 
 
-class ForgettingForest(MondrianForest[Trees]):
-    """Base of the forests from which samples can be taken out again.
+class WindowForest(MondrianForest[Trees]):
+    """Base of the forests that may hold the latest samples only.
 
-    What is left has the law of a forest that has never had them, given its widths (and
-    hyperparameters), where samples without missing values are chosen without a look at the trees.
+    What is left when one is taken out has the law of a forest that has never had it, given its
+    widths (and hyperparameters), where samples without missing values are chosen without a look at
+    the trees.
     """
 
     window: int | None
@@ -43,6 +44,36 @@ class ForgettingForest(MondrianForest[Trees]):
 
     def _partitions(self, lifetime: Any) -> Partitions:
         return dataclasses.replace(super()._partitions(lifetime), window=self.window)
+
+    def _write_known(self, values: Mapping[Hashable, float]) -> Trees | None:
+        """Write a checked sample to the trees' vector; None where no sample that is held is it."""
+        if self.max_nodes is not None:
+            raise ValueError(
+                f"full trees do not keep their samples: nothing can be forgotten with max_nodes="
+                f"{self.max_nodes}"
+            )
+        trees = self._trees
+        if trees is None or not values.keys() <= self._features.places.keys():
+            return None
+        self._features.write(self._features.agreed(dict(values)), trees.vector)
+        return trees
+
+    def _take_out(self, trees: Trees, put: Callable[[int], None]) -> bool:
+        """Forget a sample that equals the written one; returns whether there is any.
+
+        `put` writes what it has besides its inputs as a point, whose number it is given.
+        """
+        # So the next entry completes what follows from it, if this is interrupted, and drops trees
+        # that hold nothing any more; it is here, if not.
+        trees.close()
+        is_held = trees.forget(put)
+        if is_held:
+            self._enter()
+        return is_held
+
+
+class ForgettingForest(WindowForest[Trees]):
+    """Base of the forests over labels or targets from which samples can be taken out again."""
 
     @abc.abstractmethod
     def _check_y(self, y: Any) -> Any:
@@ -158,15 +189,9 @@ class ForgettingForest(MondrianForest[Trees]):
         self, values: Mapping[Hashable, float], y: Any, w: float
     ) -> Callable[[int], None] | None:
         """Write a sample's inputs; returns what writes the rest, None where it is not stored."""
-        if self.max_nodes is not None:
-            raise ValueError(
-                f"full trees do not keep their samples: nothing can be forgotten with max_nodes="
-                f"{self.max_nodes}"
-            )
-        trees = self._trees
-        if trees is None or not w > 0.0 or not values.keys() <= self._features.places.keys():
+        trees = self._write_known(values)
+        if trees is None or not w > 0.0:
             return None
-        self._features.write(self._features.agreed(dict(values)), trees.vector)
         return self._putter(trees, y, w)
 
     @locked
@@ -175,12 +200,7 @@ class ForgettingForest(MondrianForest[Trees]):
     ) -> None:
         """Forget a checked sample, which was given as `x`."""
         put = self._prepared_to_forget(values, y, w)
-        if put is not None:
-            trees = self._grown()
-            # So the next entry completes what follows from it, if this is interrupted, and drops
-            # trees that hold nothing any more; it is here, if not.
-            trees.close()
-            if trees.forget(put):
-                self._enter()
-                return
-        raise KeyError(f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}")
+        if put is None or not self._take_out(self._grown(), put):
+            raise KeyError(
+                f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}"
+            )
