@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .estimators.merging import merge
     from .estimators.ogd_classifier import OGDClassifier
     from .estimators.ogd_regressor import OGDRegressor
+    from .estimators.random_cut import RandomCutForest
     from .estimators.regressor import MondrianForestRegressor
     from .estimators.ridge import RidgeRegressor
     from .features import (
@@ -45,6 +46,7 @@ __all__ = [
     "OGDClassifier",
     "OGDRegressor",
     "RandomBinningFeatures",
+    "RandomCutForest",
     "RandomFourierFeatures",
     "RidgeRegressor",
     "StudentMixture",
@@ -64,6 +66,7 @@ _HOMES = {
     "MondrianForestRegressor": "estimators.regressor",
     "OGDClassifier": "estimators.ogd_classifier",
     "OGDRegressor": "estimators.ogd_regressor",
+    "RandomCutForest": "estimators.random_cut",
     "RidgeRegressor": "estimators.ridge",
     "StudentMixture": "posteriors.student_mixture",
     "ModelFormatError": "errors",

@@ -7,6 +7,11 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from .cost import cost
+from .cuts import cuts
 from .ranking import ranking
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {"ranking": ranking, "cost": cost}
+PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
+    "ranking": ranking,
+    "cost": cost,
+    "cuts": cuts,
+}

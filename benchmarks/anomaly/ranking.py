@@ -16,9 +16,11 @@ from .streams import SHARE, STREAMS, UNSEEN, Labelled
 # Samples before which nobody is judged: HalfSpaceTrees tell nothing of their first 250.
 WARM_UP = 250
 
-# Shares of streams on which the better of our detectors, and the random cut forest, are to be at or
-# above the best peer.
-TARGET = 0.9
+# Shares of streams on which the better of our detectors, and one alone, are to be at or above the
+# best peer.
+TARGETS = {"The better of ours": 0.9, "RandomCutForest": 0.75}
+
+MEASURES = ("ROC AUC", "average precision")
 
 
 class Run(NamedTuple):
@@ -50,7 +52,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     n, seeds = (1500, 1) if quick else (2500, 2)
     for make in OURS.values():  # compile
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
-    reached: dict[str, list[bool]] = {"ROC AUC": [], "average precision": []}
+    reached: dict[str, list[list[bool]]] = {who: [] for who in TARGETS}
     rows, times = [], []
     for name, make_stream in STREAMS.items():
         if data.sets and name not in data.sets:
@@ -58,9 +60,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         stream = make_stream(data, n)
         if stream is None:
             continue
-        better = _compare(name, stream, seeds, rows, times)
-        for what, value in zip(reached, better, strict=True):
-            reached[what].append(value)
+        for who, better in _compare(name, stream, seeds, rows, times).items():
+            reached[who].append(better)
     if rrcf is None:
         report.note("`rrcf` is not installed, and so not among the peers.")
     report.note(
@@ -70,22 +71,22 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         "features as they are. Where a detector got fewer, ours up to there is in brackets; "
         "it is left out where there is no anomaly up to there, or where features are too many."
     )
-    headers = ["stream", "detector", "samples", "ROC AUC", "average precision"]
+    headers = ["stream", "detector", "samples", *MEASURES]
     report.table(headers, rows)
-    for what, values in reached.items():
-        share = float(np.mean(values)) if values else 0.0
-        report.note(
-            f"The better of ours at or above every peer by {what}: {sum(values)} of {len(values)} "
-            f"streams; target {TARGET:.0%}: {verdict(share >= TARGET)}."
-        )
+    for who, target in TARGETS.items():
+        for what, values in zip(MEASURES, np.transpose(reached[who]), strict=True):
+            report.note(
+                f"{who} at or above every peer by {what}: {sum(values)} of {len(values)} streams; "
+                f"target {target:.0%}: {verdict(float(np.mean(values)) >= target)}."
+            )
     report.note(f"Streams not looked at when defaults were chosen: {', '.join(UNSEEN)}.")
     report.table(["stream", "detector", "us a sample"], times)
 
 
 def _compare(
     name: str, stream: Labelled, seeds: int, rows: list[Any], times: list[Any]
-) -> list[bool]:
-    """Add a stream's rows; returns whether ours is at or above every peer by either measure."""
+) -> dict[str, list[bool]]:
+    """Add a stream's rows; returns who of ours is at or above every peer by either measure."""
     total = len(stream.samples)
     ours = {
         own: [run(make(seed), stream.samples) for seed in range(seeds)]
@@ -95,15 +96,16 @@ def _compare(
     def mean(runs: list[Run], n: int) -> Array:
         return np.mean([judged(found, stream, n) for found in runs], axis=0)
 
-    def best(n: int) -> Array:
-        return np.max([mean(runs, n) for runs in ours.values()], axis=0)
+    def reached_by(who: str, n: int) -> Array:
+        found = {own: mean(runs, n) for own, runs in ours.items()}
+        return found[who] if who in found else np.max([*found.values()], axis=0)
 
     for own, runs in ours.items():
         auc, precision = mean(runs, total)
         rows.append([name, f"**{own}**", f"{total:,}", f"{auc:.3f}", f"{precision:.3f}"])
         times.append([name, own, f"{1e6 * min(r.seconds for r in runs):.0f}"])
         progress(" ".join(rows[-1]))
-    reached = np.ones(2, bool)
+    reached = {who: np.ones(2, bool) for who in TARGETS}
     for peer, (make, most, most_features, is_of_series) in PEERS.items():
         if is_of_series and not stream.is_series:
             continue
@@ -115,12 +117,13 @@ def _compare(
         progress(f"{name}, {peer}")
         repeats = 1 if most else seeds
         runs = [run(make(seed), part) for seed in range(repeats)]
-        theirs, own_there = mean(runs, len(part)), best(len(part))
-        reached &= own_there >= theirs
+        theirs, own_there = mean(runs, len(part)), reached_by("The better of ours", len(part))
+        for who, better in reached.items():
+            better &= reached_by(who, len(part)) >= theirs
         cells = [f"{value:.3f}" for value in theirs]
         if most:
             cells = [f"{cell} ({own:.3f})" for cell, own in zip(cells, own_there, strict=True)]
         rows.append([name, peer, f"{len(part):,}", *cells])
         times.append([name, peer, f"{1e6 * min(r.seconds for r in runs):.0f}"])
         progress(" ".join(rows[-1]))
-    return reached.tolist()
+    return {who: better.tolist() for who, better in reached.items()}

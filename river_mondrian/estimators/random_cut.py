@@ -1,0 +1,582 @@
+"""The random cut forest: anomalies in a window of the latest samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+from river.utils.dataframe import to_native_series
+
+from ..arguments import check_integer, is_real
+from ..checks import refuse
+from ..directions import Directions
+from ..frames import mapping_of
+from ..inputs import ordered
+from ..levels import Level
+from ..limits import LEAST_LEVEL
+from ..model import locked
+from ..partitions.mondrian.drawing import axes_for
+from ..partitions.mondrian.inspection import NodeView
+from ..partitions.mondrian.tree_memory import WARM_UP
+from ..posteriors.displacement.scoring import (
+    DENSITY,
+    DEPTH,
+    DISPLACEMENT,
+    N_READINGS,
+    RANK,
+    RELATIVE,
+)
+from ..posteriors.displacement.trees import CutTrees
+from .forest import warmup_samples
+from .forgetting import WindowForest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# What `raw_scores_one` tells.
+RAW_SCORES = {
+    "displacement": DISPLACEMENT,
+    "relative": RELATIVE,
+    "depth": DEPTH,
+    "density": DENSITY,
+}
+
+
+# Checked values of a sample, by feature; and the past (see `RandomCutForest._past_now`).
+Values: TypeAlias = dict[Any, float]
+Past: TypeAlias = tuple[int, tuple[Values, ...], tuple[Values, ...]]
+
+
+def _is_past(past: Any, shingle: int) -> bool:
+    """Tell whether what was stored are samples before the next one."""
+    if type(past) is not tuple or len(past) >= shingle:
+        return False
+    if not all(type(sample) is dict for sample in past):
+        return False
+    values = [value for sample in past for value in sample.values()]
+    return all(type(value) is float and value == value for value in values)
+
+
+class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
+    """Random cut forest for anomaly detection over a sliding window.
+
+    Each tree cuts the box of the window's samples, in a feature drawn in proportion to the sides
+    and at a uniform place, until each sample is alone[^1]. A sample that stands out is parted from
+    the others by one of the first cuts, and so displaces many of them: where it is put in, all
+    those on the other side of that cut move one further down. When a sample is learned the oldest
+    one is taken out of the trees, which then have exactly the law of trees of the window alone.
+
+    Nothing is put in to be scored. A walk down a tree tells with what probability the sample would
+    be parted from it at each place, and scores are expectations over these: less random than those
+    of a tree into which it has been put once.
+
+    Parameters
+    ----------
+    n_estimators
+        Number of trees.
+    window
+        Number of samples that the trees hold: the latest ones. None holds all.
+    shingle
+        Number of successive samples that are scored and learned as one, so that a series stands out
+        by its course: a sample is the mapping and the `shingle` - 1 learned before it, and its
+        features are pairs (feature, samples ago). Scores are 0 and nothing is learned until there
+        are as many.
+    scale
+        Whether to divide each feature by its width: the range of the values that are not farther
+        than 100 interquartile ranges from the quartiles or, of a feature that is mostly one value,
+        of the others and this one. Widths are refreshed after 1, 2, 4, ... 256 samples, and looked
+        at again later (see `renews_widths`). Scaled values end at 1e30.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero".
+    n_jobs
+        Number of threads of `score_many`. The results do not depend on it.
+    seed
+        Random seed for reproducibility.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low.
+    renews_widths
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample.
+
+    Notes
+    -----
+    A sample's displacement in a tree is that of Guha et al.[^1] (collusive displacement): the
+    largest number, over the subtrees that it would be in, of samples beside the subtree for each
+    one in it. So samples apart from the others that resemble each other stand out as well.
+
+    The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by
+    log(1 + n) with n the samples held: 1 for a sample that the first cut parts from all others.
+    `score_one` tells the share of the latest 4,096 samples whose r, each before it was learned, is
+    less: .99 means that of 100 recent samples one stood out as much. In between two of them it is
+    on a straight line, and it tends to 1 beyond the largest one.
+
+    A missing value adds no distance; see `MondrianForestClassifier`. A feature is a number or a
+    category, as its first value is, and levels have places in [0, 1], of each tree's own.
+
+    Memory with 10 features and 50 trees is 6.5 MB for a window of 1,024 samples.
+
+    Examples
+    --------
+
+    >>> from river import datasets, metrics
+    >>> from river_mondrian import RandomCutForest
+
+    >>> detector = RandomCutForest(seed=42)
+    >>> metric = metrics.ROCAUC()
+    >>> for x, y in datasets.Shuttle().take(2000):
+    ...     metric.update(y, detector.score_one(x))
+    ...     detector.learn_one(x)
+    >>> float(metric.get()) > 0.85
+    True
+
+    What is rarer than one sample in a thousand, and is not to be learned:
+
+    >>> from river import anomaly
+
+    >>> guarded = anomaly.ThresholdFilter(RandomCutForest(n_estimators=20, seed=42), 0.999)
+    >>> for i in range(500):
+    ...     guarded.learn_one({"a": i % 7, "b": i % 11})
+    >>> score = guarded.score_one({"a": 70.0, "b": 3.0})
+    >>> guarded.classify(score)
+    True
+
+    A series, in shingles of 12 values; and which of them stands out most:
+
+    >>> import math
+
+    >>> detector = RandomCutForest(shingle=12, seed=42)
+    >>> for t in range(600):
+    ...     detector.learn_one({"load": math.sin(t / 4)})
+    >>> detector.score_one({"load": 3.0}) > detector.score_one({"load": math.sin(150)})
+    True
+    >>> shares = detector.explain_one({"load": 3.0})
+    >>> max(shares, key=shares.get)
+    ('load', 0)
+
+    References
+    ----------
+    [^1]: Guha, S., Mishra, N., Roy, G. and Schrijvers, O. (2016). Robust Random Cut Forest Based
+    Anomaly Detection on Streams. International Conference on Machine Learning 33. Definitions 1
+    and 4, Section 3.
+
+    """
+
+    # What all forests have, fixed here.
+    lifetime: Any = math.inf
+    max_nodes: int | None = None
+    directions: Directions = None
+
+    def __init__(
+        self,
+        n_estimators: int = 50,
+        window: int | None = 1024,
+        shingle: int = 1,
+        scale: bool = True,
+        missing: str = "unknown",
+        n_jobs: int = 1,
+        seed: int | None = None,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+        renews_widths: bool = True,
+    ) -> None:
+        check_integer("shingle", shingle, 1)
+        self.n_estimators = n_estimators
+        self.window = window
+        self.shingle = shingle
+        self.scale = scale
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.seed = seed
+        self.ranges = ranges
+        self.renews_widths = renews_widths
+        # The samples before the next one, the latest first: while there are so many samples, and
+        # from then on.
+        self._past: Past = -1, (), ()
+        self._begin()
+
+    def _make_trees(self) -> CutTrees:
+        return CutTrees(self._partitions(self.lifetime))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        n, *pasts = self._past if len(self._past) == 3 else (None,)
+        if type(n) is not int or not all(_is_past(past, self.shingle) for past in pasts):
+            refuse(self, "_past", self._past, "but it is a number and what was before")
+
+    # Learning.
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Put a sample into every tree; in a full window the oldest one is taken out.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category: a string or truth value.
+            NaN and None are the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or not what its feature has had so far.
+        ValueError
+            If a value is infinite or too large for single precision. The forest has not changed
+            then.
+
+        """
+        with self._lock:
+            trees = self._ready()
+            if self.shingle > 1:
+                values = self._joined(self._read(x))
+                # From here on the past is another one once there is one sample more.
+                self._past = self._past_with(self._read(x), values is None)
+                if values is None:
+                    return
+            elif trees is not None and self._features.read_known(x, trees.vector):
+                self._learn_written(trees)
+                return
+            else:
+                values = self._read(x)
+            self._learn_rarely(self._features.agreed(values))
+
+    def _ready(self) -> CutTrees | None:
+        """Return the trees, once what an interrupted call has left is settled."""
+        trees = self._trees
+        if trees is None or trees.version_now[0] != trees.version:
+            self._settle()
+            trees = self._trees
+        return trees
+
+    def _learn_written(self, trees: CutTrees) -> None:
+        """Learn what has been written to the trees' vector."""
+        bad = trees.learn()
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
+
+    def _learn_rarely(self, values: Mapping[Hashable, float]) -> None:
+        """Learn a checked sample, whose features may be new."""
+        trees = self._grown()
+        is_new = not values.keys() <= self._features.places.keys()
+        if is_new:
+            self._begin_change(trees, values)
+        self._write_new(values)
+        self._learn_written(trees)
+        if is_new:
+            trees.end_change()
+
+    def learn_many(self, X: Any) -> None:
+        """Learn the rows of a frame, in order.
+
+        The result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
+            categoricals, enums); nulls and NaN are missing.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is neither a number nor a level, or not what its
+            feature has had so far.
+        ValueError
+            If a value is infinite or too large for single precision, or a column is doubled;
+            nothing has been learned then.
+
+        """
+        _, names, columns = self._read_frame(X)
+        for row in columns:
+            # Others may call in between.
+            self.learn_one(mapping_of(names, row))
+
+    def forget_one(self, x: Mapping[Any, Any]) -> None:
+        """Take a sample that the trees hold out of them, before its time.
+
+        What is left has the law of trees that have never had it, as where the window moves on (see
+        `MondrianForestClassifier.forget_one`). Scores that were kept stay.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to value, as it was learned.
+
+        Raises
+        ------
+        KeyError
+            If no sample that is held equals this one. The forest has not changed then.
+        TypeError
+            If a value is neither a number nor a level.
+        ValueError
+            If a value is infinite, or there are shingles: a sample is in several of these.
+
+        """
+        if self.shingle > 1:
+            raise ValueError(
+                f"a sample is in several shingles, and so in what the trees keep of others: "
+                f"forget_one needs shingle=1, got shingle={self.shingle}"
+            )
+        self._forget(self._read(x), x)
+
+    @locked
+    def _forget(self, values: Mapping[Hashable, float], x: Mapping[Any, Any]) -> None:
+        """Forget a checked sample, which was given as `x`."""
+        trees = self._write_known(values)
+        if trees is None or not self._take_out(trees, lambda p: None):
+            raise KeyError(f"no sample that is held equals {dict(x)!r}")
+
+    # Shingles.
+
+    def _past_now(self) -> tuple[Values, ...]:
+        """Return the samples before the next one, the latest first."""
+        n, before, after = self._past
+        return before if n == self.n_samples else after
+
+    def _past_with(self, values: Values, is_new: bool) -> Past:
+        """Return the past where `values` are learned next; a new one, where nothing else is."""
+        before = self._past_now()
+        # Levels as their codes: a file holds plain numbers.
+        plain = {name: float(value) for name, value in values.items()}
+        after = (plain, *before)[: self.shingle - 1]
+        return (-1 if is_new else self.n_samples), before, after
+
+    def _joined(self, values: Values) -> Values | None:
+        """Return a sample and those before it as one; None where there are too few yet."""
+        samples = (values, *self._past_now())
+        if len(samples) < self.shingle:
+            return None
+        return {
+            (name, ago): Level(value, None) if value >= LEAST_LEVEL else value
+            for ago, sample in enumerate(samples)
+            for name, value in sample.items()
+        }
+
+    # Scores.
+
+    def _readings(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
+        """Return what the trees say of a sample; zeros where they hold none."""
+        trees = self._ready()
+        if trees is not None and self.shingle == 1:
+            self._write(x, trees)
+        else:
+            values = self._read(x)
+            joined = self._joined(values) if self.shingle > 1 else values
+            if trees is None or joined is None:
+                return np.zeros(N_READINGS)
+            self._features.write(self._features.agreed(joined), trees.vector)
+        bad = trees.score()
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
+        return trees.out
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the share of recent samples that stood out less, within [0, 1].
+
+        Nothing changes by it.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+
+        Returns
+        -------
+        The rank of the sample's relative displacement among those of the latest 4,096 samples
+        learned, each before it was learned (see the notes of the class); 0 before two samples.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or not what its feature has had so far.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        with self._lock:
+            return float(self._readings(x)[RANK])
+
+    @locked
+    def score_many(self, X: Any) -> Any:
+        """Return `score_one` of each row of a frame.
+
+        With shingles the rows follow the samples learned, and each other.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+
+        Returns
+        -------
+        A series of the same kind (and pandas index).
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `score_one`, or if a column is doubled.
+
+        """
+        frame, names, columns = self._read_frame(X)
+        scores, trees = np.zeros(len(columns)), self._trees
+        n_short = 0
+        if self.shingle > 1:
+            names, columns, n_short = self._joined_rows(names, columns)
+        if trees is not None and len(columns):
+            rows = self._arrange(names, columns)
+            scores[n_short:] = trees.score_rows(rows, self.n_jobs)[:, RANK]
+        return to_native_series(scores, name="score", like=frame)
+
+    def _joined_rows(
+        self, names: list[Hashable], columns: NDArray[np.float64]
+    ) -> tuple[list[Hashable], NDArray[np.float64], int]:
+        """Return the rows of a frame as shingles, and how many at first have too few before."""
+        past = self._past_now()[::-1]
+        every = [*names, *ordered({name for values in past for name in values} - {*names})]
+        rows = np.full((len(past) + len(columns), len(every)), np.nan)
+        for i, values in enumerate(past):
+            rows[i] = [values.get(name, math.nan) for name in every]
+        rows[len(past) :, : len(names)] = columns
+        n_short = self.shingle - 1 - len(past)
+        if len(rows) < self.shingle:
+            return [], np.zeros((0, 0)), n_short
+        shingles = np.lib.stride_tricks.sliding_window_view(rows, self.shingle, axis=0)
+        joined: list[Hashable] = [
+            (name, ago) for name in every for ago in range(self.shingle)[::-1]
+        ]
+        return joined, shingles.reshape(len(shingles), -1), n_short
+
+    def raw_scores_one(self, x: Mapping[Any, Any]) -> dict[str, float]:
+        """Return the scores that are no ranks, by name.
+
+        Parameters and errors are those of `score_one`.
+
+        Returns
+        -------
+        A mapping from name to number, each 0 before any learning; n is the number of samples held.
+
+        - "displacement": the collusive displacement[^1], from 0 to n: the larger, the rarer.
+        - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n): what
+          `score_one` ranks.
+        - "depth": the number of cuts above the sample, once it is put in: the less, the rarer.
+        - "density": the share of the samples that share the sample's cell where trees are cut for a
+          time of 2. With more and more trees it tends to the mean over the samples y of
+          exp(-2 |x - y|_1), in widths of the features, a kernel density estimate.
+
+        """
+        with self._lock:
+            found = self._readings(x)
+            return {name: float(found[place]) for name, place in RAW_SCORES.items()}
+
+    @property
+    @locked
+    def recent_scores(self) -> list[float]:
+        """The "relative" scores of the samples learned last, 4,096 at most, the latest last.
+
+        Each is by the trees before they learned it; the first sample has none.
+        """
+        return [] if self._trees is None else self._trees.recent_scores.tolist()
+
+    @locked
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Tell what each feature adds to the score.
+
+        The displacement by a cut that parts the sample alone from others is of the features in
+        which it is outside of their box, by the distances; that by a cut further up, of the feature
+        that is cut. It takes some tens of milliseconds for 50 trees.
+
+        Parameters and errors are those of `score_one`.
+
+        Returns
+        -------
+        A mapping from feature to what it adds, 0 or more; they add up to `score_one`. Empty before
+        any learning.
+
+        """
+        trees = self._trees
+        score = float(self._readings(x)[RANK])
+        joined = self._joined(self._read(x)) if self.shingle > 1 else self._read(x)
+        if trees is None or joined is None:
+            return {}
+        inputs = np.full(trees.n_inputs, np.nan)
+        self._features.write(self._features.agreed(joined), inputs)
+        parts = trees.explain(inputs)[1]
+        # All samples are equal: no feature tells more than another.
+        shares = parts / parts.sum() if parts.sum() > 0.0 else np.full(len(parts), 1 / len(parts))
+        return dict(zip(self.features, (score * shares).tolist(), strict=True))
+
+    @classmethod
+    def warmup(cls) -> None:
+        """Compile the kernels, or load them from disk, ahead of the first sample."""
+        model = cls(n_estimators=2, window=WARM_UP, seed=1)
+        # Trees have been drawn anew when there are twice as many.
+        for x, _ in warmup_samples(2 * WARM_UP):
+            model.learn_one(x)
+        model.score_one({"a": 0.5})
+        model._grown().score_rows(np.full((2, 2), 0.5), 1)
+
+    # Reading.
+
+    @locked
+    def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
+        """Draw the scores of the samples learned last over time, and mark what stood out.
+
+        Parameters
+        ----------
+        threshold
+            Samples whose rank among those drawn is above it are marked, from 0 to 1.
+        ax
+            Where to draw, with matplotlib; None makes a figure.
+
+        Returns
+        -------
+        The axes. From left to right are the numbers of the samples, 1 for the first one.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not within [0, 1].
+
+        """
+        if not (is_real(threshold) and 0.0 <= threshold <= 1.0):
+            raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
+        ax = axes_for(ax)
+        scores = np.array(self.recent_scores)
+        numbers = self.n_samples - len(scores) + 1 + np.arange(len(scores))
+        ax.plot(numbers, scores, color="0.5", linewidth=0.8)
+        if len(scores):
+            limit = float(np.quantile(scores, threshold))
+            odd = scores > limit
+            ax.axhline(limit, color="0.7", linestyle="--", linewidth=0.8)
+            ax.plot(numbers[odd], scores[odd], "o", color="C3", markersize=4)
+            for number, score in zip(numbers[odd].tolist(), scores[odd].tolist(), strict=True):
+                ax.annotate(
+                    str(number), (number, score), (3, 3), textcoords="offset points", fontsize=7
+                )
+        ax.set_xlabel("sample")
+        ax.set_ylabel("log(1 + displacement) / log(1 + n)")
+        ax.set_title(f"samples above {threshold:g} of the latest {len(scores)}")
+        return ax
+
+    def _columns(self, nodes: list[NodeView]) -> dict[str, list[Any]]:
+        return {}
+
+    def _leaf_text(self, node: NodeView) -> str:
+        return ""
+
+    def _summary(self, x: Mapping[Any, Any]) -> list[str]:
+        found = dict(zip(RAW_SCORES, self._readings(x)[[*RAW_SCORES.values()]], strict=True))
+        return [f"{name} {value:.4g}" for name, value in found.items()] + [
+            f"rank {float(self._readings(x)[RANK]):.4f}"
+        ]
+
+    def _colors(self, nodes: list[NodeView]) -> list[Any]:
+        return ["C0"] * len(nodes)
+
+    def _legend(self) -> dict[str, Any]:
+        return {}

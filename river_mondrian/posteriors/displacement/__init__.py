@@ -1,0 +1,1 @@
+"""How much the trees of a forest change with a sample that they have not learned."""
