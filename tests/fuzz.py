@@ -32,6 +32,7 @@ FORESTS = (
 EXACT = (rm.MondrianForestClassifier, rm.MondrianForestRegressor)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
+UNSUPERVISED = (*MAPS, rm.DensityForest, rm.RandomCutForest)
 
 Random = random.Random
 Row = dict[Any, Any]
@@ -132,6 +133,18 @@ def density(rng: Random) -> Any:
     )
 
 
+def random_cuts(rng: Random) -> Any:
+    return rm.RandomCutForest(
+        rng.choice([1, 5]),
+        window=rng.choice([None, 1, 20, 300]),
+        shingle=rng.choice([1, 1, 4]),
+        scale=rng.random() < 0.7,
+        missing=rng.choice(["unknown", "zero"]),
+        seed=rng.randrange(1000),
+        renews_widths=rng.random() < 0.8,
+    )
+
+
 def isolation(rng: Random) -> Any:
     pool_size = rng.choice([4, 64, 200])
     return rm.IsolationFeatures(
@@ -221,6 +234,7 @@ DRAWN: dict[str, tuple[Callable[[Random], Any], int]] = {
     "MondrianForestClassifier": (classifier, 3000),
     "MondrianForestRegressor": (regressor, 3000),
     "DensityForest": (density, 100),
+    "RandomCutForest": (random_cuts, 1000),
     "IsolationFeatures": (isolation, 400),
     "MondrianFeatures": (mondrian, 400),
     "NystromFeatures": (nystrom, 400),
@@ -240,7 +254,10 @@ def categories_of(model: Any, rng: Random) -> set[Any]:
     """Draw which features are categories, where a model takes such."""
     features = getattr(model, "features", None)
     own = features if isinstance(features, rm.MondrianFeatures) else model
-    takes_levels = isinstance(own, (*FORESTS, rm.MondrianFeatures)) and own.directions is None
+    takes_levels = (
+        isinstance(own, (*FORESTS, rm.MondrianFeatures, rm.RandomCutForest))
+        and own.directions is None
+    )
     return set(rng.sample(NAMES, rng.randrange(4))) if takes_levels else set()
 
 
@@ -276,7 +293,7 @@ WEIGHTS = (1.0, 1.0, 0.0, 0.3, 2, 1e-20, 7.5, 1e25)
 
 
 def learn(model: Any, x: Row, y: Any) -> None:
-    if isinstance(model, (*MAPS, rm.DensityForest)):
+    if isinstance(model, UNSUPERVISED):
         model.learn_one(x)
     elif isinstance(model, rm.DualOGDClassifier):
         model.learn_one(x, y if y is None else bool(y))
@@ -297,15 +314,25 @@ def forget(model: Any, sample: tuple[Row, Any]) -> None:
     x, y = sample
     w = weight_of(model, x)
     try:
-        model.forget_one(x, y, w)
+        if isinstance(model, rm.RandomCutForest):
+            model.forget_one(x)
+        else:
+            model.forget_one(x, y, w)
     except KeyError:
         # It has left the window, or is not stored as it was given.
         assert model.window is not None or w == 0.0 or model.directions is not None, sample
 
 
+def can_forget(model: Any) -> bool:
+    """Tell whether samples may be taken out of a model."""
+    if isinstance(model, rm.RandomCutForest):
+        return model.shingle == 1
+    return isinstance(model, EXACT) and model.max_nodes is None
+
+
 def learn_block(model: Any, samples: list[tuple[Row, Any]]) -> None:
     frame = pd.DataFrame([x for x, _ in samples])
-    if isinstance(model, (*MAPS, rm.DensityForest)):
+    if isinstance(model, UNSUPERVISED):
         model.learn_many(frame)
     elif not isinstance(model, rm.DualOGDClassifier):
         model.learn_many(frame, [y for _, y in samples])
@@ -329,6 +356,12 @@ def check(model: Any, x: Row, rng: Random) -> None:
     elif isinstance(model, rm.DensityForest):
         assert model.density_one(x) >= 0.0
         assert not math.isnan(model.score_one(x))
+    elif isinstance(model, rm.RandomCutForest):
+        assert 0.0 <= model.score_one(x) <= 1.0
+        assert all(math.isfinite(value) for value in model.raw_scores_one(x).values())
+        if rng.random() < 0.05 and model.features:
+            total = sum(model.explain_one(x).values())
+            assert math.isclose(total, model.score_one(x), abs_tol=1e-9), total
     elif isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge":
         assert model.predict_one(x) is not None
     elif isinstance(model, base.Classifier):
@@ -366,7 +399,7 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
                 learn(model, x, y)
                 check(model, x, rng)
                 known.append((x, y))
-                if isinstance(model, EXACT) and model.max_nodes is None and rng.random() < 0.1:
+                if can_forget(model) and rng.random() < 0.1:
                     forget(model, known.pop(rng.randrange(len(known))))
             seen["learned"] += 1
         except (TypeError, ValueError):

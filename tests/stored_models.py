@@ -32,10 +32,10 @@ def with_levels(model):
     return model
 
 
-def with_levels_of_features(features):
-    """Return a map that has learned a level of a category."""
-    features.learn_one({"a": 0.5, "b": 1.0, "color": "red"})
-    return features
+def with_a_level(model):
+    """Return a model without labels that has learned a level of a category."""
+    model.learn_one({"a": 0.5, "b": 1.0, "color": "red"})
+    return model
 
 
 MODELS = {
@@ -90,10 +90,14 @@ MODELS = {
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
     "density, origin": lambda: rm.DensityForest(2, 1.0, seed=1, origin={"a": 0.0}),
     "density, directions": lambda: rm.DensityForest(2, lifetime=1.0, directions=3, seed=1),
+    "random cuts": lambda: rm.RandomCutForest(2, window=12, seed=1),
+    "random cuts, shingles": lambda: with_a_level(
+        rm.RandomCutForest(2, window=None, shingle=3, seed=1)
+    ),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
-    "mondrian, levels": lambda: with_levels_of_features(rm.MondrianFeatures(4, seed=1)),
+    "mondrian, levels": lambda: with_a_level(rm.MondrianFeatures(4, seed=1)),
     "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), 1, directions=2),
     "nystrom": lambda: rm.NystromFeatures(6),
     "binning": lambda: rm.RandomBinningFeatures(4, seed=1),
@@ -128,6 +132,7 @@ IN_GOLDEN = (
     "regressor",
     "density",
     "density, mixed",
+    "random cuts",
     "isolation",
     "mondrian",
     "nystrom",
@@ -171,6 +176,8 @@ def answer(model, x):
     """Return all that a model gives for a sample, by names."""
     if isinstance(model, rm.DensityForest):
         return {"score": model.surprise_one(x)}
+    if isinstance(model, rm.RandomCutForest):
+        return {"score": model.score_one(x)} | model.raw_scores_one(x)
     if isinstance(model, rm.DualOGDClassifier):
         return {repr(label): value for label, value in model.decision_one(x).items()}
     if isinstance(model, base.Classifier):

@@ -26,6 +26,7 @@ MODELS = {
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=35, seed=1),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
+    "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
     "nystrom": lambda: rm.NystromFeatures(6),
@@ -44,6 +45,7 @@ REGRESSORS = [
     "ogd regressor",
     "ridge",
 ]
+DETECTORS = rm.DensityForest | rm.RandomCutForest
 SUPERVISED = base.Classifier | base.Regressor
 
 models = pytest.mark.parametrize("name", MODELS)
@@ -68,7 +70,7 @@ def answer(model, x):
         return model.predict_proba_one(x) if hasattr(model, "loss") else model.predict_one(x)
     if isinstance(model, base.Regressor):
         return model.predict_one(x)
-    return model.score_one(x) if isinstance(model, rm.DensityForest) else model.transform_one(x)
+    return model.score_one(x) if isinstance(model, DETECTORS) else model.transform_one(x)
 
 
 def answers(model, first=9):

@@ -23,6 +23,7 @@ from river_mondrian import (
     OGDClassifier,
     OGDRegressor,
     RandomBinningFeatures,
+    RandomCutForest,
     RandomFourierFeatures,
     RidgeRegressor,
 )
@@ -31,6 +32,9 @@ MODELS = {
     "density": DensityForest(n_estimators=10),
     "kernel density": DensityForest(n_estimators=10, lifetime=3.0, estimator="kernel"),
     "seeded density": DensityForest(n_estimators=10, lifetime=1.0, estimator="laplace", seed=3),
+    "random cuts": RandomCutForest(n_estimators=10),
+    "seeded random cuts": RandomCutForest(5, window=None, missing="zero", seed=3),
+    "shingles": RandomCutForest(n_estimators=3, window=50, shingle=3, seed=3),
     "default": MondrianForestClassifier(),
     "seeded": MondrianForestClassifier(seed=3),
     "bounded": MondrianForestClassifier(n_estimators=3, max_nodes=31, seed=3),

@@ -109,8 +109,8 @@ def calls(model, counts, folder):
     def predict_many():
         if isinstance(model, SUPERVISED):
             model.predict_many(frame)
-        elif isinstance(model, rm.DensityForest):
-            model.log_density_many(frame)
+        elif isinstance(model, rm.DensityForest | rm.RandomCutForest):
+            model.score_many(frame)
         else:
             model.transform_many(frame)
 

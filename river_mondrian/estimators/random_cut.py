@@ -115,7 +115,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     log(1 + n) with n the samples held: 1 for a sample that the first cut parts from all others.
     `score_one` tells the share of the latest 4,096 samples whose r, each before it was learned, is
     less: .99 means that of 100 recent samples one stood out as much. In between two of them it is
-    on a straight line, and it tends to 1 beyond the largest one.
+    on a straight line, and it tends to 1 beyond the largest one. The first 32 samples, or those of
+    a smaller window, are not among them, and scores are 0 before there are any.
 
     A missing value adds no distance; see `MondrianForestClassifier`. A feature is a number or a
     category, as its first value is, and levels have places in [0, 1], of each tree's own.
@@ -388,7 +389,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Returns
         -------
         The rank of the sample's relative displacement among those of the latest 4,096 samples
-        learned, each before it was learned (see the notes of the class); 0 before two samples.
+        learned, each before it was learned (see the notes of the class); 0 before there are any.
 
         Raises
         ------
@@ -478,7 +479,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     def recent_scores(self) -> list[float]:
         """The "relative" scores of the samples learned last, 4,096 at most, the latest last.
 
-        Each is by the trees before they learned it; the first sample has none.
+        Each is by the trees before they learned it. The first 32 samples have none: of few each
+        stands out.
         """
         return [] if self._trees is None else self._trees.recent_scores.tolist()
 

@@ -27,7 +27,7 @@ def check_cuts(trees: Any) -> None:
     """
     forest = trees.forest
     n = forest.n_scores
-    check_number(trees, "n_scores", n, 0, min(KEPT, max(int(forest.n_samples) - 1, 0)))
+    check_number(trees, "n_scores", n, 0, min(KEPT, int(forest.n_samples)))
     least, most = (0, KEPT - 1) if n == KEPT else (n, n)
     check_number(trees, "next_score", forest.next_score, least, most)
     check_array(trees, "scores", trees.scores, np.float64, 0.0, math.inf)

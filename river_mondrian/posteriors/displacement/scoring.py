@@ -42,6 +42,10 @@ DENSITY = 3
 RANK = 4
 N_READINGS = 5
 
+# Samples held, from which on scores are kept, or the window's where that is smaller: of few samples
+# each stands out.
+LEAST_HELD = 32
+
 # At it the share of the samples in a cell is, on average, the mean of exp(-2 |x - y|_1) over them.
 DENSITY_LIFETIME = 2.0
 
@@ -58,7 +62,7 @@ class Scores(Prediction):
 
 
 @inlined
-def n_at(tree: Tree, ref: int) -> int:
+def _n_at(tree: Tree, ref: int) -> int:
     """Return the number of samples at a reference."""
     return 1 if ref < 0 else tree.nodes.row(ref).n_samples
 
@@ -74,7 +78,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: Float64s) -> None:
     displaced, log_displaced, depth = 0.0, 0.0, 0.0
     for i in range(1, walk.depth + 1):
         step = walk.path[i]
-        n = n_at(tree, step.ref)
+        n = _n_at(tree, step.ref)
         if i > 1:
             most = max(most, (n_above - n) / (n + 1.0))
         eta = step.eta
@@ -142,8 +146,8 @@ def _is_noted(forest: CutForest) -> bool:
 
 @inlined
 def _score_before(forest: CutForest, scores: Scores) -> float:
-    """Return the score of the sample in `inputs`, which is learned next; NaN of the first one."""
-    if forest.n_held() == 0:
+    """Return the score of the sample in `inputs`, which is learned next; NaN of the first ones."""
+    if forest.n_held() < min(LEAST_HELD, forest.window):
         return math.nan
     if _is_noted(forest):
         return forest.noted_score
@@ -154,7 +158,7 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
 
 @inlined
 def _keep_score(forest: CutForest, score: float) -> None:
-    """Keep the score of a sample that has been learned, unless it was the first."""
+    """Keep the score of a sample that has been learned, unless it was among the first."""
     if score == score:
         add_score(forest, score)
 

@@ -168,7 +168,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         refs = path.refs.tolist()
         most, dim_of_most, n_above = 0.0, -1, 0
         for i, (ref, weight) in enumerate(zip(refs, path.leaves.tolist(), strict=True)):
-            n = scoring.n_at(tree, ref)
+            n = 1 if ref < 0 else int(tree.nodes.row(ref).n_samples)
             if i > 0 and (n_above - n) / (n + 1.0) > most:
                 most, dim_of_most = (n_above - n) / (n + 1.0), int(tree.nodes.row(refs[i - 1]).dim)
             if weight > 0.0 and n >= most:

@@ -1,0 +1,602 @@
+"""Random cut forests: what scores are, their law, ranks, windows, shingles, and what goes wrong."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import cuts as naive
+from naive import mondrian
+from river import anomaly, compose, preprocessing
+from scipy import stats
+from test_law import compare, features_of
+
+import river_mondrian as rm
+from river_mondrian import RandomCutForest
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.posteriors.displacement import ranks
+from river_mondrian.posteriors.displacement.records import CutForest
+from river_mondrian.posteriors.displacement.scoring import DENSITY, DEPTH, DISPLACEMENT, RELATIVE
+
+matplotlib.use("Agg")
+
+LEVEL = 0.001
+
+
+def as_twin(trees, t, X):
+    """Copy a tree into the twin's nodes, with the points of the window in its leaves."""
+    read = trees.read(t)
+    nodes = [
+        mondrian.Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut) for n in read
+    ]
+    for twin, node in zip(nodes, read, strict=True):
+        if node.parent >= 0:
+            twin.parent = nodes[node.parent]
+        if not node.is_leaf:
+            twin.left, twin.right = nodes[node.left], nodes[node.right]
+    for n, x in enumerate(X):
+        node = nodes[0]
+        while not node.is_leaf:
+            node = node.left if x[node.dim] <= node.cut else node.right
+        node.points.append(n)
+    return nodes[0]
+
+
+def draw(n, seed, dims=2, places=0):
+    """Return points as single precision holds them, at some places only where that is asked for."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, dims))
+    if places:
+        X = rng.normal(size=(places, dims))[rng.integers(places, size=n)]
+    return X.astype(np.float32).astype(float)
+
+
+def mapped(x):
+    return dict(enumerate(np.asarray(x, float).tolist()))
+
+
+def learned(X, **params):
+    model = RandomCutForest(**{"n_estimators": 3, "scale": False, "seed": 1} | params)
+    for x in X:
+        model.learn_one(mapped(x))
+    return model
+
+
+def stream(n, seed=0, missing=0.0, levels=False, names="abc"):
+    rng = np.random.default_rng(seed)
+    found = []
+    for row in rng.normal(size=(n, len(names))).tolist():
+        x = {name: v for name, v in zip(names, row, strict=True) if rng.random() >= missing}
+        if levels:
+            x["level"] = "red" if rng.random() < 0.8 else "blue"
+        found.append(x)
+    return found
+
+
+# Scores.
+
+
+@pytest.mark.parametrize("places", [0, 9])
+@pytest.mark.parametrize("dims", [1, 3])
+@pytest.mark.parametrize("window", [None, 25])
+def test_scores_are_expectations_over_all_places(places, dims, window):
+    X = draw(60, 5, dims, places)
+    model = learned(X, window=window)
+    held, trees = X[-(window or 60) :], model._trees
+    twins = [as_twin(trees, t, held) for t in range(3)]
+    asked = np.vstack([X[:5], held[-5:], draw(10, 6, dims), 4.0 * draw(10, 7, dims)])
+    for x in asked.astype(np.float32).astype(float):
+        model._readings(mapped(x))
+        found = trees.out.copy()
+        expected = np.mean([naive.expected(twin, x) for twin in twins], axis=0)
+        cells = np.mean([naive.n_in_cell(twin, x, 2.0) for twin in twins])
+        # A distance is a sum of differences in single precision: eta span is wrong by a few units
+        # in the last place, exp(-eta span) by 1/e of these, and each of the steps by as much of n.
+        n, steps = len(held), 1 + expected[2]
+        unit = (dims + 1) * 2.0**-24 / math.e * 2.0 * steps
+        assert found[DISPLACEMENT] == pytest.approx(expected[0], abs=unit * n)
+        assert found[RELATIVE] * math.log1p(n) == pytest.approx(expected[1], abs=unit * math.log(n))
+        assert found[DEPTH] == pytest.approx(expected[2], abs=unit * steps)
+        assert found[DENSITY] * n == pytest.approx(cells, abs=unit * n)
+
+
+def test_scores_are_those_of_samples_that_are_put_in():
+    n_trees, X = 1500, draw(40, 8)
+    tests = [(seed, x) for seed in range(3) for x in ([0.1, 0.2], [1.5, -1.0], [4.0, 4.0])]
+    for seed, x in tests:
+        model = learned(X, n_estimators=n_trees, seed=seed, window=None)
+        twins = [as_twin(model._trees, t, X) for t in range(n_trees)]
+        expected = np.array([naive.expected(twin, x) for twin in twins])
+        model.learn_one(mapped(x))
+        after = [as_twin(model._trees, t, [*X, x]) for t in range(n_trees)]
+        shapes = [naive.shape_of(root) for root in after]
+        new = len(X)
+        found = np.array(
+            [
+                (naive.displacement(s, new), math.log1p(naive.displacement(s, new)), depth)
+                for s in shapes
+                for depth in [naive.depth(s, new)]
+            ]
+        )
+        gaps = found - expected
+        errors = gaps.std(axis=0, ddof=1) / math.sqrt(n_trees)
+        limit = stats.norm.isf(LEVEL / (2 * 3 * len(tests)))
+        assert (np.abs(gaps.mean(axis=0)) < limit * errors).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_density_is_a_kernel_density_estimate(seed):
+    n_trees, X = 3000, 0.3 * draw(30, 3)
+    model = learned(X, n_estimators=n_trees, seed=seed)
+    for x in ([0.0, 0.0], [0.7, -0.3]):
+        x = np.array(x, np.float32).astype(float)
+        kernel = np.exp(-2.0 * np.abs(X - x).sum(axis=1)).mean()
+        cells = [naive.n_in_cell(as_twin(model._trees, t, X), x, 2.0) for t in range(n_trees)]
+        error = np.std(cells, ddof=1) / len(X) / math.sqrt(n_trees)
+        found = model.raw_scores_one(mapped(x))["density"]
+        assert abs(found - kernel) < stats.norm.isf(LEVEL / (2 * 6)) * error
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_law_is_that_of_trees_of_the_window(seed):
+    X = draw(60, 8)
+    held, n_trees = X[-15:], 600
+    found = learned(X, n_estimators=n_trees, window=15, seed=seed)
+    fresh = learned(held, n_estimators=n_trees, window=15, seed=90 + seed)
+    fresh.resample()
+    sides = []
+    for model in (found, fresh):
+        twins = [as_twin(model._trees, t, []) for t in range(n_trees)]
+        sides.append([features_of(twin, held, 15) for twin in twins])
+    compare(*sides, n_tests=6 * 2)
+
+
+def test_samples_apart_that_resemble_each_other_stand_out():
+    """They do by their number together; that of the samples beside one of them is small."""
+    rng = np.random.default_rng(0)
+    usual, odd = rng.normal(size=(280, 2)), 40.0 + 0.01 * rng.normal(size=(20, 2))
+    model = learned(rng.permutation(np.vstack([usual, odd])), n_estimators=30, window=None)
+    # 280 beside 21, once the new one is there.
+    assert model.raw_scores_one({0: 40.0, 1: 40.0})["displacement"] > 0.9 * 280 / 21
+    assert model.raw_scores_one({0: 0.0, 1: 0.0})["displacement"] < 5.0
+    alone = model.raw_scores_one({0: -1e4, 1: 1e4})
+    assert alone["relative"] > 0.99 and alone["depth"] < 1.01
+
+
+# Ranks.
+
+
+@kernel
+def rank(forest: CutForest, value: float) -> float:
+    return ranks.rank_of(forest, value)
+
+
+@kernel
+def keep(forest: CutForest, value: float) -> None:
+    ranks.add_score(forest, value)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.5000001, 3.0, 7.0, 1e-300]), max_size=30))
+def test_ranks_are_the_twins(values):
+    model = rm.RandomCutForest(1, seed=1)
+    model.learn_one({"a": 0.0})
+    forest = model._trees.forest
+    for i, value in enumerate(values):
+        for asked in (0.0, 0.05, 0.5, 2.0, 3.0, 100.0):
+            found = rank(forest, asked)
+            assert found == pytest.approx(naive.rank(asked, values[:i]), abs=1e-12)
+            assert 0.0 <= found <= 1.0
+        keep(forest, value)
+    assert model._trees.ranked[: len(values)].tolist() == sorted(values)
+    assert model.recent_scores == values
+
+
+def test_the_latest_scores_are_kept():
+    n = ranks.KEPT + 300
+    model, raw = RandomCutForest(2, window=5, seed=1), []
+    for i, x in enumerate(stream(n, names="a")):
+        # Of few samples each stands out.
+        if i >= 5:
+            raw.append(model.raw_scores_one(x)["relative"])
+        model.learn_one(x)
+        if i in (7, 300, ranks.KEPT, ranks.KEPT + 1, n - 1):
+            assert model.recent_scores == raw[-ranks.KEPT :]
+            kept = model._trees.ranked[: len(model.recent_scores)]
+            np.testing.assert_array_equal(kept, np.sort(raw[-ranks.KEPT :]))
+            asked = model.raw_scores_one({"a": 0.7})["relative"]
+            expected = naive.rank(asked, raw[-ranks.KEPT :])
+            assert model.score_one({"a": 0.7}) == pytest.approx(expected, abs=1e-12)
+    assert len(model.recent_scores) == ranks.KEPT
+
+
+def test_scores_are_shares_of_recent_samples():
+    """Of samples that come as before, a share of q has a rank of q at most."""
+    model, found = RandomCutForest(10, window=200, seed=1), []
+    for i, x in enumerate(stream(3000, 3)):
+        if i >= 1000:
+            found.append(model.score_one(x))
+        model.learn_one(x)
+    # Ranks are exchangeable but for the trees' changes: the share below q is near q.
+    for q in (0.1, 0.5, 0.9, 0.99):
+        error = math.sqrt(q * (1 - q) * (1 / 2000 + 1 / 1000))
+        assert abs(np.mean(np.array(found) <= q) - q) < 4.5 * error
+
+
+def test_larger_scores_have_larger_ranks():
+    model = RandomCutForest(20, seed=1)
+    for x in stream(500):
+        model.learn_one(x)
+    asked = [{"a": s, "b": s, "c": s} for s in (0.0, 1.0, 2.0, 4.0, 8.0, 1e3, 1e6)]
+    scores = [model.score_one(x) for x in asked]
+    raw = [model.raw_scores_one(x)["relative"] for x in asked]
+    order = np.argsort(raw)
+    assert (np.diff(np.array(scores)[order]) >= 0.0).all()
+    assert scores[-1] > 0.99 and max(scores) <= 1.0
+
+
+# Scoring changes nothing, and what is noted of it matters for time only.
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_scoring_before_learning_is_the_same_as_learning(missing):
+    scored, plain = (RandomCutForest(4, window=30, seed=1) for _ in range(2))
+    samples = stream(300, missing=missing)
+    for i, x in enumerate(samples):
+        scored.score_one(x)
+        if i % 7 == 0:
+            scored.score_one(samples[(i * 31) % 300])
+        if i % 5 == 0 and i > 40:
+            for model in (scored, plain):
+                model.forget_one(samples[i - 3])
+        scored.learn_one(x)
+        plain.learn_one(x)
+        if i in (100, 200):
+            for model in (scored, plain):
+                model.score_one(samples[i + 1])
+                model.resample()
+    assert scored.recent_scores == plain.recent_scores
+    assert pickle.dumps(scored) == pickle.dumps(plain)
+
+
+def test_a_noted_score_is_of_the_trees_as_they_are():
+    model = RandomCutForest(5, window=40, seed=1)
+    for x in stream(60):
+        model.learn_one(x)
+    asked = stream(1, 9)[0]
+    for change in (lambda m: m.resample(), lambda m: m.forget_one(stream(60)[50])):
+        model.score_one(asked)
+        change(model)
+        expected = model.raw_scores_one(asked)["relative"]
+        # Noted just now; before, it was of other trees.
+        other = copy.deepcopy(model)
+        other.learn_one(asked)
+        assert other.recent_scores[-1] == expected
+        model.learn_one(asked)
+        assert model.recent_scores[-1] == expected
+
+
+@pytest.mark.parametrize("params", [{}, {"shingle": 3}, {"missing": "zero"}, {"window": None}])
+@pytest.mark.parametrize("n", [0, 1, 2, 100])
+def test_reading_changes_nothing(params, n):
+    model = RandomCutForest(3, **{"window": 40, "seed": 1} | params)
+    for x in stream(n, levels=True):
+        model.learn_one(x)
+    before = pickle.dumps(model)
+    for x in stream(5, 7, missing=0.3, levels=True):
+        assert 0.0 <= model.score_one(x) <= 1.0
+        model.raw_scores_one(x)
+        model.explain_one(x)
+        model.score_many(pd.DataFrame([x]))
+        model.debug_one(x)
+    assert pickle.dumps(model) == before
+
+
+# Frames.
+
+
+@pytest.mark.parametrize("params", [{}, {"shingle": 4}, {"n_jobs": 3}, {"window": 300}])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_equal_single_samples(params, missing, frame):
+    one, many = (RandomCutForest(4, **{"window": 50, "seed": 1} | params) for _ in range(2))
+    samples = stream(400, missing=missing, levels=True)
+    for x in samples:
+        one.learn_one(x)
+    for start in range(0, 400, 90):
+        many.learn_many(frame(samples[start : start + 90]))
+    assert pickle.dumps(one._trees) == pickle.dumps(many._trees)
+    assert one._past == many._past and one.features == many.features
+    asked = stream(50, 5, missing=missing, levels=True)
+    scores = many.score_many(frame(asked))
+    assert isinstance(scores, (pd.Series, pl.Series)) and scores.name == "score"
+    for x, score in zip(asked, list(scores), strict=True):
+        assert one.score_one(x) == score
+        if one.shingle > 1:
+            # Rows of a frame follow each other.
+            one._past = one._past_with(one._read(x), True)
+    assert list(many.score_many(frame(asked)[:0])) == []
+
+
+def test_a_short_frame_of_shingles():
+    model = RandomCutForest(3, window=2, shingle=4, seed=1)
+    frame = pd.DataFrame(stream(7))
+    assert model.score_many(frame).tolist() == [0.0] * 7
+    model.learn_many(frame)
+    fresh = RandomCutForest(3, shingle=4, seed=1)
+    assert fresh.score_many(frame[:2]).tolist() == [0.0, 0.0]
+    assert (model.score_many(frame[:2]) > 0.0).all()
+
+
+# Shingles.
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_shingles_are_samples_of_several(missing):
+    shingled = RandomCutForest(4, window=30, shingle=3, seed=1)
+    plain = RandomCutForest(4, window=30, seed=1)
+    samples = stream(120, missing=missing, levels=True, names="ab")
+    for i in range(2, len(samples)):
+        joined = {(k, ago): v for ago in range(3) for k, v in samples[i - ago].items()}
+        if i == 2:
+            for x in samples[:2]:
+                assert shingled.score_one(x) == 0.0
+                shingled.learn_one(x)
+            assert shingled.n_samples == 0
+        assert shingled.score_one(samples[i]) == plain.score_one(joined)
+        shingled.learn_one(samples[i])
+        plain.learn_one(joined)
+    assert shingled.features == plain.features
+    assert shingled.recent_scores == plain.recent_scores
+    assert shingled.explain_one(samples[0]).keys() == {*plain.features}
+
+
+def test_a_sample_that_is_refused_is_not_in_the_past():
+    model, other = (RandomCutForest(3, shingle=3, seed=1) for _ in range(2))
+    for i, x in enumerate(stream(40)):
+        model.learn_one(x)
+        other.learn_one(x)
+        if i in (0, 1, 5, 30):
+            for bad in ({"a": 1e300}, {"a": [1]}, {"a": math.inf}):
+                with pytest.raises((TypeError, ValueError)):
+                    other.learn_one(bad)
+    assert pickle.dumps(model) == pickle.dumps(other)
+
+
+def test_a_series_stands_out_by_its_course():
+    t = np.arange(1500)
+    values = np.sin(t / 5.0) + 0.05 * np.random.default_rng(0).normal(size=1500)
+    # Each value is a usual one; it is the course that is not.
+    values[1200:1212] = values[1200]
+    found = []
+    for shingle in (1, 16):
+        model, scores = RandomCutForest(30, window=512, shingle=shingle, seed=1), []
+        for value in values.tolist():
+            scores.append(model.score_one({"v": value}))
+            model.learn_one({"v": value})
+        found.append(max(scores[1205:1215]) - np.quantile(scores[800:1190], 0.99))
+    assert found[1] > 0.0 > found[0]
+
+
+# Windows, and what is taken out.
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 300])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_trees_hold_the_latest_samples(window, missing):
+    model, samples = RandomCutForest(2, window=window, seed=1), stream(350, missing=missing)
+    for i, x in enumerate(samples):
+        model.learn_one(x)
+        if i % 60 == 0 or i > 340:
+            trees = pickle.loads(pickle.dumps(model))._trees
+            assert trees.n_points == min(i + 1, window) == trees.read(0)[0].n_samples
+    with pytest.raises(KeyError, match="no sample that is held equals"):
+        model.forget_one(samples[349 - window])
+    for x in samples[350 - window :]:
+        model.forget_one(x)
+    assert model.score_one({"a": 1.0}) == 0.0 and model.n_samples == 0
+
+
+def test_memory_ends_with_the_window():
+    model = RandomCutForest(5, window=64, seed=1)
+    sizes = []
+    for i, x in enumerate(stream(6000)):
+        model.learn_one(x)
+        if i in (1000, 4500, 5999):
+            sizes.append(model._raw_memory_usage)
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_widths_follow_the_window():
+    model = RandomCutForest(5, window=200, seed=1)
+    for i, x in enumerate(stream(3000)):
+        model.learn_one({"a": x["a"], "b": x["b"] * (1.0 if i < 600 else 1000.0)})
+    assert 1000.0 < model.widths["b"] < 20_000.0
+    assert model.widths["a"] < 20.0
+    told = RandomCutForest(5, ranges={"a": (-4.0, 4.0)}, renews_widths=False, seed=1)
+    told.learn_many(pd.DataFrame(stream(300)))
+    assert told.widths["a"] == 8.0
+
+
+def test_what_cannot_be_forgotten():
+    model = RandomCutForest(3, shingle=2, seed=1)
+    model.learn_many(pd.DataFrame(stream(5)))
+    with pytest.raises(ValueError, match=r"forget_one needs shingle=1, got shingle=2"):
+        model.forget_one(stream(5)[-1])
+    with pytest.raises(KeyError, match=r"no sample that is held equals \{'a': 1.0\}"):
+        RandomCutForest(3).forget_one({"a": 1.0})
+
+
+# Explanations.
+
+
+@pytest.mark.parametrize("params", [{}, {"shingle": 3}, {"window": None}])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_features_share_the_score(params, missing):
+    model = RandomCutForest(5, **{"window": 60, "seed": 1} | params)
+    for x in stream(150, missing=missing, levels=True):
+        model.learn_one(x)
+    for x in [*stream(20, 4, missing=missing, levels=True), {"a": 50.0, "b": 0.0}, {}]:
+        shares = model.explain_one(x)
+        assert list(shares) == model.features
+        assert min(shares.values()) >= 0.0
+        assert sum(shares.values()) == pytest.approx(model.score_one(x), abs=1e-12)
+
+
+def test_the_feature_that_is_wrong_has_the_largest_share():
+    model = RandomCutForest(20, seed=1)
+    for x in stream(500):
+        model.learn_one(x)
+    for name in "abc":
+        x = {"a": 0.0, "b": 0.1, "c": -0.1} | {name: 9.0}
+        shares = model.explain_one(x)
+        assert shares[name] > 0.8 * model.score_one(x)
+
+
+def test_parts_are_those_of_the_paths():
+    """Shares are by what the displacement would be without them: a twin over the same steps."""
+    X = draw(50, 4)
+    model = learned(X, n_estimators=4, window=None)
+    trees = model._trees
+    for x in ([3.0, 0.0], [0.1, 0.1], X[3], [-2.0, 5.0]):
+        x = np.array(x, np.float32).astype(float)
+        model._write(mapped(x), trees)
+        parts = trees.explain(trees.vector[:2].copy())[1]
+        twins = [as_twin(trees, t, X) for t in range(4)]
+        expected = np.mean([naive.parts(twin, x) for twin in twins], axis=0) / math.log1p(50)
+        np.testing.assert_allclose(parts, expected, atol=1e-5)
+
+
+# Samples without anything to tell.
+
+
+def test_samples_that_are_all_equal():
+    model = RandomCutForest(3, window=20, seed=1)
+    for _ in range(60):
+        model.learn_one({"a": 1.0, "b": 2.0})
+    assert model.score_one({"a": 1.0, "b": 2.0}) == 0.5
+    assert model.explain_one({"a": 1.0, "b": 2.0}) == {"a": 0.25, "b": 0.25}
+    assert model.score_one({"a": 1.0, "b": 3.0}) > 0.9
+
+
+def test_before_any_learning():
+    model = RandomCutForest(3, seed=1)
+    assert model.score_one({"a": 1.0}) == 0.0
+    assert set(model.raw_scores_one({"a": 1.0}).values()) == {0.0}
+    assert model.explain_one({"a": 1.0}) == {}
+    assert model.recent_scores == []
+    for _ in range(32):
+        model.learn_one({"a": 1.0})
+        assert model.score_one({"a": 5.0}) == 0.0
+        assert model.raw_scores_one({"a": 5.0})["relative"] == 1.0
+    model.learn_one({})
+    assert model.n_samples == 33
+    assert model.score_one({"a": 5.0}) == 1.0
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"n_estimators": 0}, "n_estimators must be"),
+        ({"window": 0}, "window must be"),
+        ({"window": 1 << 40}, "window must be at most"),
+        ({"shingle": 0}, "shingle must be"),
+        ({"shingle": 1.5}, "shingle must be"),
+        ({"missing": "x"}, "missing must be"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"ranges": {"a": (2.0, 1.0)}}, "'a'"),
+    ],
+)
+def test_bad_arguments(params, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        RandomCutForest(**params)
+
+
+@pytest.mark.parametrize("n", [0, 3, 300])
+def test_bad_values_are_named(n):
+    model = RandomCutForest(2, window=50, seed=1)
+    for x in stream(n):
+        model.learn_one(x)
+    before = pickle.dumps(model)
+    for bad, error, text in (
+        ({"a": math.inf}, ValueError, "feature 'a' must be finite in single precision, got inf"),
+        ({"a": 1e300, "b": 0.0, "c": 0.0}, ValueError, "feature 'a' must be finite"),
+        ({"b": [1]}, TypeError, r"feature 'b' must be a number, got \[1\]"),
+    ):
+        for call in (model.learn_one, model.score_one, model.explain_one, model.raw_scores_one):
+            with pytest.raises(error, match=text):
+                call(bad)
+    if n:
+        with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
+            model.learn_one({"a": "red"})
+    assert pickle.dumps(model) == before
+
+
+def test_damaged_scores_are_refused():
+    for name, value in (("n_scores", 5), ("n_scores", 600), ("next_score", 3), ("next_score", -1)):
+        model = RandomCutForest(2, window=20, seed=1)
+        for x in stream(60):
+            model.learn_one(x)
+        setattr(model._trees.forest, name, value)
+        with pytest.raises(rm.ModelFormatError, match=r"n_scores|next_score"):
+            pickle.loads(pickle.dumps(model))
+    model._trees.scores[2] = math.nan
+    with pytest.raises(rm.ModelFormatError):
+        pickle.loads(pickle.dumps(model))
+    model = RandomCutForest(2, shingle=3, seed=1)
+    for x in stream(30):
+        model.learn_one(x)
+    for past in ((1, ()), (1, ({"a": 1.0},) * 3, ()), (1, ({"a": "x"},), ()), (1, [], ())):
+        broken = copy.deepcopy(model)
+        broken._past = past
+        with pytest.raises(rm.ModelFormatError, match="_past"):
+            pickle.loads(pickle.dumps(broken))
+
+
+# Among River's tools.
+
+
+def test_filters_and_pipelines():
+    model = compose.Pipeline(
+        preprocessing.MinMaxScaler(),
+        anomaly.QuantileFilter(RandomCutForest(10, window=100, seed=1), q=0.99),
+    )
+    odd = []
+    for i, x in enumerate(stream(600)):
+        if i == 500:
+            x = {"a": 40.0, "b": -40.0, "c": 40.0}
+        score = model.score_one(x)
+        odd.append(model["QuantileFilter"].classify(score))
+        model.learn_one(x)
+    assert odd[500]
+    assert np.mean(odd[300:500]) < 0.2
+
+
+def test_scores_over_time_are_drawn():
+    model = RandomCutForest(10, seed=1)
+    samples = stream(300)
+    samples[200] = {"a": 30.0, "b": -30.0, "c": 30.0}
+    for x in samples:
+        model.learn_one(x)
+    ax = model.draw_scores(0.999)
+    line, _, odd = ax.lines
+    # The first 32 have no score.
+    assert line.get_xdata().tolist() == list(range(33, 301))
+    assert line.get_ydata().tolist() == model.recent_scores
+    # The 201st sample.
+    assert odd.get_xdata().tolist() == [201]
+    assert [text.get_text() for text in ax.texts] == ["201"]
+    with pytest.raises(ValueError, match="threshold must be from 0 to 1, got 2"):
+        model.draw_scores(2)
+    assert len(RandomCutForest(1).draw_scores().lines) == 1
