@@ -601,6 +601,16 @@ def test_scores_over_time_are_drawn():
     # The 201st sample.
     assert odd.get_xdata().tolist() == [201]
     assert [text.get_text() for text in ax.texts] == ["201"]
+    shingled = RandomCutForest(3, shingle=5, seed=1)
+    for x in samples:
+        shingled.learn_one(x)
+    ax = shingled.draw_scores(0.98)
+    assert ax.lines[0].get_xdata()[-1] == 300
+    # The five shingles with the sample, of which the first is named.
+    marked = ax.lines[2].get_xdata().tolist()
+    assert {201, 202, 203, 204, 205} <= set(marked)
+    named = [int(text.get_text()) for text in ax.texts]
+    assert 201 in named and named == [n for n in marked if n - 1 not in marked]
     with pytest.raises(ValueError, match="threshold must be from 0 to 1, got 2"):
         model.draw_scores(2)
     assert len(RandomCutForest(1).draw_scores().lines) == 1

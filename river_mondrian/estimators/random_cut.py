@@ -537,7 +537,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
         Returns
         -------
-        The axes. From left to right are the numbers of the samples, 1 for the first one.
+        The axes. From left to right are the numbers of the samples, 1 for the first one; of those
+        marked in a row the first has its number beside it.
 
         Raises
         ------
@@ -549,14 +550,19 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
         ax = axes_for(ax)
         scores = np.array(self.recent_scores)
-        numbers = self.n_samples - len(scores) + 1 + np.arange(len(scores))
+        numbers = self.n_samples + self.shingle - len(scores) + np.arange(len(scores))
         ax.plot(numbers, scores, color="0.5", linewidth=0.8)
         if len(scores):
             limit = float(np.quantile(scores, threshold))
             odd = scores > limit
             ax.axhline(limit, color="0.7", linestyle="--", linewidth=0.8)
             ax.plot(numbers[odd], scores[odd], "o", color="C3", markersize=4)
-            for number, score in zip(numbers[odd].tolist(), scores[odd].tolist(), strict=True):
+            # Of several in a row the first one is named.
+            firsts = odd & ~np.roll(odd, 1)
+            firsts[0] = odd[0]
+            for number, score in zip(
+                numbers[firsts].tolist(), scores[firsts].tolist(), strict=True
+            ):
                 ax.annotate(
                     str(number), (number, score), (3, 3), textcoords="offset points", fontsize=7
                 )
