@@ -109,7 +109,7 @@ def test_scores_are_expectations_over_all_places(places, dims, window):
 
 
 def test_scores_are_those_of_samples_that_are_put_in():
-    n_trees, X = 1500, draw(40, 8)
+    n_trees, X = 400, draw(25, 8)
     tests = [(seed, x) for seed in range(3) for x in ([0.1, 0.2], [1.5, -1.0], [4.0, 4.0])]
     for seed, x in tests:
         model = learned(X, n_estimators=n_trees, seed=seed, window=None)
@@ -134,7 +134,7 @@ def test_scores_are_those_of_samples_that_are_put_in():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_density_is_a_kernel_density_estimate(seed):
-    n_trees, X = 3000, 0.3 * draw(30, 3)
+    n_trees, X = 1000, 0.3 * draw(30, 3)
     model = learned(X, n_estimators=n_trees, seed=seed)
     for x in ([0.0, 0.0], [0.7, -0.3]):
         x = np.array(x, np.float32).astype(float)
