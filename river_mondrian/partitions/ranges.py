@@ -16,6 +16,7 @@ the values, or a few more, are not 0, the upper quartile is the least of them, a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -83,13 +84,37 @@ class KnownRanges(NamedTuple):
     spread: Array
 
 
-def known_ranges(rows: Array, fence: float) -> KnownRanges:
-    """Return what `robust_ranges` does, and what tells it."""
+def known_ranges(
+    rows: Array, fence: float, errors_of: Callable[[Array], Array] | None = None
+) -> KnownRanges:
+    """Return what `robust_ranges` does, and what tells it.
+
+    Where numbers have been rounded, `errors_of` tells by how much at most, of columns in order, as
+    rows: those that may be the same number count as the same.
+    """
     # What is missing comes last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
+    if errors_of is not None:
+        ordered = without_errors(ordered, errors_of(ordered))
     n_columns, n = ordered.shape
     counts = n - np.isnan(ordered).sum(axis=1)
     return _found(ordered, n * np.arange(n_columns), counts, fence)
+
+
+def without_errors(ordered: Array, errors: Array) -> Array:
+    """Return rows in order, of which those that follow one within its error are as the first.
+
+    Examples
+    --------
+
+    >>> without_errors(np.array([[1.0, 1.1, 1.2, 3.0]]), np.array([[0.15, 0.15, 0.15, 0.15]]))
+    array([[1., 1., 1., 3.]])
+
+    """
+    is_first = np.ones(ordered.shape, bool)
+    is_first[:, 1:] = ~(np.diff(ordered, axis=1) <= errors[:, 1:])
+    firsts = np.maximum.accumulate(np.where(is_first, np.arange(ordered.shape[1]), 0), axis=1)
+    return np.take_along_axis(ordered, firsts, axis=1)
 
 
 def scaling_of(low: Array, high: Array) -> Array:

@@ -32,8 +32,8 @@ FACTOR_OF_SPREAD = 1.7
 NEAR_FENCE = 10.0
 # The share of samples that have to tell something of a feature that it is believed.
 EVIDENCE = 1 / 32
-# By how much stored inputs are wrong at most, relatively to the widths and to offsets, where widths
-# have not fallen by a factor of more than 4,096 in all.
+# By how much stored inputs are wrong at most, relatively to widths and to offsets. They are known to
+# 48 bits or so of the largest widths so far, which have not been more than 4,096 times as large.
 ROUNDED = 2.0**-36
 EXACT = 2.0**-50
 
@@ -110,9 +110,9 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         places = self._places_to_look_at(n_rows)
         rows = self._inputs_at(places, n_rows)
         then = self._inputs_at(self._places_of_widths(n_rows), n_rows)
-        rows, then = self._without_noise(rows), self._without_noise(then)
         # Together, since it is the call that costs.
-        found = known_ranges(np.hstack([rows, then]), FENCE)
+        both = np.hstack([rows, then])
+        found = known_ranges(both, FENCE, self._errors_of)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
             values.reshape(2, -1) for values in found
         )
@@ -121,8 +121,9 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
-            near = known_ranges(rows, NEAR_FENCE)
-            low, high = np.where(has_shrunk, near.low, low), np.where(has_shrunk, near.high, high)
+            near = known_ranges(both, NEAR_FENCE, self._errors_of)
+            near_low, near_high = near.low[: self.n_inputs], near.high[: self.n_inputs]
+            low, high = np.where(has_shrunk, near_low, low), np.where(has_shrunk, near_high, high)
         by_ranges, are_told = self._scaling_by(low, high), known >= least
         are_over = are_told & _differ(self.scaling[1, : self.n_inputs], by_ranges[1], FACTOR)
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
@@ -136,23 +137,12 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         )
         return rows
 
-    def _without_noise(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return stored inputs, of which those that differ by rounding only are the same.
-
-        They are known to some 48 bits, and less where widths have been larger. Of a feature that is
-        mostly one value, ranges are found by what differs from it.
-        """
-        offsets, factors = self.scaling[:, : self.n_inputs]
-        order = np.argsort(rows, axis=0)
-        ordered = np.take_along_axis(rows, order, axis=0)
-        errors = ROUNDED * (1.0 / factors + np.abs(ordered - offsets)) + EXACT * np.abs(offsets)
-        # Each is as the first one of those that are as near to the one before.
-        is_first = np.ones(rows.shape, bool)
-        is_first[1:] = ~(np.diff(ordered, axis=0) <= errors[1:])
-        firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(rows))[:, None], 0), axis=0)
-        found = np.empty_like(rows)
-        np.put_along_axis(found, order, np.take_along_axis(ordered, firsts, axis=0), axis=0)
-        return found
+    def _errors_of(self, ordered: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return by how much stored inputs may be wrong, those of each feature in a row, twice."""
+        offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)[:, :, None]
+        near_offsets = ROUNDED * (1.0 / factors + np.abs(ordered - offsets))
+        errors: NDArray[np.float64] = near_offsets + EXACT * np.abs(offsets)
+        return errors
 
     def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
         """Return so many stored samples, of which most are recent ones.
