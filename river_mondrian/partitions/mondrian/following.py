@@ -32,8 +32,8 @@ FACTOR_OF_SPREAD = 1.7
 NEAR_FENCE = 10.0
 # The share of samples that have to tell something of a feature that it is believed.
 EVIDENCE = 1 / 32
-# By how much stored inputs are wrong at most, relatively to widths and to offsets. They are known to
-# 48 bits or so of the largest widths so far, which have not been more than 4,096 times as large.
+# By how much stored inputs are wrong at most, relatively to widths and to offsets. They are known
+# to 48 bits or so of the largest width so far, which is at most 4,096 times the present one.
 ROUNDED = 2.0**-36
 EXACT = 2.0**-50
 
