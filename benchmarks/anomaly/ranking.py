@@ -81,7 +81,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
             )
     report.note(f"Streams not looked at when defaults were chosen: {', '.join(UNSEEN)}.")
     report.note(
-        "Microseconds to score and learn a sample by the wall clock, whatever else the machine does; "
+        "Microseconds to score and learn a sample, wall clock, whatever else the machine does; "
         "`cost` and `cuts` measure them."
     )
     report.table(["stream", "detector", "us a sample"], times)
