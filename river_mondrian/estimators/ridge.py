@@ -148,7 +148,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Models that were stored before there were windows have none.
-        super().__setstate__({"window": None} | state)
+        super().__setstate__(state if "window" in state else state | {"window": None})
         for posterior in (self._current, self._next):
             if posterior is not None and posterior.window != self.window:
                 refuse(self, "window", self.window, f"but it holds {posterior.window}")
