@@ -223,9 +223,25 @@ def test_a_map_that_is_built_anew_learns_the_window_again(window, n):
         # Before there is a map, before the last, while that learns what is stored, and later.
         if i + 1 >= n and i % 9 == 0 and held:
             model.forget_one(*held.pop(rng.integers(len(held))))
+        if model._current is not None and model._next is None:
+            assert list(_held(model._current)) == [(y, w) for _, y, w in held]
     assert model._features.frozen and model._next is None and not len(model._targets)
-    assert list(_held(model._current)) == [(y, w) for _, y, w in held]
     compare(model, held)
+
+
+def test_what_has_left_the_window_does_not_come_back():
+    """Where some are forgotten, the next map does not learn older ones in their place."""
+    data, targets, _ = stream(70)
+    model = RidgeRegressor(IsolationFeatures(20, 8, pool_size=100, seed=1), window=20)
+    for i, one in enumerate(zip(data, targets, strict=True)):
+        model.learn_one(*one)
+        if i == 61:
+            for k in range(50, 60):
+                model.forget_one(data[k], targets[k])
+    # It was built of 64 samples.
+    assert model._next is None and model._current.compiled.number == 5
+    left = [*range(42, 50), *range(60, 70)]
+    assert list(_held(model._current)) == [(targets[i], 1.0) for i in left]
 
 
 @pytest.mark.parametrize(
@@ -409,7 +425,8 @@ def test_nothing_of_a_sample_is_stored_afterwards(how, tmp_path):
     model = RidgeRegressor(RandomFourierFeatures(6, seed=1), window=20)
     model.learn_one({"a": 0.1}, target, weight)
     path = tmp_path / "model"
-    numbers = [np.float64(one).tobytes() for one in (target, weight)]
+    outputs = model._features.transform_one({"a": 0.1}).values()
+    numbers = [np.float64(one).tobytes() for one in (target, weight, *outputs)]
     save(model, path)
     assert all(one in path.read_bytes() for one in numbers)
     for i in range(25 if how == "out of the window" else 5):
