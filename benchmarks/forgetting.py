@@ -5,6 +5,7 @@ Each part takes the data folder, a report and whether to be quick.
 
 from __future__ import annotations
 
+import math
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -14,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
+from river_mondrian import (
+    IsolationFeatures,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    RandomFourierFeatures,
+    RidgeRegressor,
+)
 
 from .data import DataFolder, Stream, stream
 from .report import Report, progress
@@ -198,6 +205,68 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
+def ridge(data: DataFolder, report: Report, quick: bool) -> None:
+    """Ridge regression: microseconds of learning in a full window, and errors against a refit."""
+    n_timed, repeats, rows = (500, 1, []) if quick else (2000, 5, [])
+    maps: dict[str, Any] = {
+        "isolation, 50 of 16 cells": lambda: IsolationFeatures(50, 16, pool_size=256, seed=1),
+        "isolation, 20 of 8 cells": lambda: IsolationFeatures(20, 8, pool_size=256, seed=1),
+        "Fourier, 100": lambda: RandomFourierFeatures(100, seed=1),
+        "Fourier, 500": lambda: RandomFourierFeatures(500, seed=1),
+    }
+    for name, make in maps.items():
+        for window in (300, 1000):
+            progress(f"ridge: {name}, window {window}")
+            # So many that isolation features are final, and the window is full.
+            n_before = 1500
+            samples = _uniform(n_before + n_timed)
+            fastest: dict[int | None, float] = {}
+            longest = math.inf
+            for _ in range(repeats):
+                models = {own: RidgeRegressor(make(), window=own) for own in (None, window)}
+                times = dict.fromkeys(models, 0.0)
+                worst = 0.0
+                for i, (x, y) in enumerate(samples):
+                    for own, model in models.items():
+                        begun = time.process_time()
+                        model.learn_one(x, y)
+                        took = time.process_time() - begun
+                        if i >= n_before:
+                            times[own] += took
+                            worst = max(worst, took) if own is not None else worst
+                fastest = {own: min(t, fastest.get(own, t)) for own, t in times.items()}
+                longest = min(longest, worst)
+            model = models[window]
+            again = RidgeRegressor(model._features)
+            for x, y in samples[-window:]:
+                again.learn_one(x, y)
+            error = max(
+                abs(model.predict_one(x) - again.predict_one(x))
+                / again.predict_one(x, with_dist=True).sigma
+                for x, _ in samples[:200]
+            )
+            model.forget_one(*samples[-1])
+            # What so heavy a sample leaves would be noise.
+            model.learn_one(*samples[0], 1e20)
+            begun = time.process_time()
+            model.forget_one(*samples[0], 1e20)
+            anew = 1e3 * (time.process_time() - begun)
+            plain, own_time = (1e6 * fastest[own] / n_timed for own in (None, window))
+            ratio = own_time / plain
+            told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
+            told += [f"{anew:.0f}", f"{error:.1e}", "yes" if ratio <= 2.5 else "no"]
+            rows.append((name, model.n_columns, window, *told))
+    report.note(
+        "CPU time, microseconds per learn_one, both models in turns on each sample: fastest of "
+        "runs' means; longest call of the calmest run, milliseconds; the call that learns all "
+        "samples of the window anew, as a heavy one goes, milliseconds; largest difference of a "
+        "mean from a refit of the window, in standard deviations. Target: 2.5 times."
+    )
+    times_of = ("all kept", "window", "ratio", "longest", "anew")
+    headers = ("map", "columns", "window", *times_of, "error", "2.5")
+    report.table(headers, rows)
+
+
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
     """Bytes of forests with a window of 1,000 samples, on a long stream."""
     n, rows = 20_000 if quick else 10_000_000, []
@@ -252,6 +321,7 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
 PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "law": law,
     "speed": speed,
+    "ridge": ridge,
     "memory": memory,
     "drift": drift,
 }

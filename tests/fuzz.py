@@ -219,6 +219,7 @@ def ridge(rng: Random) -> Any:
         noise_variance=rng.choice([None, 0.1]),
         fit_intercept=rng.random() < 0.5,
         max_columns=rng.choice([50, 2000]),
+        window=rng.choice([None, 1, 30]),
         seed=rng.randrange(1000),
     )
 

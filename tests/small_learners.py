@@ -93,6 +93,8 @@ LEARNERS = {
     "ridge": lambda: RidgeRegressor(isolation()),
     "dense ridge": lambda: RidgeRegressor(fourier(), fit_intercept=False),
     "capped ridge": lambda: RidgeRegressor(isolation(), max_columns=5),
+    "ridge of a window": lambda: RidgeRegressor(isolation(), window=9),
+    "dense ridge of a window": lambda: RidgeRegressor(fourier(), window=9),
     "laplace": lambda: DualOGDClassifier("laplace"),
     "gaussian": lambda: DualOGDClassifier("gaussian"),
     "cells": lambda: DualOGDClassifier(isolation()),

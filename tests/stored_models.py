@@ -114,6 +114,12 @@ MODELS = {
         rm.RandomFourierFeatures(6, seed=1), optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
     ),
     "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
+    "ridge, window": lambda: rm.RidgeRegressor(
+        rm.IsolationFeatures(4, 4, pool_size=16, seed=1), window=12
+    ),
+    "ridge, fourier, window": lambda: rm.RidgeRegressor(
+        rm.RandomFourierFeatures(4, seed=1), window=200
+    ),
     "dual": lambda: rm.DualOGDClassifier(),
     "dual, isolation": lambda: rm.DualOGDClassifier(
         rm.IsolationFeatures(4, 4, pool_size=32, seed=1)

@@ -123,6 +123,14 @@ def test_lists_of_points_that_come_back():
     refused(model, f"tree 1, node {j}: first_point is {p}, whose list leaves the points or comes")
 
 
+def test_damaged_ends_of_lists():
+    model = learned("classifier, window", 300)
+    trees = trees_of(model)
+    j, node = leaf(trees)
+    node.list_end = 40_000
+    refused(model, f"tree 0, node {j}: list_end is 40000, but that is not the last point")
+
+
 def test_damaged_points():
     model = learned("classifier", 300)
     trees = trees_of(model)

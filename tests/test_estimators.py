@@ -97,6 +97,7 @@ MODELS = {
     "regression, constant": OGDRegressor(loss="huber", learning_rate=0.2, seed=3),
     "ridge": RidgeRegressor(),
     "ridge, capped": RidgeRegressor(IsolationFeatures(20, 8, pool_size=60, seed=3), max_columns=90),
+    "ridge, window": RidgeRegressor(IsolationFeatures(20, 8, pool_size=60, seed=3), window=40),
     "ridge, fourier": RidgeRegressor(RandomFourierFeatures(20, seed=3), noise_variance=0.5),
 }
 

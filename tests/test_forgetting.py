@@ -252,17 +252,17 @@ def orders(draw):
 
 @kinds
 @settings(max_examples=15, deadline=None)
-@given(order=orders())
-def test_any_order_keeps_the_invariants(kind, order):
+@given(order=orders(), window=st.sampled_from([None, 1, 12]))
+def test_any_order_keeps_the_invariants(kind, order, window):
     has_missing, lifetime, steps = order
-    model, held = KINDS[kind](2, lifetime=lifetime, seed=3), []
+    model, held = KINDS[kind](2, lifetime=lifetime, window=window, seed=3), []
     for place, what in steps:
         x = {"a": float(place % 3), "b": float(place // 3)}
         if has_missing and place == 5:
             del x["a"]
         if what < 2:
             model.learn_one(x, what)
-            held.append((x, what))
+            held = [*held, (x, what)][-(window or len(steps)) :]
         elif held:
             model.forget_one(*held.pop(place % len(held)))
     if model._trees is not None:
@@ -286,6 +286,48 @@ def test_a_window_holds_the_latest_samples(kind, window, missing):
     for tree in model._trees.trees:
         # Rows of what has been forgotten are taken again.
         assert tree.nodes.n_rows <= 2 * window + 4
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 0.5}])
+def test_the_oldest_point_of_a_leaf_comes_first(missing, params):
+    """So large leaves need not be gone through; paused blocks that others fell into may be."""
+    model = MondrianForestClassifier(3, window=400, scale=False, seed=1, **params)
+    trees, largest = None, 0
+    for i, (x, y) in enumerate(stream(1500, 2, missing, places=4)):
+        model.learn_one(x, y)
+        trees = model._trees
+        if i % 100 != 60 or i < 600:
+            continue
+        forest, ages, p = trees.forest, {}, int(trees.forest.first_arrival)
+        while p != -1:
+            ages[p] = len(ages)
+            p = int(forest.arrivals.row(p).newer)
+        for tree in trees.trees[: model.n_estimators]:
+            for j in range(tree.nodes.n_rows):
+                node = tree.nodes.row(j)
+                if not -3 <= node.dim < 0:
+                    continue
+                points, q = [], int(node.first_point)
+                while q != -1:
+                    points.append(q)
+                    q = int(forest.links_of(q)[tree.slot])
+                found = [ages[q] for q in points]
+                assert found.index(min(found)) <= forest.hide_limit
+                assert node.list_end in (0, points[-1] + 1)
+                largest = max(largest, len(points))
+    assert largest > 2 * forest.hide_limit
+
+
+def test_the_box_of_equal_points_stays_until_what_is_known_goes():
+    """Where values are missing, a point may be the only one that has what the box has."""
+    model = MondrianForestClassifier(2, window=100, scale=False, seed=1)
+    for x in ({"a": 0.5}, {"b": 0.25}, {"b": 0.25}):
+        model.learn_one(x, 0)
+    model.forget_one({"a": 0.5}, 0)
+    checked(model)
+    for node in (model._trees.read(t)[0] for t in range(2)):
+        np.testing.assert_array_equal(node.lower, [np.nan, 0.25])
 
 
 def test_a_window_goes_on_when_samples_get_weights():

@@ -47,7 +47,7 @@ class Ahead(tuple[Any, Sample, float, float]):
         compiled = weights.compiled
         compiled.complete()
         if compiled.record.is_ahead:
-            weights.learn(None if compiled.maps_learned else sample, target, weight)
+            weights.learn(sample, target, weight, compiled.maps_learned)
 
 
 def _store(n_stored: int, kept: Iterable[tuple[array[float], float]]) -> None:
@@ -161,8 +161,8 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         self._pending = Ahead((weights, sample, target, weight))
         bad = compiled.learn(sample)
         if bad < 0:
-            # What the map has just learned need not be read again.
-            weights.learn(None if compiled.maps_learned else sample, target, weight)
+            # What the map has just learned need not be mapped again.
+            weights.learn(sample, target, weight, compiled.maps_learned)
         self._pending = None
         return bad
 
@@ -180,11 +180,22 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         features = self._features
         values = features._read_values(x)
         self._pending = Snapshot(self._changing(is_new))
-        target, stored = find_target(), features._pool is not None
+        target, stored = find_target(), self._stores
         steps = features._observe(values)
         # From here on the sample is learned.
         self._pending = Steps([*steps, *self._plan(values, target, weight, stored)])
         self._settle()
+
+    @property
+    def _stores(self) -> bool:
+        """Whether the next sample is stored, for other weights to learn it again."""
+        return self._features._pool is not None
+
+    def _store_inputs(self, n_stored: int, values: Mapping[Hashable, float]) -> None:
+        """Store the inputs of a sample where the map has not done so."""
+        assert self._pool is not None
+        if len(self._pool) == self._first + n_stored:
+            self._pool.append(*self._features._reader.entries(values))
 
     def _changing(self, is_new: bool) -> list[Any]:
         """Return the objects that may change before a sample is learned."""
@@ -203,6 +214,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         if stored:
             kept = (self._targets, target), (self._weights, weight)
             steps.append(partial(_store, n_stored, kept))
+            steps.append(partial(self._store_inputs, n_stored, values))
             n_stored += 1
         compiled = self._features._map
         latest = self._next or self._current
@@ -239,9 +251,10 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         """Learn a checked sample, unless the weights have learned it."""
         if weights.n_learned == n_before:
             compiled = weights.compiled
-            # What the map has just learned need not be read again.
-            sample = None if compiled.maps_learned else self._features._locate(values, compiled)
-            weights.learn(sample, self._kernel_target(target, weights), weight)
+            sample = self._features._locate(values, compiled)
+            target = self._kernel_target(target, weights)
+            # What the map has just learned need not be mapped again.
+            weights.learn(sample, target, weight, compiled.maps_learned)
 
     def _begin(self, compiled: CompiledMap) -> None:
         """Begin with weights of zero for a new map."""
@@ -256,11 +269,9 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         start += weights.n_learned - n_before
         if start < stop:
             assert self._pool is not None
-            out = weights.compiled.transform_stored(
-                self._pool, self._first + start, self._first + stop
-            )
             targets = self._kernel_targets(np.array(self._targets[start:stop]))
-            weights.learn_rows(out, targets, np.array(self._weights[start:stop]))
+            by = np.array(self._weights[start:stop])
+            weights.learn_stored(self._pool, self._first + start, targets, by)
 
     def _after_replay(self, weights: W, stop: int, n_stored: int) -> dict[str, Any]:
         """Return what attributes are then; weights that know all stored samples are in use."""

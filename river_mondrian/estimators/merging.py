@@ -92,7 +92,7 @@ def is_mergeable(model: Any) -> bool:
     """Tell whether parts of the samples may be learned by copies of a new model, and merged."""
     if isinstance(model, DensityForest):
         return model.origin is not None and model.seed is not None and not model._grows
-    if not isinstance(model, RidgeRegressor):
+    if not isinstance(model, RidgeRegressor) or model.window is not None:
         return False
     features = model._features
     if isinstance(features, RandomFourierFeatures | RandomBinningFeatures):
@@ -152,6 +152,11 @@ def _merge_densities(made: DensityForest, other: DensityForest) -> None:
 
 
 def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
+    if made.window is not None:
+        raise ValueError(
+            f"the latest samples of two streams have no order: make the models with window=None, "
+            f"got window={made.window}"
+        )
     if other._current is None and other._next is None:
         return
     columns = _join_maps(made, other)

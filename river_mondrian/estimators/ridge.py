@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from array import array
+from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_flag, check_integer, check_positive, check_seed
+from ..changes import Steps
+from ..checks import refuse
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
+from ..features.pooled import Pooled
+from ..frames import mapping_of, read_targets, read_weights
+from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
 from ..model import locked
 from ..posteriors.gaussian_mixture import gaussian
 from ..status import DONE
-from .feature_learner import TargetLearner
+from .feature_learner import REPLAY, TargetLearner
+from .forgetting import LARGEST_WINDOW
 
 
 class RidgeRegressor(TargetLearner[Posterior]):
@@ -46,6 +55,10 @@ class RidgeRegressor(TargetLearner[Posterior]):
         there are as many are left out of the model for good, which stays exact on those it has.
     seed
         Random seed of the default features. Features that are given have their own.
+    window
+        Number of samples that the posterior is of: the latest of a weight above 0. Each that comes
+        takes the place of the oldest, which is taken out exactly. Samples are held then, so that
+        `forget_one` can take out others, too. None keeps all, and holds none.
 
     Notes
     -----
@@ -57,7 +70,16 @@ class RidgeRegressor(TargetLearner[Posterior]):
     A weight divides the variance of its sample's noise.
 
     Where a map is built anew while samples come (see `IsolationFeatures`), the stored samples are
-    learned once more, 32 in each call; predictions come from the map before until then.
+    learned once more, 32 in each call; predictions come from the map before until then. With a
+    window that are those of the window; what has been forgotten is not learned again.
+
+    With a window a sample takes about twice the time, once it is full[^3]. Errors of what is
+    subtracted are followed. Where they may come to 1e-9 of a row of the factor, or of the
+    residual, all samples of the window are learned anew, in one call: seldom, and where a sample
+    goes whose weight or target is much larger than those of the others. A sample that is held
+    takes 4 bytes for each of the map's cells, 8 for each output of a dense map, and 28 bytes.
+    Columns stay, also those that no sample of the window has; predictions and the marginal
+    likelihood do not depend on them, unless there are `max_columns`.
 
     The kernel form of the model is a Gaussian process with a kernel of k(x, y) / delta2 times the
     variance of the noise.
@@ -66,7 +88,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
     --------
 
     >>> from river import datasets, evaluate, metrics, preprocessing
-    >>> from river_mondrian import RidgeRegressor
+    >>> from river_mondrian import RandomFourierFeatures, RidgeRegressor
 
     >>> model = preprocessing.StandardScaler() | RidgeRegressor(seed=42)
     >>> dataset = list(datasets.TrumpApproval().take(500))
@@ -79,11 +101,20 @@ class RidgeRegressor(TargetLearner[Posterior]):
     >>> abs(prediction.mu - y) < 3 * prediction.sigma
     True
 
+    >>> latest = RidgeRegressor(RandomFourierFeatures(50, seed=1), window=100)
+    >>> for x, y in dataset:
+    ...     latest.learn_one(x, y)
+    >>> latest.noise_posterior.args  # Half as many as there are samples, but for the intercept.
+    (49.5,)
+
     References
     ----------
     [^1]: Balog, M., Lakshminarayanan, B., Ghahramani, Z., Roy, D. M. and Teh, Y. W. (2016). The
     Mondrian Kernel. Uncertainty in Artificial Intelligence 32. Sections 4.2.1 and 5, Supplement C.
     [^2]: Gelman, A. et al. (2013). Bayesian Data Analysis, third edition. CRC Press. Section 14.2.
+    [^3]: Bojanczyk, A. W., Brent, R. P., van Dooren, P. and de Hoog, F. R. (1987). A Note on
+    Downdating the Cholesky Factorization. SIAM Journal on Scientific and Statistical Computing 8.
+    Section 3.
 
     """
 
@@ -95,6 +126,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         fit_intercept: bool = True,
         max_columns: int = 2000,
         seed: int | None = None,
+        window: int | None = None,
     ) -> None:
         check_positive("delta2", delta2)
         if noise_variance is not None:
@@ -102,15 +134,196 @@ class RidgeRegressor(TargetLearner[Posterior]):
         check_flag("fit_intercept", fit_intercept)
         check_integer("max_columns", max_columns, 1)
         check_seed(seed)
+        if window is not None:
+            check_integer("window", window, 1)
+            if window > LARGEST_WINDOW:
+                raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
         super().__init__(features, lambda: IsolationFeatures(50, 16, seed=seed))
         self.delta2 = delta2
         self.noise_variance = noise_variance
         self.fit_intercept = fit_intercept
         self.max_columns = max_columns
         self.seed = seed
+        self.window = window
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Models that were stored before there were windows have none.
+        super().__setstate__(state if "window" in state else state | {"window": None})
+        for posterior in (self._current, self._next):
+            if posterior is not None and posterior.window != self.window:
+                refuse(self, "window", self.window, f"but it holds {posterior.window}")
 
     def _make_weights(self, compiled: CompiledMap) -> Posterior:
-        return Posterior(compiled, self.delta2, bool(self.fit_intercept), self.max_columns)
+        intercept = bool(self.fit_intercept)
+        return Posterior(compiled, self.delta2, intercept, self.max_columns, self.window)
+
+    # Samples are learned in order of arrival where the oldest is to be known.
+
+    @property
+    def _steady(self) -> bool:
+        return self.window is None and super()._steady
+
+    @property
+    def _stores(self) -> bool:
+        return super()._stores or (self.window is not None and self._next is not None)
+
+    # Forgetting.
+
+    @locked
+    def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take a sample that is held out of the posterior.
+
+        What is left is the posterior of the others, but for rounding. Columns of the map stay, and
+        so does the map: what it has been built from is not forgotten.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to value, as it was learned: values are compared in single
+            precision, by 64 bits that stand for all of them. What is 0 equals what is missing, and
+            features do not count that the map does not read.
+        y
+            The target, as it was learned.
+        w
+            The weight, as it was learned.
+
+        Raises
+        ------
+        KeyError
+            If no sample that is held equals this one. Nothing has changed then.
+        TypeError
+            If a value, the target or the weight is no number.
+        ValueError
+            If one of them is infinite or out of range, or if there is no `window`: samples are not
+            held then, so that one that was never learned could not be told from one that was.
+
+        Examples
+        --------
+
+        >>> from river_mondrian import RandomFourierFeatures, RidgeRegressor
+
+        >>> model = RidgeRegressor(RandomFourierFeatures(20, seed=1), window=1000)
+        >>> for i in range(10):
+        ...     model.learn_one({"a": i / 10}, i)
+        >>> model.forget_one({"a": 0.3}, 3)
+        >>> model.forget_one({"a": 0.3}, 3)
+        Traceback (most recent call last):
+        KeyError: "no sample that is held equals {'a': 0.3} with y = 3, weight 1.0"
+
+        """
+        self._check_holds()
+        values, target, weight = self._features._read_values(x), check_target(y), check_weight(w)
+        self._catch_up()
+        places = self._places_of(values, target, weight)
+        if not places:
+            raise KeyError(
+                f"no sample that is held equals {dict(x)!r} with y = {y!r}, weight {weight!r}"
+            )
+        self._take_out(places[0])
+
+    @locked
+    def forget_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Take the rows of a frame out of the posterior, as `forget_one` does.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+        y
+            The targets of its rows.
+        w
+            The weight of all rows, or their weights.
+
+        Raises
+        ------
+        KeyError
+            If fewer samples are held that equal a row than rows do; the row is named, and nothing
+            has changed.
+        TypeError, ValueError
+            As for `forget_one`, or if a column is doubled or a length wrong.
+
+        """
+        self._check_holds()
+        _, names, columns = self._features._read_frame(X)
+        targets, weights = read_targets(y, len(columns)), read_weights(w, len(columns))
+        self._catch_up()
+        gone: set[int] = set()
+        numbers = zip(columns, targets.tolist(), weights.tolist(), strict=True)
+        for i, (row, target, weight) in enumerate(numbers):
+            values = self._features._read_values(mapping_of(names, row))
+            # Rows that are equal have the same places.
+            left = [k for k in self._places_of(values, target, weight) if k not in gone]
+            if not left:
+                raise KeyError(
+                    f"row {i} with y = {target!r}, weight {weight!r} equals no sample that is "
+                    "held, or more rows do than samples"
+                )
+            gone.add(left[0])
+        for k in sorted(gone, reverse=True):
+            self._take_out(k)
+
+    def _check_holds(self) -> None:
+        """Refuse to forget where there is no window."""
+        if self.window is None:
+            raise ValueError(
+                "RidgeRegressor holds samples with window= only; without, one that was never "
+                "learned could not be told from one that was, got window=None"
+            )
+
+    def _catch_up(self) -> None:
+        """Let the weights of a new map learn all samples that are stored."""
+        while self._next is not None:
+            n_stored = len(self._targets)
+            stop = min(self._position + REPLAY, n_stored)
+            end = self._after_replay(self._next, stop, n_stored)
+            replay = partial(self._replay, self._next, self._position, stop, self._next.n_learned)
+            self._pending = Steps([replay, *(partial(setattr, self, *one) for one in end.items())])
+            self._settle()
+
+    def _stored_in_window(self) -> NDArray[np.int64]:
+        """Return which of the samples stored for a map that is still built are in the window.
+
+        Those that are forgotten weigh 0.
+        """
+        assert self.window is not None
+        return np.flatnonzero(np.array(self._weights) > 0.0)[-self.window :]
+
+    def _places_of(
+        self, values: Mapping[Hashable, float], target: float, weight: float
+    ) -> list[int]:
+        """Return which samples of the window, by arrival, equal a checked one."""
+        features, posterior, pool = self._features, self._current, self._features._pool
+        known = features._reader.index.places
+        is_new = any(value != 0.0 and name not in known for name, value in values.items())
+        # A map that is final since its pool was full learns no features any more.
+        if is_new and (pool is not None or not isinstance(features, Pooled)):
+            return []
+        if pool is None:
+            if posterior is None:
+                return []
+            sample = features._locate(values, posterior.compiled)
+            return posterior.places_of(sample, target, weight)
+        entries, found = features._reader.entries(values), []
+        for k, i in enumerate(self._stored_in_window().tolist()):
+            if self._targets[i] == target and self._weights[i] == weight:
+                stored = pool.csr(self._first + i, self._first + i + 1)
+                if all(map(np.array_equal, entries, stored[:2])):
+                    found.append(k)
+        return found
+
+    def _take_out(self, k: int) -> None:
+        """Take the k-th sample of the window, by arrival, out."""
+        posterior, steps = self._current, []
+        if self._features._pool is not None:
+            rows, weights = self._stored_in_window(), np.zeros(len(self._weights))
+            weights[rows] = np.array(self._weights)[rows]
+            weights[rows[k]] = 0.0
+            steps.append(partial(setattr, self, "_weights", array("d", weights.tolist())))
+        if posterior is not None:
+            steps.append(partial(posterior.forget, k, posterior.n_samples))
+        # From here on it is forgotten.
+        self._pending = Steps(steps)
+        self._settle()
 
     # What has been learned.
 

@@ -48,6 +48,7 @@ HOMES = {
     "DescentWeights": "learners.gradient_descent.weights",
     "Posterior": "learners.ridge.posterior",
     "RidgePosterior": "learners.ridge.kernels",
+    "HeldSamples": "learners.ridge.forgetting:Held",
     "CellSupports": "learners.support_vectors.cells",
     "SparseSupports": "learners.support_vectors.sparse",
     "BinningMap": "maps.grids",

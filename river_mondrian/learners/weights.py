@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.compiled import CompiledMap
+from ..maps.pool import Pool
 from ..maps.record import Sample
 
 
@@ -23,10 +24,10 @@ class Weights(abc.ABC):
         """Samples learned; kernels count them as they learn."""
 
     @abc.abstractmethod
-    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+    def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        Without a sample, it is the one whose outputs the map holds.
+        Where it `is_mapped` the map holds its outputs.
         """
 
     @abc.abstractmethod
@@ -34,6 +35,17 @@ class Weights(abc.ABC):
         self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> None:
         """Learn mapped samples."""
+
+    def learn_stored(
+        self,
+        pool: Pool,
+        start: int,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn samples of a pool from `start` on."""
+        out = self.compiled.transform_stored(pool, start, start + len(targets))
+        self.learn_rows(out, targets, weights)
 
     @property
     @abc.abstractmethod

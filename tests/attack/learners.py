@@ -52,6 +52,8 @@ LEARNERS = {
     "ridge anne": lambda: RidgeRegressor(MAPS["anne"]()),
     "ridge binning": lambda: RidgeRegressor(MAPS["binning"](), fit_intercept=False),
     "ridge fourier": lambda: RidgeRegressor(MAPS["fourier"](), max_columns=6),
+    "ridge window anne": lambda: RidgeRegressor(MAPS["anne"](), window=10),
+    "ridge window mondrian": lambda: RidgeRegressor(MAPS["mondrian directions"](), window=14),
     "ogd mondrian": lambda: OGDClassifier(MAPS["mondrian"]()),
     "ogd mondrian auto": lambda: OGDClassifier(MondrianFeatures(3, "auto", seed=1), loss="log"),
     "ridge mondrian": lambda: RidgeRegressor(MAPS["mondrian directions"]()),

@@ -25,6 +25,8 @@ class Ridge:
         Whether there is one, with a flat prior.
     limit
         Most columns; those met later are left out.
+    before
+        Samples that count no more: columns stay.
 
     """
 
@@ -36,11 +38,12 @@ class Ridge:
         delta2: float,
         intercept: bool,
         limit: int = 10**9,
+        before: Sequence[Mapped] = (),
     ) -> None:
         kept = [i for i, w in enumerate(weights) if w > 0.0]
         self.columns: list[Any] = []
-        for i in kept:
-            for column, value in rows[i].items():
+        for row in [*before, *(rows[i] for i in kept)]:
+            for column, value in row.items():
                 if value != 0.0 and column not in self.columns and len(self.columns) < limit:
                     self.columns.append(column)
         self.full = len(self.columns) == limit

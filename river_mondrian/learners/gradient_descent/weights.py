@@ -192,18 +192,18 @@ class DescentWeights(Weights):
         self.chunked_rows.reserve(0, self._table.n_rows + compiled.n_out)
         self._bind_rows()
 
-    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+    def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        Without a sample, it is the one whose outputs the map holds.
+        Where it `is_mapped` the map holds its outputs.
         """
         rule, record = self.rule, self.record
         rate = rule.rate if rule.schedule is None else rule.rate_at(record.n_steps)
         if not self._in_kernel:
-            return self._learn_foreign(sample, target, weight, rate)
+            return self._learn_foreign(sample, target, weight, rate, is_mapped)
         compiled = self.compiled
         feature_map, outputs = compiled.record, compiled.outputs
-        if sample is None:
+        if is_mapped:
             status = self._learn_output_of_map(target, weight, rate)
         else:
             learn_one = self._learn_one
@@ -224,11 +224,11 @@ class DescentWeights(Weights):
         return learn_mapped(self.record, compiled.record, compiled.outputs, target, weight, rate)
 
     def _learn_foreign(
-        self, sample: Sample | None, target: float, weight: float, rate: float
+        self, sample: Sample, target: float, weight: float, rate: float, is_mapped: bool
     ) -> int:
         """Learn a sample by a loss that kernels do not know."""
         compiled = self.compiled
-        if sample is not None:
+        if not is_mapped:
             bad = compiled.transform(sample)
             if bad != DONE:
                 return bad

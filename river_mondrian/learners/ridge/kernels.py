@@ -6,7 +6,7 @@ with T' z = Phi' y, so that T w = z for these weights. Row j of T holds the entr
 j: rows lie one after another, and a new column only adds one, which is 0 but for its diagonal
 sqrt(delta2) (section 5 and Supplement C). A sample is rotated into the rows (Givens), from the last
 that it touches on: A_new = A + phi(x) phi(x)'. Nothing is ever subtracted from A, so that errors do
-not build up as they may in a running inverse.
+not build up as they may in a running inverse; `forgetting` is about samples that leave.
 
 Learning and predicting add in the order that is written here: compilers may reorder a sum, and not
 alike where the variance is asked for, too, and where it is not. The weights of a prediction are
@@ -170,6 +170,27 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
     return y
 
 
+@exact_inlined
+def add_sample(
+    posterior: RidgePosterior,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    sample: int,
+    target: float,
+    weight: float,
+) -> None:
+    """Add a mapped sample of a weight above 0, whose columns have their rows."""
+    if posterior.has_intercept and posterior.n_samples == 0:
+        posterior.shift = target
+    root = math.sqrt(weight)
+    last, _ = spread(posterior, feature_map, outputs, sample, root)
+    y = rotate(posterior, last, root * (target - posterior.shift))
+    posterior.residual += y * y
+    posterior.log_weights += math.log(weight)
+    posterior.n_samples += 1
+    posterior.is_solved = 0
+
+
 @exact_separate
 def learn_sample(
     posterior: RidgePosterior,
@@ -186,17 +207,8 @@ def learn_sample(
         return False
     posterior.n_learned += 1
     feature_map.is_ahead = 0
-    if weight == 0.0:
-        return True
-    if posterior.has_intercept and posterior.n_samples == 0:
-        posterior.shift = target
-    root = math.sqrt(weight)
-    last, _ = spread(posterior, feature_map, outputs, sample, root)
-    y = rotate(posterior, last, root * (target - posterior.shift))
-    posterior.residual += y * y
-    posterior.log_weights += math.log(weight)
-    posterior.n_samples += 1
-    posterior.is_solved = 0
+    if weight != 0.0:
+        add_sample(posterior, feature_map, outputs, sample, target, weight)
     return True
 
 

@@ -22,11 +22,13 @@ from ...checks import (
 )
 from ...errors import ModelFormatError
 from ...maps.compiled import CompiledMap, outputs_of
+from ...maps.pool import Pool
 from ...maps.record import Sample
-from ...records import Float64s, Memory, owned
+from ...records import Float64s, Int32s, Int64s, Memory, owned
 from ...status import NO_ROOM
 from ..weights import Weights
-from . import kernels
+from . import forgetting, kernels
+from .held import HeldSamples
 from .kernels import RidgePosterior
 from .likelihood import log_of_residual
 
@@ -44,11 +46,22 @@ class Posterior(Weights):
         Whether there is one.
     limit
         Most columns that are kept.
+    window
+        Most samples that count, of the latest; they are held, so that they may be taken out. None
+        holds none.
 
     """
 
-    def __init__(self, compiled: CompiledMap, delta2: float, intercept: bool, limit: int) -> None:
+    def __init__(
+        self,
+        compiled: CompiledMap,
+        delta2: float,
+        intercept: bool,
+        limit: int,
+        window: int | None = None,
+    ) -> None:
         self.compiled = compiled
+        self.held = None if window is None else HeldSamples(window, compiled, 1)
         self.memory = Memory(RidgePosterior)
         record = self.record = self.memory[0]
         record.n_rows = record.has_intercept = int(intercept)
@@ -83,7 +96,10 @@ class Posterior(Weights):
             "moments": arrays["moments"][:n].copy(),
             "slots": slots,
         }
-        return {"compiled": self.compiled, "memory": self.memory, "arrays": used}
+        state = {"compiled": self.compiled, "memory": self.memory, "arrays": used}
+        if self.held is not None:
+            state["held"] = self.held.state(n)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.compiled, self.memory = state["compiled"], state["memory"]
@@ -107,9 +123,13 @@ class Posterior(Weights):
         self._bind(**arrays)
         if len(self.memory.arrays["factor"]) != n * (n + 1) // 2:
             raise ModelFormatError(f"a factor of {n} columns has another number of entries")
+        self.held = None
+        if "held" in state:
+            self.held = HeldSamples.restored(state["held"], self.compiled, n)
+            check_number(self, "n_samples", record.n_samples, *[self.held.record.n_held] * 2)
 
     def _make_room(self) -> None:
-        """Make room for the map's new columns or, where there are none, for more rows."""
+        """Make room for what there is none for: new columns, another sample held, more rows."""
         self.memory.settle()
         record, arrays = self.record, self.memory.arrays
         factor, moments, slots = (arrays[name] for name in ("factor", "moments", "slots"))
@@ -117,9 +137,14 @@ class Posterior(Weights):
         if n > len(slots):
             slots = np.full(max(n, 2 * len(slots)), -1, dtype=np.int32)
             slots[: len(arrays["slots"])] = arrays["slots"]
+        elif self.held is not None and self.held.lacks_room(self.compiled):
+            self.held = self.held.grown(self.compiled, len(moments))
+            return
         else:
             # About half as many entries again.
             n = min(record.limit, len(moments) * 5 // 4 + self.compiled.n_out)
+            if self.held is not None:
+                self.held = self.held.grown(self.compiled, n)
             factor, moments = np.zeros(n * (n + 1) // 2), np.zeros(n)
             factor[: len(arrays["factor"])] = arrays["factor"]
             moments[: len(arrays["moments"])] = arrays["moments"]
@@ -135,14 +160,16 @@ class Posterior(Weights):
     def _predict_one(self) -> Callable[..., tuple[int, float, float]]:
         return kernels.predict_one.of()
 
-    def learn(self, sample: Sample | None, target: float, weight: float) -> int:
+    def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        Without a sample, it is the one whose outputs the map holds.
+        Where it `is_mapped` the map holds its outputs.
         """
         compiled = self.compiled
         record, feature_map, outputs = self.record, compiled.record, compiled.outputs
-        if sample is None:
+        if self.held is not None:
+            return self._learn_held(self.held, sample, target, weight, is_mapped)
+        if is_mapped:
             status = kernels.learn_mapped(record, feature_map, outputs, target, weight)
         else:
             status = self._learn_one(record, feature_map, sample, outputs, target, weight)
@@ -150,6 +177,62 @@ class Posterior(Weights):
             self._make_room()
             status = kernels.learn_mapped(record, feature_map, outputs, target, weight)
         return status
+
+    def _learn_held(
+        self, held: HeldSamples, sample: Sample, target: float, weight: float, is_mapped: bool
+    ) -> int:
+        """Learn and hold a sample, as `learn` does."""
+        record, compiled = self.record, self.compiled
+        arguments = compiled.record, sample, compiled.outputs
+        status = forgetting.learn_one(record, held.record, *arguments, is_mapped, target, weight)
+        while status == NO_ROOM:
+            self._make_room()
+            assert self.held is not None
+            held = self.held
+            status = forgetting.learn_one(record, held.record, *arguments, True, target, weight)
+        return status
+
+    def learn_stored(
+        self,
+        pool: Pool,
+        start: int,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn samples of a pool from `start` on."""
+        if self.held is None:
+            super().learn_stored(pool, start, targets, weights)
+            return
+        n, feature_map = len(targets), self.compiled.record
+        places, values, starts = pool.csr(start, start + n)
+        keys = np.empty(n, np.int64)
+        matrix = Int32s.of(places), Float64s.of(values.astype(np.float64)), Int64s.of(starts)
+        forgetting.find_keys(feature_map, *matrix, n, Int64s.of(keys))
+        out = self.compiled.transform_stored(pool, start, start + n)
+        outputs = outputs_of(out)
+        arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
+        i = 0
+        while i < n:
+            records = self.record, self.held.record, feature_map, outputs[0]
+            i = forgetting.learn_rows(*records, i, n, *arrays)
+            if i < n:
+                self._make_room()
+
+    def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
+        """Return which of the samples that are held, by arrival, equal one."""
+        assert self.held is not None
+        return self.held.equal(forgetting.find_key(self.compiled.record, sample), target, weight)
+
+    @property
+    def window(self) -> int | None:
+        """Most samples that are held; None where none are."""
+        return None if self.held is None else self.held.record.window
+
+    def forget(self, k: int, n_samples: int) -> None:
+        """Take the k-th of the samples that are held out, if there are as many as are given."""
+        assert self.held is not None
+        if self.record.n_samples == n_samples:
+            forgetting.forget(self.record, self.held.record, self.compiled.record, k)
 
     def learn_rows(
         self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
@@ -226,4 +309,5 @@ class Posterior(Weights):
     def nbytes(self) -> int:
         """Bytes held, without the map."""
         arrays = (self.memory.bytes, *self.memory.arrays.values())
-        return sys.getsizeof(self) + sum(array.nbytes for array in arrays)
+        held = 0 if self.held is None else self.held.nbytes
+        return sys.getsizeof(self) + held + sum(array.nbytes for array in arrays)

@@ -155,7 +155,7 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
     points, n_points, batch = check.points, forest.n_points, room_of_batch()
     value_word = forest.values_word + tree.first_value
     link_word = forest.links_word + tree.slot
-    n, p = 0, node.first_point
+    n, p, last = 0, node.first_point, NONE
     while p != NONE:
         n_batch = 0
         while p != NONE and n_batch < BATCH:
@@ -165,9 +165,12 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
             point = forest.points.row(p)
             batch[n_batch].point = point
             n_batch += 1
+            last = p
             p = Int32s(point, link_word, 1)[0]
         hold_batch(batch, n_batch, value_word, low, high, n_dims)
         n += n_batch
+    if forest.window != UNLIMITED and node.list_end not in (0, last + 1):
+        return faults.LIST_END
     # A full tree counts samples that it does not keep.
     if n > node.n_samples or (n < node.n_samples and tree.n_splits < forest.max_splits):
         return faults.N_IN_LEAF

@@ -45,6 +45,7 @@ FREE_ROW = 37
 FREE_SIDE_ROW = 38
 APART = 39
 ARRIVAL = 40
+LIST_END = 41
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -66,6 +67,7 @@ TEXTS = {
     CUT: ("node", "cut", "but a cut is finite"),
     N_IN_LEAF: ("node", "n_samples", "but another number of points is in its list"),
     POINTS: ("node", "first_point", "whose list leaves the points or comes back"),
+    LIST_END: ("node", "list_end", "but that is not the last point of its list"),
     BOX_OF_POINTS: ("node", "box", "it is not that of the leaf's points"),
     VALUES: ("point", "values", "one of them is too large"),
     MISSING: ("point", "values", "one of them is missing, but no point lacks any"),

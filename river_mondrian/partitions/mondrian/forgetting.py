@@ -30,7 +30,7 @@ from ...records import (
     prefetch,
     room_of_array,
 )
-from .boxes import hold
+from .boxes import hold, linear_dimension
 from .leaves import clear_tree, put_point, side_of_box
 from .records import (
     COMPLETE,
@@ -257,7 +257,12 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
 
 @inlined
 def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
-    """Let another point follow in the list of a leaf where point `p` did, or be the first."""
+    """Let another point follow in the list of a leaf where point `p` did, or be the first.
+
+    In a window the oldest point is the first. Others are looked for.
+    """
+    if node.list_end == p + 1:
+        node.list_end = 0
     if node.first_point == p:
         node.first_point = following
         return
@@ -283,7 +288,10 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
         free_row(forest, tree, ref)
         return ~q
     node.drop_point(forest, tree, point)
-    if _touches(forest, node, forest.values_of(tree, p)):
+    # Where all points are the same, so is what is left.
+    extent = linear_dimension(node.lower(forest), node.upper(forest), forest.n_dims)
+    may_shrink = extent > 0.0 or forest.has_missing == 1
+    if may_shrink and _touches(forest, node, forest.values_of(tree, p)):
         _box_of_leaf(forest, tree, node)
     if node.dim == COMPLETE and node.is_paused(forest):
         node.give_back(forest, tree)

@@ -7,7 +7,7 @@ import math
 from ...compiling.kernels import helper, inlined
 from ...records import Array, Float32s, Int32s
 from .boxes import BATCH, PointAt, distance_outside, hold, hold_batch, room_of_batch
-from .records import LEFT, NONE, PAUSED, RIGHT, Forest, Node, Tree
+from .records import LEFT, NONE, PAUSED, RIGHT, UNLIMITED, Forest, Node, Tree
 
 
 @inlined
@@ -120,11 +120,42 @@ def grow_leaf(forest: Forest, tree: Tree, node: Node, p: int) -> None:
     node.n_samples = node.n_samples + 1
 
 
+@helper
+def _append_point(forest: Forest, tree: Tree, node: Node, p: int) -> None:
+    """Put a stored point at the end of a leaf's list."""
+    slot = tree.slot
+    forest.links_of(p)[slot] = NONE
+    if node.first_point == NONE:
+        node.first_point = p
+    else:
+        last = node.list_end - 1
+        if last == NONE:
+            last = node.first_point
+            while forest.links_of(last)[slot] != NONE:
+                last = forest.links_of(last)[slot]
+        forest.links_of(last)[slot] = p
+    node.list_end = p + 1
+
+
+@inlined
+def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
+    """Turn the order of a leaf's list around."""
+    before, p, slot = NONE, int(node.first_point), tree.slot
+    while p != NONE:
+        following = int(forest.links_of(p)[slot])
+        forest.links_of(p)[slot] = before
+        before, p = p, following
+    node.first_point = before
+
+
 @inlined
 def put_point(forest: Forest, tree: Tree, t: int, node: Node, p: int) -> None:
     """Put a stored point into a leaf's row: its list, its box, what its kind keeps, its number."""
-    forest.links_of(p)[tree.slot] = node.first_point
-    node.first_point = p
+    if forest.window == UNLIMITED:
+        forest.links_of(p)[tree.slot] = node.first_point
+        node.first_point = p
+    else:
+        _append_point(forest, tree, node, p)
     grow_leaf(forest, tree, node, p)
 
 

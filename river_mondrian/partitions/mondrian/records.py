@@ -121,6 +121,9 @@ class Node(Record):
     dim: Int32
     # Where the cut is: smaller values, and equal ones, go left.
     cut: Float32
+    # Of a leaf, where there is a window: 1 plus the last point of its list; 0 where that is not
+    # known. Points are in order of arrival there, so that the oldest comes first.
+    list_end: Int32 = instead_of("cut")
     # Time of the cut since the parent's. A difference of float32 times would say nothing deep down.
     delta: Float32
     # Samples that have passed, or are in the leaf.

@@ -14,8 +14,16 @@ from ...compiling.kernels import batch_kernel, helper, inlined, merged, separate
 from ...records import Array, Float32s, Int32s
 from .boxes import BATCH, PointAt, linear_dimension, room_of_batch
 from .draws import exponential, uniform, uniform_cut
-from .leaves import add_batch, clear_tree, fill_leaf, nearer_side, new_leaf, put_point
-from .records import COMPLETE, EMPTY, LEFT, MIXED, NONE, F, Forest, Node, Tree
+from .leaves import (
+    add_batch,
+    clear_tree,
+    fill_leaf,
+    nearer_side,
+    new_leaf,
+    put_point,
+    turn_list,
+)
+from .records import COMPLETE, EMPTY, LEFT, MIXED, NONE, UNLIMITED, F, Forest, Node, Tree
 
 # More cuts than any block has.
 ALL = 2**62
@@ -86,6 +94,9 @@ def part_leaf(
     child that does not pause is marked MIXED.
     """
     node = tree.nodes.row(j)
+    if forest.window != UNLIMITED:
+        # The lists of the sides begin with what comes last.
+        turn_list(forest, tree, node)
     n_left, n_points, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
     # Going down a list of points waits for memory at each: that is done once where few remain.
@@ -214,6 +225,8 @@ def _build_tree(forest: Forest, t: int, n_points: int) -> None:
     for p in range(n_points):
         forest.links_of(p)[tree.slot] = p - 1 if p > 0 else NONE
     root = fill_leaf(forest, tree, t, n_points - 1)
+    if forest.window != UNLIMITED:
+        turn_list(forest, tree, tree.nodes.row(root))
     tree.root = root
     if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):
         sample_block(forest, t, root, 0.0, ALL)

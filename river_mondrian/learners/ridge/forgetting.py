@@ -1,0 +1,355 @@
+"""Taking samples out of the posterior of ridge regression again, and windows.
+
+Without a sample v of the target y, T' T = A loses v v'. `rotate` turned rows (t, z) of T and its
+vector, and (v, y), into (c t + s v, c z + s y) and (c v - s t, c y - s z). With the former and v
+that is solved for what was there, from the last row that v touches to the first, as then: sine
+s = v_j / t_j, cosine c = sqrt(1 - s^2), t_old = (t - s v) / c, v_left = c v - s t_old. That is the
+mixed form of a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on
+Downdating the Cholesky Factorization, section 3). The residual loses the square of what is left of
+y, which it was given.
+
+That subtracts, so that rounding may count for more than it did. With each sample row j, of the
+diagonal t_j, gets an error of about t_j^2 eps in A, and z one of |z_j| eps, or |y| eps. Those of
+many samples add up as independent numbers do, by their squares. The residual gets one of |y_left|
+times that of z, for sample after sample, which adds up by size. Where errors may come to `SHARE` of
+the square of a row's diagonal, or of the residual, all samples that are held are learned anew:
+after that the posterior is that of a refit. It happens at once where a heavy sample or a wild
+target goes, and else once in many windows.
+
+The shift, of which targets are the differences, is the oldest target. When that goes, z changes by
+T times the change of targets of 1, that is by T's first column, the intercept's. Errors of T come
+into z by that; they are as large as if targets were still measured from the shift that was there
+when rows were learned anew, or about that (`origin`), and counted so.
+
+Samples are held as their outputs, in slots: `order` has the numbers of all slots, from `head` on in
+a circle, first those of the samples that are held, in order of arrival.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
+from ...maps.record import MapRecord, Outputs, Sample
+from ...partitions.splitmix import mixed
+from ...records import Float64, Float64s, Int32s, Int64, Int64s, derived
+from ...status import DONE, NO_ROOM
+from .kernels import RidgePosterior, add_sample, append, learn_sample, spread
+
+# Largest share of an error in what it is an error of, and how much of that rounding takes up once.
+# Predictions are to be those of a refit to 1e-8.
+SHARE = 1e-9
+ROUNDING = 2.0**-52 / SHARE
+
+# Numbers beyond single precision stand for levels of categories.
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class Held(Outputs):
+    """The samples that may be taken out again: their outputs, slot by slot, and what follows."""
+
+    # Most samples.
+    window: Int64
+    n_held: Int64
+    # Slots, and where the oldest sample's is in `order`.
+    n_slots: Int64 = derived()
+    head: Int64 = derived()
+    # Outputs of a slot.
+    width: Int64 = derived()
+    # Errors over eps: of the residual, and of z by their squares.
+    residual_error: Float64
+    target_error: Float64
+    # About the shift when rows were learned anew; 0 before they have been.
+    origin: Float64
+    # By row: of the square of its diagonal, by their squares.
+    errors: Float64s
+    order: Int32s
+    # By slot.
+    keys: Int64s
+    targets: Float64s
+    weights: Float64s
+
+    def slot(self, k: int) -> int:
+        """Return the slot of the k-th sample by arrival; from `n_held` on those that are free."""
+        return self.order[(self.head + k) % self.n_slots]
+
+
+# Keys, by which inputs are found.
+
+
+@exact_inlined
+def key_with(key: int, place: int, value: float) -> int:
+    """Return a key with one more input, in single precision; 0 counts as missing."""
+    if abs(value) <= LARGEST:
+        value = float(np.float32(value))
+    if value == 0.0 or math.isnan(value):
+        return key
+    mantissa, exponent = math.frexp(value)
+    return key ^ mixed(mixed(mixed(place) ^ int(mantissa * 2.0**53)) ^ exponent)
+
+
+@exact_separate
+def key_of(feature_map: MapRecord, sample: Sample) -> int:
+    """Return 64 bits that stand for the inputs that a map reads of a sample."""
+    key = 0
+    if feature_map.is_sparse:
+        places, entries = sample.places, sample.entries
+        for i in range(sample.n_entries):
+            if 0 <= places[i] < feature_map.n_inputs:
+                key = key_with(key, places[i], entries[i])
+        return key
+    values = sample.values
+    for i in range(feature_map.n_inputs):
+        key = key_with(key, i, values[i])
+    return key
+
+
+@exact_batch_kernel
+def find_key(feature_map: MapRecord, sample: Sample) -> int:
+    """Return the key of a sample."""
+    return key_of(feature_map, sample)
+
+
+@exact_batch_kernel
+def find_keys(
+    feature_map: MapRecord,
+    places: Int32s,
+    entries: Float64s,
+    starts: Int64s,
+    n: int,
+    found: Int64s,
+) -> None:
+    """Write the keys of the rows of a CSR matrix."""
+    for row in range(n):
+        key = 0
+        for i in range(starts[row], starts[row + 1]):
+            if places[i] < feature_map.n_inputs:
+                key = key_with(key, places[i], entries[i])
+        found[row] = key
+
+
+# Forgetting.
+
+
+@exact_inlined
+def learn_anew(posterior: RidgePosterior, held: Held, feature_map: MapRecord) -> None:
+    """Make the posterior that of the samples that are held, from the prior."""
+    for j in range(posterior.n_rows):
+        row = posterior.row(j)
+        for k in range(j):
+            row[k] = 0.0
+        is_flat = j == 0 and posterior.has_intercept
+        row[j] = 0.0 if is_flat else math.sqrt(posterior.delta2)
+        posterior.moments[j] = 0.0
+        held.errors[j] = 0.0
+    posterior.n_samples = 0
+    posterior.residual = 0.0
+    posterior.log_weights = 0.0
+    posterior.shift = 0.0
+    posterior.is_solved = 0
+    held.residual_error = 0.0
+    held.target_error = 0.0
+    for k in range(held.n_held):
+        slot = held.slot(k)
+        add_sample(posterior, feature_map, held, slot, held.targets[slot], held.weights[slot])
+    # No target itself is kept beyond its time: it is the shift in units of about what is left of
+    # targets.
+    held.origin = 0.0
+    if posterior.residual > 0.0:
+        _, exponent = math.frexp(math.sqrt(posterior.residual / posterior.n_samples))
+        unit = 2.0**exponent
+        held.origin = unit * math.floor(posterior.shift / unit)
+
+
+@exact_inlined
+def rotate_back(
+    posterior: RidgePosterior, held: Held, last: int, y: float
+) -> tuple[bool, float, float]:
+    """Take the sample in `work` out of rows `last` to 0.
+
+    Returns whether rows are exact enough, what is left of its target, and the largest number that
+    this took. Where they are not, rows mean nothing any more.
+    """
+    work, moments, errors, largest = posterior.work, posterior.moments, held.errors, abs(y)
+    is_exact, moved = True, abs(posterior.shift - held.origin)
+    for j in range(last, -1, -1):
+        entry = work[j]
+        if entry == 0.0:
+            continue
+        work[j] = 0.0
+        if not is_exact:
+            continue
+        row = posterior.row(j)
+        diagonal = row[j]
+        before = diagonal * diagonal
+        after = (diagonal - entry) * (diagonal + entry)
+        errors[j] += before * before
+        is_exact = after > 0.0 and ROUNDING * math.sqrt(errors[j]) <= after
+        if not is_exact:
+            continue
+        length = math.sqrt(after)
+        cosine, sine = length / diagonal, entry / diagonal
+        factor = diagonal / length
+        row[j] = length
+        for k in range(j):
+            old = (row[k] - sine * work[k]) * factor
+            work[k] = cosine * work[k] - sine * old
+            row[k] = old
+        moment = (moments[j] - sine * y) * factor
+        y = cosine * y - sine * moment
+        moments[j] = moment
+        largest = max(largest, abs(y), abs(moment) + moved * abs(row[0]))
+    return is_exact, y, largest
+
+
+@exact_inlined
+def release(held: Held, feature_map: MapRecord, k: int) -> None:
+    """Free the slot of the k-th sample, and overwrite it."""
+    slot, n_out = held.slot(k), feature_map.n_out
+    if k == 0:
+        held.head = (held.head + 1) % held.n_slots
+    else:
+        for i in range(k, held.n_held - 1):
+            held.order[(held.head + i) % held.n_slots] = held.slot(i + 1)
+        held.order[(held.head + held.n_held - 1) % held.n_slots] = slot
+    held.n_held -= 1
+    held.keys[slot] = 0
+    held.targets[slot] = 0.0
+    held.weights[slot] = 0.0
+    for i in range(n_out * slot, n_out * (slot + 1)):
+        if feature_map.is_dense:
+            held.values[i] = 0.0
+        else:
+            held.cells[i] = 0
+
+
+@exact_inlined
+def shift_anew(posterior: RidgePosterior, held: Held) -> None:
+    """Subtract the oldest target from all, instead of that of a sample that has gone."""
+    shift = held.targets[held.slot(0)]
+    change = posterior.shift - shift
+    for j in range(posterior.n_rows):
+        posterior.moments[j] += change * posterior.row(j)[0]
+    posterior.shift = shift
+
+
+@exact_separate
+def take_out(posterior: RidgePosterior, held: Held, feature_map: MapRecord, k: int) -> None:
+    """Take the k-th sample that is held out of the posterior."""
+    slot = held.slot(k)
+    target, weight = held.targets[slot], held.weights[slot]
+    root = math.sqrt(weight)
+    last, _ = spread(posterior, feature_map, held, slot, root)
+    y = root * (target - posterior.shift)
+    is_exact, y, largest = rotate_back(posterior, held, last, y)
+    release(held, feature_map, k)
+    residual = posterior.residual - y * y
+    held.target_error += largest * largest
+    held.residual_error += abs(y) * math.sqrt(held.target_error)
+    if held.n_held == 0 or not is_exact or not ROUNDING * held.residual_error <= residual:
+        learn_anew(posterior, held, feature_map)
+        return
+    posterior.residual = residual
+    posterior.log_weights -= math.log(weight)
+    posterior.n_samples -= 1
+    posterior.is_solved = 0
+    if posterior.has_intercept and target == posterior.shift:
+        shift_anew(posterior, held)
+
+
+@exact_batch_kernel
+def forget(posterior: RidgePosterior, held: Held, feature_map: MapRecord, k: int) -> None:
+    """Take the k-th sample that is held out of the posterior."""
+    take_out(posterior, held, feature_map, k)
+
+
+# Learning.
+
+
+@exact_separate
+def learn_held(
+    posterior: RidgePosterior,
+    held: Held,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    sample: int,
+    key: int,
+    target: float,
+    weight: float,
+) -> bool:
+    """Learn a mapped sample and hold it, instead of the oldest where the window is full.
+
+    Returns False where there is no room; then nothing has changed but rows of the prior.
+    """
+    if feature_map.n_columns > posterior.n_columns:
+        return False
+    if weight != 0.0 and (
+        held.n_held >= held.n_slots
+        or feature_map.n_out > held.width
+        or not append(posterior, feature_map, outputs, sample)
+    ):
+        return False
+    learn_sample(posterior, feature_map, outputs, sample, target, weight)
+    if weight == 0.0:
+        return True
+    slot, n_out = held.slot(held.n_held), feature_map.n_out
+    for i in range(n_out):
+        if feature_map.is_dense:
+            held.values[n_out * slot + i] = outputs.values[n_out * sample + i]
+        else:
+            held.cells[n_out * slot + i] = outputs.cells[n_out * sample + i]
+    held.keys[slot] = key
+    held.targets[slot] = target
+    held.weights[slot] = weight
+    held.n_held += 1
+    if held.n_held > held.window:
+        take_out(posterior, held, feature_map, 0)
+    return True
+
+
+@exact_batch_kernel
+def learn_one(
+    posterior: RidgePosterior,
+    held: Held,
+    feature_map: MapRecord,
+    sample: Sample,
+    outputs: Outputs,
+    is_mapped: bool,
+    target: float,
+    weight: float,
+) -> int:
+    """Map a sample, unless its outputs are there, learn and hold it.
+
+    Returns DONE, the place of a bad input, or NO_ROOM.
+    """
+    if not is_mapped:
+        bad = feature_map.transform(feature_map, sample, outputs)
+        if bad >= 0:
+            return bad
+    key = key_of(feature_map, sample)
+    if not learn_held(posterior, held, feature_map, outputs, 0, key, target, weight):
+        return NO_ROOM
+    return DONE
+
+
+@exact_batch_kernel
+def learn_rows(
+    posterior: RidgePosterior,
+    held: Held,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    start: int,
+    stop: int,
+    keys: Int64s,
+    targets: Float64s,
+    weights: Float64s,
+) -> int:
+    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
+    for i in range(start, stop):
+        if not learn_held(
+            posterior, held, feature_map, outputs, i, keys[i], targets[i], weights[i]
+        ):
+            return i
+    return stop
