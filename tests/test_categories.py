@@ -88,7 +88,7 @@ def predicted(model, x):
 def test_places_are_the_twins(level):
     states = np.array([5, -3, 2**62], dtype=np.int64)
     categories = Categories(states)
-    categories.finish(1)
+    categories.finish()
     for key, t in zip(naive.keys(states), range(3), strict=True):
         for feature in (0, 1, 9):
             got = categories.place(t, feature, level_of(level))
@@ -100,7 +100,7 @@ def test_places_are_uniform_and_independent(seed):
     """By levels, trees and features, at a level of 1e-4 for each of 7 tests."""
     states = np.random.default_rng(seed).integers(-(2**63), 2**63, 300)
     categories = Categories(states)
-    categories.finish(1)
+    categories.finish()
     grid = np.array(
         [[[categories.place(t, d, level_of(f"{k}")) for k in range(12)] for d in (0, 1)]
          for t in range(300)]

@@ -88,6 +88,7 @@ def in_order(arrays):
             parts = np.split(arrays[path], np.cumsum(counts)[:-1])
             arrays[path] = np.concatenate([parts[slot] for slot in slots])
         trees[table]["table"] = [counts[slot] for slot in slots]
+    first_values = arrays[records["first_value"]].copy()
     n_trees, is_drawn = arrays[shared["n_trees"]][0], arrays[shared["phase"]][0] == DRAWING
     for path in records.values():
         arrays[path][n_trees + is_drawn :] = 0
@@ -101,6 +102,15 @@ def in_order(arrays):
             known[heads, t] = links[heads, t]
             heads = known[heads, t][known[heads, t] != NONE]
     arrays[trees["points"]["columns"]["links"]] = known
+    capacity, points = int(arrays[shared["dim_capacity"]][0]), trees["points"]["columns"]
+    values = arrays[points["values"]]
+    if "inputs" in points and values.shape[1] == len(slots) * capacity:
+        # Trees have changed columns, too.
+        firsts = first_values[:, None] + np.arange(capacity)
+        values = arrays[points["values"]] = values[:, firsts.ravel()]
+        n_moved = arrays[shared["n_moved"]][0] if is_drawn else 0
+        values[n_moved:, n_trees * capacity :] = 0.0
+        arrays[records["first_value"]][:] = 0
     arrays[records["slot"]][:] = np.arange(len(slots))
     arrays[DOCUMENT] = np.frombuffer(json.dumps(document).encode(), np.uint8)
     return arrays

@@ -398,11 +398,10 @@ def test_what_may_happen_meanwhile(kind, event, phase):
 
 
 @exact_kinds
-@pytest.mark.parametrize(
-    "own", [{"max_nodes": 41}, {"directions": 3}, {"directions": [{"a": 1.0, "b": 1.0}]}]
-)
-def test_a_full_or_oblique_forest_keeps_its_widths(kind, own):
+@pytest.mark.parametrize("directions", [None, 3, [{"a": 1.0, "b": 1.0}]])
+def test_a_full_forest_keeps_its_widths(kind, directions):
     X, y = corner(900)
+    own = {"max_nodes": 41, "directions": directions}
     model, fixed = (KINDS[kind](**own, renews_widths=renews) for renews in (True, False))
     assert learned(model, X, y).widths == learned(fixed, X, y).widths
     assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
@@ -420,21 +419,9 @@ def test_a_forest_that_was_full_before_the_first_look_keeps_its_widths():
 
 
 @exact_kinds
-def test_a_forest_with_categories_keeps_its_widths(kind):
-    X, y = corner(900)
-    models = [KINDS[kind](renews_widths=renews) for renews in (True, False)]
-    for x, label in zip(samples(X), y, strict=True):
-        for model in models:
-            model.learn_one(x | {"color": "red" if label else "blue"}, label)
-    assert models[0].widths == models[1].widths
-    assert models[0].widths["a"] == pytest.approx(1.0, rel=0.1)
-    assert answers(checked(models[0])) == answers(models[0])
-
-
-@exact_kinds
 @pytest.mark.parametrize("n_trees", [1, 2, 3])
 @pytest.mark.parametrize("at", [0, 5, 300])
-def test_a_category_makes_a_forest_one_that_keeps_its_widths(kind, n_trees, at):
+def test_a_category_changes_nothing_where_widths_hold(kind, n_trees, at):
     X, y = corner(400, stretched=(1.0, 1.0, 1.0))
     models = [KINDS[kind](n_estimators=n_trees, renews_widths=renews) for renews in (True, False)]
     for i, (x, label) in enumerate(zip(samples(X), y, strict=True)):

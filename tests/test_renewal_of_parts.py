@@ -24,11 +24,20 @@ FORESTS = {
     "classes": lambda: rm.MondrianForestClassifier(N_TREES, **MORE),
     "targets": lambda: rm.MondrianForestRegressor(N_TREES, **MORE),
     "means": lambda: rm.MondrianForestRegressor(N_TREES, lifetime=grow, posterior="mean", **MORE),
+    "categories": lambda: rm.MondrianForestClassifier(N_TREES, **MORE),
+    "targets of levels": lambda: rm.MondrianForestRegressor(N_TREES, **MORE),
+    "drawn directions": lambda: rm.MondrianForestClassifier(N_TREES, directions=2, **MORE),
+    "given directions": lambda: rm.MondrianForestRegressor(
+        N_TREES, posterior="mean", directions=[{"a": 1.0, "b": 1.0}, {"c": -1.0}], **MORE
+    ),
 }
+LATE = ("targets", "targets of levels")
+CATEGORIES = ("categories", "targets of levels")
+CLASSES = ("classes", "categories", "drawn directions")
 forests = pytest.mark.parametrize("name", FORESTS)
 
 # Samples after which units change, and how long a renewal takes then, at most.
-CHANGES_AT = {"classes": 300, "targets": 2600, "means": 300}
+CHANGES_AT = {name: 2600 if name in LATE else 300 for name in FORESTS}
 ALL_PHASES = {STEADY, DRAWING, SETTLING}
 
 
@@ -45,7 +54,9 @@ def stream(name, n, seed=0):
     y = values[:, 0] * values[:, 1] + 0.1 * rng.standard_t(3, size=n)
     values[CHANGES_AT[name] :] *= (10.0, 1.0, 0.1)
     X = pd.DataFrame(values, columns=list("abc")).mask(rng.random((n, 3)) < 0.02)
-    return X, np.digitize(y, [0.1, 0.4]).tolist() if name == "classes" else y.tolist()
+    if name in CATEGORIES:
+        X["color"] = rng.choice(["red", "blue", None], n, p=[0.5, 0.48, 0.02])
+    return X, np.digitize(y, [0.1, 0.4]).tolist() if name in CLASSES else y.tolist()
 
 
 class Blocks:
@@ -149,7 +160,7 @@ def test_a_sharded_forest_is_the_one_model(name, n_shards, engine, tmp_path):
         model.learn_many(X[:-20], y[:-20])
         model.learn_many(X[-20:], y[-20:])
     asked, phases = stream(name, 40, 7)[0], set()
-    asked[20:] = asked[20:].to_numpy() * (10.0, 1.0, 0.1)
+    asked.loc[20:, list("abc")] *= np.array([10.0, 1.0, 0.1])
     for X, y in blocks:
         for model in (whole, sharded):
             model.learn_many(X, y)
@@ -229,9 +240,8 @@ def test_what_may_happen_meanwhile(name, event, engine, tmp_path):
     assert_predicts_the_same(sharded, whole, X)
 
 
-@forests
+@pytest.mark.parametrize("name", ["classes", "targets", "means"])
 def test_a_forest_with_categories_learns_in_parts(name, engine, tmp_path):
-    """Its widths stay, but its file has a spare tree."""
     whole = FORESTS[name]()
     X, y = stream(name, splits_at(whole) + 300)
     X["color"] = np.random.default_rng(3).choice(["red", "blue"], len(X))

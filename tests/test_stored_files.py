@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 import safetensors
-from stored_models import answers, learn, learned, stream
+from stored_models import GOLDEN, answers, learn, learned, stream
 
 import river_mondrian as rm
 from river_mondrian.files import classes, container, store
@@ -118,6 +118,59 @@ def test_earlier_formats_are_migrated_step_by_step(path, monkeypatch):
     monkeypatch.setattr(store, "FORMAT", now + 2)
     monkeypatch.setattr(store, "MIGRATIONS", {now: migrate, now + 1: lambda *both: both})
     assert answers(rm.load(path)) == answers(model)
+
+
+def as_of_format_5(path, renews_widths=None):
+    """Let a file be one of format 5, whose trees have no frames and points no inputs."""
+
+    def older(arrays, metadata, tree):
+        metadata["format"] = "5"
+        trees = attributes(tree["model"], "_trees")
+        del arrays[trees["trees"]["columns"].pop("frame")]
+        del trees["keeps_inputs"]
+        if trees["directions"] is not None:
+            del arrays[attributes(trees["directions"]).pop("means")["array"]]
+        if renews_widths is not None:
+            attributes(tree["model"])["renews_widths"] = renews_widths
+
+    rewritten(path, older)
+
+
+@pytest.mark.parametrize("directions", [3, [{"a": 1.0, "b": 0.5}, {"a": -1.0}]])
+def test_widths_of_directions_of_format_5_stay(path, directions):
+    model = rm.MondrianForestClassifier(2, directions=directions, seed=1, renews_widths=False)
+    learn(model, stream(300))
+    rm.save(model, path)
+    as_of_format_5(path, True)
+    found = rm.load(path)
+    assert not found.renews_widths
+    for one in (found, model):
+        learn(one, [({"a": 50.0 * x["a"]}, y) for x, y in stream(200, 3)])
+    assert answers(found) == answers(model)
+
+
+@pytest.mark.parametrize("n", [250, 390, 430, 500, 520])
+def test_forests_of_format_5_are_drawn_anew(path, n):
+    model = rm.MondrianForestClassifier(2, seed=1)
+    samples = stream(280) + [({"a": 50.0 * x["a"]}, y) for x, y in stream(420, 3)]
+    learn(model, samples[:n])
+    rm.save(model, path)
+    as_of_format_5(path)
+    found = rm.load(path)
+    for one in (found, model):
+        learn(one, samples[n:])
+        assert one.widths["a"] > 100.0
+    assert answers(found) == answers(model)
+
+
+def test_widths_of_categories_of_format_5_stay():
+    """Their points have no inputs."""
+    model = rm.load(GOLDEN / "5" / "classifier, levels.safetensors")
+    learn(model, stream(300))
+    widths = model.widths
+    learn(model, [({"a": 50.0 * x["a"]}, y) for x, y in stream(700, 3)])
+    assert model.widths == widths
+    assert answers(pickle.loads(pickle.dumps(model))) == answers(model)
 
 
 def test_widths_of_full_forests_of_format_3_stay(path):

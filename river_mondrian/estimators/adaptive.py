@@ -110,8 +110,8 @@ class AdaptiveMondrianForestClassifier(
         many samples more. Where one has changed by more than a factor of 2, and the interquartile
         range by more than a factor of 1.7, the trees are drawn anew from their samples under the
         new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew. Widths stay, whatever this says, with `scale=False`
-        and from the first category on.
+        that, and 8 while trees are drawn anew; once there is a category, a sample takes 8 bytes
+        more for each feature instead. Widths stay, whatever this says, with `scale=False`.
 
     Notes
     -----
@@ -299,7 +299,7 @@ class AdaptiveMondrianForestClassifier(
         is_new = label is None
         changes = is_new or not values.keys() <= self._features.places.keys()
         if changes:
-            self._begin_change(trees, values)
+            trees.begin_change()
             self._add_features({name: values[name] for name in ordered(values)})
             label = self._add_label(y)
         assert label is not None

@@ -105,9 +105,10 @@ class MondrianForestClassifier(
         many samples more. Where one has changed by more than a factor of 2, and the interquartile
         range by more than a factor of 1.7, the trees are drawn anew from their samples under the
         new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew. Widths stay, whatever this says, with
-        `scale=False`, with `directions`, from the first category on, and from when samples are not
-        stored any more (`max_nodes`).
+        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
+        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
+        whatever this says, with `scale=False`, and from when samples are not stored any more
+        (`max_nodes`).
     window
         Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
         every tree when another one is learned, so that the forest has the law of one that has
@@ -324,7 +325,7 @@ class MondrianForestClassifier(
         label = self._labels.get(y)
         is_new = label is None or not values.keys() <= self._features.places.keys()
         if is_new:
-            self._begin_change(trees, values)
+            trees.begin_change()
             self._add_features({name: values[name] for name in ordered(values)})
             label = self._add_label(y)
         assert label is not None
@@ -402,7 +403,7 @@ class MondrianForestClassifier(
         stop = min(len(columns), start + LEARNED_ROWS)
         trees = self._grown() if weights[start] == 1.0 else self._weigh()
         first = dict(zip(names, columns[start].tolist(), strict=True))
-        self._begin_change(trees, first)
+        trees.begin_change()
         if isinstance(trees, LabelTrees):
             # The first of another weight begins a block.
             stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())

@@ -25,7 +25,6 @@ from ..directions import Directions, check_directions
 from ..errors import ModelFormatError
 from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, ordered, read_values, too_large
-from ..limits import LEAST_LEVEL
 from ..model import locked, new_lock
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from .inspection import InspectableForest, Trees
@@ -106,7 +105,7 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
         # What depends on the samples is left out.
-        rest = trees._DERIVED | {"warm_up", "categories"}
+        rest = trees._DERIVED | {"warm_up", "categories", "keeps_inputs"}
         for name, value in made.__dict__.items():
             if name in rest or not isinstance(value, (bool, type(None))):
                 continue
@@ -255,16 +254,6 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         if new:
             self._grown().add_inputs(list(new), np.array([*new.values()], float))
             self._features.add(new)
-
-    def _begin_change(self, trees: Trees, values: Mapping[Hashable, float]) -> None:
-        """Begin a change of the trees that adds these values' features, where they are new."""
-        places = self._features.places
-        if any(value >= LEAST_LEVEL for name, value in values.items() if name not in places):
-            # With categories each tree has values of its own, by the same widths.
-            trees.settle()
-            trees.close()
-            trees.finish_renewal()
-        trees.begin_change()
 
     def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
         """Write a checked sample, whose features may be new, to the trees' vector."""

@@ -264,7 +264,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         trees = self._grown()
         is_new = not values.keys() <= self._features.places.keys()
         if is_new:
-            self._begin_change(trees, values)
+            trees.begin_change()
         self._write_new(values)
         self._learn_written(trees)
         if is_new:

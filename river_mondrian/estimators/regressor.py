@@ -104,9 +104,10 @@ class MondrianForestRegressor(
         many samples more. Where one has changed by more than a factor of 2, and the interquartile
         range by more than a factor of 1.7, the trees are drawn anew from their samples under the
         new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew. Widths stay, whatever this says, with
-        `scale=False`, with `directions`, from the first category on, and from when samples are not
-        stored any more (`max_nodes`).
+        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
+        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
+        whatever this says, with `scale=False`, and from when samples are not stored any more
+        (`max_nodes`).
     window
         Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
         every tree when another one is learned, so that the forest has the law of one that has
@@ -315,7 +316,7 @@ class MondrianForestRegressor(
         trees = self._grown()
         is_new = not values.keys() <= self._features.places.keys()
         if is_new:
-            self._begin_change(trees, values)
+            trees.begin_change()
         self._write_new(values)
         trees.forest.next_horizon = horizon
         trees.learn(y, w)
@@ -463,7 +464,7 @@ class MondrianForestRegressor(
                 horizons = self._horizons(stop - start)
         trees = self._grown()
         first = {name: rows.value(start, name) for name in new if new[name] == 0}
-        self._begin_change(trees, first)
+        trees.begin_change()
         self._add_features(first)
         part = self._arrange(rows.names, rows.columns[start:stop])
         trees.learn_rows(part, *rows.of_targets(start, stop), self.n_jobs, horizons)

@@ -172,10 +172,36 @@ def _from_4(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+def _from_5(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Name the frame that each tree's values are in.
+
+    Widths stayed with categories, which points tell by not having inputs, and with directions.
+    """
+    for i, tree in enumerate(_parts(document, "object")):
+        attributes = _attributes(tree)
+        if "bounded" in attributes:
+            shared, trees = attributes["shared"]["columns"], attributes["trees"]["columns"]
+            first_values, frame = arrays[trees["first_value"]], arrays[shared["frame"]]
+            frames = np.full(len(first_values), frame[0])
+            if attributes["renews"] and attributes["categories"] is None:
+                frames = first_values // arrays[shared["dim_capacity"]]
+            trees["frame"] = f"{i}/frames"
+            arrays[trees["frame"]] = np.ascontiguousarray(frames)
+            attributes["keeps_inputs"] = False
+        if attributes.get("directions") is not None and "renews_widths" in attributes:
+            attributes["renews_widths"] = False
+        if tree["object"] == "CutDirections":
+            n = len(arrays[attributes["moments"]["array"]])
+            attributes["means"] = {"array": f"{i}/means"}
+            arrays[f"{i}/means"] = np.zeros(n)
+    return document, arrays
+
+
 # By format.
 MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     1: _from_1,
     2: _from_2,
     3: _from_3,
     4: _from_4,
+    5: _from_5,
 }

@@ -18,7 +18,7 @@ from .encoding import Encoder
 from .migrations import MIGRATIONS
 
 # Number of the format of files that are written.
-FORMAT = 5
+FORMAT = 6
 
 DOCUMENT = "document"
 

@@ -28,6 +28,15 @@ def forest(n, n_labels=3, **params):
     return model
 
 
+def renewing(n, category=False, **params):
+    """Return a forest whose units have changed after 300 samples, of more in all."""
+    model = forest(300, **params)
+    for x, y in samples(n - 300, first=5):
+        x = {name: 20.0 * value for name, value in x.items()}
+        model.learn_one(x | {"color": "red"} if category else x, y)
+    return model
+
+
 X, Y = samples(1, first=1)[0]
 FRAME = pd.DataFrame([x for x, _ in samples(20, n_features=3, first=2)])
 LABELS = [y for _, y in samples(20, n_features=3, first=2)]
@@ -81,6 +90,22 @@ MOMENTS = {
     "full trees": (lambda: forest(300, max_nodes=7), lambda m: m.learn_one(X, Y)),
     "missing value": (lambda: forest(300), lambda m: m.learn_one({"x0": 0.3}, Y)),
     "resample": (lambda: forest(270), lambda m: m.resample()),
+    "widths looked at": (lambda: renewing(384), lambda m: m.learn_one(X, Y)),
+    "widths looked at, directions": (
+        lambda: renewing(384, directions=2),
+        lambda m: m.learn_one(X, Y),
+    ),
+    "widths looked at, category": (lambda: renewing(384, True), lambda m: m.learn_one(X, Y)),
+    "turn of the next tree, category": (lambda: renewing(438, True), lambda m: m.learn_one(X, Y)),
+    "first category while trees are drawn anew": (
+        lambda: renewing(430),
+        lambda m: m.learn_one(X | {"color": "red"}, Y),
+    ),
+    "new feature while trees are drawn anew, directions": (
+        lambda: renewing(430, directions=2),
+        lambda m: m.learn_one(X | {"z": 0.5}, Y),
+    ),
+    "end of a renewal, category": (lambda: renewing(509, True), lambda m: m.learn_one(X, Y)),
     "full window": (lambda: forest(300, window=40), lambda m: m.learn_one(X, Y)),
     "full window, new feature": (
         lambda: forest(300, window=270),

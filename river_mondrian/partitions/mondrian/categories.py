@@ -35,22 +35,14 @@ class Categories(OwnsArrays):
         # 1 for each input that is a category.
         self.flags = np.zeros(0, dtype=np.int64)
 
-    def finish(self, capacity: int) -> Any:
-        """Make what is derived from the rest; returns the kernels' record.
-
-        Parameters
-        ----------
-        capacity
-            Values of one tree.
-
-        """
+    def finish(self) -> Any:
+        """Make what is derived from the rest; returns the kernels' record."""
         self.memory = Memory(LevelPlaces)
         record = self.memory[0]
-        record.n_trees, record.n_inputs = len(self.keys), len(self.flags)
-        record.capacity = capacity
+        record.n_inputs = len(self.flags)
         self.memory.own("keys", self.keys)
         self.memory.own("is_category", self.flags)
-        record.apply = address_of(place_levels)
+        record.place = address_of(place_levels)
         return record
 
     def __getstate__(self) -> dict[str, Any]:

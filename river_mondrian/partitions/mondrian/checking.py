@@ -18,10 +18,11 @@ import numpy as np
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import batch_kernel, inlined, separate
 from ...errors import ModelFormatError
-from ...records import Float32s, Int32s, Int64, Int64s, Memory, Record
+from ...records import Int32s, Memory
 from . import faults
 from .boxes import BATCH, hold_batch, room_of_batch
 from .categories import Categories
+from .checking_points import FARTHEST, Check, fault_of_points, is_in_order
 from .cut_directions import CutDirections
 from .faults import FINE
 from .leaves import count_below, side_of_box
@@ -43,30 +44,11 @@ from .records import (
     Tree,
 )
 
-# Scaled values end there, rounded to single precision.
-FARTHEST = 1.000001e30
-
 # Samples for which a forest keeps the inputs themselves, as its widths are found anew.
 WARM_UP = 256
 
 # Trees times samples are numbers that kernels hold.
 MOST_TREES = 1 << 24
-
-
-class Check(Record):
-    """Where a check has come to, and what it has met."""
-
-    tree: Int64
-    # The row of a node, or a point.
-    row: Int64
-    # By row, and by point: one more than the last tree in which something has referred to it.
-    rows: Int32s
-    points: Int32s
-    # By tree, its first sample where trees hold the latest only.
-    starts: Int64s
-    # Room for the box of a leaf's points.
-    lower: Float32s
-    upper: Float32s
 
 
 @inlined
@@ -256,60 +238,13 @@ def fault_of_tree(forest: F, check: Check) -> int:
     return tree.fault(forest, t, start, check.points)
 
 
-@inlined
-def _fault_of_values(forest: Forest, values: Float32s, n_values: int, n: int) -> int:
-    """Return what is wrong with columns of values, in each of which the first `n` are in use."""
-    is_right, is_known = True, True
-    for d in range(n_values):
-        v = values[d]
-        is_known = is_known and (v == v or d % forest.dim_capacity >= n)
-        is_right = is_right and not abs(v) > FARTHEST
-    if not is_right:
-        return faults.VALUES
-    return FINE if is_known or forest.has_missing == 1 else faults.MISSING
-
-
-@separate
-def fault_of_points(forest: F, check: Check) -> int:
-    """Return what is wrong with the stored points."""
-    # In dimensions for which there is only room all are missing.
-    n = forest.n_dims
-    for p in range(forest.n_points):
-        check.row = p
-        point = forest.points.row(p)
-        fault = point.fault(forest)
-        if fault != FINE:
-            return fault
-        values = Float32s(point, forest.values_word, forest.n_values)
-        fault = _fault_of_values(forest, values, forest.n_values, n)
-        if fault == FINE and forest.phase != STEADY and p < forest.n_moved:
-            remainders = Float32s(forest.remainders.row(p), 0, forest.dim_capacity)
-            fault = _fault_of_values(forest, remainders, forest.dim_capacity, n)
-        if fault != FINE:
-            return fault
-    return FINE
-
-
-@inlined
-def _is_in_order(forest: Forest, check: Check) -> bool:
-    """Tell whether the order of arrival has each point once."""
-    n, before, p = 0, NONE, forest.first_arrival
-    while p != NONE:
-        check.row = p
-        if not 0 <= p < forest.n_points or forest.arrivals.row(p).older != before:
-            return False
-        n += 1
-        before, p = p, int(forest.arrivals.row(p).newer)
-    return n == forest.n_points and before == forest.last_arrival
-
-
 @batch_kernel
 def fault_of(forest: F, check: Check) -> int:
     """Return what is wrong with a forest; the check says where."""
     fault = fault_of_points(forest, check)
     if fault != FINE:
         return fault
-    if forest.window != UNLIMITED and not _is_in_order(forest, check):
+    if forest.window != UNLIMITED and not is_in_order(forest, check):
         return faults.ARRIVAL
     for t in range(forest.n_drawn()):
         check.tree = t
@@ -377,33 +312,53 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    first_values = owner.trees.words["first_value"][: owner.n_drawn]
-    if owner._has_frames:
-        columns = owner._columns_of_trees()
+    keeps_inputs = owner.keeps_inputs
+    if keeps_inputs and (not owner.renews or (directions is None and categories is None)):
+        refuse(owner, "keeps_inputs", keeps_inputs, "but nothing needs inputs")
+    if not keeps_inputs and owner.renews and directions is not None:
+        refuse(owner, "keeps_inputs", keeps_inputs, "but there are cut directions")
+    _check_columns(owner)
+
+
+def _check_columns(owner: Any) -> None:
+    """Refuse restored trees by which columns of values they have, and in which frames."""
+    forest, words, n = owner.shared[0], owner.trees.words, owner.n_drawn
+    frames = words["frame"][:n].tolist()
+    known = owner._frames_of_trees() if owner.follows else [[forest.frame]] * n
+    if not all(frame in own for frame, own in zip(frames, known, strict=True)):
+        refuse(owner, "frame", frames, "of its trees")
+    first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
+    if owner._has_sets and owner.keeps_inputs:
+        # A tree that has been drawn anew has another's.
+        found, columns = sorted(first_values), list(range(owner._n_columns))
+    elif owner._has_sets:
+        found, columns = first_values[:n], list(range(n))
     else:
-        columns = [[t * int(owner._n_sets > 1)] for t in range(len(first_values))]
-    for first, known in zip(first_values.tolist(), columns, strict=True):
-        if first not in [forest.dim_capacity * column for column in known]:
-            refuse(owner, "first_value", first_values.tolist(), "of its trees")
+        found, columns = first_values[:n], frames if owner._has_frames else [0] * n
+    if found != [capacity * column for column in columns]:
+        refuse(owner, "first_value", first_values, "of its trees")
 
 
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     """Refuse restored trees by how far they say that they have been drawn anew."""
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
-    bounds("phase", STEADY, SETTLING if owner._has_frames else STEADY)
+    bounds("phase", STEADY, SETTLING if owner.follows else STEADY)
     is_bound = forest.may_forget() and forest.phase != STEADY
     bounds("taken", 0, forest.n_points if is_bound else forest.n_samples)
     bounds("n_all_trees", forest.n_trees, MOST_TREES)
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == DRAWING, forest.phase == STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    is_moved = forest.phase == SETTLING or (is_drawing and forest.renewed > 0)
+    # For each turn of a spare tree with a column of its own points are moved again.
+    is_moved_once = owner._has_frames or owner._N_SPARE == 0
+    is_moved = is_drawing and is_moved_once and forest.renewed > 0
+    is_moved |= forest.phase == SETTLING
     bounds("n_moved", forest.n_points if is_moved else 0, forest.n_points)
     if is_drawing:
         bounds("n_moved", forest.taken, forest.n_points)
     bounds("renewed_at_sample", 0, forest.n_samples)
-    looks = is_quiet and owner._has_frames and owner.warm_up is None
+    looks = is_quiet and owner.follows and owner.warm_up is None
     bounds("next_look", 0 if looks else NEVER, NEVER)
     slots = owner.trees.words["slot"]
     if (np.sort(slots) != np.arange(len(owner.trees))).any():
@@ -450,6 +405,7 @@ def check_sizes(owner: Any) -> None:
             "given": np.ndarray,
             "known_ranges": dict,
             "renews": bool,
+            "keeps_inputs": bool,
             "warm_up": (type(None), np.ndarray),
         },
     )

@@ -10,14 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arguments import DIRECTION_DRAWS
-from ...checks import check_number, check_types
+from ...checks import check_array, check_number, check_types
 from ...compiling.kernels import address_of
 from ...directions import coefficients, isotropic_scale, sphere_directions
+from ...limits import LARGEST
 from ...records import Array, Memory, OwnsArrays, check_shapes
-from .oblique import Moments, ObliqueTransform, apply_directions, learn_moments
+from .oblique import (
+    Moments,
+    ObliqueTransform,
+    change_frame,
+    keep_means,
+    learn_moments,
+    prepare_inputs,
+    project_inputs,
+)
 
 # Numbers that are kept of an input's values.
 MOMENTS_WIDTH = Moments.SIZE // 8
+
+# A mean of inputs is not larger, rounding aside.
+LARGEST_MEAN = 2.0 * LARGEST
 
 
 class CutDirections(OwnsArrays):
@@ -59,16 +71,18 @@ class CutDirections(OwnsArrays):
         # mean, least and largest.
         self.coefficients = np.zeros((self.n_sets, 0, self.n_dims))
         self.moments = np.zeros((0, MOMENTS_WIDTH))
+        # What missing inputs of stored samples count as while trees are drawn anew.
+        self.means = np.zeros(0)
 
-    def finish(
-        self, offsets: NDArray[np.float64], factors: NDArray[np.float64], absent: float
-    ) -> Any:
+    def finish(self, frames: NDArray[np.float64], frame: int, absent: float) -> Any:
         """Make what is derived from the rest; returns the kernels' record.
 
         Parameters
         ----------
-        offsets, factors
-            By which inputs are scaled.
+        frames
+            By which inputs are scaled: offsets and factors of two frames, shape (2, 2, inputs).
+        frame
+            The one of these that trees are in.
         absent
             What a missing input counts as.
 
@@ -83,12 +97,16 @@ class CutDirections(OwnsArrays):
         record.n_directions = self.n_dims
         self.memory.own("coefficients", self.coefficients)
         record.moments = Array.over(Moments, self.moments)
-        self.memory.own("offsets", offsets)
-        self.memory.own("factors", factors)
-        self.memory.own("inputs", np.empty(self.coefficients.shape[1]))
+        self.memory.own("means", self.means)
+        self.memory.own("frames", frames.reshape(-1))
+        record.frame = frame
+        self.memory.own("inputs", np.empty(2 * self.coefficients.shape[1]))
         self.memory.own("projected", np.empty(self.n_dims))
-        record.apply = address_of(apply_directions)
+        record.prepare = address_of(prepare_inputs)
+        record.project = address_of(project_inputs)
         record.learn = address_of(learn_moments)
+        record.keep_means = address_of(keep_means)
+        record.change_frame = address_of(change_frame)
         return record
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,7 +116,7 @@ class CutDirections(OwnsArrays):
         super().__setstate__(state)
         kinds = dict.fromkeys(("n_dims", "n_sets", "n_inputs", "n_drawn"), int)
         check_types(self, kinds | {"given": (type(None), list)})
-        check_types(self, dict.fromkeys(("coefficients", "moments"), np.ndarray))
+        check_types(self, dict.fromkeys(("coefficients", "moments", "means"), np.ndarray))
         check_types(self, {"generator": np.random.Generator})
         capacity = len(self.moments)
         check_number(self, "n_inputs", self.n_inputs, 0, capacity)
@@ -108,6 +126,8 @@ class CutDirections(OwnsArrays):
             check_number(self, "n_sets", self.n_sets, 1, 1)
         shape = (self.n_sets, max(capacity, self.n_inputs), self.n_dims)
         check_shapes(self, {"coefficients": shape, "moments": (capacity, MOMENTS_WIDTH)})
+        check_array(self, "means", self.means, np.float64, -LARGEST_MEAN, LARGEST_MEAN)
+        check_shapes(self, {"means": (capacity,)})
 
     @property
     def nbytes(self) -> int:
@@ -140,7 +160,9 @@ class CutDirections(OwnsArrays):
             room[:, :old] = self.coefficients[:, :old]
             moments = np.zeros((capacity, MOMENTS_WIDTH))
             moments[:old] = self.moments[:old]
-            self.coefficients, self.moments = room, moments
+            means = np.zeros(capacity)
+            means[:old] = self.means[:old]
+            self.coefficients, self.moments, self.means = room, moments, means
         self.n_inputs = n
         if self.given is not None:
             self.coefficients[0, old:n] = coefficients(self.given, names).T
@@ -165,7 +187,7 @@ class CutDirections(OwnsArrays):
         self.moments[:] = 0.0
 
     def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the least and the largest scaled value of each input."""
+        """Return the least and the largest scaled value of each input, in the trees' frame."""
         low, high = self.moments[: self.n_inputs, 2:].T
         return low.copy(), high.copy()
 

@@ -46,6 +46,8 @@ FREE_SIDE_ROW = 38
 APART = 39
 ARRIVAL = 40
 LIST_END = 41
+# Of what widths are renewed by.
+INPUTS = 42
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -96,6 +98,7 @@ TEXTS = {
     FREE_ROW: ("tree", "free_row", "whose list leaves the free rows or comes back"),
     FREE_SIDE_ROW: ("tree", "free_side_row", "whose list leaves the rows or comes back"),
     APART: ("node", "cut", "but its children are not on either side of it, within its box"),
+    INPUTS: ("point", "inputs", "one of them is too large, or no level of a category"),
     ARRIVAL: ("point", "arrival", "but the order of arrival has each point once"),
     WINDOW: ("tree", "starts", "a point is not among the samples that it holds"),
 }

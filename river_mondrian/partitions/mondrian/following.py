@@ -9,9 +9,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import ChunkedRows, Float64s, Int64s
+from ...records import ChunkedRows, Float64s
 from ..ranges import known_ranges
-from . import frames, renewal
+from . import renewal
 from .changes import AnyForest
 from .growth import FENCE, GrowingTrees
 from .records import DRAWING, NEVER, NONE, STEADY
@@ -129,14 +129,6 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
         return _Found(by_ranges, are_told, are_over)
 
-    def _inputs_at(self, places: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
-        """Return the inputs of stored samples, a row for each place, and NaN for lacking ones."""
-        rows = np.full((n_rows, self.n_inputs), math.nan)
-        frames.read_inputs.of(self._FOREST)(
-            self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
-        )
-        return rows
-
     def _errors_of(self, ordered: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return by how much stored inputs may be wrong, those of each feature in a row, twice."""
         offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)[:, :, None]
@@ -204,12 +196,6 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         found: Callable[[AnyForest], int] = renewal.go_on.of(self._FOREST)
         return found
 
-    def finish_renewal(self) -> None:
-        """Draw the rest of the trees anew at once."""
-        while self.forest.phase != STEADY:
-            self.forest.owed = self.n_points
-            self._do_owed()
-
     def _samples_to_event(self) -> int:
         """Return how many samples there are until a tree is whole or widths are looked at."""
         forest, n = self.forest, self.n_samples
@@ -219,11 +205,11 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         pace = renewal.TAKEN * forest.n_all_trees if is_drawing else renewal.SETTLED
         return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
 
-    def _columns_of_trees(self) -> list[list[int]]:
-        """Return which columns each tree with nodes may cut."""
+    def _frames_of_trees(self) -> list[list[int]]:
+        """Return which frames each tree with nodes may be in."""
         forest = self.shared[0]
         frame, n_renewed = int(forest.frame), 0
         if forest.phase == DRAWING:
             n_renewed = min(max(int(forest.turn()), 0), self.n_trees)
-        columns = [[1 - frame]] * n_renewed + [[frame]] * (self.n_trees - n_renewed)
-        return columns + [[1 - frame]] * (self.n_drawn - self.n_trees)
+        found = [[1 - frame]] * n_renewed + [[frame]] * (self.n_trees - n_renewed)
+        return found + [[1 - frame]] * (self.n_drawn - self.n_trees)

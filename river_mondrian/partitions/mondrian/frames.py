@@ -12,14 +12,25 @@ frame:
 
 The frame that remainders belong to is their *home*. So a value costs four bytes more than without,
 and four more while trees are drawn anew.
+
+With directions or categories points have their inputs instead of remainders (`columns`), since sums
+do not tell them, and since a column for each tree leaves none for remainders. Where all trees share
+a column, that of given directions, there are two of these, too. Else each tree has a column, and so
+has the spare tree: a moved point has its values for the tree that is being drawn anew. The spare
+tree takes the place of another one with its column, and goes on with that one's, for which all
+points are moved again.
 """
 
 from __future__ import annotations
 
+import math
+
 from ...compiling.kernels import batch_kernel, inlined, separate
+from ...limits import LARGEST
 from ...records import Float32s, Float64s, Int64s
+from .columns import write_column
 from .oblique import clipped
-from .records import SETTLING, F, Forest, Point
+from .records import DRAWING, SETTLING, STEADY, F, Forest, Point
 
 
 @inlined
@@ -64,8 +75,18 @@ def write_remainders(forest: Forest, inputs: Float64s, p: int) -> None:
 
 
 @inlined
+def write_inputs(forest: Forest, inputs: Float64s, p: int) -> None:
+    """Write the inputs of a point; what there is only room for is missing."""
+    kept = forest.inputs_in(forest.points.row(p))
+    for d in range(forest.input_capacity):
+        kept[d] = inputs[d] if d < forest.n_inputs else math.nan
+
+
+@inlined
 def copy_remainders(forest: Forest, p: int, other: int) -> None:
-    """Copy the row of a moved point's remainders to another point's."""
+    """Copy the row of a moved point's remainders to another point's, where it has one."""
+    if forest.keeps_inputs == 1:
+        return
     known, copied = _remainders(forest, p), _remainders(forest, other)
     for d in range(forest.dim_capacity):
         copied[d] = known[d]
@@ -73,15 +94,41 @@ def copy_remainders(forest: Forest, p: int, other: int) -> None:
 
 @inlined
 def clear_remainders(forest: Forest, p: int) -> None:
-    """Overwrite a point's row of remainders."""
+    """Overwrite a point's row of remainders, where it has one."""
+    if forest.keeps_inputs == 1:
+        return
     kept = _remainders(forest, p)
     for d in range(forest.dim_capacity):
         kept[d] = 0.0
 
 
+@inlined
+def _write_drawn(forest: Forest, p: int) -> None:
+    """Write the values of a point that the tree which is drawn anew cuts.
+
+    Those that only this tree has are left out where it is another part's, or has no spare tree.
+    """
+    point, frame = forest.points.row(p), 1 - forest.frame
+    inputs = forest.inputs_in(point)
+    if forest.has_frames == 1:
+        if forest.phase == DRAWING:
+            write_column(forest, column_of(forest, point, frame), inputs, 0, frame)
+    elif forest.draws() and forest.n_slots > forest.n_trees:
+        own = forest.values_in(forest.trees[forest.n_trees], point)
+        write_column(forest, own, inputs, forest.turn(), frame)
+
+
 @separate
 def move(forest: F, p: int) -> None:
-    """Give a point values in the frame that is not home; its remainders get a row of their own."""
+    """Give a point values for the tree that is drawn anew.
+
+    Where there are frames these are all of the one that is not home, and remainders get a row of
+    their own.
+    """
+    forest.n_moved = max(forest.n_moved, p + 1)
+    if forest.keeps_inputs == 1:
+        _write_drawn(forest, p)
+        return
     home = home_of(forest)
     point = forest.points.row(p)
     values, others = column_of(forest, point, home), column_of(forest, point, 1 - home)
@@ -91,12 +138,13 @@ def move(forest: F, p: int) -> None:
         kept[d] = remainder
         raw = _raw(forest, values[d], remainder, d, home)
         others[d] = clipped(_scaled(forest, raw, d, 1 - home))
-    forest.n_moved = max(forest.n_moved, p + 1)
 
 
 @separate
 def settle(forest: F, p: int) -> None:
     """Let a moved point have its remainders in the current frame, in the column of the last one."""
+    if forest.keeps_inputs == 1:
+        return
     home, frame = 1 - forest.frame, forest.frame
     point = forest.points.row(p)
     old, values = column_of(forest, point, home), column_of(forest, point, frame)
@@ -108,7 +156,7 @@ def settle(forest: F, p: int) -> None:
 
 @inlined
 def put_among_moved(forest: Forest, p: int) -> None:
-    """Bring a point whose remainders have just been written to where others around it are."""
+    """Bring a point whose values have just been written to where others around it are."""
     if p <= forest.n_moved:
         move(forest, p)
         # In a window it may be in place of an older one.
@@ -116,12 +164,31 @@ def put_among_moved(forest: Forest, p: int) -> None:
             settle(forest, p)
 
 
+@inlined
+def _unscaled(forest: Forest, p: int, d: int) -> float:
+    """Return an input of a point that has remainders, wherever these are."""
+    home = home_of(forest)
+    point = forest.points.row(p)
+    if forest.phase == SETTLING and p < forest.taken:
+        home = 1 - home
+    elif forest.phase != STEADY and p < forest.n_moved:
+        value = column_of(forest, point, home)[d]
+        return _raw(forest, value, _remainders(forest, p)[d], d, home)
+    value, remainder = column_of(forest, point, home)[d], column_of(forest, point, 1 - home)[d]
+    return _raw(forest, value, remainder, d, home)
+
+
 @batch_kernel
 def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
-    """Write the inputs of `n_places` points, `n_inputs` each, while all trees are in one frame."""
-    frame, n = forest.frame, forest.n_inputs
+    """Write the inputs of `n_places` points, `n_inputs` each; levels are left out."""
+    n = forest.n_inputs
     for i in range(n_places):
-        point = forest.points.row(places[i])
-        values, remainders = column_of(forest, point, frame), column_of(forest, point, 1 - frame)
+        kept = forest.inputs_in(forest.points.row(places[i]))
         for d in range(n):
-            out[n * i + d] = _raw(forest, values[d], remainders[d], d, frame)
+            if forest.keeps_inputs == 0:
+                raw = _unscaled(forest, places[i], d)
+            elif kept[d] == kept[d]:
+                raw = kept[d] if abs(kept[d]) <= LARGEST else math.nan
+            else:
+                raw = forest.absent
+            out[n * i + d] = raw

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...limits import LEAST_LEVEL
-from ...records import ChunkedRows, Float64s
+from ...records import ChunkedRows, Float64s, Int64s
 from ..ranges import robust_ranges, scaling_of
+from . import frames
 from .categories import Categories
 from .changes import AnyForest
-from .records import NEVER
 from .tree_memory import TreeMemory
 
 NAN_BITS = 0x7FC00000
@@ -36,11 +36,13 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if wanted > old:
             # The first sample's features get exact room; later ones some to spare.
             capacity = wanted if n_inputs == 0 else max(wanted, old + old // 8)
+        columns = list(range(self._n_columns))
         if self.directions is not None:
             self.directions = self.directions.copied()
             self.directions.add_inputs(names, capacity)
         else:
-            self._add_dims(old, capacity, first_values >= LEAST_LEVEL)
+            columns = self._sort_out(first_values >= LEAST_LEVEL)
+        self._relay(capacity, columns)
         if capacity > old:
             self._add_input_capacity(old, capacity)
         else:
@@ -87,7 +89,6 @@ class GrowingTrees(TreeMemory[AnyForest]):
 
     def _add_input_capacity(self, old: int, new: int) -> None:
         """Make room for more inputs in what is kept of each."""
-        self.forest.input_capacity = new
         frames = np.zeros((2, 2, new))
         frames[:, 1] = 1.0
         frames[:, :, :old] = self.frames
@@ -97,40 +98,77 @@ class GrowingTrees(TreeMemory[AnyForest]):
             rows[:, :old] = self.warm_up
             self.warm_up = rows
 
-    def _add_dims(self, old: int, new: int, are_categories: NDArray[np.bool_]) -> None:
-        """Make room for more dimensions, and for values of each tree where there are categories."""
-        forest, known_sets, frame = self.forest, self._n_sets, self.forest.frame
-        had_frames = self._has_frames
+    def _sort_out(self, are_categories: NDArray[np.bool_]) -> list[int]:
+        """Note which of the inputs to come are categories; returns the columns that are to be.
+
+        These are named by the present ones. With the first category each tree gets its own.
+        """
         if self.categories is not None:
             self.categories = self.categories.with_inputs(are_categories)
         elif are_categories.any():
-            made = Categories(self.trees.words["random_state"][: self.n_trees])
+            words, capacity = self.trees.words, int(self.forest.dim_capacity)
+            columns: list[int] = (words["first_value"] // capacity).tolist()
+            made = Categories(words["random_state"][: self.n_trees])
             known = np.zeros(self.n_inputs, dtype=np.bool_)
             self.categories = made.with_inputs(known).with_inputs(are_categories)
-        n_sets = self._n_sets
-        if new == old and n_sets == known_sets and self._has_frames == had_frames:
+            self.keeps_inputs = self.renews
+            words["first_value"] = capacity * np.arange(len(self.trees))
+            return columns[: self._n_columns]
+        return list(range(self._n_columns))
+
+    def _relay(self, capacity: int, columns: list[int]) -> None:
+        """Make room for so many inputs, and let points have other columns of values.
+
+        `columns` names these by those that there are.
+        """
+        forest, n_slots = self.forest, len(self.trees)
+        old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
+        known = list(range(forest.n_values // old))
+        had_inputs = forest.keeps_inputs == 1
+        if capacity == n_old and columns == known and self.keeps_inputs == had_inputs:
             return
+        inputs = np.zeros((0, 0))
+        if self.keeps_inputs and not had_inputs:
+            inputs = self._inputs_at(np.arange(self.n_points), self.n_points)
         box, values = int(forest.box_word), int(forest.values_word)
-        forest.dim_capacity = new
+        kept, links = int(forest.inputs_word), int(forest.links_word)
+        new = capacity if self.directions is None else old
+        forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
         # Samples so far have what is missing of features that are yet to come.
         fill = NAN_BITS if self._lacks_unknown else 0
         if new > old:
             moves = [(0, 0, box + old), (box + old, box + new, old)]
             self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
-        sources = [s % known_sets for s in range(n_sets)]
-        words = self.trees.words
-        if self._has_frames:
-            words["first_value"] = words["first_value"] // old * new
-            self.remainders = self.remainders.relaid(new, [(0, 0, old)], fill)
-        elif had_frames:
-            # All trees are in the current frame.
-            sources = [frame] * n_sets
-            self.remainders = ChunkedRows(1, 0, False)
-        sets = [(values + old * s, values + new * i, old) for i, s in enumerate(sources)]
-        links = (values + old * known_sets, values + new * n_sets, len(self.trees))
-        moves = [(0, 0, values), *sets, links]
+        moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
+        moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
+        if had_inputs:
+            moves.append((kept, int(forest.inputs_word), 2 * n_old))
         self.points = self.points.relaid(self._point_layout().words, moves, fill)
-        if self.categories is not None:
-            words["first_value"][:n_sets] = new * np.arange(n_sets)
-            forest.next_look = NEVER
+        if self.keeps_inputs:
+            self._put_inputs(inputs, n_old if had_inputs else 0)
+        words = self.trees.words
+        words["first_value"] = words["first_value"] // old * new
+        if self._has_remainders:
+            self.remainders = self.remainders.relaid(new, [(0, 0, old)], fill)
+        else:
+            self.remainders = ChunkedRows(1, 0, False)
+
+    def _put_inputs(self, inputs: NDArray[np.float64], first: int) -> None:
+        """Write inputs of the points, shape (points, inputs); from the `first` on others lack."""
+        column = next(c for c in self._point_layout().columns if c.name == "inputs")
+        start = 0
+        for chunk in self.points.chunks[0]:
+            own = column.over(chunk, len(chunk), self.points.row_bytes)
+            part = inputs[start : start + len(chunk)]
+            own[:, first:] = math.nan
+            own[: len(part), : part.shape[1]] = part
+            start += len(chunk)
+
+    def _inputs_at(self, places: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
+        """Return the inputs of stored samples, a row for each place, and NaN for lacking ones."""
+        rows = np.full((n_rows, self.n_inputs), math.nan)
+        frames.read_inputs.of(self._FOREST)(
+            self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
+        )
+        return rows

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiling.kernels import inlined, kernel, separate
-from ...limits import LARGEST, LEAST_LEVEL
+from ...limits import LEAST_LEVEL
 from ...records import Float32s, Float64s, Int64, Int64s, Record, entry
 from ...status import DONE
 from ..splitmix import mixed, state_after, uniform_of
@@ -24,14 +24,11 @@ _TO_BITS = 2.0**52 / LEAST_LEVEL
 class LevelPlaces(Record):
     """Which inputs are categories, and what the places of their levels depend on."""
 
-    n_trees: Int64
     n_inputs: Int64
-    # Values of one tree.
-    capacity: Int64
     # 1 for each input that is a category, and the key of each tree.
     is_category: Int64s
     keys: Int64s
-    apply: Callable[[LevelPlaces, Float32s, Float64s], int] = entry()
+    place: Callable[[LevelPlaces, Float32s, Float64s, int], int] = entry()
 
 
 @inlined
@@ -41,27 +38,14 @@ def hash_of(code: float, key: int) -> int:
 
 
 @separate
-def place_levels(places: LevelPlaces, values: Float32s, inputs: Float64s) -> int:
-    """Complete a sample's values for each tree, of which the first tree's numbers are there.
-
-    Returns DONE, or the first input that is too large for a number.
-    """
-    capacity, is_category = places.capacity, places.is_category
+def place_levels(places: LevelPlaces, own: Float32s, inputs: Float64s, t: int) -> int:
+    """Complete a tree's values of a sample, of which the numbers are there; returns DONE."""
+    is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
-        if is_category[d] == 0 and abs(inputs[d]) > LARGEST:
-            return d
-    for t in range(1, places.n_trees):
-        own = values.part(capacity * t, capacity)
-        for d in range(capacity):
-            own[d] = values[d]
-    for t in range(places.n_trees):
-        own = values.part(capacity * t, capacity)
-        key = places.keys[t]
-        for d in range(places.n_inputs):
-            code = inputs[d]
-            # A missing level is missing.
-            if is_category[d] == 1 and code == code:
-                own[d] = uniform_of(hash_of(code, state_after(key, d)))
+        code = inputs[d]
+        # A missing level is missing.
+        if is_category[d] == 1 and code == code:
+            own[d] = uniform_of(hash_of(code, state_after(key, d)))
     return DONE
 
 

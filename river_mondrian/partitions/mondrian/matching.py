@@ -31,20 +31,22 @@ def _is_near(a: float, b: float) -> bool:
 def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
     """Tell whether a stored point has the values in the forest's `row`, and the rest of the next.
 
-    Where there are frames the values are those of the current one.
+    Where there are frames the values are those of the current one, else those of all sets.
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):
         return False
-    first, n_values = 0, forest.n_values
-    if forest.has_frames == 1:
-        first, n_values = forest.dim_capacity * forest.frame, forest.n_dims
-    known = Float32s(point, forest.values_word + first, n_values)
-    values = forest.row.part(first, n_values)
-    for i in range(n_values):
-        a, b = known[i], values[i]
-        if a != b and (is_exact or not _is_near(a, b)) and (a == a or b == b):
-            return False
+    n_dims = forest.n_dims
+    for s in range(forest.n_sets):
+        first = int(forest.trees[s].first_value)
+        if forest.has_frames == 1:
+            first = forest.dim_capacity * forest.frame
+        known = Float32s(point, forest.values_word + first, n_dims)
+        values = forest.row.part(first, n_dims)
+        for d in range(n_dims):
+            a, b = known[d], values[d]
+            if a != b and (is_exact or not _is_near(a, b)) and (a == a or b == b):
+                return False
     return True
 
 
@@ -99,7 +101,8 @@ def find_equal(forest: F, most: int, out: Int64s) -> None:
         _count_among_all(forest, most, True, out)
     else:
         _count_in_leaf(forest, most, out)
-    if out[0] < most and forest.renewed_at_sample > 0:
+    has_remainders = forest.has_frames == 1 and forest.keeps_inputs == 0
+    if out[0] < most and has_remainders and forest.renewed_at_sample > 0:
         _count_among_all(forest, most, False, out)
 
 

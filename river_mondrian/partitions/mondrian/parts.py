@@ -32,22 +32,17 @@ TABLES = ("nodes", "side_rows")
 FREE_ROWS = {"nodes": "free_row", "side_rows": "free_side_row"}
 
 
-def _has_sets(trees: TreeMemory[Any]) -> bool:
-    """Tell whether a point has values for each tree."""
-    if trees.directions is not None:
-        return trees.directions.given is None
-    return trees.categories is not None
-
-
 class _Rows(NamedTuple):
     """What some of a forest's trees have: records, tables, and parts of the points' rows."""
 
     records: NDArray[np.uint8]
     # The rows of each tree, by the name of the table.
     tables: dict[str, list[NDArray[np.int32]]]
-    # What kinds keep of the points, the values that these trees cut, and a link for each.
+    # What kinds keep of the points, the values that these trees cut, what the points have besides,
+    # and a link for each tree.
     points: NDArray[np.int32]
     values: NDArray[np.int32]
+    inputs: NDArray[np.int32]
     links: NDArray[np.int32]
 
 
@@ -60,14 +55,15 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
         for name in TABLES
     }
     rows = trees.points.rows(0, trees.n_points)
-    ends = [int(forest.values_word), int(forest.links_word)]
-    points, values, links = np.split(rows, ends, axis=1)
-    if _has_sets(trees):
-        width = int(forest.dim_capacity)
-        values = values[:, width * start : width * stop]
+    ends = [int(word) for word in (forest.values_word, forest.inputs_word, forest.links_word)]
+    points, values, inputs, links = np.split(rows, ends, axis=1)
+    if trees._has_sets:
+        # Where widths stay a spare tree has no column.
+        firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
+        values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
     # Addresses are left out.
     records = trees.trees.__getstate__()["bytes"][size * start : size * stop]
-    return _Rows(records, tables, points, values, links[:, slots])
+    return _Rows(records, tables, points, values, inputs, links[:, slots])
 
 
 def _read_spare(trees: TreeMemory[Any]) -> list[_Rows]:
@@ -87,9 +83,8 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     memory.bytes[:] = records
     memory.words["slot"] = np.arange(len(memory))
     n = len(memory) - (len(like.trees) - like.n_trees)
-    if not like._has_frames:
-        step = int(like.forest.dim_capacity) if _has_sets(like) and n > 1 else 0
-        memory.words["first_value"][:n] = step * np.arange(n)
+    if like._has_sets:
+        memory.words["first_value"] = int(like.forest.dim_capacity) * np.arange(len(memory))
     shared = copy.deepcopy(like.shared)
     shared[0].n_trees, shared[0].first_tree = n, first_tree
     tables = {name: [one for part in rows for one in part.tables[name]] for name in TABLES}
@@ -100,9 +95,9 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
             memory.words[f"{name}.n_rows"][n:] = 0
             memory.words[FREE_ROWS[name]][n:] = NONE
             tables[name][n:] = [one[:0] for one in tables[name][n:]]
-    values = [part.values for part in rows] if _has_sets(like) else [rows[0].values]
+    values = [part.values for part in rows] if like._has_sets else [rows[0].values]
     links = [part.links for part in rows]
-    tables["points"] = [np.concatenate([rows[0].points, *values, *links], axis=1)]
+    tables["points"] = [np.concatenate([rows[0].points, *values, rows[0].inputs, *links], axis=1)]
     given = {name: PackedRows(table) for name, table in tables.items()}
     given |= own | {"trees": memory, "shared": shared}
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
@@ -120,7 +115,7 @@ def part_of(trees: Trees, start: int, stop: int) -> Trees:
     They need the samples with which ranges and hyperparameters are chosen (`splits_at`).
     """
     own: dict[str, Any] = {}
-    if _has_sets(trees):
+    if trees._has_sets:
         name = "categories" if trees.directions is None else "directions"
         own[name] = trees.__dict__[name].part(start, stop)
     rows = [_read(trees, start, stop), *_read_spare(trees)]
@@ -141,7 +136,7 @@ def joined(parts: Sequence[Trees]) -> Trees:
             raise ValueError(f"tree {n} is to follow, but got tree {part.forest.first_tree}")
         n += part.n_trees
     own: dict[str, Any] = {}
-    if _has_sets(first):
+    if first._has_sets:
         name = "categories" if first.directions is None else "directions"
         own[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
     rows = [_read(part, 0, part.n_trees) for part in parts]

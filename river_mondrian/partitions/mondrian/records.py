@@ -8,9 +8,10 @@ and the upper one, of `dim_capacity` float32 each. A side of a box is NaN in a d
 no point of the node has a value.
 
 A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
-values are what the trees cut: scaled inputs, or what cut directions make of them, once for all
-trees or, where each has directions or places of levels of its own, once for each. Where widths are
-renewed there are two columns of numbers for each input (see `renewal`).
+values are what the trees cut: scaled inputs, or what cut directions make of them, in one column for
+all trees or, where each has directions or places of levels of its own, in one for each. Where
+widths are renewed there is another column, and with directions or categories the inputs themselves
+stand behind the values (see `renewal`).
 
 A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the
 methods by which partitions tell it what happens, and adds what it keeps. Kernels over `Forest` are
@@ -265,8 +266,9 @@ class Tree(Record):
     renewal_state: Int64
     # Time at which cuts end.
     lifetime: Float64
-    # Where its values begin among those of a point, in words.
+    # Where its values begin among those of a point, in words, and the frame that these are in.
     first_value: Int64
+    frame: Int64
     # The place of its links in a point's row, and of its rows among the owner's tables.
     slot: Int64
     # The walk of a point down the tree: the reference that it has come to, the row of that one's
@@ -315,17 +317,22 @@ class Forest(Record):
     # Words of a tree's record.
     tree_words: Int64 = derived()
     points: Table[Point]
-    # Word of a node's row at which its box begins, and of a point's row at which values and links.
+    # Word of a node's row at which its box begins, and of a point's row at which values, inputs
+    # and links do.
     box_word: Int64 = derived()
     values_word: Int64 = derived()
+    inputs_word: Int64 = derived()
     links_word: Int64 = derived()
     # Words of a node's row.
     node_words: Int64 = derived()
-    # Dimensions that are cut, for how many there is room, and values of a point: those of all sets
-    # of directions, of all trees where there are categories, or of both frames.
+    # Dimensions that are cut, for how many there is room, and values of a point: those of all
+    # columns.
     n_dims: Int64
     dim_capacity: Int64
     n_values: Int64 = derived()
+    # How many trees have values of their own: all with random directions or categories, or one,
+    # whose values are those of all.
+    n_sets: Int64 = derived()
     # Features, and for how many there is room.
     n_inputs: Int64
     input_capacity: Int64
@@ -365,13 +372,16 @@ class Forest(Record):
     # numbers each, twice. The trees are in the current frame, or on their way to the other one.
     frames: Float64s
     frame: Int64
+    # Whether all trees in a frame have one column, and whether points have inputs.
     has_frames: Int64 = derived()
+    keeps_inputs: Int64 = derived()
     # What is done about widths. While trees are drawn anew, the one of all trees whose turn it is,
     # and how many points the spare tree of its part has taken; then, how many have been settled.
     phase: Int64
     renewed: Int64
     taken: Int64
-    # Points that have values in both frames; the remainders of their inputs are rows of their own.
+    # Points that have values for the tree that is drawn anew. Where there are remainders, these are
+    # in rows of their own then.
     n_moved: Int64
     remainders: Table[Record]
     # Samples at which widths are looked at next, and that there were when they were renewed last.
@@ -402,6 +412,10 @@ class Forest(Record):
     def values_in(self, tree: Tree, point: Point) -> Float32s:
         """Return the values of a point's row that a tree cuts."""
         return Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
+
+    def inputs_in(self, point: Point) -> Float64s:
+        """Return the inputs in a point's row, where there are; NaN is a missing one."""
+        return Float64s(point, self.inputs_word, self.input_capacity)
 
     def links_of(self, p: int) -> Int32s:
         """Return what follows a stored point by slots: the next point of its leaf, or NONE."""

@@ -6,7 +6,8 @@ takes the place of the tree whose turn it is. A tree that has been extended by p
 one sampled with them (Lakshminarayanan et al. 2014, section 4.1), so each tree always has the exact
 law for its own widths: when this happens depends on the inputs and on numbers of samples alone.
 
-Then all trees are in the other frame, and the points' remainders follow (`frames`).
+Then all trees are in the other frame, and the points' remainders, where there are, follow
+(`frames`).
 
 The timetable is that of all trees, of which a part of a forest may have some only (`parts`): in the
 turn of a tree that another part has, points are counted and moved, and no tree takes them.
@@ -51,6 +52,9 @@ RENEWAL_RATIO = 1.5
 def _begin_tree(forest: Forest) -> None:
     """Let a tree's turn begin, and the spare tree anew where that is a tree of this part."""
     forest.taken = 0
+    if forest.has_frames == 0:
+        # The points' values in the spare tree's column are those of another tree.
+        forest.n_moved = 0
     # In a window there is no spare tree: all are built anew as they always are.
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
@@ -63,7 +67,9 @@ def _begin_tree(forest: Forest) -> None:
     state = state_after(old.renewal_state, 1)
     spare.renewal_state = state
     spare.random_state = mixed(state)
-    spare.first_value = forest.dim_capacity * (1 - forest.frame)
+    spare.frame = 1 - forest.frame
+    if forest.has_frames == 1:
+        spare.first_value = forest.dim_capacity * spare.frame
     spare.succeed(forest, old)
 
 
@@ -82,6 +88,9 @@ def begin(forest: F, frame: Float64s) -> None:
     forest.is_taking = 0
     forest.renewed_at_sample = forest.n_samples
     forest.next_look = NEVER
+    oblique = forest.oblique
+    if oblique:
+        oblique.keep_means(oblique)
     _begin_tree(forest)
 
 
@@ -157,6 +166,9 @@ def _begin_settling(forest: Forest) -> None:
     forest.phase = SETTLING
     forest.frame = 1 - forest.frame
     forest.taken = 0
+    oblique = forest.oblique
+    if oblique:
+        oblique.change_frame(oblique)
 
 
 @inlined

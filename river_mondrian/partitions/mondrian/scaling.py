@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 from ...compiling.kernels import batch_kernel, inlined, kernel
-from ...limits import LARGEST
 from ...records import Float32s, Float64s
-from ...status import DONE
-from .frames import column_of, home_of, put_among_moved, write_remainders
-from .oblique import clipped
+from .columns import first_too_large, makes_sets, scale_sets, scale_to
+from .frames import column_of, home_of, put_among_moved, write_inputs, write_remainders
 from .records import STEADY, F, Forest
-
-
-@inlined
-def _scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> int:
-    """Write the values of inputs in a frame; returns DONE, or the first one that is too large."""
-    bad = -1
-    n_dims = forest.n_dims
-    offsets, factors, absent = forest.offsets(frame), forest.factors(frame), forest.absent
-    for d in range(n_dims):
-        raw = inputs[d] if inputs[d] == inputs[d] else absent
-        if abs(raw) > LARGEST and bad < 0:
-            bad = d
-        target[d] = clipped((raw - offsets[d]) * factors[d])
-    for d in range(n_dims, forest.dim_capacity):
-        target[d] = absent
-    return bad
 
 
 @inlined
@@ -35,18 +17,15 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
     has that is yet to come: a missing value. Of two frames the other one's values are written
     where trees read them.
     """
-    oblique = forest.oblique
-    if oblique:
-        return oblique.apply(oblique, target, inputs)
+    if makes_sets(forest):
+        return scale_sets(forest, target, inputs)
     frame, capacity = forest.frame, forest.dim_capacity
     if forest.has_frames == 0:
-        bad = _scale_to(forest, target, inputs, frame)
-        levels = forest.levels
-        return levels.apply(levels, target, inputs) if levels else bad
-    bad = _scale_to(forest, target.part(capacity * frame, capacity), inputs, frame)
+        return scale_to(forest, target, inputs, frame)
+    bad = scale_to(forest, target.part(capacity * frame, capacity), inputs, frame)
     if forest.phase != STEADY:
         other = 1 - frame
-        _scale_to(forest, target.part(capacity * other, capacity), inputs, other)
+        scale_to(forest, target.part(capacity * other, capacity), inputs, other)
     return bad
 
 
@@ -54,14 +33,16 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
 def _scale_at_home(forest: Forest, p: int, inputs: Float64s) -> int:
     """Write the values of a point in the frame to which its remainders are added."""
     home = home_of(forest)
-    return _scale_to(forest, column_of(forest, forest.points.row(p), home), inputs, home)
+    return scale_to(forest, column_of(forest, forest.points.row(p), home), inputs, home)
 
 
 @inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
     """Tell whether a row of values has a missing one."""
     # With several sets of directions, each lacks what the first lacks.
-    first = forest.dim_capacity * forest.frame * forest.has_frames
+    first = int(forest.trees[0].first_value)
+    if forest.has_frames == 1:
+        first = forest.dim_capacity * forest.frame
     for d in range(first, first + forest.n_dims):
         if values[d] != values[d]:
             return True
@@ -80,14 +61,17 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
         for d in range(n_inputs):
             row[d] = inputs[d]
     values = Float32s(forest.points.row(p), forest.values_word, forest.n_values)
-    has_frames = forest.has_frames == 1
-    bad = _scale_at_home(forest, p, inputs) if has_frames else scale(forest, values, inputs)
+    keeps_inputs = forest.keeps_inputs == 1
+    has_remainders = forest.has_frames == 1 and not keeps_inputs
+    bad = _scale_at_home(forest, p, inputs) if has_remainders else scale(forest, values, inputs)
     if bad < 0:
-        if has_frames:
-            # Values in the other frame are made of these.
+        # Values for the tree that is drawn anew are made of these.
+        if has_remainders:
             write_remainders(forest, inputs, p)
-            if forest.phase != STEADY:
-                put_among_moved(forest, p)
+        elif keeps_inputs:
+            write_inputs(forest, inputs, p)
+        if forest.phase != STEADY:
+            put_among_moved(forest, p)
         if has_missing(forest, values):
             forest.has_missing = 1
         oblique = forest.oblique
@@ -103,14 +87,7 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
 @kernel
 def find_too_large(forest: F, inputs: Float64s) -> int:
     """Return the first of a sample's inputs that single precision does not hold, or DONE."""
-    levels = forest.levels
-    for d in range(forest.n_inputs):
-        if abs(inputs[d]) > LARGEST:
-            # Codes of levels are larger.
-            if levels and levels.is_category[d] == 1:
-                continue
-            return d
-    return DONE
+    return first_too_large(forest, inputs)
 
 
 @batch_kernel

@@ -15,24 +15,18 @@ from ...arguments import draw_lifetimes
 from ...directions import Directions
 from ...errors import ModelFormatError
 from ...records import (
-    FLOAT32,
-    INT32,
     ChunkedRows,
     Float32s,
     Float64s,
     Memory,
-    Part,
-    Record,
-    RowLayout,
     TableState,
     check_shapes,
     owned,
-    words_of,
 )
 from ..splitmix import mixed
 from . import checking
 from .categories import Categories
-from .changes import AnyForest, ChangingTrees
+from .changes import AnyForest
 from .cut_directions import CutDirections
 from .records import (
     DRAWING,
@@ -41,11 +35,8 @@ from .records import (
     NONE,
     STEADY,
     UNLIMITED,
-    Arrival,
-    Node,
-    Point,
-    Tree,
 )
+from .row_layouts import LaidOutTrees
 
 # Samples after which widths are looked at only now and then, and gamma is fixed.
 WARM_UP = 256
@@ -92,7 +83,7 @@ class Partitions:
     window: int | None = None
 
 
-class TreeMemory(ChangingTrees[AnyForest]):
+class TreeMemory(LaidOutTrees[AnyForest]):
     """The memory of trees over one store of points.
 
     A kind of trees names its records.
@@ -114,17 +105,8 @@ class TreeMemory(ChangingTrees[AnyForest]):
             "_predict_one",
         }
     )
-    # The records of the kind: its forest's, its trees', its nodes' and its points'.
-    _FOREST: type[AnyForest]
-    _TREE: ClassVar[type[Tree]] = Tree
-    _NODE: ClassVar[type[Node]] = Node
-    _POINT: ClassVar[type[Point]] = Point
     # Whether new rows beside the nodes are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
-    # Whether the kind's widths may be renewed, and how many trees it then has besides those that
-    # predict.
-    _RENEWS: ClassVar[bool] = False
-    _N_SPARE: ClassVar[int] = 1
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
@@ -134,10 +116,9 @@ class TreeMemory(ChangingTrees[AnyForest]):
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
         # Where levels are put, from the first category on.
         self.categories: Categories | None = None
-        # Directions add up scaled inputs, of which points keep sums only.
-        self.renews = (
-            partitions.renews_widths and self._RENEWS and self.scale and directions is None
-        )
+        self.renews = partitions.renews_widths and self._RENEWS and self.scale
+        # Of sums, and of places of levels, inputs cannot be had.
+        self.keeps_inputs = self.renews and directions is not None
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
         self.trees: Memory[Any] = Memory(self._TREE, n_slots)
         self.shared = Memory(self._FOREST)
@@ -156,8 +137,8 @@ class TreeMemory(ChangingTrees[AnyForest]):
         forest.input_capacity = forest.dim_capacity = 1
         if self.directions is not None:
             forest.n_dims = forest.dim_capacity = self.directions.n_dims
-            if self.directions.n_sets > 1:
-                words["first_value"] = self.directions.n_dims * np.arange(n_trees)
+            if self._has_sets:
+                words["first_value"] = self.directions.n_dims * np.arange(n_slots)
         forest.max_splits = UNLIMITED if max_nodes is None else (max_nodes - 1) // 2
         forest.horizon = math.inf
         forest.absent = partitions.absent
@@ -181,12 +162,6 @@ class TreeMemory(ChangingTrees[AnyForest]):
         self.open()
 
     @property
-    def n_trees(self) -> int:
-        """Number of trees that predict."""
-        found: int = self.shared[0].n_trees
-        return found
-
-    @property
     def n_drawn(self) -> int:
         """Number of trees that have nodes: those that predict, and the one being drawn anew."""
         return len(self.trees) if self.shared[0].draws() else self.n_trees
@@ -205,17 +180,6 @@ class TreeMemory(ChangingTrees[AnyForest]):
         found: NDArray[np.float64] = self.frames[frame]
         return found
 
-    @property
-    def _has_frames(self) -> bool:
-        """Whether points have a column for either frame."""
-        return self.renews and self.categories is None
-
-    @property
-    def has_window(self) -> bool:
-        """Whether the latest samples only are held."""
-        found: bool = self.shared[0].window != UNLIMITED
-        return found
-
     def _new_rows(self) -> None:
         """Give the trees new tables."""
         n = len(self.trees)
@@ -226,73 +190,13 @@ class TreeMemory(ChangingTrees[AnyForest]):
     def _set_up(self) -> None:
         """Write what the kind of trees adds to the forest's record."""
 
-    def _set_words(self) -> None:
-        """Write where the parts of nodes' and points' rows begin."""
-        forest = self.forest
-        forest.box_word = self._NODE.WORDS + words_of(self._kept_parts())
-        forest.n_values = self._n_sets * forest.dim_capacity
-        forest.values_word = self._POINT.WORDS
-        forest.links_word = forest.values_word + forest.n_values
-        forest.has_frames = int(self._has_frames)
-        forest.n_slots = len(self.trees)
-        forest.tree_words = self._TREE.WORDS
-        forest.node_words = forest.box_word + 2 * forest.dim_capacity
-
-    @property
-    def _n_sets(self) -> int:
-        """How many values a point has in each dimension: one, two, or one for each tree."""
-        if self.directions is not None:
-            return self.directions.n_sets
-        if self.categories is not None:
-            return self.n_trees
-        return 2 if self.renews else 1
-
-    def _kept_parts(self) -> tuple[Part, ...]:
-        """Return what a node's row has between its record and its box."""
-        return ()
-
-    def _node_layout(self) -> RowLayout:
-        """Return what a node's row is."""
-        n_dims = self.forest.dim_capacity
-        box = Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
-        return RowLayout(self._NODE, (*self._kept_parts(), *box))
-
-    def _point_layout(self) -> RowLayout:
-        """Return what a stored point's row is."""
-        values = Part("values", FLOAT32, self.forest.n_values)
-        return RowLayout(self._POINT, (values, Part("links", INT32, len(self.trees))))
-
-    def _remainder_layout(self) -> RowLayout:
-        """Return what a moved point's row of remainders is; nothing where none is ever moved."""
-        if not self._has_frames:
-            return RowLayout(Record)
-        return RowLayout(Record, (Part("remainders", FLOAT32, self.forest.dim_capacity),))
-
-    def _arrival_layout(self) -> RowLayout:
-        """Return what a sample's row in the order of arrival is; nothing where none is kept."""
-        return RowLayout(Arrival if self.has_window else Record)
-
-    def _side_layout(self) -> RowLayout:
-        """Return what a row beside the nodes is; nothing where there is none."""
-        return RowLayout(Record)
-
-    def _layouts(self) -> dict[str, RowLayout]:
-        """Return what the rows of each table are."""
-        return {
-            "nodes": self._node_layout(),
-            "side_rows": self._side_layout(),
-            "points": self._point_layout(),
-            "remainders": self._remainder_layout(),
-            "arrivals": self._arrival_layout(),
-        }
-
     def _n_rows(self) -> dict[str, list[int]]:
         """Return how many rows of each table are in use."""
         words = self.trees.words
         order = np.argsort(words["slot"])
         found = {name: words[f"{name}.n_rows"][order].tolist() for name in ("nodes", "side_rows")}
         forest = self.forest
-        n_moved = 0 if forest.phase == STEADY else forest.n_moved
+        n_moved = forest.n_moved if forest.phase != STEADY and self._has_remainders else 0
         if not forest.draws():
             # The spare tree has what the last one has left that it was drawn for.
             for spare in words["slot"][self.n_trees :].tolist():
@@ -324,10 +228,10 @@ class TreeMemory(ChangingTrees[AnyForest]):
         forest = self.forest
         forest.frames = Float64s.of(self.frames.reshape(-1))
         if self.directions is not None:
-            offsets, factors = self.scaling
-            forest.oblique = self.directions.finish(offsets, factors, forest.absent)
+            frame = int(forest.frame)
+            forest.oblique = self.directions.finish(self.frames, frame, forest.absent)
         if self.categories is not None:
-            forest.levels = self.categories.finish(forest.dim_capacity)
+            forest.levels = self.categories.finish()
 
     @property
     def _warm_up_end(self) -> int:

@@ -193,7 +193,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             self.nodes.trim(self.trees[t].slot, n_rows)
         self._reserve_all(0)
         extension.count(self.forest)
-        if self._has_frames:
+        if self.follows:
             more = (renewal.LOOK_RATIO - 1.0) * self.n_points
             self.forest.next_look = self.n_samples + math.ceil(more)
         self.warm_up = None
@@ -204,11 +204,12 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         """Return the values by which the sample in `inputs` is compared."""
         forest = self.forest
         scaling.scale_rows(forest, forest.row, forest.inputs, 1)
-        first, n = 0, int(forest.n_values)
+        columns = self.trees.words["first_value"][: forest.n_sets]
         if self._has_frames:
-            first, n = int(forest.dim_capacity * forest.frame), int(forest.n_dims)
+            columns = np.array([forest.dim_capacity * forest.frame])
+        values = self.row[columns[:, None] + np.arange(forest.n_dims)]
         # Zeros of either sign are one value.
-        return (self.row[first : first + n] + np.float32(0.0)).tobytes()
+        return (values + np.float32(0.0)).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
         """Count the stored samples that equal the one in `inputs`, up to so many.
@@ -407,7 +408,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             raise ValueError(f"there are trees 0 to {self.n_trees - 1}, got {t!r}")
         if self.directions is None:
             return [{name: 1.0} for name in names]
-        rows = self.directions.of_tree(t) * self.scaling[1, : self.n_inputs]
+        rows = self.directions.of_tree(t) * self._scaling_of(t)[1]
         return [{n: v for n, v in zip(names, row, strict=True) if v} for row in rows.tolist()]
 
     def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -415,9 +416,10 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.directions is None:
             root = self.read(0)[0]
             low, high = root.lower, root.upper
+            offsets, factors = self._scaling_of(0)
         else:
             low, high = self.directions.ranges()
-        offsets, factors = self._scaling_of(0)
+            offsets, factors = self.scaling[:, : self.n_inputs]
         return low / factors + offsets, high / factors + offsets
 
     def values_of_row(self, t: int) -> NDArray[np.float64]:
@@ -427,11 +429,8 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def _scaling_of(self, t: int) -> NDArray[np.float64]:
         """Return what a tree's inputs are scaled by: offsets and factors, shape (2, n_inputs)."""
-        forest = self.forest
-        frame = forest.frame
-        if self._has_frames:
-            frame = self.trees[self._slot(t)].first_value // forest.dim_capacity
-        return self.frames[frame, :, : self.n_inputs]
+        found: NDArray[np.float64] = self.frames[self.trees[self._slot(t)].frame]
+        return found[:, : self.n_inputs]
 
     def tree_widths(self, t: int) -> NDArray[np.float64]:
         """Return what each input is divided by in a tree."""
@@ -520,7 +519,9 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         if self.directions is None:
             return values
         low, high = self.directions.ranges()
-        extents = np.abs(self.directions.of_tree(t)) * (high - low)
+        # In the units of the tree.
+        sides = (high - low) * (self._scaling_of(t)[1] / self.scaling[1, : self.n_inputs])
+        extents = np.abs(self.directions.of_tree(t)) * sides
         total = extents.sum(axis=1, keepdims=True)
         found: NDArray[np.float64] = (extents / np.where(total > 0.0, total, 1.0)).T @ values
         return found

@@ -81,6 +81,7 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         forest.class_capacity = max(FIRST_CLASSES, plain.n_classes)
         if trees.categories is not None:
             self.categories = trees.categories.copied()
+        self.keeps_inputs = trees.keeps_inputs
         self._set_words()
         self.frames, self.given = trees.frames.copy(), trees.given
         self.warm_up = None if trees.warm_up is None else trees.warm_up.copy()
@@ -100,7 +101,8 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         # The words of `Node`.
         box = (plain.box_word, forest.box_word, 2 * forest.dim_capacity)
         self.nodes = trees.nodes.relaid(self._node_layout().words, [(0, 0, Node.WORDS), box])
-        rest = (plain.values_word, forest.values_word, forest.n_values + len(self.trees))
+        n_words = plain.links_word - plain.values_word + len(self.trees)
+        rest = (plain.values_word, forest.values_word, n_words)
         words = self._point_layout().words
         self.points = trees.points.relaid(words, [(0, 0, LabelPoint.WORDS), rest])
         weight = next(c for c in self._point_layout().columns if c.name == "weight")

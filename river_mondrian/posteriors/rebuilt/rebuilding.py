@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...compiling.kernels import kernel, merged
 from ...partitions.mondrian import rebuilding
+from ...partitions.mondrian.columns import write_column
 from ...partitions.mondrian.extension import count_walked
 from ...partitions.mondrian.leaves import clear_tree, new_leaf, put_point
 from ...partitions.mondrian.records import DRAWING, NONE
@@ -48,11 +49,11 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     clear_tree(tree)
     tree.n_splits = 0
     tree.queue = NONE
+    # Under the other widths once all points have been brought to these.
+    is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
+    tree.frame = 1 - forest.frame if is_moved else forest.frame
     if forest.has_frames == 1:
-        # Under the other widths once all points have values by these.
-        is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
-        frame = 1 - forest.frame if is_moved else forest.frame
-        tree.first_value = forest.dim_capacity * frame
+        tree.first_value = forest.dim_capacity * tree.frame
     tree.root = new_leaf(forest, tree)
     tree.role = GATHERING
     forest.is_predicted = 0
@@ -69,8 +70,15 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 def _gather(forest: RebuiltForest, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
     """Put the samples `start` to `stop` into the root of a tree that is being built."""
     node = tree.nodes.row(tree.root)
+    # What was here before may have been under other widths.
+    is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
     for i in range(start, stop):
-        put_point(forest, tree, t, node, i % forest.window_capacity)
+        p = i % forest.window_capacity
+        if is_renewed:
+            point = forest.points.row(p)
+            own = forest.values_in(tree, point)
+            write_column(forest, own, forest.inputs_in(point), t, tree.frame)
+        put_point(forest, tree, t, node, p)
 
 
 @merged

@@ -210,10 +210,6 @@ class Schedule(NamedTuple):
         jobs = (LONG,) * self.n_long + (RECENT,) * len(self.of_role(RECENT))
         return self._replace(built_at=n, jobs=jobs)
 
-    def only_long(self, n: int) -> Schedule:
-        """Let the trees of all samples be built at once after `n`, and give all others up."""
-        return self.built_anew(n)._replace(roles=_put(self.roles, self.of_role(RECENT), IDLE))
-
     def next_job(self, n: int) -> Schedule:
         """Let the next tree be built, after `n` samples."""
         role, *jobs = self.jobs

@@ -352,20 +352,12 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             forest.owed = 0
         else:
             words = self.trees.words
-            in_use = words["first_value"][words["role"] != IDLE]
-            if (in_use != forest.frame * forest.dim_capacity).all():
+            in_use = words["frame"][words["role"] != IDLE]
+            if (in_use != forest.frame).all():
                 renewal.begin_settling.of(self._FOREST)(forest)
             forest.owed = 0
 
-    def finish_renewal(self) -> None:
-        """Build all trees anew at once, where they are on their way to other widths."""
-        while self.forest.phase != STEADY:
-            if self.forest.phase == DRAWING and self.forest.renewed == 1:
-                self._follow(self.schedule.only_long(self.n_samples))
-                self._take_steps()
-            self._renew_widths(self.n_points)
-
-    def _columns_of_trees(self) -> list[list[int]]:
+    def _frames_of_trees(self) -> list[list[int]]:
         forest = self.shared[0]
         any_frame = [0, 1]
         is_mixed = forest.phase == DRAWING and forest.n_moved == forest.n_points

@@ -115,10 +115,9 @@ def put_hyperparameters(forest: T, gamma2: float, drawn_gamma2: float, noise: fl
     Those that are not in the current frame, as others that are drawn anew, have a gamma2 of theirs.
     """
     forest.drawn_gamma2 = drawn_gamma2
-    first_value = forest.dim_capacity * forest.frame
     for t in range(forest.n_drawn()):
         tree = forest.trees[t]
-        is_drawn = forest.phase == DRAWING and tree.first_value != first_value
+        is_drawn = forest.phase == DRAWING and tree.frame != forest.frame
         tree.gamma2 = drawn_gamma2 if is_drawn else gamma2
         tree.noise = noise
         forget_messages(tree)

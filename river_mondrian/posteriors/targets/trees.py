@@ -325,11 +325,36 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         rows = found.astype(np.float64)
         low, high = robust_ranges(rows)
         sides = np.minimum(rows[-1] - rows[-2], MOST_WIDTHS * (high - low))
-        if self._has_frames:
+        if self._has_remainders:
             sides = sides * (scaling[1, :n_dims] / self._scaling_of(0)[1])
         if self.scale and self.directions is None:
             sides = np.minimum(sides, MOST_WIDTHS)
-        return float(np.nansum(sides))
+        extent = float(np.nansum(sides))
+        own = self._scaling_of(0)
+        if self.keeps_inputs and (own != scaling[:, : self.n_inputs]).any():
+            extent *= self._growth(own, scaling)
+        return extent
+
+    def _growth(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+        """Return how many times as large the extent is under another scaling: by stored inputs.
+
+        Trees have no say, so that parts of a forest find the same. A side of a direction is the sum
+        of those of its inputs, random ones have the same of each, and a category's side is 1.
+        """
+        n, step = moments.strided(self.n_points)
+        rows = self._inputs_at(step * np.arange(n), n)
+        low, high = robust_ranges(rows)
+        ends = np.fmax.reduce(rows, axis=0) - np.fmin.reduce(rows, axis=0)
+        sides = np.nan_to_num(np.minimum(ends, MOST_WIDTHS * (high - low)))
+        weights = np.ones(self.n_inputs)
+        if self.directions is not None and self.directions.given is not None:
+            weights = np.abs(self.directions.of_tree(0)).sum(axis=0)
+        rest = float(len(self.category_places))
+        before, after = (
+            rest + float((weights * np.minimum(sides * factors, MOST_WIDTHS)).sum())
+            for factors in (one[1, : self.n_inputs], other[1, : self.n_inputs])
+        )
+        return after / before if before > 0.0 else 1.0
 
     def _hyperparameters(self, choice: tuple[int, int], extent: float) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1."""
@@ -349,13 +374,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
-    def _drawn_gamma2(self, scaling: NDArray[np.float64]) -> float:
-        """Return gamma2 of trees that are drawn anew under a scaling."""
+    def _drawn_gamma2(self, scaling: NDArray[np.float64], gamma2: float) -> float:
+        """Return gamma2 of trees that are drawn anew under a scaling; others have `gamma2`."""
+        if self.keeps_inputs and self.gamma2 is None:
+            return gamma2 * self._growth(self.scaling, scaling)
         return self._hyperparameters(self.choice, self._extent(scaling))[0]
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         # It says nothing before trees are drawn anew.
-        self.forest.drawn_gamma2 = self._drawn_gamma2(scaling)
+        self.forest.drawn_gamma2 = self._drawn_gamma2(scaling, float(self.trees[0].gamma2))
         super()._begin_renewal(scaling)
 
     def _go_on(self) -> Callable[[TargetForest], int]:
@@ -392,7 +419,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
                     self._climbed = n, self._climb(extent)
                 self.choice = self._climbed[1]
             gamma2, noise = self._hyperparameters(self.choice, extent)
-            drawn_gamma2 = self._drawn_gamma2(self.next_scaling)
+            drawn_gamma2 = self._drawn_gamma2(self.next_scaling, gamma2)
             learning.put_hyperparameters(self.forest, gamma2, drawn_gamma2, noise)
         self._renew_next()
 

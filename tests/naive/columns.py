@@ -1,0 +1,39 @@
+"""What trees cut of a sample: scaled numbers, places of levels, sums along directions."""
+
+from __future__ import annotations
+
+import math
+
+from .levels import place
+
+
+def scaled(value, offset, factor):
+    """Return a scaled number, which is within what single precision holds; NaN stays."""
+    return math.nan if math.isnan(value) else max(-1e30, min(1e30, (value - offset) * factor))
+
+
+def with_levels(sample, scaling, key):
+    """Return a tree's values of a sample: numbers, or strings, which are levels.
+
+    `scaling` has an offset and a factor for each input, `key` is the tree's.
+    """
+    return [
+        place(key, d, value) if isinstance(value, str) else scaled(value, *scaling[d])
+        for d, value in enumerate(sample)
+    ]
+
+
+def along(sample, scaling, means, directions):
+    """Return sums along directions, of which each has a coefficient for each input.
+
+    What is missing counts as one of the `means`; a direction without any input is missing.
+    """
+    found = []
+    for direction in directions:
+        total, n_known = 0.0, 0
+        for value, own, mean, u in zip(sample, scaling, means, direction, strict=True):
+            n_known += u != 0.0 and not math.isnan(value)
+            raw = mean if math.isnan(value) else value
+            total += u * (raw - own[0]) * own[1]
+        found.append(max(-1e30, min(1e30, total)) if n_known else math.nan)
+    return found
