@@ -254,7 +254,9 @@ def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0, means=(0.0, 0.0, 0
         first = int(trees.trees[t].first_value)
         found = stored[:, first : first + int(trees.forest.n_dims)]
         expected = expected_values(model, X[:n], since, t, means)
-        np.testing.assert_allclose(found, expected, rtol, atol)
+        # A tree of recent samples only has no others.
+        start = trees.schedule.starts[t] if hasattr(trees, "schedule") else 0
+        np.testing.assert_allclose(found[start:], expected[start:], rtol, atol)
 
 
 @given(
