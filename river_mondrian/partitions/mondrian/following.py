@@ -140,19 +140,17 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         """Return stored inputs, of which those that differ by rounding only are the same.
 
         They are known to some 48 bits, and less where widths have been larger. Of a feature that is
-        mostly one value, ranges are found by what differs from it.
+        mostly one value, ranges are found by what differs from it. Each feature's are in order.
         """
-        offsets, factors = self.scaling[:, : self.n_inputs]
-        order = np.argsort(rows, axis=0)
-        ordered = np.take_along_axis(rows, order, axis=0)
+        offsets, factors = self.scaling[:, : self.n_inputs, None]
+        ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
         errors = ROUNDED * (1.0 / factors + np.abs(ordered - offsets)) + EXACT * np.abs(offsets)
-        # Each is as the first one of those that are as near to the one before.
-        is_first = np.ones(rows.shape, bool)
-        is_first[1:] = ~(np.diff(ordered, axis=0) <= errors[1:])
-        firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(rows))[:, None], 0), axis=0)
-        found = np.empty_like(rows)
-        np.put_along_axis(found, order, np.take_along_axis(ordered, firsts, axis=0), axis=0)
-        return found
+        # The first one of those of which each is near to the one before.
+        is_first = np.ones(ordered.shape, bool)
+        is_first[:, 1:] = ~(np.diff(ordered, axis=1) <= errors[:, 1:])
+        firsts = np.maximum.accumulate(np.where(is_first, ordered, -math.inf), axis=1)
+        # Other values may be as dense, where a unit has become much larger, but are not all near.
+        return np.where(ordered - firsts <= 2.0 * errors, firsts, ordered).T
 
     def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
         """Return so many stored samples, of which most are recent ones.
