@@ -140,11 +140,13 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     >>> float(metric.get()) > 0.85
     True
 
-    What is rarer than one sample in a thousand, and is not to be learned:
+    What is rarer than one sample in a thousand, and is not to be learned. The filter has a quantile
+    of its own: ranks are among learned samples, so that a threshold of .999 would mark more and
+    more of those that come.
 
     >>> from river import anomaly
 
-    >>> guarded = anomaly.ThresholdFilter(RandomCutForest(n_estimators=20, seed=42), 0.999)
+    >>> guarded = anomaly.QuantileFilter(RandomCutForest(n_estimators=20, seed=42), q=0.999)
     >>> for i in range(500):
     ...     guarded.learn_one({"a": i % 7, "b": i % 11})
     >>> score = guarded.score_one({"a": 70.0, "b": 3.0})
