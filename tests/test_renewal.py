@@ -588,3 +588,14 @@ def test_a_feature_that_is_mostly_one_value_keeps_its_width(window):
         if window is None and len(held) > 1024:
             model.forget_one(*held.pop(0))
         assert len(held) < 256 or min(model.widths.values()) >= 1.0
+
+
+@pytest.mark.parametrize("window", [None, 1024])
+@pytest.mark.parametrize("factor", [1e-6, 1e-9, 1e-10])
+def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
+    """Values that are as dense as what rounding parts are not one value where they are many."""
+    model = MondrianForestClassifier(1, window=window, seed=0)
+    for i, value in enumerate(np.random.default_rng(0).normal(size=4000).tolist()):
+        model.learn_one({"a": value if i < 600 else factor * value}, False)
+    # The range of normal values that are all within fences is about 6.5 deviations.
+    assert 3.0 < model.widths["a"] / factor < 10.0

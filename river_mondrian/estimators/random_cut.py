@@ -14,10 +14,10 @@ from river.utils.dataframe import to_native_series
 from ..arguments import check_integer, is_real
 from ..checks import refuse
 from ..directions import Directions
-from ..frames import mapping_of
-from ..inputs import ordered
+from ..frames import Frame, mapping_of, read_frame
+from ..inputs import FeatureIndex, ordered
 from ..levels import Level
-from ..limits import LEAST_LEVEL
+from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
 from ..partitions.mondrian.drawing import axes_for
 from ..partitions.mondrian.inspection import NodeView
@@ -58,7 +58,10 @@ def _is_past(past: Any, shingle: int) -> bool:
     if not all(type(sample) is dict for sample in past):
         return False
     values = [value for sample in past for value in sample.values()]
-    return all(type(value) is float and value == value for value in values)
+    return all(
+        type(value) is float and (abs(value) <= LARGEST or LEAST_LEVEL <= value < 2.0 * LEAST_LEVEL)
+        for value in values
+    )
 
 
 class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
@@ -137,11 +140,13 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     >>> float(metric.get()) > 0.85
     True
 
-    What is rarer than one sample in a thousand, and is not to be learned:
+    What is rarer than one sample in a thousand, and is not to be learned. The filter has a quantile
+    of its own: ranks are among learned samples, so that a threshold of .999 would mark more and
+    more of those that come.
 
     >>> from river import anomaly
 
-    >>> guarded = anomaly.ThresholdFilter(RandomCutForest(n_estimators=20, seed=42), 0.999)
+    >>> guarded = anomaly.QuantileFilter(RandomCutForest(n_estimators=20, seed=42), q=0.999)
     >>> for i in range(500):
     ...     guarded.learn_one({"a": i % 7, "b": i % 11})
     >>> score = guarded.score_one({"a": 70.0, "b": 3.0})
@@ -233,9 +238,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         with self._lock:
             trees = self._ready()
             if self.shingle > 1:
-                values = self._joined(self._read(x))
+                read = self._read(x)
+                values = self._joined(read)
                 # From here on the past is another one once there is one sample more.
-                self._past = self._past_with(self._read(x), values is None)
+                self._past = self._past_with(read, values is None)
                 if values is None:
                     return
             elif trees is not None and self._features.read_known(x, trees.vector):
@@ -332,6 +338,28 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             raise KeyError(f"no sample that is held equals {dict(x)!r}")
 
     # Shingles.
+
+    def _kinds(self) -> FeatureIndex:
+        """Return the features of the samples that shingles join, of the kinds these have had."""
+        categories, found = self._features.categories, FeatureIndex()
+        if len(self._features):
+            # The past is a part of what was learned last.
+            names: list[Any] = self._features.names
+            found.add({name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names})
+        else:
+            past = self._past_now()
+            found.add({name: value for values in past for name, value in values.items()})
+        return found
+
+    def _read(self, x: Mapping[Any, Any]) -> Values:
+        """Check a mapping's values, of their features' kinds where there are shingles."""
+        values = super()._read(x)
+        return self._kinds().agreed(values) if self.shingle > 1 else values
+
+    @locked
+    def _read_frame(self, X: Any) -> Frame:
+        """Read a frame, whose columns are of their features' kinds."""
+        return read_frame(X, self._kinds() if self.shingle > 1 else self._features)
 
     def _past_now(self) -> tuple[Values, ...]:
         """Return the samples before the next one, the latest first."""
@@ -497,7 +525,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Returns
         -------
         A mapping from feature to what it adds, 0 or more; they add up to `score_one`. Empty before
-        any learning.
+        any feature has been learned.
 
         """
         trees = self._trees
@@ -508,8 +536,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         inputs = np.full(trees.n_inputs, np.nan)
         self._features.write(self._features.agreed(joined), inputs)
         parts = trees.explain(inputs)[1]
-        # All samples are equal: no feature tells more than another.
-        shares = parts / parts.sum() if parts.sum() > 0.0 else np.full(len(parts), 1 / len(parts))
+        if not parts.any():
+            # All samples are equal: no feature tells more than another.
+            parts = np.ones(len(parts))
+        shares = parts / parts.sum()
         return dict(zip(self.features, (score * shares).tolist(), strict=True))
 
     @classmethod

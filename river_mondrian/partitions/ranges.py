@@ -104,17 +104,21 @@ def known_ranges(
 def without_errors(ordered: Array, errors: Array) -> Array:
     """Return rows in order, of which those that follow one within its error are as the first.
 
+    Numbers that are as dense but go on are left as they are: their unit has become much larger.
+
     Examples
     --------
 
-    >>> without_errors(np.array([[1.0, 1.1, 1.2, 3.0]]), np.array([[0.15, 0.15, 0.15, 0.15]]))
-    array([[1., 1., 1., 3.]])
+    >>> rows = np.array([[1.0, 1.1, 1.2, 3.0, 9.0]])
+    >>> without_errors(rows, np.full((1, 5), 0.15))
+    array([[1., 1., 1., 3., 9.]])
 
     """
     is_first = np.ones(ordered.shape, bool)
     is_first[:, 1:] = ~(np.diff(ordered, axis=1) <= errors[:, 1:])
-    firsts = np.maximum.accumulate(np.where(is_first, np.arange(ordered.shape[1]), 0), axis=1)
-    return np.take_along_axis(ordered, firsts, axis=1)
+    firsts = np.maximum.accumulate(np.where(is_first, ordered, -math.inf), axis=1)
+    found: Array = np.where(ordered - firsts <= 2.0 * errors, firsts, ordered)
+    return found
 
 
 def scaling_of(low: Array, high: Array) -> Array:
