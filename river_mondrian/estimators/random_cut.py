@@ -214,8 +214,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         found = super()._partitions(lifetime)
         if self.shingle == 1:
             return found
-        times = range(self.shingle)
-        ranges = {(name, ago): ends for name, ends in found.ranges.items() for ago in times}
+        ranges: dict[Hashable, tuple[float, float]] = {
+            (name, ago): ends for name, ends in found.ranges.items() for ago in range(self.shingle)
+        }
         return dataclasses.replace(found, ranges=ranges)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
