@@ -70,6 +70,17 @@ def test_columns_are_of_their_features_kinds(frame):
 
 
 @pytest.mark.parametrize("shingle", [1, 3])
+def test_known_ranges_are_those_of_all_values_of_a_feature(shingle):
+    model = RandomCutForest(2, shingle=shingle, seed=1, ranges={"a": (-4.0, 4.0)})
+    for i in range(300):
+        model.learn_one({"a": i % 7, "b": i % 5})
+    for name, width in pickle.loads(pickle.dumps(model)).widths.items():
+        own = name if shingle == 1 else name[0]
+        assert width == {"a": 8.0, "b": 4.0}[own]
+    assert len(model.widths) == 2 * shingle
+
+
+@pytest.mark.parametrize("shingle", [1, 3])
 def test_samples_without_features(shingle):
     model = learned([{}] * 50, shingle)
     assert model.score_one({}) == 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,7 +22,7 @@ from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
 from ..partitions.mondrian.drawing import axes_for
 from ..partitions.mondrian.inspection import NodeView
-from ..partitions.mondrian.tree_memory import WARM_UP
+from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.displacement.scoring import (
     DENSITY,
     DEPTH,
@@ -101,7 +102,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Random seed for reproducibility.
     ranges
         What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low.
+        high). These are divided by high - low, in shingles all the values of the feature.
     renews_widths
         Whether widths are looked at again after the first 256 samples, whenever there are half as
         many samples more. Where one has changed by more than a factor of 2, and the interquartile
@@ -208,6 +209,15 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     def _make_trees(self) -> CutTrees:
         return CutTrees(self._partitions(self.lifetime))
+
+    def _partitions(self, lifetime: Any) -> Partitions:
+        found = super()._partitions(lifetime)
+        if self.shingle == 1:
+            return found
+        ranges: dict[Hashable, tuple[float, float]] = {
+            (name, ago): ends for name, ends in found.ranges.items() for ago in range(self.shingle)
+        }
+        return dataclasses.replace(found, ranges=ranges)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -518,7 +528,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
         The displacement by a cut that parts the sample alone from others is of the features in
         which it is outside of their box, by the distances; that by a cut further up, of the feature
-        that is cut. It takes some tens of milliseconds for 50 trees.
+        that is cut. It takes some milliseconds for 50 trees.
 
         Parameters and errors are those of `score_one`.
 
