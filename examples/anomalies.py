@@ -54,7 +54,7 @@ def main():
             shares = detector.explain_one({"load": value})
             ago = max(shares, key=shares.get)[1]
             print(
-                f"value {len(scores)}, {value:.1f}: score {scores[-1]:.3f}, by what was {ago} ago"
+                f"value {len(scores)}, {value:.1f}: score {scores[-1]:.3f}, most by that {ago} ago"
             )
         detector.learn_one({"load": value})
 
