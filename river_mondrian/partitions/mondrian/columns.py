@@ -8,12 +8,12 @@ need is called by the addresses that a forest's record holds.
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined
+from ...compiling.kernels import inlined, separate
 from ...limits import LARGEST
 from ...records import Float32s, Float64s
 from ...status import DONE
 from .oblique import clipped
-from .records import STEADY, Forest
+from .records import STEADY, F, Forest
 
 
 @inlined
@@ -53,8 +53,8 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> 
     return bad
 
 
-@inlined
-def scale_sets(forest: Forest, target: Float32s, inputs: Float64s) -> int:
+@separate
+def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
     """Write the values of inputs for each tree that predicts; returns as `scale_to` does."""
     capacity, frame, oblique = forest.dim_capacity, forest.frame, forest.oblique
     if oblique:
