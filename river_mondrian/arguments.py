@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from .limits import LARGEST
+from .limits import LARGEST, LARGEST_WINDOW
 
 # Streams of random numbers of a seed, besides that of the trees' own.
 LIFETIME_DRAWS = 1
@@ -27,6 +27,14 @@ def check_integer(name: str, value: Any, least: int) -> None:
     """Refuse an argument that is no integer, or one below `least`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+
+
+def check_window(window: Any) -> None:
+    """Refuse a number of samples that are held at most which is none; None holds all."""
+    if window is not None:
+        check_integer("window", window, 1)
+        if window > LARGEST_WINDOW:
+            raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
 
 
 def check_flag(name: str, value: Any) -> None:

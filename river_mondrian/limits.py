@@ -17,3 +17,7 @@ LARGEST_WEIGHT = 1e30
 
 # Weight as which smaller ones count where sums of weights are in single precision.
 LEAST_WEIGHT = 1e-30
+
+# Most samples that a window holds: points and rows of as many have numbers that kernels of trees
+# hold (see `partitions.mondrian.records.UP`).
+LARGEST_WINDOW = 1 << 28

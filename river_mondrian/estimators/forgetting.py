@@ -8,16 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from ..arguments import check_integer
+from ..arguments import check_window
 from ..frames import mapping_of, read_weights
 from ..inputs import check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
 from .forest import MondrianForest
 from .inspection import Trees
-
-# Points and rows of as many samples have numbers that kernels hold (see `records.UP`).
-LARGEST_WINDOW = 1 << 28
 
 
 class WindowForest(MondrianForest[Trees]):
@@ -31,15 +28,12 @@ class WindowForest(MondrianForest[Trees]):
     window: int | None
 
     def _begin(self) -> None:
-        if self.window is not None:
-            check_integer("window", self.window, 1)
-            if self.window > LARGEST_WINDOW:
-                raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {self.window!r}")
-            if self.max_nodes is not None:
-                raise ValueError(
-                    f"window={self.window} needs max_nodes=None: a full tree keeps no samples that "
-                    f"could be taken out, got max_nodes={self.max_nodes}"
-                )
+        check_window(self.window)
+        if self.window is not None and self.max_nodes is not None:
+            raise ValueError(
+                f"window={self.window} needs max_nodes=None: a full tree keeps no samples that "
+                f"could be taken out, got max_nodes={self.max_nodes}"
+            )
         super()._begin()
 
     def _partitions(self, lifetime: Any) -> Partitions:

@@ -247,19 +247,17 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         """
         with self._lock:
             trees = self._ready()
-            if self.shingle > 1:
-                read = self._read(x)
-                values = self._joined(read)
-                # From here on the past is another one once there is one sample more.
-                self._past = self._past_with(read, values is None)
-                if values is None:
-                    return
-            elif trees is not None and self._features.read_known(x, trees.vector):
+            is_alone = self.shingle == 1
+            if is_alone and trees is not None and self._features.read_known(x, trees.vector):
                 self._learn_written(trees)
                 return
-            else:
-                values = self._read(x)
-            self._learn_rarely(self._features.agreed(values))
+            values = self._read(x)
+            joined = self._joined(values)
+            if not is_alone:
+                # From here on the past is another one once there is one sample more.
+                self._past = self._past_with(values, joined is None)
+            if joined is not None:
+                self._learn_rarely(self._features.agreed(joined))
 
     def _ready(self) -> CutTrees | None:
         """Return the trees, once what an interrupted call has left is settled."""
@@ -386,6 +384,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     def _joined(self, values: Values) -> Values | None:
         """Return a sample and those before it as one; None where there are too few yet."""
+        if self.shingle == 1:
+            return values
         samples = (values, *self._past_now())
         if len(samples) < self.shingle:
             return None
@@ -398,13 +398,12 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
-        """Return what the trees say of a sample; zeros where they hold none."""
+        """Return what trees say of a sample, in their vector then; zeros where they hold none."""
         trees = self._ready()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)
         else:
-            values = self._read(x)
-            joined = self._joined(values) if self.shingle > 1 else values
+            joined = self._joined(self._read(x))
             if trees is None or joined is None:
                 return np.zeros(N_READINGS)
             self._features.write(self._features.agreed(joined), trees.vector)
@@ -538,14 +537,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         any feature has been learned.
 
         """
-        trees = self._trees
-        score = float(self._readings(x)[RANK])
-        joined = self._joined(self._read(x)) if self.shingle > 1 else self._read(x)
-        if trees is None or joined is None:
+        score, trees = float(self._readings(x)[RANK]), self._trees
+        if trees is None:
             return {}
-        inputs = np.full(trees.n_inputs, np.nan)
-        self._features.write(self._features.agreed(joined), inputs)
-        parts = trees.explain(inputs)[1]
+        parts = trees.explain(trees.vector[: trees.n_inputs])[1]
         if not parts.any():
             # All samples are equal: no feature tells more than another.
             parts = np.ones(len(parts))
@@ -618,10 +613,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         return ""
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
-        found = dict(zip(RAW_SCORES, self._readings(x)[[*RAW_SCORES.values()]], strict=True))
-        return [f"{name} {value:.4g}" for name, value in found.items()] + [
-            f"rank {float(self._readings(x)[RANK]):.4f}"
-        ]
+        found = self._readings(x)
+        raw = [f"{name} {found[place]:.4g}" for name, place in RAW_SCORES.items()]
+        return [*raw, f"rank {found[RANK]:.4f}"]
 
     def _colors(self, nodes: list[NodeView]) -> list[Any]:
         return ["C0"] * len(nodes)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river.utils.dataframe import to_native_frame, to_native_series
 
-from ..arguments import check_flag, check_integer, check_positive, check_seed
+from ..arguments import check_flag, check_integer, check_positive, check_seed, check_window
 from ..changes import Steps
 from ..checks import refuse
 from ..features.base import FeatureMap
@@ -26,7 +26,6 @@ from ..model import locked
 from ..posteriors.gaussian_mixture import gaussian
 from ..status import DONE
 from .feature_learner import REPLAY, TargetLearner
-from .forgetting import LARGEST_WINDOW
 
 
 class RidgeRegressor(TargetLearner[Posterior]):
@@ -134,10 +133,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         check_flag("fit_intercept", fit_intercept)
         check_integer("max_columns", max_columns, 1)
         check_seed(seed)
-        if window is not None:
-            check_integer("window", window, 1)
-            if window > LARGEST_WINDOW:
-                raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
+        check_window(window)
         super().__init__(features, lambda: IsolationFeatures(50, 16, seed=seed))
         self.delta2 = delta2
         self.noise_variance = noise_variance
