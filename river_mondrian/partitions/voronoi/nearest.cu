@@ -70,10 +70,13 @@ struct Lowest {
     unsigned owner;
 };
 
-// What a thread has fetched for the next step of the product.
+// What a thread has fetched for the next step of the product: four features of a row, of two points
+// and of the origin. It is subtracted when they are placed, as who waits for them here would not
+// multiply meanwhile.
 struct Fetched {
     float4 row;
     float4 points[2];
+    float4 origin;
 };
 
 extern __shared__ float4 shared_memory[];
@@ -128,38 +131,39 @@ extern "C" __global__ void measure_rows(
     bounds[row] = bound;
 }
 
-// Four features of a row or a point less the origin, and zeros where there is none.
-__device__ __forceinline__ float4 fetch_quad(
-    const float *__restrict__ table, long long row, long long n, int feature, int width,
-    const float *__restrict__ origin) {
-    if (row >= n || feature >= width) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    const float4 value = *(const float4 *)(table + row * width + feature);
-    const float4 middle = *(const float4 *)(origin + feature);
-    return make_float4(
-        value.x - middle.x, value.y - middle.y, value.z - middle.z, value.w - middle.w);
-}
-
-// Four threads fetch 64 bytes of one row or point: whole sectors.
+// Zeros behind the last feature. Four threads fetch 64 bytes of one row or point: whole sectors.
 __device__ __forceinline__ Fetched fetch(
-    const float *__restrict__ rows, long long first_row, int n, const float *__restrict__ points,
-    long long first_point, int n_points, int feature, int width,
-    const float *__restrict__ origin) {
-    const int place = threadIdx.x / QUADS;
+    const float *row, const float *const (&points)[2], const float *__restrict__ origin,
+    int feature, int width) {
+    Fetched next = {};
     feature += 4 * (threadIdx.x % QUADS);
-    Fetched next;
-    next.row = fetch_quad(rows, first_row + place, n, feature, width, origin);
-    for (int half = 0; half < 2; ++half)
-        next.points[half] = fetch_quad(
-            points, first_point + place + half * (POINTS / 2), n_points, feature, width, origin);
+    if (feature >= width) return next;
+    next.row = *(const float4 *)(row + feature);
+    next.points[0] = *(const float4 *)(points[0] + feature);
+    next.points[1] = *(const float4 *)(points[1] + feature);
+    next.origin = *(const float4 *)(origin + feature);
     return next;
 }
 
-__device__ __forceinline__ void place_quad(float *tile, int stride, int place, float4 quad) {
+// Of the last row or point there may be more in a tile: nobody asks for their scores.
+__device__ __forceinline__ const float *row_of(
+    const float *__restrict__ table, long long row, int n, int width) {
+    return table + (row < n ? row : n - 1) * width;
+}
+
+__device__ __forceinline__ const float *point_of(
+    const float *__restrict__ points, int tile, int place, int half, int n_points, int width) {
+    const long long point = (long long)tile * POINTS + place + half * (POINTS / 2);
+    return row_of(points, point, n_points, width);
+}
+
+__device__ __forceinline__ void place_quad(
+    float *tile, int stride, int place, float4 quad, float4 origin) {
     float *start = tile + 4 * (threadIdx.x % QUADS) * stride + place;
-    start[0] = quad.x;
-    start[stride] = quad.y;
-    start[2 * stride] = quad.z;
-    start[3 * stride] = quad.w;
+    start[0] = quad.x - origin.x;
+    start[stride] = quad.y - origin.y;
+    start[2 * stride] = quad.z - origin.z;
+    start[3 * stride] = quad.w - origin.w;
 }
 
 // Add a step's products to a thread's sums. Its rows and points lie side by side in both tiles.
@@ -264,21 +268,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
 
     float sums[OWN_POINTS][OWN_ROWS] = {};
     const int place = threadIdx.x / QUADS;
+    const float *const row = row_of(rows, first_row + place, n, width);
+    const float *tile_points[2];
     int tile = first, feature = 0;
-    Fetched next = fetch(
-        rows, first_row, n, points, (long long)tile * POINTS, n_points, feature, width, origin);
+    for (int half = 0; half < 2; ++half)
+        tile_points[half] = point_of(points, tile, place, half, n_points, width);
+    Fetched next = fetch(row, tile_points, origin, feature, width);
     while (tile < last) {
-        place_quad(row_tile, ROW_STRIDE, place, next.row);
-        place_quad(point_tile, POINT_STRIDE, place, next.points[0]);
-        place_quad(point_tile, POINT_STRIDE, place + POINTS / 2, next.points[1]);
+        place_quad(row_tile, ROW_STRIDE, place, next.row, next.origin);
+        for (int half = 0; half < 2; ++half)
+            place_quad(
+                point_tile, POINT_STRIDE, place + half * (POINTS / 2), next.points[half],
+                next.origin);
         __syncthreads();
         const int done = tile;
         feature += DEPTH;
-        if (feature >= width) feature = 0, ++tile;
-        if (tile < last)
-            next = fetch(
-                rows, first_row, n, points, (long long)tile * POINTS, n_points, feature, width,
-                origin);
+        if (feature >= width) {
+            feature = 0;
+            ++tile;
+            for (int half = 0; half < 2; ++half)
+                tile_points[half] = point_of(points, tile, place, half, n_points, width);
+        }
+        // Behind the last tile it is the last point again, for nothing.
+        next = fetch(row, tile_points, origin, feature, width);
         multiply(row_tile, point_tile, own_row, own_point, sums);
         if (tile > done)
             write_scores(
