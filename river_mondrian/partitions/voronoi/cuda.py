@@ -175,9 +175,9 @@ class VoronoiCells:
 
     def __init__(self, pool: NDArray[Any], members: NDArray[Any], xp: Any) -> None:
         self.n_partitions, self.n_cells = members.shape
-        if self.n_cells > CELLS_MOST or members.size >= 1 << 31:
+        if self.n_cells > CELLS_MOST or members.size > 1 << 30:
             raise ValueError(
-                f'device="cuda" takes up to {CELLS_MOST} cells a partition and 2^31 in all, got '
+                f'device="cuda" takes up to {CELLS_MOST} cells a partition and 2^30 in all, got '
                 f"{self.n_partitions} partitions of {self.n_cells}"
             )
         self.xp = xp

@@ -228,12 +228,55 @@ __device__ __forceinline__ void merge(
     minimum.column = (first ? column : former) | (contested ? CONTESTED : 0u);
 }
 
+// Add a tile's scores to the minima. A warp has the same partitions throughout, and nobody else reads
+// those; each lane has rows of its own.
+__device__ __forceinline__ void take_minima(
+    const float *scores, const int *__restrict__ starts, const unsigned *__restrict__ owners,
+    int n_partitions, const float (&factors)[LANE_ROWS], const float (&slacks)[LANE_ROWS],
+    Minimum *least) {
+    const int lane = threadIdx.x % WARP;
+    for (int q = threadIdx.x / WARP; q < n_partitions; q += WARPS) {
+        int entry = starts[q];
+        const int stop = starts[q + 1];
+        if (entry == stop) continue;
+        const Lowest none = {infinity(), infinity(), owners[entry]};
+        Lowest lowest[LANE_ROWS] = {none, none};
+#pragma unroll 4
+        for (; entry < stop; ++entry) {
+            const unsigned owner = owners[entry];
+            const float *score = scores + (owner % POINTS) * ROWS + lane;
+            for (int h = 0; h < LANE_ROWS; ++h) take(lowest[h], score[WARP * h], owner);
+        }
+        for (int h = 0; h < LANE_ROWS; ++h)
+            merge(least[q * ROWS + lane + WARP * h], lowest[h], factors[h], slacks[h]);
+    }
+}
+
+__device__ __forceinline__ void clear_minima(Minimum *least, int n_partitions) {
+    const Minimum none = {infinity(), NO_COLUMN};
+    for (int q = threadIdx.x / WARP; q < n_partitions; q += WARPS)
+        for (int h = 0; h < LANE_ROWS; ++h)
+            least[q * ROWS + threadIdx.x % WARP + WARP * h] = none;
+}
+
+__device__ __forceinline__ void write_minima(
+    const Minimum *least, int n_partitions, long long first_row, int n,
+    Minimum *__restrict__ minima) {
+    for (int q = threadIdx.x / WARP; q < n_partitions; q += WARPS)
+        for (int h = 0; h < LANE_ROWS; ++h) {
+            const int own = threadIdx.x % WARP + WARP * h;
+            if (first_row + own < n)
+                minima[((long long)blockIdx.y * n_partitions + q) * n + first_row + own] =
+                    least[q * ROWS + own];
+        }
+}
+
 // A block takes `ROWS` rows (x) through the tiles of a split (y).
 //
 // A step ends with the operands of the next one in registers, so that they are on their way while
 // sums and minima are calculated. Two barriers are enough: behind the first all operands are placed
 // and nobody reads the former tile's scores any more; behind the second nobody reads the operands
-// and all scores are written. A warp has the same partitions throughout, and nobody else reads them.
+// and all scores are written.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
     const float *__restrict__ rows, const Bound *__restrict__ bounds, int n,
     const float *__restrict__ points, const float *__restrict__ squares, int n_points,
@@ -244,36 +287,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
     float *point_tile = row_tile + DEPTH * ROW_STRIDE;
     Minimum *least = (Minimum *)(point_tile + DEPTH * POINT_STRIDE);
 
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int place = threadIdx.x / QUADS;
     const int own_row = OWN_ROWS * (threadIdx.x % (ROWS / OWN_ROWS));
     const int own_point = OWN_POINTS * (threadIdx.x / (ROWS / OWN_ROWS));
     const long long first_row = (long long)blockIdx.x * ROWS;
     const int n_tiles = (n_points + POINTS - 1) / POINTS;
-    const int first = first_tile(n_tiles, blockIdx.y, gridDim.y);
     const int last = first_tile(n_tiles, blockIdx.y + 1, gridDim.y);
+    int tile = first_tile(n_tiles, blockIdx.y, gridDim.y), feature = 0;
 
     float shares[OWN_ROWS], factors[LANE_ROWS], slacks[LANE_ROWS];
     for (int r = 0; r < OWN_ROWS; ++r)
         shares[r] = first_row + own_row + r < n ? bounds[first_row + own_row + r].share : 0.0f;
     for (int h = 0; h < LANE_ROWS; ++h) {
-        const long long row = first_row + lane + WARP * h;
+        const long long row = first_row + threadIdx.x % WARP + WARP * h;
         factors[h] = row < n ? bounds[row].factor : 0.0f;
         slacks[h] = row < n ? bounds[row].slack : 0.0f;
     }
-    for (int q = warp; q < n_partitions; q += WARPS)
-        for (int h = 0; h < LANE_ROWS; ++h) {
-            const Minimum none = {infinity(), NO_COLUMN};
-            least[q * ROWS + lane + WARP * h] = none;
-        }
-
-    float sums[OWN_POINTS][OWN_ROWS] = {};
-    const int place = threadIdx.x / QUADS;
+    clear_minima(least, n_partitions);
     const float *const row = row_of(rows, first_row + place, n, width);
     const float *tile_points[2];
-    int tile = first, feature = 0;
     for (int half = 0; half < 2; ++half)
         tile_points[half] = point_of(points, tile, place, half, n_points, width);
     Fetched next = fetch(row, tile_points, origin, feature, width);
+    float sums[OWN_POINTS][OWN_ROWS] = {};
     while (tile < last) {
         place_quad(row_tile, ROW_STRIDE, place, next.row, next.origin);
         for (int half = 0; half < 2; ++half)
@@ -296,33 +332,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
             write_scores(
                 scores, squares + (long long)done * POINTS, shares, own_row, own_point, sums);
         __syncthreads();
-        if (tile == done) continue;
-        const int *tile_starts = starts + (long long)done * n_partitions;
-        for (int q = warp; q < n_partitions; q += WARPS) {
-            int entry = tile_starts[q];
-            const int stop = tile_starts[q + 1];
-            if (entry == stop) continue;
-            Lowest lowest[LANE_ROWS];
-            for (int h = 0; h < LANE_ROWS; ++h)
-                lowest[h].score = lowest[h].second = infinity(), lowest[h].owner = owners[entry];
-#pragma unroll 4
-            for (; entry < stop; ++entry) {
-                // All lanes read the same owner, and each the scores of its own rows.
-                const unsigned owner = owners[entry];
-                const float *score = scores + (owner % POINTS) * ROWS + lane;
-                for (int h = 0; h < LANE_ROWS; ++h) take(lowest[h], score[WARP * h], owner);
-            }
-            for (int h = 0; h < LANE_ROWS; ++h)
-                merge(least[q * ROWS + lane + WARP * h], lowest[h], factors[h], slacks[h]);
-        }
+        if (tile > done)
+            take_minima(
+                scores, starts + (long long)done * n_partitions, owners, n_partitions, factors,
+                slacks, least);
     }
-    for (int q = warp; q < n_partitions; q += WARPS)
-        for (int h = 0; h < LANE_ROWS; ++h) {
-            const long long row = first_row + lane + WARP * h;
-            if (row < n)
-                minima[((long long)blockIdx.y * n_partitions + q) * n + row] =
-                    least[q * ROWS + lane + WARP * h];
-        }
+    write_minima(least, n_partitions, first_row, n, minima);
 }
 
 // A thread for each pair of a partition and a row, the rows side by side as in `minima`. Cells are
