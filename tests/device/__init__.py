@@ -84,7 +84,8 @@ class DeviceArray:
 
 
 def asarray(values):
-    assert type(values) is np.ndarray
+    # CuPy would keep another order, of which kernels know nothing.
+    assert type(values) is np.ndarray and values.flags.c_contiguous
     array = DeviceArray(values.shape, values.dtype)
     array._values[...] = values
     return array

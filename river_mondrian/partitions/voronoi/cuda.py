@@ -231,7 +231,8 @@ class VoronoiCells:
         for first in range(0, self.n_partitions, together):
             part = members[first : first + together]
             starts, owners = owners_by_tile(part, places, self.n_points)
-            known = places[part].astype(np.int32), starts, owners
+            # Indexing may keep the order of `part` in memory, whatever that is.
+            known = np.ascontiguousarray(places[part], dtype=np.int32), starts, owners
             self._groups.append(_Group(first, len(part), *map(self.xp.asarray, known)))
 
     def _splits(self, n_rows: int) -> int:

@@ -296,8 +296,8 @@ class VoronoiMap(PointPartitions):
         rows = np.empty((len(values), self.n_inputs), dtype=np.float32)
         for start in range(0, len(rows), DEVICE_BLOCK):
             part = slice(start, start + DEVICE_BLOCK)
-            scaled = values[part, : self.n_inputs].astype(np.float32)
-            scaled = scaled * self.factors[: self.n_inputs]
+            known = values[part, : self.n_inputs].astype(np.float32)
+            scaled = known * self.factors[: self.n_inputs]
             np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
             np.copyto(scaled, 0.0, where=np.isnan(scaled))
             rows[part] = scaled

@@ -1,8 +1,7 @@
 // Cells of rows in Voronoi partitions whose centres come from one pool of points.
 //
-// `cuda.py` launches the four kernels in the order in which they stand here, and says what the
-// arrays are; `bounds.py` says why the cells are those of the reference (`distance.py`, the first
-// of equals).
+// `cuda.py` launches the four kernels in the order in which they stand here; `bounds.py` says why the
+// cells are those of the reference (`distance.py`, the first of equals).
 //
 //   measure_rows  how far each row's scores may be off
 //   scan_tiles    scores by a matrix product in tiles; each partition's least one while the scores
@@ -11,8 +10,13 @@
 //                 than one point may be the nearest are put off
 //   settle        those pairs, by distances in the reference's order of summation
 //
-// A score of a row x and a point p is |k|^2 - 2 c . k, where c and k are x and p less the origin. It
-// is the squared distance without |c|^2, which all points share.
+// A score of a row x and a point p is |k|^2 - 2 c . k, where c and k are x and p less the origin:
+// the squared distance without |c|^2, which all points share.
+//
+// Arrays: rows and points have `width` floats each, a multiple of 8, zeros at the end. `starts` and
+// `owners` say which partitions own the points of a tile (`cuda.owners_by_tile`). `members` has the
+// points of each partition, `minima` a minimum for each split, partition and row, and `cells` a
+// column for each row and partition.
 
 const int THREADS = 256;
 const int WARP = 32;
@@ -48,8 +52,8 @@ const unsigned CONTESTED = 0x80000000u;
 const double FARTHEST_SQUARE = 1e30;
 const double LARGEST_WHOLE_SQUARE = 4194304.0;
 
-// How a row's scores are bounded: each is taken less a share of |k|^2, and a point may be the
-// nearest if its score is at most factor * least + slack.
+// How a row's scores are bounded: they take but a share of |k|^2, 1 - g in `bounds`, and a point may
+// be the nearest if its score is at most factor * least + slack.
 struct Bound {
     float share;
     float factor;
@@ -62,8 +66,8 @@ struct __align__(8) Minimum {
     unsigned column;
 };
 
-// A tile's least score among a partition's points, the least but one, and the first one's owner: its
-// place in the tile plus `POINTS` times its column.
+// A tile's least score among a partition's points, the least but one, and the owner of the first:
+// its place in the tile plus `POINTS` times its column.
 struct Lowest {
     float score;
     float second;
@@ -120,8 +124,9 @@ extern "C" __global__ void measure_rows(
     Bound bound = {1.0f, 1.0f, infinity()};
     if (bounded && square <= FARTHEST_SQUARE) {
         if (whole && square <= LARGEST_WHOLE_SQUARE) {
-            // Scores are whole numbers and exact: only less than the least would be as near.
-            bound.slack = -0.5f;
+            // Scores are whole numbers and exact, so that nothing is left open: none is less than the
+            // least one, and among equals the column decides.
+            bound.slack = -1.0f;
         } else {
             bound.share = 1.0f - error;
             bound.factor = 1.0f + 7.0f * error;
@@ -228,8 +233,8 @@ __device__ __forceinline__ void merge(
     minimum.column = (first ? column : former) | (contested ? CONTESTED : 0u);
 }
 
-// Add a tile's scores to the minima. A warp has the same partitions throughout, and nobody else reads
-// those; each lane has rows of its own.
+// Add a tile's scores to the minima. A warp has the same partitions throughout, which nobody else
+// reads; each lane has rows of its own.
 __device__ __forceinline__ void take_minima(
     const float *scores, const int *__restrict__ starts, const unsigned *__restrict__ owners,
     int n_partitions, const float (&factors)[LANE_ROWS], const float (&slacks)[LANE_ROWS],
