@@ -1,7 +1,7 @@
 // Cells of rows in Voronoi partitions whose centres come from one pool of points.
 //
-// `cuda.py` launches the four kernels in the order in which they stand here; `bounds.py` says why the
-// cells are those of the reference (`distance.py`, the first of equals).
+// `cuda.py` launches the four kernels in the order in which they stand here; `bounds.py` says why
+// the cells are those of the reference (`distance.py`, the first of equals).
 //
 //   measure_rows  how far each row's scores may be off
 //   scan_tiles    scores by a matrix product in tiles; each partition's least one while the scores
@@ -52,8 +52,8 @@ const unsigned CONTESTED = 0x80000000u;
 const double FARTHEST_SQUARE = 1e30;
 const double LARGEST_WHOLE_SQUARE = 4194304.0;
 
-// How a row's scores are bounded: they take but a share of |k|^2, 1 - g in `bounds`, and a point may
-// be the nearest if its score is at most factor * least + slack.
+// How a row's scores are bounded: they take but a share of |k|^2, 1 - g in `bounds`, and a point
+// may be the nearest if its score is at most factor * least + slack.
 struct Bound {
     float share;
     float factor;
@@ -124,8 +124,8 @@ extern "C" __global__ void measure_rows(
     Bound bound = {1.0f, 1.0f, infinity()};
     if (bounded && square <= FARTHEST_SQUARE) {
         if (whole && square <= LARGEST_WHOLE_SQUARE) {
-            // Scores are whole numbers and exact, so that nothing is left open: none is less than the
-            // least one, and among equals the column decides.
+            // Scores are whole numbers and exact, so that nothing is left open: none is less than
+            // the least one, and among equals the column decides.
             bound.slack = -1.0f;
         } else {
             bound.share = 1.0f - error;
