@@ -20,7 +20,8 @@ PROCESSORS, CLOCK, MEMORY = 132, 1.98e9, 3.35e12
 LANES, ISSUED, SHARED, CACHE = 128, 4, 128, 5120
 
 # Instructions of a warp in what nvcc 13.0 makes of `scan_tiles` for sm_90: for a step of 16
-# features (512 of them multiply), a tile, a partition in a tile, and a point of it.
+# features (512 of them multiply), a tile, a partition in a tile, and a point of it. `nvcc -cubin`
+# and `cuobjdump -sass` show them, between its barriers and branches.
 STEP, TILE, VISIT, ENTRY = 630, 130, 66, 18
 WARPS, DEPTH = cuda.THREADS // 32, 16
 
