@@ -81,8 +81,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
                 f"target {target:.0%}: {verdict(n_reached >= target * max(len(found), 1))}."
             )
     report.note(
-        f"Streams not looked at when scores and lifetimes were chosen: {', '.join(UNSEEN)}. All were "
-        "when it was chosen how many samples trees hold."
+        f"Streams not looked at when scores and lifetimes were chosen: {', '.join(UNSEEN)}. "
+        "All were when it was chosen how many samples trees hold."
     )
     report.note(
         "Microseconds to score and learn a sample, wall clock, whatever else the machine does; "
