@@ -44,6 +44,7 @@ def check_adaptive(trees: Any) -> None:
     for name, value, least, most in (
         ("root_forgets", forest.root_forgets, trees.root_forgets, trees.root_forgets),
         ("is_weighted", forest.is_weighted, 0, 1),
+        ("is_sparse", forest.is_sparse, 0, 1),
         ("n_classes", forest.n_classes, 0, MOST_CLASSES),
         ("class_capacity", forest.class_capacity, max(BLOCK, forest.n_classes), 2 * MOST_CLASSES),
     ):

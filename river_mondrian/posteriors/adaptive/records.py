@@ -37,7 +37,16 @@ from ..rebuilt.records import (
     RebuiltPoint,
     RebuiltTree,
 )
-from .statistics import Statistics
+from .statistics import (
+    HEAD_WORDS,
+    MORE_WORD,
+    N_FIRST,
+    N_LINKS,
+    N_MORE,
+    SEEN_WORDS,
+    SeenClass,
+    Statistics,
+)
 
 # Largest weight of a stored sample, which is in single precision.
 MOST = float(np.float32(LARGEST_WEIGHT))
@@ -68,10 +77,30 @@ class AdaptiveNode(RebuiltNode):
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
 
+    def _has_known(self, forest: AdaptiveForest, tree: AdaptiveTree) -> bool:
+        """Tell whether its rows of many classes have known ones, and come to an end."""
+        number, first, n = self.statistics_row, HEAD_WORDS, N_FIRST
+        while number != 0:
+            row = tree.side_rows.row(number - 1)
+            for i in range(n):
+                seen = SeenClass(row, first + SEEN_WORDS * i)
+                if not -1 <= seen.label() < forest.n_classes:
+                    return False
+            following = row.links()[0]
+            # The latest row comes first, behind the node's own.
+            end = tree.side_rows.n_rows + 1 if n == N_FIRST else number
+            if not 0 <= following < end:
+                return False
+            number, first, n = following, MORE_WORD, N_MORE
+        return True
+
     def fault(self, forest: Forest, tree: Tree, t: int) -> int:
         """Return what is wrong with the row of statistics or the queue of a restored row."""
         if not 0 <= self.statistics_row <= tree.side_rows.n_rows:
             return faults.STATISTICS_ROW
+        adaptive = AdaptiveForest(forest)
+        if adaptive.is_sparse == 1 and not self._has_known(adaptive, AdaptiveTree(tree)):
+            return faults.SEEN
         is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
         return FINE if is_known else faults.NEXT_WAITING
 
@@ -81,6 +110,18 @@ class AdaptiveTree(RebuiltTree):
 
     nodes: Table[AdaptiveNode]
     side_rows: Table[Statistics]
+
+    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
+        """Return what is wrong with a restored tree."""
+        if AdaptiveForest(forest).is_sparse == 1:
+            n_rows = self.side_rows.n_rows
+            for j in range(n_rows):
+                links = self.side_rows.row(j).links()
+                for bit in range(1, N_LINKS):
+                    # Rows come after those that they are linked to.
+                    if links[bit] != 0 and not j + 1 < links[bit] <= n_rows:
+                        return faults.SEEN_ROWS
+        return self.fault_of_window(forest, t, start, points)
 
 
 class StatisticsEntry(PathEntry):
@@ -135,9 +176,11 @@ class AdaptiveForest(RebuiltForest):
 
     trees: Array[AdaptiveTree]
     points: Table[AdaptivePoint]
-    # Classes so far, for how many there is room, and words of a row of statistics.
+    # Classes so far, for how many there is room, whether they are many (see `seen`), and words of a
+    # row of statistics.
     n_classes: Int64
     class_capacity: Int64
+    is_sparse: Int64
     statistics_words: Int64 = derived()
     # Rate of the discount: d = exp(-gamma span).
     gamma: Float64
@@ -153,8 +196,11 @@ class AdaptiveForest(RebuiltForest):
     experts: Experts
     discriminants: Discriminants
     paths: Array[StatisticsEntry]
-    # Steps of a path, and sums of the trees' posteriors: N_POSTERIORS rows of `class_capacity` for
-    # trees of all samples, then for those of recent ones.
+    # What a node knows of a class that it has not seen, and room for the classes that it has.
+    nothing: Array[SeenClass]
+    seen_labels: Int64s
+    # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
+    # samples, then for those of recent ones.
     steps: Array[Step]
     posterior_sums: Float32s
     # Of each class, where samples have weights: c at a node of a path, and the weight that has
