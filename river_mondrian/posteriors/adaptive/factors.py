@@ -11,11 +11,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from ...compiling.kernels import separate
 from ...records import Float32s, Float64, Record
 from ...records.compiled import lowered, pointer_to
-from .records import AdaptiveTree
-from .seen import NEXT, seen_at
 from .statistics import (
     BLOCK,
     BLOCK_WORDS,
@@ -23,10 +20,6 @@ from .statistics import (
     HEAD_WORDS,
     LATE,
     LATEST,
-    MORE_WORD,
-    N_FIRST,
-    N_MORE,
-    N_POSTERIORS,
     SIDE_BITS,
     ClassBlock,
     Statistics,
@@ -177,38 +170,3 @@ def add_statistics(
         for posterior, part in enumerate(parts):
             i = width * posterior + k
             out[i] = out[i] + part
-
-
-@separate
-def add_seen(tree: AdaptiveTree, statistics: Statistics, factors: Factors, out: Float32s) -> None:
-    """Add a node's part to a tree's posteriors where there are many classes, but for constants.
-
-    `out` has a row of N_POSTERIORS for each class.
-    """
-    row, first, n = statistics, HEAD_WORDS, N_FIRST
-    while True:
-        for i in range(n):
-            seen = seen_at(row, first, i)
-            if seen.key == 0:
-                break
-            count, late, latest = seen.count, seen.weights[LATE], seen.weights[LATEST]
-            bits = seen.key & 3
-            start = N_POSTERIORS * seen.label()
-            parts = (
-                factors.hnsp_tables * min(count, 1.0)
-                + factors.hnsp_sides * (bits - (bits >> 1))
-                + factors.hnsp_samples * count,
-                factors.noisy_samples * count,
-                factors.deep_samples * count,
-                factors.mixed_all * count
-                + factors.mixed_late * late
-                + factors.mixed_latest * latest,
-            )
-            out[start] = out[start] + parts[0]
-            out[start + 1] = out[start + 1] + parts[1]
-            out[start + 2] = out[start + 2] + parts[2]
-            out[start + 3] = out[start + 3] + parts[3]
-        link = row.links()[NEXT]
-        if link == 0:
-            return
-        row, first, n = tree.side_rows.row(link - 1), MORE_WORD, N_MORE

@@ -6,8 +6,8 @@ context-tree weighting (`weighting`). All are sums of the classes on the path, o
 statistics has the numbers: a walk down finds the factors, and a pass up adds the rows.
 
 Sums are in a row of `class_capacity` classes for each posterior. Of many classes they are in a row
-of the posteriors for each class, and one more row has what all classes get: what a node adds to
-those that it has not seen is one number for each posterior, so that it costs by those it has seen.
+of the posteriors for each class, behind a row of what all classes get: what a node adds to those
+that it has not seen is one number for each posterior, so that it costs by those that it has seen.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from ...status import DONE, TOO_LARGE, WAITS
 from ..labels.hnsp import most_probable
 from ..rebuilt.paths import is_predicted, note_predicted, walk_all
 from ..rebuilt.records import RECENT
-from .factors import Factors, add_seen, add_statistics
+from .factors import Factors, add_statistics
 from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
+from .seen_factors import SeenFactors, add_seen
 from .statistics import (
     DEEP,
     LATE,
@@ -40,6 +41,7 @@ from .statistics import (
 )
 
 _room_of_factors = room_of_array(Factors, 1)
+_room_of_seen_factors = room_of_array(SeenFactors, 1)
 
 
 @inlined
@@ -51,7 +53,7 @@ def _add(out: Float32s, k: int, weight: float) -> None:
 def _place(forest: AdaptiveForest, posterior: int, k: int) -> int:
     """Return where the sum of a posterior is for a class."""
     if forest.is_sparse == 1:
-        return N_POSTERIORS * k + posterior
+        return N_POSTERIORS * (1 + k) + posterior
     return forest.class_capacity * posterior + k
 
 
@@ -59,7 +61,7 @@ def _place(forest: AdaptiveForest, posterior: int, k: int) -> int:
 def _add_to_all(forest: AdaptiveForest, posterior: int, weight: float, out: Float32s) -> None:
     """Add a weight to all classes."""
     if forest.is_sparse == 1:
-        _add(out, _place(forest, posterior, forest.class_capacity), weight)
+        _add(out, posterior, weight)
         return
     start = _place(forest, posterior, 0)
     for k in range(start, start + forest.n_classes):
@@ -198,6 +200,31 @@ def _count_tables(forest: AdaptiveForest, tree: AdaptiveTree, step: Step, ends: 
     step.sum_of_tables = tables
 
 
+@separate
+def _add_seen(
+    forest: AdaptiveForest,
+    tree: AdaptiveTree,
+    statistics: Statistics,
+    factors: Factors,
+    out: Float32s,
+) -> None:
+    """Add a node's part to all posteriors, where there are many classes."""
+    own = _room_of_seen_factors()[0]
+    by_weight, by_first, by_second = own.by_weight, own.by_first, own.by_second
+    for v in range(N_POSTERIORS):
+        by_first[v] = 0.0
+        by_second[v] = 0.0
+    by_weight[0], by_first[0] = factors.hnsp_samples, factors.hnsp_tables
+    by_second[0] = factors.hnsp_sides
+    by_weight[1 + NOISY], by_weight[1 + DEEP] = factors.noisy_samples, factors.deep_samples
+    by_weight[1 + MIXED], by_first[1 + MIXED] = factors.mixed_all, factors.mixed_late
+    by_second[1 + MIXED] = factors.mixed_latest
+    add_seen(forest, tree, statistics, own, out)
+    _add_to_all(forest, 1 + NOISY, factors.noisy_constant, out)
+    _add_to_all(forest, 1 + DEEP, factors.deep_constant, out)
+    _add_to_all(forest, 1 + MIXED, factors.mixed_constant, out)
+
+
 @merged
 def _add_step(
     forest: AdaptiveForest,
@@ -227,10 +254,7 @@ def _add_step(
     prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
     factors.mixed_constant = PRIORS[MIXED] * prior
     if forest.is_sparse == 1:
-        _add_to_all(forest, 1 + NOISY, factors.noisy_constant, out)
-        _add_to_all(forest, 1 + DEEP, factors.deep_constant, out)
-        _add_to_all(forest, 1 + MIXED, factors.mixed_constant, out)
-        add_seen(tree, statistics, factors, out)
+        _add_seen(forest, tree, statistics, factors, out)
     else:
         add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
     if is_weighted:
@@ -296,7 +320,7 @@ def _sum_of(forest: AdaptiveForest, sums: Float32s, posterior: int, k: int) -> f
     """Return a class's sum, with what all classes get."""
     found = sums[_place(forest, posterior, k)]
     if forest.is_sparse == 1:
-        found += sums[_place(forest, posterior, forest.class_capacity)]
+        found += sums[posterior]
     return found
 
 

@@ -38,12 +38,6 @@ from ..rebuilt.records import (
     RebuiltTree,
 )
 from .statistics import (
-    HEAD_WORDS,
-    MORE_WORD,
-    N_FIRST,
-    N_LINKS,
-    N_MORE,
-    SEEN_WORDS,
     SeenClass,
     Statistics,
 )
@@ -77,30 +71,10 @@ class AdaptiveNode(RebuiltNode):
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
 
-    def _has_known(self, forest: AdaptiveForest, tree: AdaptiveTree) -> bool:
-        """Tell whether its rows of many classes have known ones, and come to an end."""
-        number, first, n = self.statistics_row, HEAD_WORDS, N_FIRST
-        while number != 0:
-            row = tree.side_rows.row(number - 1)
-            for i in range(n):
-                seen = SeenClass(row, first + SEEN_WORDS * i)
-                if not -1 <= seen.label() < forest.n_classes:
-                    return False
-            following = row.links()[0]
-            # The latest row comes first, behind the node's own.
-            end = tree.side_rows.n_rows + 1 if n == N_FIRST else number
-            if not 0 <= following < end:
-                return False
-            number, first, n = following, MORE_WORD, N_MORE
-        return True
-
     def fault(self, forest: Forest, tree: Tree, t: int) -> int:
         """Return what is wrong with the row of statistics or the queue of a restored row."""
         if not 0 <= self.statistics_row <= tree.side_rows.n_rows:
             return faults.STATISTICS_ROW
-        adaptive = AdaptiveForest(forest)
-        if adaptive.is_sparse == 1 and not self._has_known(adaptive, AdaptiveTree(tree)):
-            return faults.SEEN
         is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
         return FINE if is_known else faults.NEXT_WAITING
 
@@ -110,18 +84,6 @@ class AdaptiveTree(RebuiltTree):
 
     nodes: Table[AdaptiveNode]
     side_rows: Table[Statistics]
-
-    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with a restored tree."""
-        if AdaptiveForest(forest).is_sparse == 1:
-            n_rows = self.side_rows.n_rows
-            for j in range(n_rows):
-                links = self.side_rows.row(j).links()
-                for bit in range(1, N_LINKS):
-                    # Rows come after those that they are linked to.
-                    if links[bit] != 0 and not j + 1 < links[bit] <= n_rows:
-                        return faults.SEEN_ROWS
-        return self.fault_of_window(forest, t, start, points)
 
 
 class StatisticsEntry(PathEntry):
@@ -171,6 +133,12 @@ class ClassSides(Record):
     weights: Float32s = inline(4)
 
 
+class FoundRow(Record):
+    """A row of a node, by its place."""
+
+    row: Statistics
+
+
 class AdaptiveForest(RebuiltForest):
     """An adaptive forest; what `RebuiltForest` asks of its kind is in `kind`."""
 
@@ -199,6 +167,8 @@ class AdaptiveForest(RebuiltForest):
     # What a node knows of a class that it has not seen, and room for the classes that it has.
     nothing: Array[SeenClass]
     seen_labels: Int64s
+    # Rows of a node that are yet to be read.
+    found: Array[FoundRow]
     # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
     # samples, then for those of recent ones.
     steps: Array[Step]

@@ -4,23 +4,24 @@ Of many classes most nodes see few, and only what is seen has a place (`SeenClas
 statistics has the first `N_FIRST` classes; each other row has `N_MORE`, from the word `MORE_WORD`
 on. Every row has links to two others, by the next bit of a class's number, so that a class is found
 in as many steps as its number has bits at most: it is in the first row on its way that had room
-when it came. So that all can be read, another link goes through the rows besides: from a node's
-own to the latest, and from each to the one before. Rows are never given back before the tree is.
+when it came. Rows are never given back before the tree is.
 """
 
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel, separate
 from ...partitions.mondrian.records import LEFT
-from ...records import Float32s, Int32s, Int64s, copy_record
+from ...records import Float32s, Int32s, Int64s, copy_record, prefetch
 from .records import AdaptiveForest, AdaptiveTree
 from .statistics import (
     GROWTHS,
     HEAD_WORDS,
     LARGEST_UNIT,
+    LINKS_WORD,
     MORE_WORD,
     N_FIRST,
     N_FORGETTING,
+    N_LINKS,
     N_MORE,
     SEEN_WORDS,
     SIDE_BITS,
@@ -29,10 +30,6 @@ from .statistics import (
     SeenClass,
     Statistics,
 )
-
-# Links of a row: numbers of rows plus 1, or 0. The other two are by the bit of a class's number.
-NEXT = 0
-BY_BIT = 1
 
 
 @inlined
@@ -71,7 +68,7 @@ def find(
                 return seen
             if seen.key == 0:
                 return forest.nothing[0]
-        link = row.links()[BY_BIT + (bits & 1)]
+        link = row.links()[bits & 1]
         if link == 0:
             return forest.nothing[0]
         row, first, n, bits = tree.side_rows.row(link - 1), MORE_WORD, N_MORE, bits >> 1
@@ -91,13 +88,10 @@ def place_of(
             if seen.label() == label:
                 return seen
         links = row.links()
-        link = links[BY_BIT + (bits & 1)]
+        link = links[bits & 1]
         if link == 0:
             link = new_row(forest, tree) + 1
-            own = statistics.links()
-            tree.side_rows.row(link - 1).links()[NEXT] = own[NEXT]
-            own[NEXT] = link
-            links[BY_BIT + (bits & 1)] = link
+            links[bits & 1] = link
         row, first, n, bits = tree.side_rows.row(link - 1), MORE_WORD, N_MORE, bits >> 1
 
 
@@ -119,6 +113,20 @@ def sides_of(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics,
     return statistics.sides_of(label, forest.class_capacity)
 
 
+@inlined
+def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, n: int) -> int:
+    """Write the rows to which one is linked behind `n` in `found`; returns how many are there."""
+    links = row.links()
+    for bit in range(N_LINKS):
+        if links[bit] != 0:
+            following = tree.side_rows.row(links[bit] - 1)
+            # It is read after all those that are waiting.
+            prefetch(following, LINKS_WORD + N_LINKS)
+            forest.found[n].row = following
+            n += 1
+    return n
+
+
 @separate
 def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics) -> int:
     """Write the classes of a node into `seen_labels`; returns how many there are.
@@ -132,17 +140,19 @@ def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics
             labels[k] = k
         return forest.n_classes
     row, first, n = statistics, HEAD_WORDS, N_FIRST
+    at, end = 0, 0
     while True:
+        end = follow(forest, tree, row, end)
         for i in range(n):
             seen = seen_at(row, first, i)
             if seen.key == 0:
                 break
             labels[total] = seen.label()
             total += 1
-        link = row.links()[NEXT]
-        if link == 0:
+        if at == end:
             return total
-        row, first, n = tree.side_rows.row(link - 1), MORE_WORD, N_MORE
+        row, first, n = tree.side_rows.known(forest.found[at].row), MORE_WORD, N_MORE
+        at += 1
 
 
 @inlined

@@ -191,7 +191,7 @@ N_FIRST = 3
 N_MORE = 6
 LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
 MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
-N_LINKS = 3
+N_LINKS = 2
 
 
 def most_rows(n_classes: int) -> int:

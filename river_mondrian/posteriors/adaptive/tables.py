@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import Float32s, Int64s
-from .seen import BY_BIT, NEXT
 from .statistics import (
     BLOCK,
     BLOCK_WORDS,
@@ -18,6 +17,7 @@ from .statistics import (
     MORE_WORD,
     N_FIRST,
     N_FORGETTING,
+    N_LINKS,
     N_MORE,
     SEEN_WORDS,
     SIDE_BITS,
@@ -47,21 +47,27 @@ def seen_counts(rows: Rows, n_classes: int) -> NDArray[np.float32]:
 
     Rows that others are linked to have none.
     """
-    links = rows[:, LINKS_WORD:]
-    is_own = np.ones(len(rows), dtype=np.bool_)
-    is_own[links[:, BY_BIT:][links[:, BY_BIT:] > 0] - 1] = False
+    own, linked = _rows_of_nodes(rows)
     found = np.zeros((len(rows), n_classes), dtype=np.float32)
-    owners = np.flatnonzero(is_own)
-    at, first, n = owners, HEAD_WORDS, N_FIRST
+    at: NDArray[Any] = own
+    owners, first, n = own, HEAD_WORDS, N_FIRST
     while len(at):
         part = rows[at, first : first + n * SEEN_WORDS].reshape(len(at), n, SEEN_WORDS)
         i, j = np.nonzero(part[..., 0])
         labels = (part[i, j, 0] >> SIDE_BITS) - 1
         found[owners[i], labels] = np.ascontiguousarray(part[i, j, 1]).view(np.float32)
-        following = links[at, NEXT]
-        goes_on = following > 0
-        at, owners, first, n = following[goes_on] - 1, owners[goes_on], MORE_WORD, N_MORE
+        following = linked[at]
+        i, bit = np.nonzero(following)
+        at, owners, first, n = following[i, bit] - 1, owners[i], MORE_WORD, N_MORE
     return found
+
+
+def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
+    """Return which of a tree's rows are of nodes, that nothing is linked to, and all links."""
+    linked = rows[:, LINKS_WORD : LINKS_WORD + N_LINKS]
+    is_own = np.ones(len(rows), dtype=np.bool_)
+    is_own[linked[linked > 0] - 1] = False
+    return np.flatnonzero(is_own), linked
 
 
 class Seen(NamedTuple):

@@ -27,6 +27,7 @@ from .records import (
     AdaptivePoint,
     AdaptiveTree,
     ClassSides,
+    FoundRow,
     StatisticsEntry,
     Step,
 )
@@ -157,6 +158,7 @@ class AdaptiveTrees(
         own("steps", room_for(Step, PATH_LENGTH))
         own("posterior_sums", np.zeros(2 * N_POSTERIORS * (capacity + 1), dtype=np.float32))
         own("nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
+        own("found", room_for(FoundRow, most_rows(capacity)))
         own("seen_labels", np.zeros(capacity, dtype=np.int64))
         own("node_c", np.zeros(capacity, dtype=np.float32))
         own("below", np.zeros(capacity, dtype=np.float32))
