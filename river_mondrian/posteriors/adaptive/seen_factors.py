@@ -33,9 +33,9 @@ from .statistics import (
 class SeenFactors(Record):
     """What a node adds to the posteriors of a class, but for what all classes get.
 
-    Each posterior has a factor of the class's weight; one of its tables or of its weight in the
-    first memory that forgets, as `first_of` has it; and one of its sides or of the weight in the
-    second such memory.
+    Each posterior has a factor of the class's weight; then the HNSP has one of its tables, and the
+    last posterior one of its weight in the first memory that forgets; then they have one of its
+    sides, and of its weight in the other such memory.
     """
 
     by_weight: Float32s = inline(N_POSTERIORS)

@@ -187,8 +187,8 @@ STOP_WORDS = N_WEIGHTINGS
 
 # Where there are many classes: those of a node's own row, of every other one, and their links.
 SEEN_WORDS = SeenClass.WORDS
-N_FIRST = 3
-N_MORE = 6
+N_FIRST = 5
+N_MORE = 8
 LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
 MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
 N_LINKS = 2
