@@ -48,9 +48,6 @@ ARRIVAL = 40
 LIST_END = 41
 # Of what widths are renewed by.
 INPUTS = 42
-# Of rows of many classes.
-SEEN = 43
-SEEN_ROWS = 44
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -96,8 +93,6 @@ TEXTS = {
         "statistics_row",
         "but there are {tree.side_rows.n_rows} rows of statistics",
     ),
-    SEEN: ("node", "statistics_row", "whose rows leave the rows, come back or have other classes"),
-    SEEN_ROWS: ("tree", "side_rows", "which are linked to each other in a circle"),
     NEXT_WAITING: ("node", "next_waiting", "but there are {n_rows} rows"),
     QUEUE: ("tree", "queue", "which leaves the leaves or comes back"),
     FREE_ROW: ("tree", "free_row", "whose list leaves the free rows or comes back"),

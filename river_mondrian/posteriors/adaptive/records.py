@@ -148,7 +148,7 @@ class AdaptiveForest(RebuiltForest):
     # row of statistics.
     n_classes: Int64
     class_capacity: Int64
-    is_sparse: Int64
+    is_sparse: Int64 = derived()
     statistics_words: Int64 = derived()
     # Rate of the discount: d = exp(-gamma span).
     gamma: Float64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from .statistics import (
     N_MORE,
     SEEN_WORDS,
     SIDE_BITS,
+    most_rows,
 )
 
 Rows = NDArray[np.int32]
@@ -42,32 +44,61 @@ def counts_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
     return _blocks_in(rows, n_classes)[..., 0, :]
 
 
-def seen_counts(rows: Rows, n_classes: int) -> NDArray[np.float32]:
-    """Return the weights of many classes in copied rows of a tree, shape (rows, n_classes).
-
-    Rows that others are linked to have none.
-    """
-    own, linked = _rows_of_nodes(rows)
-    found = np.zeros((len(rows), n_classes), dtype=np.float32)
-    at: NDArray[Any] = own
-    owners, first, n = own, HEAD_WORDS, N_FIRST
-    while len(at):
-        part = rows[at, first : first + n * SEEN_WORDS].reshape(len(at), n, SEEN_WORDS)
-        i, j = np.nonzero(part[..., 0])
-        labels = (part[i, j, 0] >> SIDE_BITS) - 1
-        found[owners[i], labels] = np.ascontiguousarray(part[i, j, 1]).view(np.float32)
-        following = linked[at]
-        i, bit = np.nonzero(following)
-        at, owners, first, n = following[i, bit] - 1, owners[i], MORE_WORD, N_MORE
-    return found
-
-
 def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
     """Return which of a tree's rows are of nodes, that nothing is linked to, and all links."""
     linked = rows[:, LINKS_WORD : LINKS_WORD + N_LINKS]
     is_own = np.ones(len(rows), dtype=np.bool_)
     is_own[linked[linked > 0] - 1] = False
     return np.flatnonzero(is_own), linked
+
+
+def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+    """Yield rows of nodes, then those linked to these, and so on: whose, and their classes."""
+    own, linked = _rows_of_nodes(rows)
+    at: NDArray[Any] = own
+    owners, first, n = own, HEAD_WORDS, N_FIRST
+    while len(at):
+        end = first + n * SEEN_WORDS
+        yield owners, rows[at, first:end].reshape(len(at), n, SEEN_WORDS)
+        following = linked[at]
+        i, bit = np.nonzero(following)
+        at, owners, first, n = following[i, bit] - 1, owners[i], MORE_WORD, N_MORE
+
+
+def seen_counts(rows: Rows, n_classes: int) -> NDArray[np.float32]:
+    """Return the weights of many classes in copied rows of a tree, shape (rows, n_classes).
+
+    Rows that others are linked to have none.
+    """
+    found = np.zeros((len(rows), n_classes), dtype=np.float32)
+    for owners, part in _levels(rows):
+        i, j = np.nonzero(part[..., 0])
+        labels = (part[i, j, 0] >> SIDE_BITS) - 1
+        found[owners[i], labels] = np.ascontiguousarray(part[i, j, 1]).view(np.float32)
+    return found
+
+
+def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
+    """Tell whether kernels may read a tree's rows of many classes.
+
+    `of_nodes` has the rows that nodes refer to.
+    """
+    linked = rows[:, LINKS_WORD : LINKS_WORD + N_LINKS]
+    place, bit = np.nonzero(linked)
+    links = linked[place, bit] - 1
+    # A row comes after the only one that is linked to it.
+    if (links <= place).any() or (links >= len(rows)).any() or len(np.unique(links)) < len(links):
+        return False
+    if not np.isin(of_nodes, _rows_of_nodes(rows)[0]).all():
+        return False
+    n_rows, n_seen = np.zeros((2, len(rows)), dtype=np.int64)
+    for owners, part in _levels(rows):
+        keys = part[..., 0]
+        if (keys < 0).any() or (keys >= (n_classes + 1) << SIDE_BITS).any():
+            return False
+        np.add.at(n_rows, owners, 1)
+        np.add.at(n_seen, owners, (keys > 0).sum(axis=1))
+    return bool((n_rows <= most_rows(n_classes)).all() and (n_seen <= n_classes).all())
 
 
 class Seen(NamedTuple):

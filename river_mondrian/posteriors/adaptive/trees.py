@@ -19,7 +19,7 @@ from ...records import INT32, Part, RowLayout
 from ..rebuilt.records import DEEPEST, PATH_LENGTH
 from ..rebuilt.trees import RebuiltTrees, room_for
 from . import prediction
-from .checking import check_adaptive
+from .checking import check_adaptive, check_seen
 from .explanation import ExplainedAdaptiveTrees
 from .kind import ClassForest, learn
 from .records import (
@@ -257,10 +257,18 @@ class AdaptiveTrees(
         self._finish()
 
     def _restore(self, state: dict[str, Any]) -> None:
+        forest, columns = state["shared"][0], getattr(state["side_rows"], "columns", {})
+        # Files of earlier versions have all classes, also of many.
+        has_all, are_many = "blocks.counts" in columns, forest.n_classes > MOST_DENSE
+        forest.is_sparse = int(are_many and not has_all)
         super()._restore(state)
-        if self.forest.n_classes > MOST_DENSE and not self.forest.is_sparse:
-            # Rows of earlier versions had all classes.
+        if are_many and has_all:
             self._keep_seen()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.forest.is_sparse:
+            check_seen(self)
 
     # Learning.
 
