@@ -12,7 +12,7 @@ from ...partitions.mondrian.records import LEFT, RIGHT
 from ...records import Array
 from ..rebuilt.paths import path_to
 from .records import AdaptiveForest, StatisticsEntry
-from .seen import add_sample, add_side, copy_statistics
+from .seen import NO_SIDE, add_sample, copy_statistics
 from .splitting import enqueue, new_statistics
 from .weighting import update_weights
 
@@ -39,9 +39,8 @@ def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog:
         if (p - ~other) % forest.window_capacity > backlog:
             label, weight = forest.label_of(~other), forest.weight_of(~other)
             statistics = new_statistics(forest, tree, node)
-            if node.dim >= 0:
-                add_side(forest, tree, statistics, label, side)
-            add_sample(forest, tree, statistics, label, weight, True)
+            side = side if node.dim >= 0 else NO_SIDE
+            add_sample(forest, tree, statistics, label, weight, True, side)
         return
     below = tree.nodes.row(other).statistics(tree)
     if below:
@@ -88,11 +87,11 @@ def update_path(
             if node.statistics_row == 0:
                 new_statistics(forest, tree, node)
             statistics = node.statistics(tree)
+        side = NO_SIDE
         if i + 1 < n:
             side = LEFT if node.left == path[i + 1].ref else RIGHT
-            add_side(forest, tree, statistics, label, side)
         forgets = i > 0 or forest.root_forgets == 1
-        add_sample(forest, tree, statistics, label, weight, forgets)
+        add_sample(forest, tree, statistics, label, weight, forgets, side)
         if node.dim < 0:
             enqueue(tree, ref)
 

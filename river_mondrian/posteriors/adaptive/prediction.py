@@ -315,13 +315,18 @@ def predict_tree(
     _add_to_all(forest, 0, weight / forest.n_classes, out)
 
 
-@inlined
-def _sum_of(forest: AdaptiveForest, sums: Float32s, posterior: int, k: int) -> float:
-    """Return a class's sum, with what all classes get."""
-    found = sums[_place(forest, posterior, k)]
-    if forest.is_sparse == 1:
-        found += sums[posterior]
-    return found
+@separate
+def _part_sums(forest: AdaptiveForest) -> None:
+    """Write the sums of many classes into `posterior_rows`, as those of few are."""
+    sums, rows, capacity = forest.posterior_sums, forest.posterior_rows, forest.class_capacity
+    start, first = 0, 0
+    for _ in range(2):
+        for posterior in range(N_POSTERIORS):
+            of_all = sums[first + posterior]
+            for k in range(capacity):
+                rows[start + k] = sums[first + N_POSTERIORS * (1 + k) + posterior] + of_all
+            start += capacity
+        first += N_POSTERIORS * (1 + capacity)
 
 
 @merged
@@ -331,8 +336,8 @@ def _add_trees(forest: AdaptiveForest) -> None:
     Those of all samples, then of recent ones, where the first stand in if there are no such trees;
     then the mean of both.
     """
-    sums, capacity = forest.posterior_sums, forest.class_capacity
-    room = N_POSTERIORS * (capacity + 1)
+    sums, width = forest.posterior_sums, N_POSTERIORS * forest.class_capacity
+    room = width + N_POSTERIORS if forest.is_sparse == 1 else width
     for k in range(2 * room):
         sums[k] = 0.0
     n_long, n_recent = 0, 0
@@ -346,18 +351,16 @@ def _add_trees(forest: AdaptiveForest) -> None:
             predict_tree(forest, tree, x, forest.path_of(t), n, out)
             n_recent += 1 if is_recent else 0
             n_long += 0 if is_recent else 1
-    predicted, width = forest.experts.predicted, N_POSTERIORS * capacity
-    of_all, of_latest = sums.part(0, room), sums.part(room, room)
-    for posterior in range(N_POSTERIORS):
-        for k in range(capacity):
-            i = capacity * posterior + k
-            of_long = _sum_of(forest, of_all, posterior, k) / n_long if n_long > 0 else 0.0
-            predicted[i] = of_long
-            of_recent = of_long
-            if n_recent > 0:
-                of_recent = _sum_of(forest, of_latest, posterior, k) / n_recent
-            predicted[width + i] = of_recent
-            predicted[2 * width + i] = 0.5 * (of_long + of_recent)
+    predicted = forest.experts.predicted
+    if forest.is_sparse == 1:
+        _part_sums(forest)
+        sums = forest.posterior_rows
+    for k in range(width):
+        of_long = sums[k] / n_long if n_long > 0 else 0.0
+        predicted[k] = of_long
+        of_recent = sums[width + k] / n_recent if n_recent > 0 else of_long
+        predicted[width + k] = of_recent
+        predicted[2 * width + k] = 0.5 * (of_long + of_recent)
 
 
 @separate

@@ -170,9 +170,10 @@ class AdaptiveForest(RebuiltForest):
     # Rows of a node that are yet to be read.
     found: Array[FoundRow]
     # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
-    # samples, then for those of recent ones.
+    # samples, then for those of recent ones. Those of many classes are then parted into rows.
     steps: Array[Step]
     posterior_sums: Float32s
+    posterior_rows: Float32s
     # Of each class, where samples have weights: c at a node of a path, and the weight that has
     # passed the one below.
     node_c: Float32s

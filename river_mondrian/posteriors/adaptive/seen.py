@@ -31,6 +31,9 @@ from .statistics import (
     Statistics,
 )
 
+# The side of a sample that ends at a node.
+NO_SIDE = -1
+
 
 @inlined
 def new_row(forest: AdaptiveForest, tree: AdaptiveTree) -> int:
@@ -156,6 +159,15 @@ def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics
 
 
 @inlined
+def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
+    """Note on which side of a node's cut a class of many has gone."""
+    bit = bit_of_side(side)
+    if seen.key & bit == 0:
+        seen.key = seen.key | bit
+        statistics.n_sides = statistics.n_sides + 1
+
+
+@inlined
 def add_side(
     forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int, side: int
 ) -> None:
@@ -163,11 +175,7 @@ def add_side(
     if forest.is_sparse == 0:
         statistics.add_side(label, side, forest.class_capacity)
         return
-    seen = place_of(forest, tree, statistics, label)
-    bit = bit_of_side(side)
-    if seen.key & bit == 0:
-        seen.key = seen.key | bit
-        statistics.n_sides = statistics.n_sides + 1
+    _note_side(statistics, place_of(forest, tree, statistics, label), side)
 
 
 @separate
@@ -191,11 +199,20 @@ def add_sample(
     label: int,
     weight: float,
     forgets: bool,
+    side: int,
 ) -> None:
-    """Add a sample's class and weight to the memories of a node."""
+    """Add a sample's class and weight to the memories of a node.
+
+    It goes to a side of the node's cut; NO_SIDE stands for a leaf.
+    """
     if forest.is_sparse == 1:
-        numbers = place_of(forest, tree, statistics, label).numbers()
+        seen = place_of(forest, tree, statistics, label)
+        if side != NO_SIDE:
+            _note_side(statistics, seen, side)
+        numbers = seen.numbers()
     else:
+        if side != NO_SIDE:
+            statistics.add_side(label, side, forest.class_capacity)
         numbers = statistics.numbers_of(label)
     words = numbers.words
     count = words[0]

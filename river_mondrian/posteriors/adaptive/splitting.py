@@ -9,7 +9,7 @@ from ...records import Int32s
 from ..rebuilt.splitting import push, time_of_cut
 from .guided_cuts import draw_guided
 from .records import AdaptiveForest, AdaptiveNode, AdaptiveTree
-from .seen import add_sample, add_side, list_seen, new_row, numbers_of
+from .seen import NO_SIDE, add_sample, add_side, list_seen, new_row, numbers_of
 from .statistics import Statistics
 
 
@@ -54,7 +54,7 @@ def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
     for i in range(n):
         p = (last - ages[i]) % window
         label, weight = forest.label_of(p), forest.weight_of(p)
-        add_sample(forest, tree, statistics, label, weight, True)
+        add_sample(forest, tree, statistics, label, weight, True, NO_SIDE)
 
 
 # Leaves that wait.

@@ -157,6 +157,7 @@ class AdaptiveTrees(
         capacity = int(forest.class_capacity)
         own("steps", room_for(Step, PATH_LENGTH))
         own("posterior_sums", np.zeros(2 * N_POSTERIORS * (capacity + 1), dtype=np.float32))
+        own("posterior_rows", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
         own("nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
         own("found", room_for(FoundRow, most_rows(capacity)))
         own("seen_labels", np.zeros(capacity, dtype=np.int64))
