@@ -226,10 +226,10 @@ class AdaptiveTrees(
             self._keep_seen()
         old = int(forest.class_capacity)
         if label >= old:
-            n_blocks = forest.statistics_words, self._side_layout().parts[-1].length
+            known = forest.statistics_words, self._side_layout().parts[-1].length
             forest.class_capacity = -(-5 * old // (4 * BLOCK)) * BLOCK
             if not forest.is_sparse:
-                self._widen_statistics(*n_blocks)
+                self._widen_statistics(*known)
             self._finish()
         self._show_classes()
         return label
@@ -253,7 +253,7 @@ class AdaptiveTrees(
             rows = known.rows(tree.slot, tree.side_rows.n_rows)
             seen = seen_in(rows, min(n_classes, capacity), capacity)
             self.side_rows.show(tree.slot, tree.side_rows)
-            self.side_rows.grow(tree.slot, tree.side_rows, len(rows) + len(seen.rows))
+            self.side_rows.grow(tree.slot, tree.side_rows, tree.side_rows.n_rows + len(seen.rows))
             put_seen.of()(forest, t, *seen.arguments())
         self._finish()
 
