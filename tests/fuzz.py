@@ -137,6 +137,7 @@ def random_cuts(rng: Random) -> Any:
     return rm.RandomCutForest(
         rng.choice([1, 5]),
         window=rng.choice([None, 1, 20, 300]),
+        max_samples=rng.choice([512, 1, 15]),
         shingle=rng.choice([1, 1, 4]),
         scale=rng.random() < 0.7,
         missing=rng.choice(["unknown", "zero"]),

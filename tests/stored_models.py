@@ -90,7 +90,7 @@ MODELS = {
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
     "density, origin": lambda: rm.DensityForest(2, 1.0, seed=1, origin={"a": 0.0}),
     "density, directions": lambda: rm.DensityForest(2, lifetime=1.0, directions=3, seed=1),
-    "random cuts": lambda: rm.RandomCutForest(2, window=12, seed=1),
+    "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
     "random cuts, shingles": lambda: with_a_level(
         rm.RandomCutForest(2, window=None, shingle=3, seed=1)
     ),

@@ -1,12 +1,21 @@
-"""The cells on a device: the same lines over NumPy, and over arrays that refuse the host's."""
+"""The kernels for a device: compiled for devices, and run on the processor from the same source."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import importlib.util
+import math
 import pickle
+import re
+import shutil
+import subprocess
 import sys
 import types
+from fractions import Fraction
+from pathlib import Path
 
+import device
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +23,23 @@ from naive import voronoi as naive
 
 from river_mondrian import IsolationFeatures
 from river_mondrian.features import isolation
-from river_mondrian.partitions.voronoi import cuda
+from river_mondrian.partitions.voronoi import bounds, cuda
+
+runs_kernels = pytest.mark.skipif(
+    device.COMPILER is None or sys.platform != "linux",
+    reason="nearest.cu is run on the processor by g++ on Linux",
+)
+
+# Rows, features, points of the pool, partitions, cells: ends of tiles and of steps, and one.
+SHAPES = [
+    (1, 1, 1, 1, 1),
+    (65, 1, 300, 3, 40),
+    (64, 16, 128, 5, 7),
+    (31, 17, 129, 1, 60),
+    (70, 7, 600, 11, 33),
+    (2, 40, 257, 9, 1),
+    (100, 33, 60, 4, 60),
+]
 
 
 def partitions(n_pool, t, psi, seed=0):
@@ -23,173 +48,30 @@ def partitions(n_pool, t, psi, seed=0):
     return np.array([rng.choice(n_pool, psi, replace=False) for _ in range(t)])
 
 
-@pytest.mark.blas
-@pytest.mark.parametrize("levels", [2, 4])
-def test_cells_of_whole_numbers_are_the_twins_ties_included(levels):
-    rng = np.random.default_rng(1)
-    pool = rng.integers(0, levels, (60, 5)).astype(float)
-    X = rng.integers(0, levels, (40, 5)).astype(float)
-    members = partitions(60, 7, 11)
-    expected = [naive.cells(x, pool, members.tolist()) for x in X]
-    ties = sum(
-        len({naive.squared_distance(x, pool[p]) for p in partition}) < len(partition)
-        for x in X
-        for partition in members
-    )
-    assert ties > 100
-    assert cuda.VoronoiCells(pool, members).cells(X).tolist() == expected
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.0), (1.6e9, 1e4), (-3.0, 1e-4)])
-def test_where_cells_differ_it_is_a_near_tie(centre, spread):
-    rng = np.random.default_rng(2)
-    pool = centre + spread * rng.normal(size=(200, 8))
-    # Rows beside the middle of two members of a partition, so that there are near-ties at all.
-    members = partitions(200, 5, 40)
-    pairs = pool[members[0].reshape(-1, 2)]
-    X = pairs.mean(axis=1) + 1e-6 * spread * rng.normal(size=(20, 8))
-    X = np.vstack([X, centre + spread * rng.normal(size=(60, 8))])
-    got = cuda.VoronoiCells(pool, members).cells(X)
-    origin = np.median(pool, axis=0)
-    for x, row in zip(X, got, strict=True):
-        expected = naive.cells(x, pool, members.tolist())
-        for partition, cell, right in zip(members, row, expected, strict=True):
-            far, near = (
-                float(naive.squared_distance(x, pool[partition[column]]))
-                for column in (cell, right)
-            )
-            sizes = [np.linalg.norm(z - origin) for z in (x, *pool[partition])]
-            assert far - near <= 1e-6 * max(sizes) ** 2
-
-
-@pytest.mark.blas
-def test_the_memory_that_may_be_filled_changes_nothing():
-    rng = np.random.default_rng(3)
-    pool, X = rng.normal(size=(300, 6)), rng.normal(size=(150, 6))
-    members = partitions(300, 12, 30)
-    whole = cuda.VoronoiCells(pool, members)
-    assert len(whole._groups) == 1
-    for n_bytes, groups in ((40_000, 1), (12_000, 2), (1, 12)):
-        small = cuda.VoronoiCells(pool, members, n_bytes=n_bytes)
-        assert len(small._groups) >= groups
-        rows, together = small._block(small._groups[0])
-        assert rows < len(X) or n_bytes == 40_000
-        assert together <= len(small._groups[0].members)
-        np.testing.assert_array_equal(small.cells(X), whole.cells(X))
-
-
-def test_blocks_fit_the_memory():
-    pool = np.random.default_rng(4).normal(size=(5000, 20))
-    cells = cuda.VoronoiCells(pool, partitions(5000, 10, 256), n_bytes=4 << 20)
-    for group in cells._groups:
-        rows, together = cells._block(group)
-        assert rows >= 1
-        scores = 4 * rows * len(group.norms)
-        assert group.nbytes + scores + 4 * rows * together * cells.n_cells <= 4 << 20
-
-
-@pytest.mark.blas
-def test_no_rows_and_one_partition_of_one_cell():
-    pool = np.eye(3)
-    members = np.array([[1]])
-    assert cuda.VoronoiCells(pool, members).cells(np.empty((0, 3))).shape == (0, 1)
-    assert cuda.VoronoiCells(pool, members).cells(np.ones((2, 3))).tolist() == [[0], [0]]
-
-
-@pytest.mark.blas
-def test_what_is_on_the_device_goes_with_its_members_and_into_no_pickle():
-    rng = np.random.default_rng(5)
-    pool, X = rng.normal(size=(50, 3)), rng.normal(size=(9, 3))
-    members = partitions(50, 4, 8).T.copy()
-    first = cuda.nearest_cells(X, lambda: pool, members)
-    np.testing.assert_array_equal(first, cuda.VoronoiCells(pool, members.T).cells(X))
-    prepared = cuda._prepared[id(members)][1]
-    np.testing.assert_array_equal(cuda.nearest_cells(X, lambda: pool, members), first)
-    assert cuda._prepared[id(members)][1] is prepared
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(prepared)
-    key = id(members)
-    del members
-    gc.collect()
-    assert key not in cuda._prepared
-
-
-class DeviceArray:
-    """An array of a made-up device: it works with its like only, and leaves by `get` only."""
-
-    def __init__(self, data):
-        assert isinstance(data, np.ndarray)
-        self.data = data
-        self.shape = data.shape
-
-    def __len__(self):
-        return len(self.data)
-
-    @property
-    def T(self):
-        return DeviceArray(self.data.T)
-
-    def __getitem__(self, key):
-        return DeviceArray(self.data[key])
-
-    def __setitem__(self, key, value):
-        self.data[key] = value.data
-
-    def __matmul__(self, other):
-        return DeviceArray(self.data @ other.data)
-
-    def __imul__(self, number):
-        assert isinstance(number, np.float32)
-        self.data *= number
-        return self
-
-    def __iadd__(self, other):
-        self.data += other.data
-        return self
-
-    def __add__(self, number):
-        return DeviceArray(self.data + number)
-
-    def sum(self):
-        return self.data.sum()
-
-    def __array__(self, *args, **kwargs):
-        raise TypeError("implicit copy to the host")
-
-    def get(self, out):
-        assert out.dtype == self.data.dtype
-        out[...] = self.data
-
-
-def fake_cupy(n_devices=1, free=1 << 20, kernel=True, driver=True):
-    """Make a module with the calls of CuPy that are used, over `DeviceArray`."""
-    module = types.ModuleType("cupy")
-    module.int32 = np.int32
-
-    def count():
-        if not driver:
-            raise OSError("cudaErrorInsufficientDriver")
-        return n_devices
-
-    def arange(n, dtype):
-        if not kernel:
-            raise OSError("cannot find nvrtc")
-        return DeviceArray(np.arange(n, dtype=dtype))
-
-    runtime = types.SimpleNamespace(getDeviceCount=count, memGetInfo=lambda: (free, 2 * free))
-    module.cuda = types.SimpleNamespace(runtime=runtime)
-    module.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    module.arange = arange
-    module.asarray = lambda array: DeviceArray(array.copy())
-    module.empty = lambda shape, dtype: DeviceArray(np.empty(shape, dtype))
-    module.take = lambda a, i, axis: DeviceArray(np.take(a.data, i.data, axis))
-    module.argmin = lambda a, axis: DeviceArray(np.argmin(a.data, axis))
-    return module
+def rows_like(kind, n, d, rng):
+    """Return rows of a kind that scores find hard in one way or another."""
+    normal = rng.normal(size=(n, d))
+    wild = rng.random(n) < 0.1
+    return {
+        "normal": lambda: normal,
+        "far from 0": lambda: 1.6e9 + 1e4 * normal,
+        "binary": lambda: (normal > 0.5) * 1.0,
+        "two values": lambda: (normal > 0.5) * 0.37,
+        "levels": lambda: rng.integers(0, 4, (n, d)) / 7,
+        "partly whole": lambda: rng.integers(0, 3, (n, d)) + 0.1 * wild[:, None],
+        "huge": lambda: normal * rng.choice([1e15, 1e18, 1e29], size=(n, 1)),
+        "tiny": lambda: normal * rng.choice([1e-20, 1e-38, 1e-42], size=(n, 1)),
+        "outliers": lambda: normal * np.where(wild, 1e6, 1.0)[:, None],
+        "wild": lambda: normal * np.where(wild, 1e20, 1.0)[:, None],
+        # As far from 0 but for the order of summation.
+        "permuted": lambda: rng.permuted(np.tile(1.0 / np.arange(1, d + 1), (n, 1)), axis=1),
+    }[kind]().astype(np.float32)
 
 
 @pytest.fixture
 def install(monkeypatch):
+    """Put a made-up CuPy where imports find it."""
+
     def put(module):
         monkeypatch.setitem(sys.modules, "cupy", module)
         extras = types.ModuleType("cupyx")
@@ -200,16 +82,238 @@ def install(monkeypatch):
     return put
 
 
-@pytest.mark.blas
-@pytest.mark.parametrize("free", [1 << 14, 1 << 22])
-def test_nothing_passes_between_host_and_device_but_by_the_buffers(install, free):
-    install(fake_cupy(free=free))
-    xp = cuda.device_namespace("cuda")
-    rng = np.random.default_rng(6)
-    pool, members, X = rng.normal(size=(90, 4)), partitions(90, 6, 20), rng.normal(size=(70, 4))
-    got = cuda.nearest_cells(X, lambda: pool, members.T, xp)
-    assert type(got) is np.ndarray
-    np.testing.assert_array_equal(got, cuda.VoronoiCells(pool, members).cells(X))
+@pytest.fixture
+def cells_of(install):
+    """Return cells by the kernels, and the made-up CuPy that ran them."""
+
+    def cells(X, pool, members, **options):
+        xp = install(device.cupy(**options))
+        return cuda.VoronoiCells(pool, members, xp).cells(X), xp
+
+    return cells
+
+
+def n_settled(xp):
+    """Return how many pairs the last scores have left open."""
+    return int(xp.launched["decide"][-1].host[0])
+
+
+@runs_kernels
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "normal",
+        "far from 0",
+        "binary",
+        "two values",
+        "levels",
+        "partly whole",
+        "huge",
+        "tiny",
+        "outliers",
+        "wild",
+        "permuted",
+    ],
+)
+def test_cells_are_those_of_the_distances_as_they_are_defined(monkeypatch, cells_of, kind):
+    # So that splits of small pools have several tiles.
+    monkeypatch.setattr(cuda, "SPLITS_LEAST", 1)
+    for seed, (n, d, n_pool, t, psi) in enumerate(SHAPES):
+        rng = np.random.default_rng(seed)
+        pool, X = rows_like(kind, n_pool, d, rng), rows_like(kind, n, d, rng)
+        X[::5] = pool[rng.integers(0, n_pool, len(X[::5]))]
+        X[1::5] = 0.0
+        members = partitions(n_pool, t, psi, seed)
+        # Threads in ascending, descending and random order; few and many splits.
+        got, _ = cells_of(X, pool, members, schedule=seed % 3, processors=1 + seed % 4 // 3)
+        np.testing.assert_array_equal(got, naive.rounded_cells(X, pool, members))
+
+
+@runs_kernels
+def test_ties_of_whole_numbers_are_the_exact_twins_and_leave_nothing_open(cells_of):
+    rng = np.random.default_rng(1)
+    pool, X = (rng.integers(0, 3, (n, 5)).astype(np.float32) for n in (60, 40))
+    members = partitions(60, 7, 11)
+    expected = [naive.cells(x, pool, members.tolist()) for x in X]
+    ties = sum(
+        len({naive.squared_distance(x, pool[p]) for p in partition}) < len(partition)
+        for x in X
+        for partition in members
+    )
+    assert ties > 100
+    got, xp = cells_of(X, pool, members)
+    assert got.tolist() == expected
+    assert n_settled(xp) == 0
+
+
+@runs_kernels
+@pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.0), (1.6e9, 1e4), (-3.0, 1e-4)])
+def test_near_ties_are_settled(cells_of, centre, spread):
+    rng = np.random.default_rng(2)
+    pool = (centre + spread * rng.normal(size=(400, 8))).astype(np.float32)
+    members = partitions(400, 5, 40)
+    # Beside the middle of two members, so near that single precision cannot tell.
+    pairs = pool[members[0].reshape(-1, 2)].astype(np.float64)
+    ends = pairs.transpose(1, 0, 2) + 1e-3 * spread * rng.normal(size=(20, 8))
+    pool[members[0].reshape(-1, 2)] = ends.transpose(1, 0, 2)
+    X = np.vstack([ends.mean(axis=0), centre + spread * rng.normal(size=(60, 8))])
+    X = X.astype(np.float32)
+    got, xp = cells_of(X, pool, members)
+    np.testing.assert_array_equal(got, naive.rounded_cells(X, pool, members))
+    assert 0 < n_settled(xp) < 0.2 * got.size
+
+
+@runs_kernels
+def test_few_of_common_data_are_settled_whatever_the_outliers(cells_of):
+    rng = np.random.default_rng(3)
+    for kind in ("normal", "outliers"):
+        pool, X = rows_like(kind, 500, 12, rng), rows_like("normal", 100, 12, rng)
+        got, xp = cells_of(X, pool, partitions(500, 8, 60))
+        assert n_settled(xp) <= 0.01 * got.size
+
+
+@runs_kernels
+@pytest.mark.parametrize("unit", [1.0, 1e-22, 1e9])
+@pytest.mark.parametrize("d", [1, 7, 40])
+def test_scores_are_off_by_no_more_than_the_bound(cells_of, d, unit):
+    rng = np.random.default_rng(d)
+    pool, X = ((unit * (5 + rng.normal(size=(n, d)))).astype(np.float32) for n in (20, 12))
+    # One point per partition: its least score is the point's.
+    _, xp = cells_of(X, pool, np.arange(20)[:, None])
+    minima, row_bounds = (xp.launched["decide"][i].host for i in (0, 4))
+    scores = minima.view(np.float32)[0, :, :, 0]
+    origin = xp.launched["measure_rows"][3].host[:d]
+    relative, least = (Fraction(number) for number in bounds.score_error(d))
+    for x, (share, factor, slack), own in zip(X, row_bounds, scores.T, strict=True):
+        g = 1 - Fraction(float(share))
+        c = [Fraction(float(value)) for value in x - origin]
+        norm = sum(value * value for value in c)
+        assert Fraction(float(factor)) >= 1 + Fraction(69, 10) * relative
+        assert Fraction(float(slack)) >= Fraction(149, 10) * relative * norm + 3 * least
+        for p, score in zip(pool, own, strict=True):
+            k = [Fraction(float(value)) for value in p - origin]
+            far = sum(value * value for value in k)
+            found = Fraction(float(score)) + norm + g * far
+            error = abs(found - naive.squared_distance(x, p))
+            # e of the derivation is E less 0.6 u.
+            assert error <= (relative - Fraction(0.6 * bounds.SINGLE)) * (norm + far) + least
+
+
+@runs_kernels
+def test_shared_memory_and_memory_of_the_device_change_nothing(cells_of):
+    rng = np.random.default_rng(4)
+    pool, X = (rng.normal(size=(n, 6)).astype(np.float32) for n in (300, 150))
+    members = partitions(300, 13, 30)
+    expected, xp = cells_of(X, pool, members)
+    assert xp.launched["scan_tiles"][10] == 13
+    # 48 KiB hold the minima of 7 partitions; of 40 KB a few rows are taken at once.
+    for options in ({"shared": 48 << 10}, {"free": 40_000}):
+        got, xp = cells_of(X, pool, members, **options)
+        assert xp.launched["scan_tiles"][10] == (6 if "shared" in options else 13)
+        assert (xp.launched["scan_tiles"][2] < 150) == ("free" in options)
+        np.testing.assert_array_equal(got, expected)
+
+
+@runs_kernels
+def test_no_rows_and_no_features(cells_of):
+    pool = np.eye(3, dtype=np.float32)
+    assert cells_of(np.empty((0, 3), np.float32), pool, np.array([[1]]))[0].shape == (0, 1)
+    empty = np.empty((2, 0), np.float32)
+    got, _ = cells_of(empty, np.empty((3, 0), np.float32), np.array([[2, 1], [0, 2]]))
+    assert got.tolist() == [[0, 0], [0, 0]]
+
+
+def test_more_cells_than_the_kernels_count(install):
+    members = np.broadcast_to(np.int32(0), (1, cuda.CELLS_MOST + 1))
+    with pytest.raises(ValueError, match="takes up to 16777216 cells a partition"):
+        cuda.VoronoiCells(np.ones((1, 1), np.float32), members, install(device.cupy()))
+
+
+def test_limits_of_many_features_are_infinite():
+    assert bounds.score_error(258_000)[0] <= bounds.LARGEST_SCORE_ERROR
+    assert bounds.score_error(258_200)[0] == math.inf
+
+
+def test_both_sources_have_the_same_numbers():
+    text = device.SOURCE.read_text()
+    numbers = dict(re.findall(r"^const \w+ (\w+) = ([\d.e]+);", text, re.MULTILINE))
+    for name in ("ROWS", "POINTS", "THREADS"):
+        assert int(numbers[name]) == getattr(cuda, name)
+    for name in ("FARTHEST_SQUARE", "LARGEST_WHOLE_SQUARE"):
+        assert float(numbers[name]) == getattr(bounds, name)
+    assert int(numbers["DEPTH"]) == 16
+    assert cuda.CELLS_MOST * cuda.POINTS <= 1 << 32
+
+
+def by_nvcc(folder, architecture):
+    out = folder / "nearest.ptx"
+    command = ["nvcc", "-std=c++14", f"-arch={architecture}", "-ptx", "-o", str(out)]
+    subprocess.run([*command, str(device.SOURCE)], check=True, capture_output=True)
+    return out.read_text()
+
+
+def nvrtc():
+    """Return the library of the wheel, or None."""
+    try:
+        wheel = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    except ModuleNotFoundError:
+        return None
+    folders = () if wheel is None else wheel.submodule_search_locations
+    found = [path for folder in folders for path in Path(folder).glob("lib/libnvrtc.so.*")]
+    return ctypes.CDLL(str(found[0])) if found else None
+
+
+def by_nvrtc(library, architecture):
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    source = device.SOURCE.read_bytes()
+    made = library.nvrtcCreateProgram(ctypes.byref(program), source, b"nearest.cu", 0, None, None)
+    assert made == 0
+    options = [b"--std=c++14", f"--gpu-architecture={architecture}".encode()]
+    compiled = library.nvrtcCompileProgram(program, 2, (ctypes.c_char_p * 2)(*options))
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    assert compiled == 0, log.value.decode()
+    library.nvrtcGetPTXSize(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetPTX(program, text)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return text.value.decode()
+
+
+@pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
+def test_the_source_compiles_for_devices(compiler, tmp_path):
+    if compiler == "nvcc" and shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not installed")
+    library = nvrtc() if compiler == "nvrtc" else None
+    if compiler == "nvrtc" and library is None:
+        pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12")
+    for architecture in ("compute_80", "compute_90"):
+        text = (
+            by_nvcc(tmp_path, architecture) if library is None else by_nvrtc(library, architecture)
+        )
+        assert f".target {architecture.replace('compute', 'sm')}" in text
+        entries = re.findall(r"\.entry (\w+)\(", text)
+        assert sorted(entries) == ["decide", "measure_rows", "scan_tiles", "settle"]
+
+
+@runs_kernels
+def test_what_is_on_the_device_goes_with_its_members_and_into_no_pickle(install):
+    xp = install(device.cupy())
+    rng = np.random.default_rng(5)
+    pool, X = (rng.normal(size=(n, 3)).astype(np.float32) for n in (50, 9))
+    members = partitions(50, 4, 8).T.copy()
+    first = cuda.nearest_cells(X, lambda: pool, members, xp)
+    np.testing.assert_array_equal(first, naive.rounded_cells(X, pool, members.T))
+    prepared = cuda._prepared[id(members)][1]
+    np.testing.assert_array_equal(cuda.nearest_cells(X, lambda: pool, members, xp), first)
+    assert cuda._prepared[id(members)][1] is prepared
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(prepared)
+    key = id(members)
+    del members
+    gc.collect()
+    assert key not in cuda._prepared
 
 
 def frame(X):
@@ -222,14 +326,15 @@ def learned(pool, device, **arguments):
     return features
 
 
-@pytest.mark.blas
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("planted", [False, True])
+@runs_kernels
+@pytest.mark.parametrize(
+    ("planted", "binary", "scale"),
+    [(False, False, False), (False, True, True), (True, False, True), (True, True, False)],
+)
 def test_features_on_a_device_have_the_cells_of_the_processor(
     install, monkeypatch, planted, binary, scale
 ):
-    install(fake_cupy())
+    install(device.cupy())
     n = 1500 if planted else 200
     if planted:
         # Keep the tree, which reorders the points, whatever it costs.
@@ -240,7 +345,7 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
     X[rng.random(X.shape) < 0.1] = np.nan
     here, there = (learned(X[:n], device, scale=scale) for device in ("cpu", "cuda"))
     assert (there._map.tree is not None) == planted
-    rows = frame(X).assign(never_seen=1.0)
+    rows = frame(X[-200:]).assign(never_seen=1.0)
     expected = here.cells_many(rows)
     np.testing.assert_array_equal(there.cells_many(rows), expected)
     assert (there.to_csr(rows) != here.to_csr(rows)).nnz == 0
@@ -253,7 +358,7 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
 
 
 def test_trees_and_text_stay_on_the_processor(install):
-    install(fake_cupy())
+    install(device.cupy())
     rng = np.random.default_rng(9)
     X = rng.normal(size=(64, 3))
     trees = learned(X, "cuda", method="iforest")
@@ -268,11 +373,11 @@ def test_trees_and_text_stay_on_the_processor(install):
 
 
 def test_features_without_a_usable_device(install):
-    install(fake_cupy())
+    install(device.cupy())
     X = np.random.default_rng(10).normal(size=(32, 3))
     features = learned(X, "cuda")
     stored = pickle.dumps(features)
-    install(fake_cupy(n_devices=0))
+    install(device.cupy(n_devices=0))
     with pytest.raises(RuntimeError, match="CuPy finds no device"):
         IsolationFeatures(device="cuda")
     # One that comes from elsewhere maps single samples.
@@ -283,8 +388,8 @@ def test_features_without_a_usable_device(install):
     assert pickle.dumps(arrived) == stored
 
 
-def test_the_namespace_of_the_host():
-    assert cuda.device_namespace("cpu") is np
+def test_the_processor_needs_no_namespace():
+    assert cuda.device_namespace("cpu") is None
 
 
 def test_an_unknown_device():
@@ -307,6 +412,6 @@ def test_cupy_is_missing(install):
     ],
 )
 def test_importing_cupy_is_not_enough(install, broken, message):
-    install(fake_cupy(**broken))
+    install(device.cupy(**broken))
     with pytest.raises(RuntimeError, match=message):
         cuda.device_namespace("cuda")

@@ -24,6 +24,9 @@ TIME_TARGET, RATIO_TARGET = 60.0, 300.0
 
 ROUNDS = 5
 
+# What trees hold of a window by default.
+HELD = RandomCutForest().max_samples
+
 # Samples of a round, of ours and of HalfSpaceTrees, and of `rrcf`.
 N_SAMPLES, N_SLOW = 300, 10
 
@@ -36,6 +39,10 @@ def _half_spaces(n_trees: int, window: int) -> Any:
 # By name: what makes the detector of so many trees and such a window, and samples of a round.
 DETECTORS: dict[str, tuple[Callable[[int, int], Any], int]] = {
     "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), N_SAMPLES),
+    "RandomCutForest that holds all": (
+        lambda n, window: RandomCutForest(n, window, max_samples=window, seed=1),
+        N_SAMPLES,
+    ),
     "HalfSpaceTrees": (_half_spaces, N_SAMPLES),
 }
 if rrcf is not None:
@@ -87,6 +94,7 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
                     f"{verdict(ratio >= RATIO_TARGET)}."
                 )
     report.note(
+        f"Trees of the first hold {HELD} samples of the window at most, as is the default. "
         f"Normal samples, each scored and then learned, in a full window: processor time, medians "
         f"of {rounds} rounds in which all take turns, {N_SAMPLES} samples a round ({N_SLOW} of "
         "`rrcf`). Ratios are of rounds, with the least and the largest."

@@ -80,7 +80,10 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
                 f"{who} at or above every peer by {what}: {n_reached:.0f} of {len(found)} streams; "
                 f"target {target:.0%}: {verdict(n_reached >= target * max(len(found), 1))}."
             )
-    report.note(f"Streams not looked at when defaults were chosen: {', '.join(UNSEEN)}.")
+    report.note(
+        f"Streams not looked at when scores and lifetimes were chosen: {', '.join(UNSEEN)}. "
+        "All were when it was chosen how many samples trees hold."
+    )
     report.note(
         "Microseconds to score and learn a sample, wall clock, whatever else the machine does; "
         "`cost` and `cuts` measure them."

@@ -1,7 +1,7 @@
 """Streams with anomalies: sets of which one class is made rare, and streams that are made here.
 
-They were fixed before anything was chosen on them. `UNSEEN` were not looked at before the
-detectors' defaults stood.
+They were fixed before anything was chosen on them. `UNSEEN` were not looked at before scores and
+lifetimes stood; how many samples trees hold was chosen when all had been looked at.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .accuracy import classes, online, table5, targets
+from .counting import counting
 from .machines import table7, table8
 from .parameters import figure4, figure5
 from .speed import cells, crossover, speed
@@ -28,5 +29,6 @@ PARTS: dict[str, Callable[..., None]] = {
     "text": text,
     "speed": speed,
     "cells": cells,
+    "counting": counting,
     "crossover": crossover,
 }

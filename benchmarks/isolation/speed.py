@@ -207,13 +207,13 @@ def _ikpykit(report: Report, quick: bool) -> None:
 def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu") -> None:
     """Milliseconds of the Voronoi map by batch, psi and d: processor against device."""
     xp = cuda.device_namespace(device)
-    batches = (1, 64) if quick else (1, 16, 256, 4096)
+    if xp is None:
+        report.note("The times of a device need one: --device cuda.")
+        return
+    batches = (1, 64) if quick else (1, 16, 256, 4096, 10_000)
     grid = [(64, 16), (256, 54)] if quick else [(64, 16), (1024, 16), (64, 128), (1024, 128)]
     repeats = 1 if quick else 3
-    name = "NumPy"
-    if device == "cuda":
-        properties = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)
-        name = properties["name"].decode()
+    name = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     rows = []
     for psi, d in grid:
         progress(f"crossover: psi = {psi}, d = {d}")
@@ -236,9 +236,8 @@ def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu"
             rows.append(
                 (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
             )
-    what = "the device's lines run on NumPy: no device" if device == "cpu" else name
     report.note(
-        f"Device: {what}. One core of the processor by numba kernels; t = {T}, pool 8 psi (at "
+        f"Device: {name}. One core of the processor by numba kernels; t = {T}, pool 8 psi (at "
         f"least 1024), normal data, median of {repeats}, in milliseconds a batch, copies to and "
         "from the device included. The paper's GPU map is 23 (url) to 4,000 times (ijcnn1) as fast "
         "as its own CPU map (Table 6)."

@@ -1,4 +1,4 @@
-"""The random cut forest: anomalies in a window of the latest samples."""
+"""The random cut forest: anomalies among the latest samples."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def _is_past(past: Any, shingle: int) -> bool:
 
 
 class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
-    """Random cut forest for anomaly detection over a sliding window.
+    """Random cut forest for anomaly detection over the latest samples.
 
-    Each tree cuts the box of the window's samples, in a feature drawn in proportion to the sides
-    and at a uniform place, until each sample is alone[^1]. A sample that stands out is parted from
-    the others by one of the first cuts, and so displaces many of them: where it is put in, all
-    those on the other side of that cut move one further down. When a sample is learned the oldest
-    one is taken out of the trees, which then have exactly the law of trees of the window alone.
+    Each tree cuts the box of the samples that it holds, in a feature drawn in proportion to the
+    sides and at a uniform place, until each sample is alone[^1]. A sample that stands out is parted
+    from the others by one of the first cuts, and so displaces many of them: where it is put in, all
+    those on the other side of that cut move one further down. When a sample enters full trees the
+    oldest one is taken out of them, and they have exactly the law of trees of the others alone.
 
     Nothing is put in to be scored. A walk down a tree tells with what probability the sample would
     be parted from it at each place, and scores are expectations over these: less random than those
@@ -83,7 +83,13 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     n_estimators
         Number of trees.
     window
-        Number of samples that the trees hold: the latest ones. None holds all.
+        Number of the latest samples of which trees hold a random part, or all; None holds all
+        samples.
+    max_samples
+        Number of samples that the trees hold at most. Where there is a window of more, samples that
+        come to full trees enter them with the probability `max_samples` / `window`, all trees or
+        none: so those held are of the latest `window`, on average. From `window` samples on the
+        trees hold exactly the latest ones.
     shingle
         Number of successive samples that are scored and learned as one, so that a series stands out
         by its course: a sample is the mapping and the `shingle` - 1 learned before it, and its
@@ -119,13 +125,13 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     log(1 + n) with n the samples held: 1 for a sample that the first cut parts from all others.
     `score_one` tells the share of the latest 4,096 samples whose r, each before it was learned, is
     less: .99 means that of 100 recent samples one stood out as much. In between two of them it is
-    on a straight line, and it tends to 1 beyond the largest one. The first 32 samples, or those of
-    a smaller window, are not among them, and scores are 0 before there are any.
+    on a straight line, and it tends to 1 beyond the largest one. The first 32 samples, or those
+    that trees of fewer have room for, are not among them, and scores are 0 before there are any.
 
     A missing value adds no distance; see `MondrianForestClassifier`. A feature is a number or a
     category, as its first value is, and levels have places in [0, 1], of each tree's own.
 
-    Memory with 10 features and 50 trees is 6.5 MB for a window of 1,024 samples.
+    Memory with 10 features and 50 trees is 3.6 MB for 512 samples.
 
     Examples
     --------
@@ -183,7 +189,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     def __init__(
         self,
         n_estimators: int = 50,
-        window: int | None = 1024,
+        window: int | None = 2048,
+        max_samples: int = 512,
         shingle: int = 1,
         scale: bool = True,
         missing: str = "unknown",
@@ -193,8 +200,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         renews_widths: bool = True,
     ) -> None:
         check_integer("shingle", shingle, 1)
+        check_integer("max_samples", max_samples, 1)
         self.n_estimators = n_estimators
         self.window = window
+        self.max_samples = max_samples
         self.shingle = shingle
         self.scale = scale
         self.missing = missing
@@ -208,10 +217,13 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         self._begin()
 
     def _make_trees(self) -> CutTrees:
-        return CutTrees(self._partitions(self.lifetime))
+        entering = 1.0 if self.window is None else min(1.0, self.max_samples / self.window)
+        return CutTrees(self._partitions(self.lifetime), entering)
 
     def _partitions(self, lifetime: Any) -> Partitions:
         found = super()._partitions(lifetime)
+        if self.window is not None:
+            found = dataclasses.replace(found, window=min(self.window, self.max_samples))
         if self.shingle == 1:
             return found
         ranges: dict[Hashable, tuple[float, float]] = {
@@ -228,7 +240,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Put a sample into every tree; in a full window the oldest one is taken out.
+        """Put a sample into every tree, or, where trees are full, a random part of the samples.
+
+        The oldest one that they hold is taken out then.
 
         Parameters
         ----------

@@ -60,9 +60,9 @@ class IsolationFeatures(Pooled, CellFeatures):
         should have comparable units. Scaled values end at 1e30.
     device
         Where `learn_many`, `transform_many`, `cells_many` and the like find Voronoi cells: "cpu",
-        or "cuda" for a GPU through CuPy, which has to be usable when the map is made. Distances
-        are in single precision there, so that a sample that is about as near to two points may
-        fall into the other's cell. Text, isolation trees and single samples stay on the CPU.
+        or "cuda" for a GPU through CuPy, which has to be usable when the map is made. The cells are
+        the same. Text, isolation trees and single samples stay on the CPU. Experimental: no GPU has
+        run it so far, and tests run its kernels on the processor.
     seed
         Random seed for reproducibility.
 

@@ -197,6 +197,20 @@ def _from_5(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+def _from_6(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let all samples enter random cut trees."""
+    for i, part in enumerate(_parts(document, "object")):
+        attributes = _attributes(part)
+        if part["object"] == "CutTrees":
+            shared = attributes["shared"]["columns"]
+            for name, number in {"entering": 1.0, "entry_state": 0, "n_passed": 0}.items():
+                shared[name] = f"{i}/{name}"
+                arrays[shared[name]] = np.array([number])
+        if part["object"] == "RandomCutForest":
+            attributes["max_samples"] = attributes["window"] or 512
+    return document, arrays
+
+
 # By format.
 MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     1: _from_1,
@@ -204,4 +218,5 @@ MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     3: _from_3,
     4: _from_4,
     5: _from_5,
+    6: _from_6,
 }

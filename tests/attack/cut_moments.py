@@ -6,6 +6,14 @@ import numpy as np
 import pandas as pd
 
 from river_mondrian import RandomCutForest
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.posteriors.displacement.records import CutForest
+
+
+@kernel
+def does_pass(forest: CutForest) -> int:
+    """Tell whether the next sample does not enter."""
+    return int(forest.passes())
 
 
 def samples(n, n_features=2, first=0):
@@ -32,6 +40,16 @@ def growing():
             return model
         model.learn_one(x)
     raise AssertionError("no table has grown")
+
+
+def full(passes):
+    """Return a full forest whose next sample enters the trees, or passes."""
+    model = forest(60, window=120, max_samples=30)
+    for x in samples(100, first=4):
+        if does_pass(model._trees.forest) == passes:
+            return model
+        model.learn_one(x)
+    raise AssertionError("all do the same")
 
 
 def in_renewal():
@@ -67,6 +85,9 @@ MOMENTS = {
     "full window": (lambda: forest(60), learn),
     "full window, new features": (lambda: forest(60), learn_new),
     "full window, category": (lambda: forest(60), lambda m: m.learn_one(X | {"z": "red"})),
+    "a sample that passes": (lambda: full(True), learn),
+    "a sample that passes, new features": (lambda: full(True), learn_new),
+    "a sample that enters": (lambda: full(False), learn),
     "new features first": (lambda: forest(0), learn_new),
     "growth": (growing, learn),
     "renewal": (in_renewal, learn),

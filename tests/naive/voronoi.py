@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
 
 def squared_distance(x, p):
     """Return the squared distance of two points without any rounding."""
@@ -17,3 +19,20 @@ def cells(x, pool, members):
         ranked = [(squared_distance(x, pool[p]), column) for column, p in enumerate(partition)]
         found.append(min(ranked)[1])
     return found
+
+
+def rounded_cells(X, pool, members):
+    """Return the columns of the nearest members by distances that are rounded as they are defined.
+
+    Differences in single precision, squares in double precision, the j-th to sum j modulo 8, and
+    those sums as a tree.
+    """
+    gaps = (np.float32(X)[:, None, :] - np.float32(pool)[None, :, :]).astype(np.float64)
+    gaps = np.pad(gaps, ((0, 0), (0, 0), (0, -gaps.shape[2] % 8)))
+    sums = np.zeros((len(X), len(pool), 8))
+    for start in range(0, gaps.shape[2], 8):
+        sums += gaps[:, :, start : start + 8] ** 2
+    while sums.shape[2] > 1:
+        half = sums.shape[2] // 2
+        sums = sums[:, :, :half] + sums[:, :, half:]
+    return np.argmin(sums[:, :, 0][:, np.asarray(members)], axis=2)

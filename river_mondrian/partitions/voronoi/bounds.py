@@ -81,6 +81,44 @@ u and 3 u are more than it takes by almost u and u / 2: room for the rounding of
 limit, which are in double precision.) The search leaves out what is farther than that for the
 farthest of the diagrams' nearest centres so far, and so never a point that it needs. m = 2^-16: a
 larger one would let pass what is farther by that much, a smaller one what is farther by 4 b^2 / m.
+
+Filtering by scores (`score_error`, for `nearest.cu`). There a score is made and compared in single
+precision, without what all points share, and its error is to depend on the row alone, not on the
+farthest point. With c and k as above, now less an origin, a = |c|, b = |k|, N = a^2 + b^2 and T =
+|c - k|^2, the score is L = w n - 2 s rounded once, where s is the sum of products c . k, n is b^2
+rounded to single precision and w n is rounded, too. w = 1 - g is in single precision.
+
+- |S - T| <= 5 u N, as above.
+- s is off by gamma_d(u) a b and 2^-150 d, hence 2 s by gamma_d(u) N and 2^-149 d.
+- n is off by 1.2 u b^2 and w n by another 1.01 u b^2 (and 2^-150 each), as d is below 2^26.
+- What is rounded last is at most 2.1 N in size.
+
+So L + a^2 + g b^2 is off from S by at most e N + h, e = gamma_d(u) + 9.4 u, h = 2^-147 d. Let E =
+gamma_(d+10)(u) <= 1/64, and g = E but for rounding: g is from e to 1.06 E. Then for any point
+
+    L + a^2 <= S + E a^2 + h,
+
+without b: that is what g is for. For the point q with the least L, let Y = L(q) + a^2. In the other
+direction S(q), and T(q) as well, is at most Y + E a^2 + 2.06 E b^2 + h. As b <= a + sqrt(T), b^2 <=
+2 a^2 + 2 T, which gives T (1 - 4.12 E) <= Y + 5.12 E a^2 + h. Hence Y >= -5.12 E a^2 - h, b^2 <=
+2.18 a^2 + 2.14 Y + 2.14 h, and
+
+    S(q) <= Y + 4.41 E Y + 5.5 E a^2 + 1.08 h.
+
+For a point c with the least D, S(c) <= (1 + 6 u) S(q) as above, where 6 u <= 0.55 E. With Z =
+max(Y, 0) that adds less than 0.59 E Z + 0.05 E a^2 + 0.01 h, and so
+
+    L(c) <= L(q) + 5 E Z + 6.55 E a^2 + 2.09 h <= L(q) + 7 E Y + 7.2 E a^2 + 2.3 h,
+
+since Z - Y <= 5.12 E a^2 + h, of which there are up to 7. The kernels have factor L(q) + slack,
+with factor = 1 + 7 E and slack = 15 E a^2 + 4 h, by 0.8 E a^2 and 2 E Z more than that. Rounding
+factor and the limit takes 3.1 u (a^2 + Z), and E >= 11 u. Where |c|^2 or any |k|^2 is beyond
+`FARTHEST_SQUARE`, or E beyond 1/64, the slack is infinite: all pairs are settled by D.
+
+If all values are whole numbers and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` = 2^22, then
+all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23. Single precision
+holds these exactly, and the differences c and k and those of D as well. With g = 0, L + a^2 = S =
+D: the first of the points with the least L is the cell.
 """
 
 from __future__ import annotations
@@ -100,6 +138,12 @@ LARGEST_WHOLE = 1024.0
 # Squared norms and distances up to which single precision holds squares, with room to spare.
 FARTHEST_SQUARE = 1e30
 
+# Squared norms of whole numbers up to which scores in single precision are exact.
+LARGEST_WHOLE_SQUARE = 2.0**22
+
+# Largest relative error of scores for which limits are derived.
+LARGEST_SCORE_ERROR = 1.0 / 64.0
+
 # By how much a lower bound may be larger for being split from what rounding adds (m above).
 MARGIN = 2.0**-16
 
@@ -117,6 +161,12 @@ def index_error(n_features: int) -> float:
 def product_error(n_features: int) -> tuple[float, float]:
     """Return 3 e of distances by a product, in units of the squared norms' sum, and absolute."""
     return 3.0 * gamma(n_features + 6, SINGLE), 3.0 * n_features * 2.0**-149
+
+
+def score_error(n_features: int) -> tuple[float, float]:
+    """Return E and h of scores, E in units of squared norms and infinite where it is too large."""
+    relative = gamma(n_features + 10, SINGLE)
+    return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
 
 def tree_slack(

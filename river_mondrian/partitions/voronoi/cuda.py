@@ -1,37 +1,57 @@
 """Voronoi cells of many rows on a CUDA device.
 
-Written over an array namespace, CuPy or NumPy, which run the same lines. So far they have run on
-NumPy only.
+The kernels stand in `nearest.cu`; here is what they are given, and how they are launched. CuPy
+compiles them when they are first needed. No device has run them so far: tests run the same source
+on the processor.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE_SQUARE, score_error
+from .vectors import padded
+
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
 
-# Part of the device's free memory that one call fills, and most rows that it takes at once: more
-# rows no longer make the matrix product faster, but the pinned buffers larger.
+# What `nearest.cu` has under the same names: rows and points of a tile, and threads of a block.
+ROWS = 64
+POINTS = 128
+THREADS = 256
+# Bytes of shared memory that a block takes: scores, and a step's 16 features of rows and points,
+# each with room for four more; and for each partition a minimum for each row.
+TILE_BYTES = 4 * (POINTS * ROWS + 16 * (ROWS + 4 + POINTS + 4))
+MINIMUM_BYTES = 8
+# Bytes of a row's bound.
+BOUND_BYTES = 12
+
+# Blocks for each multiprocessor, which holds two: the last of several waves idles less. And the
+# least number of splits: a contested minimum costs a search of its split.
+BLOCKS = 4
+SPLITS_LEAST = 8
+# Part of the device's free memory that one call fills, and most rows that it takes at once.
 SHARE = 0.6
-MOST_ROWS = 8192
-# Memory that the same lines take on the host, where there is no device to ask.
-HOST_BYTES = 256 << 20
+ROWS_MOST = 1 << 14
+# Columns that an owner has room for, beside the place of a point in its tile.
+CELLS_MOST = 1 << 24
 
 
 def device_namespace(device: str) -> Any:
-    """Return the array namespace of a device.
+    """Return the array namespace of a device, None for the processor.
 
     Parameters
     ----------
     device
-        "cpu" for NumPy or "cuda" for CuPy.
+        "cpu", or "cuda" for CuPy.
 
     Raises
     ------
@@ -42,7 +62,7 @@ def device_namespace(device: str) -> Any:
 
     """
     if device == "cpu":
-        return np
+        return None
     if device != "cuda":
         raise ValueError(f'device must be "cpu" or "cuda", got {device!r}')
     try:
@@ -68,127 +88,173 @@ def device_namespace(device: str) -> Any:
     return cupy
 
 
-def free_bytes(xp: Any) -> int:
-    """Return how many bytes a call may fill on the device of a namespace."""
-    if xp is np:
-        return HOST_BYTES
-    pool = xp.get_default_memory_pool()
-    return int(SHARE * (int(xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())))
-
-
-def _host_buffer(xp: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return a host array that the device copies from and to directly: pinned on CuPy."""
-    if xp is np:
-        return np.empty(shape, dtype=dtype)
+def _host_buffer(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Return a host array that the device copies from and to directly."""
     from cupyx import empty_pinned
 
     buffer: NDArray[Any] = empty_pinned(shape, dtype=dtype)
     return buffer
 
 
-def _fetch(array: Any, buffer: NDArray[Any]) -> None:
-    """Copy from the device into a host buffer, and wait until it is there."""
-    if isinstance(array, np.ndarray):
-        buffer[...] = array
-    else:
-        array.get(out=buffer)
+def owners_by_tile(
+    members: NDArray[Any], places: NDArray[Any], n_points: int
+) -> tuple[Int32, NDArray[np.uint32]]:
+    """Return which partitions own the points of each tile.
+
+    Parameters
+    ----------
+    members
+        The centres of each partition as numbers of points, shape (t, psi).
+    places
+        Where each point stands in the order of the tiles.
+    n_points
+        How many points there are.
+
+    Returns
+    -------
+    starts
+        Where the owners of each tile and partition begin, tile by tile, and where the last end.
+    owners
+        The place within the tile plus `POINTS` times the column; of a tile and partition in
+        ascending order of columns.
+
+    """
+    t = len(members)
+    tiles, within = np.divmod(places[members], POINTS)
+    partitions, columns = np.indices(members.shape)
+    part = (tiles.astype(np.int64) * t + partitions).ravel()
+    order = np.argsort(part, kind="stable")
+    owners = (within + POINTS * columns).ravel()[order].astype(np.uint32)
+    counts = np.bincount(part, minlength=-(-n_points // POINTS) * t)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return starts, owners
 
 
 @dataclass
 class _Group:
-    """Consecutive partitions and the pool points that they use, on the host."""
+    """Consecutive partitions whose minima fit in a block's shared memory; arrays on the device."""
 
     first: int
-    points: Float32  # (u, d), less the origin
-    norms: Float32  # (u,)
-    members: Int32  # (partitions, psi): numbers of points
-
-    @property
-    def nbytes(self) -> int:
-        return self.points.nbytes + self.norms.nbytes + self.members.nbytes
+    n_partitions: int
+    members: Any  # (partitions, psi): places of points
+    starts: Any
+    owners: Any
 
 
 class VoronoiCells:
     """The cells of t Voronoi partitions whose centres come from one pool of points.
 
-    The squared distances of a block of rows to all the pool's points that are used come from one
-    matrix product, and serve every partition that a point belongs to.
+    A score of a row and a point serves all partitions that the point belongs to. Blocks take tiles
+    of rows through tiles of points by a matrix product, and the least score of each partition while
+    the scores are in shared memory. Cells are those of the processor, near-ties and ties included
+    (see `bounds`).
 
     Parameters
     ----------
     pool
-        The points, shape (P, d).
+        The points in single precision, shape (P, d).
     members
         The centres of each partition as numbers of points, shape (t, psi).
     xp
-        The array namespace, see `device_namespace`.
-    n_bytes
-        How much of the device's memory to fill; None asks the device. Partitions are taken in
-        groups whose points take up to half of it, and the rows of a batch in blocks that fill the
-        rest.
+        CuPy, see `device_namespace`.
+
+    Raises
+    ------
+    ValueError
+        If partitions have too many cells for the kernels' numbers.
 
     Notes
     -----
-    A distance is |p|^2 - 2 x . p in single precision, without the |x|^2 that all points share, and
-    after the median point of the pool has been subtracted. For whole numbers whose squares sum to
-    less than 2^24, such as binary data, that is exact, ties included; elsewhere it is off by some
-    1e-7 of |x| |p| + |p|^2, and a near-tie may go to the other centre. Ties go to the centre that
-    comes first in the partition.
+    The product takes n u d multiplications in single precision for n rows and u points that any
+    partition uses. Tensor cores would round the operands to ten bits, which would leave too many
+    near-ties to be settled.
 
-    The object belongs to a device and to a process: it cannot be pickled. `cells` keeps it away
-    from what is.
+    The object belongs to a device and to a process: it cannot be pickled.
 
     """
 
-    def __init__(
-        self, pool: NDArray[Any], members: NDArray[Any], xp: Any = np, n_bytes: int | None = None
-    ) -> None:
-        self.xp = xp
+    def __init__(self, pool: NDArray[Any], members: NDArray[Any], xp: Any) -> None:
         self.n_partitions, self.n_cells = members.shape
+        if self.n_cells > CELLS_MOST or members.size > 1 << 30:
+            raise ValueError(
+                f'device="cuda" takes up to {CELLS_MOST} cells a partition and 2^30 in all, got '
+                f"{self.n_partitions} partitions of {self.n_cells}"
+            )
+        self.xp = xp
         self.n_features = pool.shape[1]
-        self.n_bytes = free_bytes(xp) if n_bytes is None else n_bytes
-        # A value of the data, so that whole numbers stay whole.
-        used = np.unique(members)
-        middle = np.partition(pool[used], len(used) // 2, axis=0)[len(used) // 2]
-        self.origin = middle.astype(np.float64)
-        self._groups: list[_Group] = []
-        self._split(pool, members, 0, self.n_partitions)
-        # All of it stays on the device where it is one group; several take turns.
-        self._kept = self._upload(self._groups[0]) if len(self._groups) == 1 else None
+        self.width = padded(self.n_features)
+        used, local = np.unique(members, return_inverse=True)
+        self.n_points = len(used)
+        # In the order of a tree the two points of a near-tie would often share a tile, and so a
+        # split; by chance they do not.
+        places = np.random.default_rng(0).permutation(self.n_points)
+        points = np.zeros((self.n_points, self.width), dtype=np.float32)
+        points[places, : self.n_features] = pool[used]
+        self._measure(points)
+        module = xp.RawModule(code=(files(__package__) / "nearest.cu").read_text())
+        self._measure_rows, self._scan_tiles, self._decide, self._settle = (
+            module.get_function(name) for name in ("measure_rows", "scan_tiles", "decide", "settle")
+        )
+        self._device = xp.cuda.Device()
+        self._points = xp.asarray(points)
+        self._group(local.reshape(members.shape), places)
 
     def __reduce__(self) -> Any:
         raise TypeError("cells on a device cannot be pickled")
 
-    def _split(self, pool: NDArray[Any], members: NDArray[Any], first: int, stop: int) -> None:
-        """Make one group of some partitions, or halve them until their points fit."""
-        used, local = np.unique(members[first:stop], return_inverse=True)
-        width = 4 * self.n_features
-        if stop - first > 1 and (width + 8) * len(used) + 8 * local.size > self.n_bytes // 2:
-            middle = (first + stop) // 2
-            self._split(pool, members, first, middle)
-            self._split(pool, members, middle, stop)
-            return
-        points = (pool[used] - self.origin).astype(np.float32)
-        # Summed in double precision: rounded once.
-        norms = np.einsum("ij,ij->i", points, points, dtype=np.float64).astype(np.float32)
-        local = local.reshape(stop - first, self.n_cells)
-        self._groups.append(_Group(first, points, norms, local.astype(np.int32)))
-
-    def _upload(self, group: _Group) -> tuple[Any, Any, Any]:
-        xp = self.xp
-        points, norms, members = (
-            xp.asarray(part) for part in (group.points, group.norms, group.members)
+    def _measure(self, points: Float32) -> None:
+        """Find the origin, the points' squared norms, and how far scores may be off."""
+        # A value of the data, so that whole numbers stay whole.
+        origin = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
+        centred = points - origin
+        squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
+        self._error, self._least = score_error(self.n_features)
+        self._bounded = bool(squares.max() <= FARTHEST_SQUARE) and self._error < math.inf
+        self._whole = bool(
+            squares.max() <= LARGEST_WHOLE_SQUARE and (points == np.floor(points)).all()
         )
-        return points.T, norms, members
+        # Scores are written for whole tiles.
+        squares = np.pad(squares, (0, -len(squares) % POINTS))
+        with np.errstate(over="ignore"):
+            self._squares = self.xp.asarray(squares.astype(np.float32))
+        self._origin = self.xp.asarray(origin)
 
-    def _block(self, group: _Group) -> tuple[int, int]:
-        """Return how many rows and how many partitions are taken at once in the memory left."""
-        u, (partitions, psi) = len(group.norms), group.members.shape
-        left = max(self.n_bytes - group.nbytes, self.n_bytes // 4)
-        # The scores of one row and their products, and then some partitions' share of them.
-        together = min(partitions, max(1, u // psi))
-        row = 4 * (self.n_features + 2 * u + 2 * together * psi + partitions)
-        return max(1, min(MOST_ROWS, left // row)), together
+    def _group(self, members: NDArray[Any], places: NDArray[Any]) -> None:
+        """Put as many partitions together as a block's shared memory holds minima of."""
+        room = int(self._device.attributes["MaxSharedMemoryPerBlockOptin"]) - TILE_BYTES
+        most = max(1, room // (MINIMUM_BYTES * ROWS))
+        n_groups = -(-self.n_partitions // most)
+        together = -(-self.n_partitions // n_groups)
+        self._shared = TILE_BYTES + MINIMUM_BYTES * ROWS * together
+        self._scan_tiles.max_dynamic_shared_size_bytes = self._shared
+        self._groups = []
+        for first in range(0, self.n_partitions, together):
+            part = members[first : first + together]
+            starts, owners = owners_by_tile(part, places, self.n_points)
+            # Indexing may keep the order of `part` in memory, whatever that is.
+            known = np.ascontiguousarray(places[part], dtype=np.int32), starts, owners
+            self._groups.append(_Group(first, len(part), *map(self.xp.asarray, known)))
+
+    def _splits(self, n_rows: int) -> int:
+        """Return how many splits of the points' tiles fill the device with blocks."""
+        blocks = BLOCKS * int(self._device.attributes["MultiProcessorCount"])
+        wanted = max(SPLITS_LEAST, -(-blocks // -(-n_rows // ROWS)))
+        return min(wanted, -(-self.n_points // POINTS))
+
+    def _rows_at_once(self, n_rows: int) -> int:
+        """Return how many rows are taken at once in the device's memory."""
+        free = int(self.xp.cuda.runtime.memGetInfo()[0])
+        free += int(self.xp.get_default_memory_pool().free_bytes())
+        n_rows = min(n_rows, ROWS_MOST)
+        while n_rows > 1 and self._row_bytes(n_rows) * n_rows > SHARE * free:
+            n_rows = -(-n_rows // 2)
+        return n_rows
+
+    def _row_bytes(self, n_rows: int) -> int:
+        """Return how much of the device's memory each of so many rows takes."""
+        together = max(group.n_partitions for group in self._groups)
+        pairs = together * (MINIMUM_BYTES * self._splits(n_rows) + 4)
+        return int(4 * self.width + BOUND_BYTES + pairs + 4 * self.n_partitions)
 
     def cells(self, X: NDArray[Any]) -> Int32:
         """Return the cells of rows.
@@ -196,46 +262,106 @@ class VoronoiCells:
         Parameters
         ----------
         X
-            Rows, shape (n, d), without missing values.
+            Rows in single precision, shape (n, d), without missing values.
 
         Returns
         -------
         The column of `members` whose point is nearest, for each row and partition: shape (n, t).
 
         """
-        xp = self.xp
         found = np.empty((len(X), self.n_partitions), dtype=np.int32)
         if not len(X):
             return found
-        for group in self._groups:
-            on_device = self._upload(group) if self._kept is None else self._kept
-            n_rows, together = self._block(group)
-            n_rows = min(n_rows, len(X))
-            stop = group.first + len(group.members)
-            rows = _host_buffer(xp, (n_rows, self.n_features), np.float32)
-            out = _host_buffer(xp, (n_rows, len(group.members)), np.int32)
+        with self._device:
+            n_rows = self._rows_at_once(len(X))
+            rows = _host_buffer((n_rows, self.width), np.float32)
+            rows[:, self.n_features :] = 0.0
+            out = _host_buffer((n_rows, self.n_partitions), np.int32)
             for start in range(0, len(X), n_rows):
                 n = min(n_rows, len(X) - start)
-                rows[:n] = X[start : start + n] - self.origin
+                rows[:n, : self.n_features] = X[start : start + n]
                 # The result arrives before the buffers are written again: all is on one stream.
-                _fetch(self._nearest(xp.asarray(rows[:n]), on_device, together), out[:n])
-                found[start : start + n, group.first : stop] = out[:n]
+                self._nearest(self.xp.asarray(rows[:n])).get(out=out[:n])
+                found[start : start + n] = out[:n]
         return found
 
-    def _nearest(self, rows: Any, on_device: tuple[Any, Any, Any], together: int) -> Any:
-        """Return the cells of a block of rows in a group's partitions, on the device."""
-        xp = self.xp
-        points, norms, members = on_device
-        scores = rows @ points
-        scores *= np.float32(-2.0)
-        scores += norms
-        cells = xp.empty((len(rows), len(members)), dtype=np.int32)
-        for first in range(0, len(members), together):
-            stop = min(first + together, len(members))
-            shares = xp.take(scores, members[first:stop], axis=1)
-            # The first of equals.
-            cells[:, first:stop] = xp.argmin(shares, axis=2)
+    def _nearest(self, rows: Any) -> Any:
+        """Return the cells of rows, on the device."""
+        xp, n, width = self.xp, len(rows), np.int32(self.width)
+        bounds = xp.empty((n, 3), dtype=np.float32)
+        self._measure_rows(
+            (-(-32 * n // THREADS),),
+            (THREADS,),
+            (
+                rows,
+                np.int32(n),
+                width,
+                self._origin,
+                np.float32(self._error),
+                np.float32(self._least),
+                np.int32(self._whole),
+                np.int32(self._bounded),
+                bounds,
+            ),
+        )
+        cells = xp.empty((n, self.n_partitions), dtype=np.int32)
+        for group in self._groups:
+            self._find(rows, bounds, group, cells)
         return cells
+
+    def _find(self, rows: Any, bounds: Any, group: _Group, cells: Any) -> None:
+        """Write the cells of a group's partitions."""
+        xp, n, t = self.xp, len(rows), group.n_partitions
+        n_splits = self._splits(n)
+        minima = xp.empty((n_splits, t, n, 2), dtype=np.uint32)
+        # Which pairs of a partition and a row the scores leave open, and how many.
+        pending = xp.empty(n * t, dtype=np.uint32)
+        n_pending = xp.zeros(1, dtype=np.uint32)
+        sizes = np.int32(n_splits), np.int32(t), np.int32(n)
+        points = self._points, np.int32(self.n_points), np.int32(self.width)
+        owners = group.starts, group.owners
+        columns = np.int32(self.n_partitions), np.int32(group.first), cells
+        self._scan_tiles(
+            (-(-n // ROWS), n_splits),
+            (THREADS,),
+            (
+                rows,
+                bounds,
+                sizes[2],
+                points[0],
+                self._squares,
+                points[1],
+                self._origin,
+                points[2],
+                *owners,
+                sizes[1],
+                minima,
+            ),
+            shared_mem=self._shared,
+        )
+        self._decide(
+            (-(-n * t // THREADS),),
+            (THREADS,),
+            (minima, *sizes, bounds, *columns, pending, n_pending),
+        )
+        # How many are open is known on the device alone: as many blocks as it holds share them.
+        self._settle(
+            (8 * int(self._device.attributes["MultiProcessorCount"]),),
+            (THREADS,),
+            (
+                minima,
+                *sizes,
+                bounds,
+                rows,
+                *points,
+                *owners,
+                group.members,
+                np.int32(self.n_cells),
+                *columns,
+                pending,
+                n_pending,
+            ),
+        )
 
 
 # What is on a device, by the array of members that it was made from. Entries go with the array.
@@ -243,7 +369,7 @@ _prepared: dict[int, tuple[weakref.ref[Any], VoronoiCells]] = {}
 
 
 def nearest_cells(
-    X: NDArray[Any], pool: Callable[[], NDArray[Any]], members: NDArray[Any], xp: Any = np
+    X: NDArray[Any], pool: Callable[[], NDArray[Any]], members: NDArray[Any], xp: Any
 ) -> Int32:
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
@@ -253,13 +379,13 @@ def nearest_cells(
     Parameters
     ----------
     X
-        Rows, shape (n, d), without missing values.
+        Rows in single precision, shape (n, d), without missing values.
     pool
         Returns the points, shape (P, d); called where they are not on the device yet.
     members
         The centres of each partition as numbers of points, a column per partition: shape (psi, t).
     xp
-        The array namespace, see `device_namespace`.
+        CuPy, see `device_namespace`.
 
     Returns
     -------

@@ -38,6 +38,9 @@ PROJECTION = 5_000_000
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
+# Rows that are read for a device at once: what is calculated of them stays in the cache.
+DEVICE_BLOCK = 256
+
 # Samples of the pool by which the ways to search are compared.
 TRIALS = 32
 
@@ -289,10 +292,16 @@ class VoronoiMap(PointPartitions):
         own("lane_sums", np.empty(LANES))
 
     def transform_on(self, values: NDArray[np.float64], xp: Any) -> Array:
-        """Map checked rows by the arrays of another namespace."""
-        known = np.nan_to_num(values[:, : self.n_inputs]).astype(np.float32)
-        scaled = np.clip(known * self.factors[: self.n_inputs], -FARTHEST, FARTHEST)
-        cells = nearest_cells(scaled.astype(np.float32), self._points, self.members, xp)
+        """Map checked rows on the device of a namespace."""
+        rows = np.empty((len(values), self.n_inputs), dtype=np.float32)
+        for start in range(0, len(rows), DEVICE_BLOCK):
+            part = slice(start, start + DEVICE_BLOCK)
+            known = values[part, : self.n_inputs].astype(np.float32)
+            scaled = known * self.factors[: self.n_inputs]
+            np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
+            np.copyto(scaled, 0.0, where=np.isnan(scaled))
+            rows[part] = scaled
+        cells = nearest_cells(rows, self._points, self.members, xp)
         return cells + self.psi * np.arange(self.n_out, dtype=np.int32)
 
     def _points(self) -> NDArray[np.float32]:

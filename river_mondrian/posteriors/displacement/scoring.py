@@ -28,7 +28,7 @@ from ...partitions.mondrian.scaling import find_too_large, scale
 from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ...records import Float32s, Float64s
-from ...status import TOO_LARGE, WAITS
+from ...status import DONE, TOO_LARGE, WAITS
 from .ranks import add_score, rank_of
 from .records import C, CutForest
 
@@ -180,16 +180,21 @@ def score_one(forest: C, scores: Scores) -> int:
 def learn_one(forest: C, scores: Scores) -> int:
     """Learn the sample in `inputs`, in place of the oldest one where the window is full.
 
-    Its score is kept, by the trees before they learn it. Returns as `renewal.learn_next` does, or
-    WAITS.
+    Its score is kept, by the trees before they learn it, whether it enters them or not. Returns as
+    `renewal.learn_next` does, or WAITS.
     """
-    if must_wait(forest):
+    passes = forest.passes()
+    if not passes and must_wait(forest):
         return WAITS
     bad = find_too_large(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
     score = _score_before(forest, scores)
-    status = learn_next(forest, forest.inputs, next_point(forest, forest.inputs))
+    if passes:
+        status = DONE
+        forest.n_passed = forest.n_passed + 1
+    else:
+        status = learn_next(forest, forest.inputs, next_point(forest, forest.inputs))
     _keep_score(forest, score)
     return status
 

@@ -23,6 +23,9 @@ from .scoring import N_READINGS, Scores
 # `noted_at` where no score is noted.
 NOTHING_NOTED = -1
 
+# The key of the random numbers by which samples enter, among those of a seed.
+ENTRIES = (1,)
+
 
 class CutTrees(MondrianTrees[CutForest, NodeView]):
     """Random cut trees over the latest samples, and the scores of these.
@@ -31,6 +34,8 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
     ----------
     partitions
         Arguments of trees of all kinds.
+    entering
+        The probability with which a sample enters full trees.
 
     """
 
@@ -45,10 +50,14 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         "_own",
     }
 
-    def __init__(self, partitions: Partitions) -> None:
+    def __init__(self, partitions: Partitions, entering: float) -> None:
         # Of the samples learned last, in a ring.
         self.scores = np.zeros(KEPT)
         super().__init__(partitions)
+        self.forest.entering = entering
+        # The trees draw from others.
+        seeds = np.random.SeedSequence(partitions.seed, spawn_key=ENTRIES)
+        self.forest.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
 
     def _finish(self) -> None:
         super()._finish()
@@ -86,6 +95,11 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
     def nbytes(self) -> int:
         """Bytes held by arrays."""
         return super().nbytes + self.scores.nbytes + self.ranked.nbytes + self.memory.nbytes + 256
+
+    @property
+    def n_begun(self) -> int:
+        """Number of samples that have been learned, or are on their way down the trees."""
+        return super().n_begun + int(self.forest.n_passed)
 
     # Learning.
 

@@ -1,0 +1,167 @@
+"""What a device has to do for Voronoi cells, counted on paper for an H100."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from river_mondrian.partitions.voronoi import bounds, cuda
+from river_mondrian.partitions.voronoi.vectors import padded
+
+from ..data import DataFolder
+from ..report import Report, progress
+from .models import T
+
+# NVIDIA's figures for the H100 SXM: multiprocessors, clock (67 TFLOPS in single precision by 132
+# times 128 lanes), bytes of memory a second; of each multiprocessor per cycle: lanes, instructions
+# of warps, bytes of shared memory. For bytes of the L2 cache a cycle there is the A100 figure.
+PROCESSORS, CLOCK, MEMORY = 132, 1.98e9, 3.35e12
+LANES, ISSUED, SHARED, CACHE = 128, 4, 128, 5120
+
+# Instructions of a warp in what nvcc 13.0 makes of `scan_tiles` for sm_90: for a step of 16
+# features (512 of them multiply), a tile, a partition in a tile, and a point of it. `nvcc -cubin`
+# and `cuobjdump -sass` show them, between its barriers and branches.
+STEP, TILE, VISIT, ENTRY = 630, 130, 66, 18
+WARPS, DEPTH = cuda.THREADS // 32, 16
+
+# Bytes that a warp's instruction takes of shared memory are 128, or so many times as many: of a
+# step, of a tile's scores, of a partition and of a point.
+STEP_SHARED, TILE_SHARED = 16 * 4 + 12 * 2, 8 * 4
+VISIT_SHARED, ENTRY_SHARED = 8, 2
+
+
+@dataclass
+class Shape:
+    """Rows, features, partitions, cells and points of the pool."""
+
+    n: int
+    d: int
+    t: int
+    psi: int
+    pool: int
+
+    @property
+    def points(self) -> float:
+        """Points that any partition uses, expected."""
+        return float(self.pool * -np.expm1(self.t * np.log1p(-self.psi / self.pool)))
+
+    @property
+    def tiles(self) -> float:
+        """Tiles of rows by points."""
+        return -(-self.n // cuda.ROWS) * np.ceil(self.points / cuda.POINTS)
+
+    @property
+    def steps(self) -> int:
+        return -(-padded(self.d) // DEPTH)
+
+    @property
+    def entries(self) -> float:
+        """Owners of a tile's points."""
+        return cuda.POINTS * self.t * self.psi / self.points
+
+    @property
+    def splits(self) -> int:
+        row_tiles = -(-self.n // cuda.ROWS)
+        return max(cuda.SPLITS_LEAST, -(-cuda.BLOCKS * PROCESSORS // row_tiles))
+
+
+def fused(shape: Shape) -> dict[str, float]:
+    """Return the milliseconds that the kernels keep the device's parts busy at their full rates."""
+    multiplied = shape.n * shape.points * shape.d
+    visits = shape.t * -np.expm1(-shape.entries / shape.t)
+    per_warp = STEP * shape.steps + TILE
+    instructions = shape.tiles * (WARPS * per_warp + VISIT * visits + ENTRY * shape.entries)
+    per_warp = STEP_SHARED * shape.steps + TILE_SHARED
+    shared = WARPS * per_warp + VISIT_SHARED * visits + ENTRY_SHARED * shape.entries
+    operands = 4 * DEPTH * shape.steps * (cuda.ROWS + cuda.POINTS)
+    pairs = shape.n * shape.t
+    rows, points = (4 * padded(shape.d) * number for number in (shape.n, shape.points))
+    moved = rows + points + pairs * (2 * cuda.MINIMUM_BYTES * shape.splits + 4)
+    seconds = {
+        "FMA": multiplied / (PROCESSORS * LANES * CLOCK),
+        "issue": instructions / (PROCESSORS * ISSUED * CLOCK),
+        "shared": 128 * shape.tiles * shared / (PROCESSORS * SHARED * CLOCK),
+        "L2": shape.tiles * operands / (CACHE * CLOCK),
+        "HBM": moved / MEMORY,
+    }
+    return {name: 1e3 * value for name, value in seconds.items()}
+
+
+def by_arrays(shape: Shape) -> dict[str, float]:
+    """Return the milliseconds of a product, and of array functions that read and write its result.
+
+    The product writes the scores; two functions read and write them; the shares of partitions are
+    read, written and read again.
+    """
+    multiplied = shape.n * shape.points * shape.d
+    moved = 4 * shape.n * (5 * shape.points + 3 * shape.t * shape.psi)
+    return {
+        "FMA": 1e3 * multiplied / (PROCESSORS * LANES * CLOCK),
+        "HBM": 1e3 * moved / MEMORY,
+    }
+
+
+def open_share(shape: Shape, n_rows: int) -> float:
+    """Return which part of the pairs of normal rows and partitions scores leave open."""
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((shape.pool, shape.d), dtype=np.float32)
+    X = rng.standard_normal((n_rows, shape.d), dtype=np.float32)
+    squares = [np.einsum("ij,ij->i", rows, rows, dtype=np.float64) for rows in (X, pool)]
+    scores = squares[1] - 2.0 * (X @ pool.T).astype(np.float64)
+    error, _ = bounds.score_error(shape.d)
+    found = 0
+    for _ in range(shape.t):
+        members = rng.choice(shape.pool, shape.psi, replace=False)
+        least, second = np.partition(scores[:, members], 1, axis=1)[:, :2].T
+        limit = (1.0 + 7.0 * error) * least + 15.0 * error * squares[0]
+        found += int((second <= limit).sum())
+    return found / (n_rows * shape.t)
+
+
+def settling(shape: Shape, share: float) -> float:
+    """Return the milliseconds in which HBM reads the points that settle a share of the pairs.
+
+    These are two points; and where both are in one split, the partition's points in it.
+    """
+    points = 2.0 + shape.psi / shape.splits**2
+    return 1e3 * share * shape.n * shape.t * points * 4 * padded(shape.d) / MEMORY
+
+
+def counting(data: DataFolder, report: Report, quick: bool) -> None:
+    """What an H100 has to do for Voronoi cells, on paper."""
+    psi = 256 if quick else 4096
+    features = (16, 784) if quick else (16, 32, 54, 64, 128, 256, 784)
+    rows = []
+    for d in features:
+        progress(f"counting: d = {d}")
+        shape = Shape(10_000, d, T, psi, 25 * psi)
+        ours, theirs = fused(shape), by_arrays(shape)
+        bound = max(ours, key=ours.__getitem__)
+        total = sum(theirs.values())
+        n_rows = 16 if quick else 64
+        share = open_share(shape, n_rows)
+        rows.append(
+            (
+                d,
+                *(f"{value:.2f}" for value in ours.values()),
+                bound,
+                f"{100 * share:.2g} %" if share else f"< {100 / (n_rows * T):.1g} %",
+                f"{settling(shape, share):.2f}",
+                *(f"{value:.1f}" for value in theirs.values()),
+                f"{total / ours[bound]:.1f}",
+            )
+        )
+    report.note(
+        f"Nothing here is measured. 10,000 rows, t = {T}, psi = {psi}, a pool of 25 psi points of "
+        f"which {shape.points:,.0f} are used. Milliseconds in which an H100 SXM does each kind of "
+        "work at its full rate: multiplications in single precision (FMA), instructions of all "
+        "kinds (issue), accesses to shared memory, operands from the L2 cache, bytes of HBM. The "
+        "largest is the bound. Open is the part of the pairs of a row and a partition that are "
+        "settled by exact distances where rows and pool are normal (64 rows were tried), settling "
+        "what that reads from HBM. By array functions, which write every score and read it again, "
+        "the product and the rest follow one another."
+    )
+    parts = ("FMA, ms", "issue, ms", "shared, ms", "L2, ms", "HBM, ms", "bound")
+    arrays = ("open", "settling, ms", "arrays: FMA, ms", "arrays: HBM, ms", "arrays / bound")
+    report.table(("d", *parts, *arrays), rows)

@@ -1,0 +1,182 @@
+"""A made-up device: CuPy's names over the host's memory, kernels by `cuda_on_host.cpp`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+import types
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "river_mondrian/partitions/voronoi/nearest.cu"
+COMPILER = shutil.which("g++")
+
+# Bytes beside every array, which nobody may write.
+GUARD = 256
+FORBIDDEN, UNSET = 0xFF, 0xCD
+
+FAILURES = {
+    1: "there is no such kernel",
+    2: "the arguments' number or sizes are others",
+    3: "threads wait at a barrier or a shuffle for others that never come",
+    4: "a block wrote beyond its shared memory",
+}
+
+
+@functools.cache
+def library(source):
+    """Compile a source for the host."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.so"
+        options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-w"]
+        made = ["-shared", "-fPIC", f'-DSOURCE="{source}"', "-o", str(path)]
+        compiled = str(HERE / "cuda_on_host.cpp")
+        subprocess.run([COMPILER, *options, *made, compiled], check=True)
+        return ctypes.CDLL(str(path))
+
+
+class DeviceArray:
+    """An array of a made-up device: it leaves by `get` only, and notices writes beside it."""
+
+    def __init__(self, shape, dtype, fill=UNSET):
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self.nbytes = self.dtype.itemsize * int(np.prod(self.shape))
+        room = np.full(self.nbytes + 2 * GUARD + 64, FORBIDDEN, dtype=np.uint8)
+        begin = GUARD + -(room.ctypes.data + GUARD) % 64
+        self._room, self._begin = room, begin
+        room[begin : begin + self.nbytes] = fill
+        self._values = room[begin : begin + self.nbytes].view(self.dtype).reshape(self.shape)
+
+    @property
+    def address(self):
+        return self._room.ctypes.data + self._begin
+
+    @property
+    def host(self):
+        """The values, for tests to look at."""
+        return self._values
+
+    def check(self):
+        beside = self._room[: self._begin], self._room[self._begin + self.nbytes :]
+        assert all((part == FORBIDDEN).all() for part in beside), "a kernel wrote beside an array"
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __add__(self, number):
+        return asarray(self._values + number)
+
+    def sum(self):
+        return self._values.sum()
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("implicit copy to the host")
+
+    def get(self, out):
+        assert out.dtype == self.dtype and out.flags.c_contiguous
+        out[...] = self._values
+
+
+def asarray(values):
+    # CuPy would keep another order, of which kernels know nothing.
+    assert type(values) is np.ndarray and values.flags.c_contiguous
+    array = DeviceArray(values.shape, values.dtype)
+    array._values[...] = values
+    return array
+
+
+class Kernel:
+    """A kernel as CuPy launches it."""
+
+    def __init__(self, name, schedule, known, record):
+        self.name, self.schedule, self.library, self.record = name, schedule, known, record
+        self.max_dynamic_shared_size_bytes = 48 << 10
+
+    def __call__(self, grid, block, args, *, shared_mem=0):
+        assert shared_mem <= self.max_dynamic_shared_size_bytes
+        assert len(block) == 1 and 1 <= block[0] <= 1024
+        sides = (*grid, 1)[:2]
+        assert 1 <= sides[0] < 1 << 31 and 1 <= sides[1] < 1 << 16
+        arrays = [value for value in args if isinstance(value, DeviceArray)]
+        # CuPy takes a Python number for one of 64 bits.
+        values = [
+            np.uint64(value.address) if isinstance(value, DeviceArray) else value for value in args
+        ]
+        assert all(isinstance(value, np.generic) for value in values)
+        kept = [np.array([value]) for value in values]
+        pointers = (ctypes.c_void_p * len(kept))(*(value.ctypes.data for value in kept))
+        sizes = (ctypes.c_size_t * len(kept))(*(value.itemsize for value in kept))
+        status = self.library.launch(
+            self.name.encode(),
+            (ctypes.c_int * 2)(*sides),
+            block[0],
+            shared_mem,
+            self.schedule,
+            len(kept),
+            pointers,
+            sizes,
+        )
+        assert status == 0, f"{self.name}: {FAILURES[status]}"
+        for array in arrays:
+            array.check()
+        self.record[self.name] = args
+
+
+def cupy(
+    n_devices=1,
+    free=1 << 30,
+    kernel=True,
+    driver=True,
+    shared=232_448,
+    processors=2,
+    schedule=0,
+    source=SOURCE,
+):
+    """Make a module with the calls of CuPy that are used."""
+    module = types.ModuleType("cupy")
+    # The arguments of each kernel's last launch.
+    module.launched = {}
+    for name in ("int32", "uint32", "float32"):
+        setattr(module, name, getattr(np, name))
+
+    def count():
+        if not driver:
+            raise OSError("cudaErrorInsufficientDriver")
+        return n_devices
+
+    def arange(n, dtype):
+        if not kernel:
+            raise OSError("cannot find nvrtc")
+        return asarray(np.arange(n, dtype=dtype))
+
+    class Device:
+        attributes = types.MappingProxyType(
+            {"MaxSharedMemoryPerBlockOptin": shared, "MultiProcessorCount": processors}
+        )
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    class RawModule:
+        def __init__(self, *, code):
+            assert code == SOURCE.read_text()
+
+        def get_function(self, name):
+            return Kernel(name, schedule, library(source), module.launched)
+
+    runtime = types.SimpleNamespace(getDeviceCount=count, memGetInfo=lambda: (free, 2 * free))
+    module.cuda = types.SimpleNamespace(runtime=runtime, Device=Device)
+    module.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
+    module.RawModule = RawModule
+    module.arange, module.asarray, module.empty = arange, asarray, DeviceArray
+    module.zeros = lambda shape, dtype: DeviceArray(shape, dtype, fill=0)
+    return module
