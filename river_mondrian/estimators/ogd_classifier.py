@@ -44,7 +44,8 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         `IsolationFeatures()`.
     loss
         Loss of the score of two classes: "log", "hinge" as in the paper, or a `BinaryLoss` of
-        River's `optim.losses`. The positive class is True, or the one of the two that was seen second.
+        River's `optim.losses`. The positive class is True, or the one of the two that was seen
+        second.
     learning_rate
         A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
         `optim.AdaGrad` of River's. None stands for `optim.AdaGrad(0.5)`.
