@@ -28,6 +28,12 @@ from river_mondrian.records import Float64s
 N_NUMBERS = 2 + N_FORGETTING
 
 
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Let 33 classes be many."""
+    monkeypatch.setattr(adaptive_trees, "MOST_DENSE", 32)
+
+
 @kernel
 def read_classes(
     forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, out: Float64s

@@ -45,8 +45,8 @@ from .statistics import (
 )
 from .tables import counts_in, seen_counts, seen_in
 
-# More classes than these are many (see `seen`).
-MOST_DENSE = 32
+# More classes than these are many (see `seen`). Of fewer, places for all take less time.
+MOST_DENSE = 128
 
 # What follows the statistics of a row then. Rows that others are linked to have more classes in
 # place of the statistics.
