@@ -6,8 +6,10 @@ guide for contributors and architecture become pages.
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,27 @@ from mkdocs.structure.files import File, Files
 
 import benchmarks
 
+LOG = logging.getLogger("mkdocs.hooks")
 ROOT = Path(__file__).parents[2]
 TAKEN = {
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
     "architecture.md": "ARCHITECTURE.md",
 }
+
+
+class Loaded(HTMLParser):
+    """Warn of what a page would load from another host; links may lead there."""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at what a tag names."""
+        for name, value in attrs:
+            if tag != "a" and name in {"src", "href", "srcset", "data"} and _is_elsewhere(value):
+                LOG.warning("<%s %s=%r> would load from another host", tag, name, value)
+
+
+def _is_elsewhere(address: str | None) -> bool:
+    return re.match(r"(https?:)?//", address or "") is not None
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -62,3 +79,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     # Sources are no pages: their paths are told.
     markdown = re.sub(r"\[[^]]*\]\((?:\.\./)+(river_mondrian/[^)]*)\)", r"`\1`", markdown)
     return markdown.replace("](results)", "](results/index.md)")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Check that a page loads nothing from another host."""
+    Loaded().feed(output)
+    return output
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Check that no style loads anything from another host."""
+    for path in Path(config.site_dir).rglob("*.css"):
+        for address in re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text()):
+            if _is_elsewhere(address):
+                LOG.warning("%s would load %s from another host", path.name, address)
