@@ -73,28 +73,32 @@ def growing(lines: str, path: Path) -> None:
             model.learn_one(x, y)
         pictures.append(frame(model, stream[:n], lines, size))
     # One palette for all frames keeps colours still, and the file small.
-    palette = pictures[-1].quantize(128, kmeans=1)
+    palette = pictures[-1].quantize(128, Image.Quantize.MAXCOVERAGE)
     first, *others = [picture.quantize(palette=palette, dither=0) for picture in pictures]
     durations = [600] * 12 + [350] * (len(FRAMES) - 13) + [4000]
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
+
+
+def before_and_after(model: MondrianForestClassifier, samples: list, lines: str) -> Figure:
+    """Partitions above their trees: of all samples but the last, and of all."""
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.0))
+    for column, learned in enumerate((samples[:-1], samples)):
+        for x, y in learned[model.n_samples :]:
+            model.learn_one(x, y)
+        draw_cells(model, learned, lines, axes[0, column])
+        model.draw(tree=0, ax=axes[1, column])
+        axes[1, column].set_title("")
+    return figure
 
 
 def paused(lines: str) -> Figure:
     """A block of one class, and what is drawn in it when another label arrives."""
     rng = np.random.default_rng(3)
     samples = [({"a": a, "b": b}, 0) for a, b in rng.random((24, 2)).tolist()]
-    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.2))
-    model = forest(seed=2)
-    for x, y in samples:
-        model.learn_one(x, y)
-    draw_cells(model, samples, lines, axes[0])
-    axes[0].set_title("24 samples of one class: paused", fontsize="medium")
     samples.append(({"a": 0.62, "b": 0.45}, 1))
-    model.learn_one(*samples[-1])
-    draw_cells(model, samples, lines, axes[1])
-    axes[1].set_title("one of another class: sampled", fontsize="medium")
-    model.draw(tree=0, ax=axes[2])
-    axes[2].set_title("the tree on its time axis", fontsize="medium")
+    figure = before_and_after(forest(seed=2), samples, lines)
+    figure.axes[0].set_title("24 samples of one class: paused", fontsize="medium")
+    figure.axes[1].set_title("one of another class: sampled", fontsize="medium")
     return figure
 
 
@@ -103,20 +107,11 @@ def branching(lines: str) -> Figure:
     rng = np.random.default_rng(5)
     places = (0.55 * rng.random((9, 2))).tolist()
     samples = [({"a": a, "b": b}, int(a > 0.25)) for a, b in places]
-    figure, axes = plt.subplots(1, 4, figsize=(12.0, 3.2))
-    model = forest(seed=4)
-    for left in (0, 2):
-        if left:
-            samples.append(({"a": 0.95, "b": 0.9}, 0))
-            model.learn_one(*samples[-1])
-        else:
-            for x, y in samples:
-                model.learn_one(x, y)
-        draw_cells(model, samples, lines, axes[left])
-        model.draw(tree=0, ax=axes[left + 1])
-        axes[left].set(xlim=(-0.05, 1.0), ylim=(-0.05, 1.0))
-        axes[left].set_title("after one more" if left else "nine samples", fontsize="medium")
-        axes[left + 1].set_title("its tree", fontsize="medium")
+    samples.append(({"a": 0.95, "b": 0.9}, 0))
+    figure = before_and_after(forest(seed=4), samples, lines)
+    for ax, title in zip(figure.axes, ("nine samples", "after one more"), strict=False):
+        ax.set(xlim=(-0.05, 1.0), ylim=(-0.05, 1.0))
+        ax.set_title(title, fontsize="medium")
     return figure
 
 
@@ -129,9 +124,9 @@ def kernels(_: str) -> Figure:
     """Contours of the kernels: shares of partitions in which two places have the same cell."""
     line = np.linspace(-1.0, 1.0, 41)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])[["a", "b"]]
-    figure, axes = plt.subplots(1, 4, figsize=(12.0, 3.3))
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.6))
     place = {"a": 0.0, "b": 0.0}
-    for ax, n in zip(axes, (1, 20, 1000), strict=False):
+    for ax, n in zip(axes.flat, (1, 20, 1000), strict=False):
         features = MondrianFeatures(n_partitions=n, lifetime=1.5, seed=1)
         features.learn_many(grid)
         ax.contourf(line, line, shares(features, place, grid), np.linspace(0.0, 1.0, 11))
@@ -142,9 +137,9 @@ def kernels(_: str) -> Figure:
     pool = pd.DataFrame({"a": a, "b": rng.uniform(-1.0, 1.0, 1000)})
     isolation = IsolationFeatures(n_partitions=1000, n_cells=32, pool_size=1000, seed=1)
     isolation.learn_many(pool)
-    axes[3].contourf(line, line, shares(isolation, place, grid), np.linspace(0.0, 1.0, 11))
-    axes[3].set_title("isolation, 9 of 10 samples on the left", fontsize="medium")
-    for ax in axes:
+    axes[1, 1].contourf(line, line, shares(isolation, place, grid), np.linspace(0.0, 1.0, 11))
+    axes[1, 1].set_title("isolation, 9 of 10 samples left", fontsize="medium")
+    for ax in axes.flat:
         ax.set(xticks=[], yticks=[], aspect="equal")
     return figure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -33,8 +32,7 @@ def index() -> str:
     for path in sorted(RESULTS.glob("*.md")):
         title, _, text = path.read_text().partition("\n")
         group, part = title.removeprefix("# ").split(": ")
-        done = re.split(r"(?<=[.:;]) ", text.strip().partition("\n")[0])[0].rstrip(".:;")
-        tables[group].append(f"- [{part}]({path.name}): {done}")
+        tables[group].append(f"- [{part}]({path.name}){_done(text)}")
     lines = [
         "# Benchmarks",
         "",
@@ -46,3 +44,9 @@ def index() -> str:
     for group, what in GROUPS.items():
         lines += ["", f"## {what}", "", f"`python -m benchmarks {group}`", "", *tables[group]]
     return "\n".join(lines) + "\n"
+
+
+def _done(text: str) -> str:
+    """Return what a table's page says first, if that is a sentence."""
+    said = text.strip().partition("\n")[0].partition(". ")[0].rstrip(".:")
+    return "" if said.startswith(("|", "#", "!")) else f": {said}"

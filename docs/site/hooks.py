@@ -70,6 +70,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links lead to pages of the site where they lead to files of the repository."""
+    if page.file.src_uri.startswith("results/"):
+        page.meta["hide"] = ["navigation"]
     up = posixpath.relpath(".", posixpath.dirname(page.file.src_uri) or ".")
     if page.file.src_uri in TAKEN:
         markdown = re.sub(r"\]\(docs/", "](", markdown)
@@ -78,7 +80,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     markdown = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}/gallery/\1.md)", markdown)
     # Sources are no pages: their paths are told.
     markdown = re.sub(r"\[[^]]*\]\((?:\.\./)+(river_mondrian/[^)]*)\)", r"`\1`", markdown)
-    return markdown.replace("](results)", "](results/index.md)")
+    markdown = markdown.replace("](results)", "](results/index.md)")
+    # Figures that belong together stay in a line.
+    return re.sub(r"(?<=\d) / (?=[\d.])", "&nbsp;/&nbsp;", markdown)
 
 
 def on_post_page(output: str, **_: Any) -> str:
