@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections import defaultdict
 from pathlib import Path
 
-RESULTS = Path(__file__).parents[1] / "results"
-
-# What each group of tables is about; its name is that of `python -m benchmarks NAME`.
-GROUPS = {
-    "adaptive": "Adaptive forest of labels, beside River's forests",
-    "adaptive_regressor": "Adaptive forest of targets, beside River's regressors",
-    "forest": "Exact forest of labels: speed, memory, the paper's tables",
-    "regressor": "Exact forest of targets: errors, densities, speed",
-    "categories": "Categories and bags of words",
-    "forgetting": "Taking samples out, windows and drift",
-    "robustness": "Wild values, changes of units, streams that begin in a corner",
-    "importances": "Importances",
-    "anomaly": "Anomalies",
-    "stit": "Oblique cuts and densities",
-    "isolation": "Isolation kernel",
-    "kernel": "Mondrian kernel",
-    "sweep": "Mondrian kernel at all lifetimes, and exact ridge regression",
-    "distributed": "More than one process",
-    "processors": "What results depend on",
-}
+ROOT = Path(__file__).parents[2]
 
 
 def index() -> str:
-    """Return the index: the tables by group, each with what was done for it."""
-    tables: dict[str, list[str]] = {group: [] for group in GROUPS}
-    for path in sorted(RESULTS.glob("*.md")):
+    """Return the index: the tables of each group, and what each of them says first."""
+    tables = defaultdict(list)
+    for path in sorted((ROOT / "docs" / "results").glob("*.md")):
         title, _, text = path.read_text().partition("\n")
-        group, part = title.removeprefix("# ").split(": ")
-        tables[group].append(f"- [{part}]({path.name}){_done(text)}")
+        group, _, part = title.removeprefix("# ").partition(": ")
+        tables[group].append(f"- [{part}]({path.name}){_first_sentence(text)}")
     lines = [
         "# Benchmarks",
         "",
@@ -41,12 +25,22 @@ def index() -> str:
         "with `--only PART` one table. Data sets are read from `DIR` as `.npz` files; without it",
         "streams are those of River. Where a target was set tables say whether it was reached.",
     ]
-    for group, what in GROUPS.items():
-        lines += ["", f"## {what}", "", f"`python -m benchmarks {group}`", "", *tables[group]]
+    for group, listed in tables.items():
+        lines += ["", f"## {group.replace('_', ' ').capitalize()}", "", _about(group), "", *listed]
     return "\n".join(lines) + "\n"
 
 
-def _done(text: str) -> str:
+def _about(group: str) -> str:
+    """Return what the module of a group says of itself, and how the group is run."""
+    folder = ROOT / "benchmarks"
+    for module in (folder / f"{group}.py", folder / group / "__init__.py"):
+        if module.exists():
+            about = ast.get_docstring(ast.parse(module.read_text())) or ""
+            return f"{about.partition(chr(10))[0]} `python -m benchmarks {group}`"
+    return ""
+
+
+def _first_sentence(text: str) -> str:
     """Return what a table's page says first, if that is a sentence."""
-    said = text.strip().partition("\n")[0].partition(". ")[0].rstrip(".:")
+    said = re.split("[.;] ", text.strip().partition("\n")[0])[0].rstrip(".:").replace("*", r"\*")
     return "" if said.startswith(("|", "#", "!")) else f": {said}"
