@@ -81,7 +81,7 @@ def fourier():
 
 
 LEARNERS = {
-    "hinge": lambda: OGDClassifier(isolation()),
+    "hinge": lambda: OGDClassifier(isolation(), loss="hinge"),
     "log": lambda: OGDClassifier(isolation("iforest"), "log", 0.3),
     "one against the rest": lambda: OGDClassifier(isolation(), "log", multiclass="ovr"),
     "foreign": lambda: OGDClassifier(isolation(), optim.losses.BinaryFocalLoss(), multiclass="ovr"),

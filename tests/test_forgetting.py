@@ -21,8 +21,9 @@ from test_kernels import SETTINGS, as_twin, draw, grow, route
 from test_law import compare, features_of
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
-from river_mondrian.partitions.mondrian.records import DRAWING, STEADY
+from river_mondrian.partitions.mondrian.records import DRAWING, FREE, NONE, STEADY
 from river_mondrian.partitions.mondrian.trees import MondrianTrees
+from river_mondrian.posteriors.targets.records import LARGE
 
 KINDS = {"classifier": MondrianForestClassifier, "regressor": MondrianForestRegressor}
 kinds = pytest.mark.parametrize("kind", list(KINDS))
@@ -656,3 +657,54 @@ def test_labels_of_a_leaf_that_no_cut_parts():
     counts = dict(zip(model.classes, model._trees.read(0)[0].counts.tolist(), strict=True))
     assert counts == {0: 1, 1: 3, 2: 1}
     assert len(leaves(as_twin(model._trees, 0))) == 1
+
+
+@pytest.mark.parametrize("posterior", ["gaussian", "mean"])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_means_of_large_leaves_are_those_of_their_points(posterior, offset):
+    """Where points are equal their targets are taken out of a leaf one by one."""
+    rng, window = np.random.default_rng(3), 300
+    model = MondrianForestRegressor(2, posterior=posterior, window=window, seed=1)
+    n_checked = n_taken_out = 0
+    for i in range(3000):
+        x = dict(zip("ab", rng.integers(0, 2, 2).tolist(), strict=True))
+        y = offset + rng.normal() + 1e5 * (rng.random() < 0.01)
+        model.learn_one(x, y, w=float(rng.choice([0.5, 1.0, 3.0])))
+        if i < window or i % 97:
+            continue
+        forest = model._trees.forest
+        for t in range(2):
+            tree = model._trees.trees[t]
+            for j in range(tree.nodes.n_rows):
+                node, points = tree.nodes.row(j), []
+                if node.dim >= 0 or node.dim == FREE:
+                    continue
+                q = node.first_point
+                while q != NONE:
+                    points.append(forest.points.row(q))
+                    q = forest.links_of(q)[tree.slot]
+                weights = np.array([max(point.weight, 0.0) for point in points])
+                targets = np.array([point.target for point in points])
+                own = node.messages[0]
+                # Sums of at most twice as many terms, each of which is rounded.
+                unit = 2.0**-52 * 2 * len(points)
+                assert own.precision == pytest.approx(weights.sum(), rel=unit)
+                exact = math.fsum(weights * targets) / math.fsum(weights)
+                size = np.abs(targets[weights > 0.0]).max()
+                assert own.mean == pytest.approx(exact, abs=4 * unit * size)
+                n_checked += len(points) > LARGE
+                n_taken_out += node.messages[1].precision > 0.0
+    assert n_checked > 100 and n_taken_out > 50
+
+
+def test_nothing_is_left_of_a_target_that_the_fences_have_moved_past():
+    model = MondrianForestRegressor(1, scale=False, seed=1)
+    y = np.random.default_rng(1).normal(size=150).tolist()
+    for target in y:
+        model.learn_one({"a": 1.0}, target)
+    forest = model._trees.forest
+    for reach, call in ((1e300, model.learn_one), (10.0, model.forget_one)):
+        forest.low_fence, forest.high_fence = -reach, reach
+        call({"a": 1.0}, 1e12)
+    own = model._trees.trees[0].nodes.row(model._trees.trees[0].root).messages[0]
+    assert own.mean == pytest.approx(math.fsum(y) / 150, abs=1e-13)

@@ -310,7 +310,7 @@ def test_a_bad_parameter_is_named(model, params, error, message):
 
 
 def test_the_hinge_loss_gives_no_probabilities():
-    model = OGDClassifier(seed=1)
+    model = OGDClassifier(loss="hinge", seed=1)
     for _ in range(2):
         for predict, x in ((model.predict_proba_one, {}), (model.predict_proba_many, frame([{}]))):
             with pytest.raises(NotImplementedError, match="log"):

@@ -23,7 +23,7 @@ from river_mondrian import (
 from river_mondrian.partitions.mondrian.following import FollowingTrees
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
 from river_mondrian.partitions.mondrian.trees import MondrianTrees
-from river_mondrian.partitions.ranges import without_errors
+from river_mondrian.partitions.ranges import without_rounding
 from river_mondrian.records import ChunkedRows
 
 RENEWED = {"n_estimators": 3, "seed": 1, "renews_widths": True}
@@ -570,9 +570,9 @@ def test_inputs_that_differ_by_rounding_are_one_value():
         stored = exact + rng.uniform(-1.0, 1.0, exact.shape) * 2.0**-48 * size
         order = np.argsort(stored, axis=0)
         ordered = np.take_along_axis(stored, order, axis=0).T
-        errors = trees._errors_of(np.vstack([ordered, ordered]))[:3]
+        joined = without_rounding(np.vstack([ordered, ordered]), trees._rounding())[:3]
         found = np.empty_like(stored)
-        np.put_along_axis(found, order, without_errors(ordered, errors).T, axis=0)
+        np.put_along_axis(found, order, joined.T, axis=0)
         np.testing.assert_allclose(found, exact, rtol=0, atol=2.0**-34 * np.nanmax(size))
         for place in range(3):
             for value in np.unique(exact[:, place]):

@@ -63,7 +63,7 @@ class Primal:
 
     def __init__(self, features: Any, X: Array, **arguments: Any) -> None:
         features = built(features, X)
-        arguments = {"learning_rate": RATE, **arguments}
+        arguments = {"loss": "hinge", "learning_rate": RATE, **arguments}
         self.model = OGDClassifier(features=features, **arguments)
 
     def learn(self, X: Array, y: Array) -> None:

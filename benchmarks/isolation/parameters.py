@@ -65,7 +65,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         cells = np.ascontiguousarray(features.to_csr(frame).indices.reshape(n, T), dtype=np.int32)
         product, dense = np.ones(T * psi), np.zeros(T * psi)
         _naive_products(cells[:1], product, dense)
-        model = OGDClassifier(features=features, learning_rate=RATE)
+        model = OGDClassifier(features=features, loss="hinge", learning_rate=RATE)
         model.learn_many(frame[:1], labels[:1])
         weights = model._current
         assert weights is not None

@@ -47,14 +47,14 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         for peer, batch, single in ((IK_I, 30_000, 20_000), (IK_A, 15_000, 10_000)):
             progress(f"speed: {each.name}, {peer}")
             features = isolation_map(METHODS[peer], 64, min(1024, len(each.X)))
-            OGDClassifier(learning_rate=RATE).learn_many(frame[:64], labels[:64])
+            OGDClassifier(loss="hinge", learning_rate=RATE).learn_many(frame[:64], labels[:64])
             for call, count, target in (
                 ("learn_many", len(frame), batch),
                 ("learn_one", len(samples), single),
             ):
                 spent = []
                 for _ in range(repeats):
-                    model = OGDClassifier(features=features, learning_rate=RATE)
+                    model = OGDClassifier(features=features, loss="hinge", learning_rate=RATE)
                     with no_gc():
                         began = time.process_time(), time.perf_counter()
                         if call == "learn_many":

@@ -30,7 +30,7 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
     samples = stream(X, y)
     features = isolation_map("iforest", 64, 1024)
     models: dict[str, Any] = {
-        IK_I: OGDClassifier(features=features, learning_rate=RATE),
+        IK_I: OGDClassifier(features=features, loss="hinge", learning_rate=RATE),
         "IK_i-OGD (dual)": DualOGDClassifier(features, learning_rate=RATE),
         OGD: DualOGDClassifier("laplace", lifetime=math.log(64) / 20, learning_rate=RATE),
     }

@@ -135,7 +135,7 @@ def mean(seed: int) -> Any:
 
 
 def isolation(seed: int) -> Any:
-    return OGDClassifier(IsolationFeatures(seed=seed))
+    return OGDClassifier(IsolationFeatures(seed=seed), loss="hinge")
 
 
 def isolation_trees(seed: int) -> Any:
@@ -143,7 +143,7 @@ def isolation_trees(seed: int) -> Any:
 
 
 def mondrian(seed: int) -> Any:
-    return OGDClassifier(MondrianFeatures(50, LIFETIME, seed=seed))
+    return OGDClassifier(MondrianFeatures(50, LIFETIME, seed=seed), loss="hinge")
 
 
 def ridge(seed: int) -> Any:

@@ -43,8 +43,9 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         A feature map of this package. It is copied, and the copy learns along. None stands for
         `IsolationFeatures()`.
     loss
-        Loss of the score of two classes: "hinge", "log", or a `BinaryLoss` of River's
-        `optim.losses`. The positive class is True, or the one of the two that was seen second.
+        Loss of the score of two classes: "log", "hinge" as in the paper, or a `BinaryLoss` of
+        River's `optim.losses`. The positive class is True, or the one of the two that was seen
+        second.
     learning_rate
         A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
         `optim.AdaGrad` of River's. None stands for `optim.AdaGrad(0.5)`.
@@ -63,7 +64,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
     Columns that only one sample has moved share its weights, so that cells with one sample take
     next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
 
-    Probabilities are there with `loss="log"` or another loss of River's that is made for them, and
+    Probabilities are there with the log loss or another one of River's that is made for them, and
     with none of the hinge type.
 
     Examples
@@ -99,7 +100,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
     def __init__(
         self,
         features: FeatureMap | None = None,
-        loss: Any = "hinge",
+        loss: Any = "log",
         learning_rate: Any = None,
         multiclass: str = "softmax",
         seed: int | None = None,

@@ -16,7 +16,6 @@ the values, or a few more, are not 0, the upper quartile is the least of them, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -84,25 +83,42 @@ class KnownRanges(NamedTuple):
     spread: Array
 
 
-def known_ranges(
-    rows: Array, fence: float, errors_of: Callable[[Array], Array] | None = None
-) -> KnownRanges:
+class Rounding(NamedTuple):
+    """By how much numbers of columns may have been rounded.
+
+    Parameters
+    ----------
+    offsets, widths
+        Of the columns. A number v may be wrong by `relative` (width + |v - offset|) + `least`.
+    relative
+        The part of a distance by which it may be wrong.
+    least
+        Of each column, by how much numbers may be wrong in any case.
+
+    """
+
+    offsets: Array
+    widths: Array
+    relative: float
+    least: Array
+
+
+def known_ranges(rows: Array, fence: float, rounding: Rounding | None = None) -> KnownRanges:
     """Return what `robust_ranges` does, and what tells it.
 
-    Where numbers have been rounded, `errors_of` tells by how much at most, of columns in order, as
-    rows: those that may be the same number count as the same.
+    Where numbers have been rounded, those that may be the same number count as the same.
     """
     # What is missing comes last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
-    if errors_of is not None:
-        ordered = without_errors(ordered, errors_of(ordered))
+    if rounding is not None:
+        ordered = without_rounding(ordered, rounding)
     n_columns, n = ordered.shape
     counts = n - np.isnan(ordered).sum(axis=1)
     return _found(ordered, n * np.arange(n_columns), counts, fence)
 
 
-def without_errors(ordered: Array, errors: Array) -> Array:
-    """Return rows in order, of which those that follow one within its error are as the first.
+def without_rounding(ordered: Array, rounding: Rounding) -> Array:
+    """Return columns in order, as rows, of which numbers that may be the same are the first one.
 
     Numbers that are as dense but go on are left as they are: their unit has become much larger.
 
@@ -110,15 +126,43 @@ def without_errors(ordered: Array, errors: Array) -> Array:
     --------
 
     >>> rows = np.array([[1.0, 1.1, 1.2, 3.0, 9.0]])
-    >>> without_errors(rows, np.full((1, 5), 0.15))
+    >>> without_rounding(rows, Rounding(np.zeros(1), np.ones(1), 0.0, np.full(1, 0.15)))
     array([[1., 1., 1., 3., 9.]])
 
     """
-    is_first = np.ones(ordered.shape, bool)
-    is_first[:, 1:] = ~(np.diff(ordered, axis=1) <= errors[:, 1:])
-    firsts = np.maximum.accumulate(np.where(is_first, ordered, -math.inf), axis=1)
-    found: Array = np.where(ordered - firsts <= 2.0 * errors, firsts, ordered)
+    found = ordered.copy()
+    offsets, widths, least = (
+        Float64s.of(np.ascontiguousarray(own, float))
+        for own in (rounding.offsets, rounding.widths, rounding.least)
+    )
+    own = Float64s.of(found.reshape(-1))
+    n_columns, n = found.shape
+    join_rounded(own, n_columns, n, offsets, widths, rounding.relative, least)
     return found
+
+
+@exact_batch_kernel
+def join_rounded(
+    values: Float64s,
+    n_columns: int,
+    n: int,
+    offsets: Float64s,
+    widths: Float64s,
+    relative: float,
+    least: Float64s,
+) -> None:
+    """Join ordered values that may be the same number, `n` of each column (see `Rounding`)."""
+    for c in range(n_columns):
+        own = values.part(n * c, n)
+        first, before = math.nan, math.nan
+        for i in range(n):
+            value = own[i]
+            error = relative * (widths[c] + abs(value - offsets[c])) + least[c]
+            if not value - before <= error:
+                first = value
+            elif value - first <= 2.0 * error:
+                own[i] = first
+            before = value
 
 
 def scaling_of(low: Array, high: Array) -> Array:

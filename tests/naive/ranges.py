@@ -36,3 +36,16 @@ def robust_range(column, fence=3.0):
         return commonest, commonest
     low, high = whiskers(others, fence)
     return min(low, commonest), max(high, commonest)
+
+
+def without_rounding(column, errors):
+    """Return ordered numbers, of which those within their errors of the one before are the first.
+
+    As long as they are not farther from the first than twice their errors.
+    """
+    found, first = [], math.nan
+    for i, (value, error) in enumerate(zip(column, errors, strict=True)):
+        if i == 0 or not value - column[i - 1] <= error:
+            first = value
+        found.append(first if value - first <= 2.0 * error else value)
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float64s
-from ..ranges import known_ranges
+from ..ranges import Rounding, known_ranges
 from . import renewal
 from .changes import AnyForest
 from .growth import FENCE, GrowingTrees
@@ -112,7 +112,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         then = self._inputs_at(self._places_of_widths(n_rows), n_rows)
         # Together, since it is the call that costs.
         both = np.hstack([rows, then])
-        found = known_ranges(both, FENCE, self._errors_of)
+        rounding = self._rounding()
+        found = known_ranges(both, FENCE, rounding)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
             values.reshape(2, -1) for values in found
         )
@@ -121,7 +122,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
-            near = known_ranges(both, NEAR_FENCE, self._errors_of)
+            near = known_ranges(both, NEAR_FENCE, rounding)
             near_low, near_high = near.low[: self.n_inputs], near.high[: self.n_inputs]
             low, high = np.where(has_shrunk, near_low, low), np.where(has_shrunk, near_high, high)
         by_ranges, are_told = self._scaling_by(low, high), known >= least
@@ -129,12 +130,10 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
         return _Found(by_ranges, are_told, are_over)
 
-    def _errors_of(self, ordered: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return by how much stored inputs may be wrong, those of each feature in a row, twice."""
-        offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)[:, :, None]
-        near_offsets = ROUNDED * (1.0 / factors + np.abs(ordered - offsets))
-        errors: NDArray[np.float64] = near_offsets + EXACT * np.abs(offsets)
-        return errors
+    def _rounding(self) -> Rounding:
+        """Return by how much stored inputs may be wrong, twice for each feature."""
+        offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
+        return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 
     def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
         """Return so many stored samples, of which most are recent ones.

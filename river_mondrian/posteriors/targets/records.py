@@ -26,6 +26,9 @@ from .scale_mixture import ScaleMixture, TargetDensity
 # Share of a sum of squares that is left where it need not be added up anew.
 KEPT = 1e-6
 
+# Samples of a leaf up to which its mean is made anew whenever one of them goes.
+LARGE = 32
+
 # Precision of a message, or prior variance, that is not up to date.
 UNKNOWN = -1.0
 
@@ -109,13 +112,33 @@ class TargetNode(Node):
         return self.n_samples + 1 >= TargetForest(forest).min_split
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Make a leaf's weight and mean anew: a difference would leave rounding errors."""
-        self.refill(TargetForest(forest), TargetTree(tree))
+        """Take a target out of a leaf's weight and mean, or make these anew of the other points.
+
+        Differences leave rounding errors. So a large leaf's are made anew when as much weight has
+        gone as is left, which costs as much as one step for each sample: until then errors are as
+        of a sum over its points, unless a target is beyond the fences, which have moved, or there
+        are none. A leaf's right message has the weight that has gone.
+        """
+        targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
+        y, weight = TargetPoint(point).target, TargetPoint(point).counted()
+        if weight == 0.0:
+            return
+        left, gone_then = own.precision - weight, gone.precision + weight
+        is_within = targets.low_fence <= y <= targets.high_fence
+        has_fences = targets.high_fence - targets.low_fence < math.inf
+        is_known = gone.precision >= 0.0 and gone_then <= left
+        if self.n_samples > LARGE and is_within and has_fences and is_known:
+            own.mean = own.mean + (own.mean - y) * weight / left
+            own.precision = left
+            gone.precision = gone_then
+        else:
+            self.refill(targets, TargetTree(tree))
 
     def refill(self, forest: TargetForest, tree: TargetTree) -> None:
         """Make a leaf's weight and mean anew of the points in its list."""
         self.messages[0].precision = 0.0
         self.messages[0].mean = 0.0
+        self.messages[1].precision = 0.0
         q = self.first_point
         while q != NONE:
             self.add_point(forest, forest.points.row(q))
