@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 # A test compares these with `__all__` of the package and of `river_mondrian.distributed`.
 SECTIONS = {
     "Forests": [
@@ -64,6 +66,15 @@ def _index() -> str:
     lines = ["# Reference", "", "Names are imported from `river_mondrian`.", ""]
     for section, names in SECTIONS.items():
         lines += [f"## {section}", ""]
-        lines += [f"- [`{name}`]({page_of(name).removeprefix('reference/')})" for name in names]
+        for name in names:
+            page = page_of(name).removeprefix("reference/")
+            lines += [f"- [`{name}`]({page}): {_summary(name)}"]
         lines += [""]
     return "\n".join(lines)
+
+
+def _summary(name: str) -> str:
+    """Return the first line of a name's docstring."""
+    module, _, last = f"river_mondrian.{name}".rpartition(".")
+    documented = getattr(importlib.import_module(module), last).__doc__
+    return documented.strip().partition("\n")[0]
