@@ -18,6 +18,7 @@ from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.adaptive import prediction, splitting
+from river_mondrian.posteriors.adaptive import trees as adaptive_trees
 from river_mondrian.posteriors.adaptive.records import (
     AdaptiveForest,
     AdaptiveTree,
@@ -106,9 +107,14 @@ def posteriors(trees, slot, x):
     """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
     forest = trees.forest
     path = Array.over(StatisticsEntry, np.zeros(PATH_LENGTH * StatisticsEntry.SIZE, np.uint8))
-    found = np.zeros((N_POSTERIORS, forest.class_capacity), dtype=np.float32)
+    found = np.zeros(N_POSTERIORS * (forest.class_capacity + 1), dtype=np.float32)
     row = np.ascontiguousarray(x, dtype=np.float32)
     predict_tree(forest, trees.trees[slot], Float32s.of(row), path, Float32s.of(found))
+    if forest.is_sparse:
+        of_classes = found.reshape(-1, N_POSTERIORS)
+        found = (of_classes[1:] + of_classes[0]).T
+    else:
+        found = found[:-N_POSTERIORS].reshape(N_POSTERIORS, -1)
     return found[:, : forest.n_classes]
 
 
@@ -122,12 +128,16 @@ def weights_of(n, seed):
 
 @pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("classes", [3, 2 * BLOCK + 2, 18])
+@pytest.mark.parametrize(("classes", "dense"), [(3, 3), (2 * BLOCK + 2, 32), (18, 32), (18, 4)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_posteriors_of_a_built_tree_are_the_twins(forgets, seed, classes, weighted):
+def test_posteriors_of_a_built_tree_are_the_twins(
+    forgets, seed, classes, dense, weighted, monkeypatch
+):
+    monkeypatch.setattr(adaptive_trees, "MOST_DENSE", dense)
     X, y = draw(250, seed, classes=classes)
     weights = weights_of(250, seed) if weighted else None
     trees = grown(X, y, forgets=forgets, seed=seed, weights=weights)
+    assert trees.forest.is_sparse == (classes > dense)
     trees.build()
     gamma = float(trees.forest.gamma)
     queries = np.vstack([X[:15], 2.0 * draw(15, seed + 9)[0] - 0.5])
@@ -188,7 +198,8 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
             counts = seen[number].counts
             # Sums of whole weights are exact.
             rel = 1e-5 if weighted else 0.0
-            assert [own.count(k) for k in range(3)] == pytest.approx(counts[0], rel=rel)
+            weights = [own.numbers_of(k).words[0] for k in range(3)]
+            assert weights == pytest.approx(counts[0], rel=rel)
             assert own.weight == pytest.approx(sum(counts[0]), rel=rel)
             assert own.n_seen == sum(count > 0 for count in counts[0])
             block = own.block_of(0)

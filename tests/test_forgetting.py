@@ -692,6 +692,7 @@ def test_means_of_large_leaves_are_those_of_their_points(posterior, offset):
                 exact = math.fsum(weights * targets) / math.fsum(weights)
                 size = np.abs(targets[weights > 0.0]).max()
                 assert own.mean == pytest.approx(exact, abs=4 * unit * size)
+                assert node.messages[1].precision <= own.precision
                 n_checked += len(points) > LARGE
                 n_taken_out += node.messages[1].precision > 0.0
     assert n_checked > 100 and n_taken_out > 50

@@ -133,6 +133,7 @@ MOMENTS = {
         lambda m: m.learn_one(X | {"z": 0.5}, "new"),
     ),
     "wider statistics": (lambda: forest(270, n_labels=4), lambda m: m.learn_one(X, "new")),
+    "many classes": (lambda: forest(270, n_labels=128), lambda m: m.learn_one(X, "new")),
     "no scaling": (lambda: forest(20, scale=False), lambda m: m.learn_one(X | {"z": 0.5}, Y)),
     "missing value": (lambda: forest(300), lambda m: m.learn_one({"x0": 0.3}, Y)),
     "resample": (lambda: forest(270), lambda m: m.resample()),

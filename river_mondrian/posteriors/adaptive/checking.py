@@ -12,9 +12,33 @@ from ...learners.discriminants import LinearDiscriminants
 from ...learners.experts import Mixture
 from ..rebuilt.checking import check_rebuilt
 from .statistics import BLOCK
+from .tables import is_sound
 
 # More classes than any forest has.
 MOST_CLASSES = 1 << 24
+
+
+def check_seen(trees: Any) -> None:
+    """Refuse restored trees whose rows of statistics have other classes or links than they may.
+
+    Parameters
+    ----------
+    trees
+        `AdaptiveTrees` of many classes, whose nodes refer to rows that there are.
+
+    Raises
+    ------
+    ModelFormatError
+        If kernels could not read them.
+
+    """
+    n_classes = int(trees.forest.n_classes)
+    for t, tree in enumerate(trees.trees):
+        if tree.is_used():
+            numbers = trees.column("nodes", "statistics_row", t)
+            rows = trees.side_rows.rows(tree.slot, tree.side_rows.n_rows)
+            if not is_sound(rows, numbers[numbers > 0] - 1, n_classes):
+                refuse(trees, "side_rows", len(rows), f"of tree {t}, with wrong links or classes")
 
 
 def check_adaptive(trees: Any) -> None:

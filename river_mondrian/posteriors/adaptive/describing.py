@@ -7,7 +7,8 @@ import numpy as np
 from ...compiling.kernels import inlined, kernel
 from ...records import Float32s, Float64s
 from .records import A, AdaptiveForest
-from .statistics import DEEP, LATE, LATEST, MIXED, N_WEIGHTINGS, NOISY, PRIORS, Statistics
+from .seen import numbers_of, sides_of
+from .statistics import DEEP, LATE, LATEST, MIXED, N_WEIGHTINGS, NOISY, PRIORS
 
 # Numbers of a step, and rows of numbers for each class.
 STEP_NUMBERS = 1 + N_WEIGHTINGS
@@ -15,16 +16,16 @@ STEP_ROWS = 2 + N_WEIGHTINGS
 
 
 @inlined
-def _customers(
-    forest: AdaptiveForest, statistics: Statistics, k: int, below: float, ends: bool
-) -> float:
-    """Return c of Algorithm 5 at a node; of a class `below` has gone on along the path."""
-    count = statistics.count(k)
+def _customers(forest: AdaptiveForest, count: float, bits: int, below: float, ends: bool) -> float:
+    """Return c of Algorithm 5 at a node, of a class that has gone on the sides of these bits.
+
+    `below` of it has gone on along the path.
+    """
     if ends:
         return count
     if forest.is_weighted == 1:
         return min(below, 1.0) + min(max(count - below, 0.0), 1.0)
-    return np.float64(statistics.customers(k, forest.class_capacity))
+    return np.float64((bits & 1) + (bits >> 1))
 
 
 @inlined
@@ -67,17 +68,21 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
             if says:
-                of_all = statistics.estimate(k, PRIORS[MIXED], n_classes)
-                late = statistics.forgetting_estimate(k, LATE, PRIORS[MIXED], n_classes)
-                latest = statistics.forgetting_estimate(k, LATEST, PRIORS[MIXED], n_classes)
+                known = numbers_of(forest, tree, statistics, k)
+                count = np.float64(known.words[0])
+                of_all = statistics.estimate(known, PRIORS[MIXED], n_classes)
+                late = statistics.forgetting_estimate(known, LATE, PRIORS[MIXED], n_classes)
+                latest = statistics.forgetting_estimate(known, LATEST, PRIORS[MIXED], n_classes)
                 shares = statistics.shares
                 mixed = shares[0] * of_all + shares[1] * late + shares[2] * latest
-                noisy = statistics.estimate(k, PRIORS[NOISY], n_classes)
-                rows[k] = _customers(forest, statistics, k, below[k], ends)
-                below[k] = statistics.count(k)
-                rows[n_classes + k] = min(statistics.count(k), 1.0)
+                noisy = statistics.estimate(known, PRIORS[NOISY], n_classes)
+                bits = sides_of(forest, tree, statistics, k)
+                rows[k] = _customers(forest, count, bits, below[k], ends)
+                below[k] = count
+                rows[n_classes + k] = min(count, 1.0)
                 rows[(2 + NOISY) * n_classes + k] = noisy
-                rows[(2 + DEEP) * n_classes + k] = statistics.estimate(k, PRIORS[DEEP], n_classes)
+                deep = statistics.estimate(known, PRIORS[DEEP], n_classes)
+                rows[(2 + DEEP) * n_classes + k] = deep
                 rows[(2 + MIXED) * n_classes + k] = mixed
             else:
                 _describe_silent(forest, ref, k, rows, below)

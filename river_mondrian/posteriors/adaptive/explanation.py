@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from ..rebuilt.records import LONG, RECENT
 from ..rebuilt.schedule import Schedule
 from .describing import STEP_NUMBERS, STEP_ROWS, describe_path
 from .records import A
-from .statistics import N_POSTERIORS, counts_in
+from .statistics import N_POSTERIORS
 
 Array = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ def class_weights(trees: ExplainedAdaptiveTrees[Any, Any], t: int, table: TreeTa
     labels, weights = (trees.column("points", name) for name in ("label", "weight"))
     held = ~refs[refs < 0]
     found[points, labels[held]] = weights[held]
-    seen = counts_in(trees.side_rows.rows(t, trees.trees[t].side_rows.n_rows), n_classes)
+    seen = trees.counts(t)
     numbers = trees.column("nodes", "statistics_row", t)[refs[refs >= 0]]
     found[rows[numbers > 0]] = seen[numbers[numbers > 0] - 1]
     table.add_up(found)
@@ -166,6 +167,10 @@ class ExplainedAdaptiveTrees(ClassTrees[A, AnyView]):
     mixture: Mixture
     discriminants: LinearDiscriminants
     out: Array
+
+    @abc.abstractmethod
+    def counts(self, t: int) -> NDArray[np.float32]:
+        """Return the classes' weights in a tree's rows of statistics, shape (rows, classes)."""
 
     def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
         """Return a tree's table, the gain of each cut there, and the weight of all samples."""

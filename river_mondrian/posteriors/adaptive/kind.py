@@ -36,7 +36,7 @@ class ClassForest(AdaptiveForest):
         tree.walk_ref = START
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight
-            update_weights(self, self.path_of(t), tree.path_length, label, weight, NONE)
+            update_weights(self, tree, self.path_of(t), tree.path_length, label, weight, NONE)
 
     def update_tree(self, t: int, p: int, n: int) -> None:
         """Add a point by which a tree has been extended to the statistics on its path."""

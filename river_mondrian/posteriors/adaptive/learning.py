@@ -12,6 +12,7 @@ from ...partitions.mondrian.records import LEFT, RIGHT
 from ...records import Array
 from ..rebuilt.paths import path_to
 from .records import AdaptiveForest, StatisticsEntry
+from .seen import NO_SIDE, add_sample, copy_statistics
 from .splitting import enqueue, new_statistics
 from .weighting import update_weights
 
@@ -26,7 +27,6 @@ def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog:
     node = tree.nodes.row(ref)
     if node.statistics_row != 0:
         return
-    n_classes = forest.n_classes
     side = RIGHT
     if node.dim < 0:
         # A leaf's row of two points.
@@ -39,14 +39,13 @@ def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog:
         if (p - ~other) % forest.window_capacity > backlog:
             label, weight = forest.label_of(~other), forest.weight_of(~other)
             statistics = new_statistics(forest, tree, node)
-            if node.dim >= 0:
-                statistics.add_side(label, side, forest.class_capacity)
-            statistics.add_sample(label, weight, True, n_classes)
+            side = side if node.dim >= 0 else NO_SIDE
+            add_sample(forest, tree, statistics, label, weight, True, side)
         return
     below = tree.nodes.row(other).statistics(tree)
     if below:
         statistics = new_statistics(forest, tree, node)
-        statistics.copy_from(below, side, forest.statistics_words, n_classes, forest.class_capacity)
+        copy_statistics(forest, tree, statistics, below, side)
 
 
 @separate
@@ -88,10 +87,11 @@ def update_path(
             if node.statistics_row == 0:
                 new_statistics(forest, tree, node)
             statistics = node.statistics(tree)
+        side = NO_SIDE
         if i + 1 < n:
             side = LEFT if node.left == path[i + 1].ref else RIGHT
-            statistics.add_side(label, side, forest.class_capacity)
-        statistics.add_sample(label, weight, i > 0 or forest.root_forgets == 1, forest.n_classes)
+        forgets = i > 0 or forest.root_forgets == 1
+        add_sample(forest, tree, statistics, label, weight, forgets, side)
         if node.dim < 0:
             enqueue(tree, ref)
 
@@ -124,6 +124,6 @@ def replay(forest: AdaptiveForest, t: int, start: int, stop: int) -> int:
         if tree.side_rows.n_rows + n > tree.side_rows.capacity:
             return i
         label, weight = forest.label_of(p), forest.weight_of(p)
-        update_weights(forest, path, n, label, weight, p)
+        update_weights(forest, tree, path, n, label, weight, p)
         update_path(forest, t, p, path, n, False)
     return stop

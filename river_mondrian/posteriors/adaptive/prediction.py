@@ -4,11 +4,17 @@ The first posterior is the HNSP, which integrates over branching off: `labels.hn
 derivation of its weights (Algorithm 8, lines 6 to 10). The others follow the sample to its leaf by
 context-tree weighting (`weighting`). All are sums of the classes on the path, of which a row of
 statistics has the numbers: a walk down finds the factors, and a pass up adds the rows.
+
+Sums are in a row of `class_capacity` classes for each posterior. Of many classes they are in a row
+of the posteriors for each class, behind a row of what all classes get: what a node adds to those
+that it has not seen is one number for each posterior, so that it costs by those that it has seen.
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from ...compiling.kernels import inlined, kernel, merged, separate
 from ...learners import discriminants, experts
@@ -21,6 +27,8 @@ from ..rebuilt.paths import is_predicted, note_predicted, walk_all
 from ..rebuilt.records import RECENT
 from .factors import Factors, add_statistics
 from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
+from .seen import list_seen, numbers_of
+from .seen_factors import SeenFactors, add_seen
 from .statistics import (
     DEEP,
     LATE,
@@ -33,11 +41,31 @@ from .statistics import (
 )
 
 _room_of_factors = room_of_array(Factors, 1)
+_room_of_seen_factors = room_of_array(SeenFactors, 1)
 
 
 @inlined
 def _add(out: Float32s, k: int, weight: float) -> None:
     out[k] = out[k] + weight
+
+
+@inlined
+def _place(forest: AdaptiveForest, posterior: int, k: int) -> int:
+    """Return where the sum of a posterior is for a class."""
+    if forest.is_sparse == 1:
+        return N_POSTERIORS * (1 + k) + posterior
+    return forest.class_capacity * posterior + k
+
+
+@inlined
+def _add_to_all(forest: AdaptiveForest, posterior: int, weight: float, out: Float32s) -> None:
+    """Add a weight to all classes."""
+    if forest.is_sparse == 1:
+        _add(out, posterior, weight)
+        return
+    start = _place(forest, posterior, 0)
+    for k in range(start, start + forest.n_classes):
+        _add(out, k, weight)
 
 
 @inlined
@@ -73,14 +101,11 @@ def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: StatisticsEntry, x: 
 @merged
 def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: Float32s) -> None:
     """Add what a weighting has left at the end of a path: to all classes, and to a last point's."""
-    n_classes = forest.n_classes
-    own = out.part(forest.class_capacity * (1 + v), forest.class_capacity)
     seen = forest.weight_of(~last) if last < 0 else 0.0
-    each = rest / (seen + PRIORS[v] * n_classes)
-    for k in range(n_classes):
-        _add(own, k, PRIORS[v] * each)
+    each = rest / (seen + PRIORS[v] * forest.n_classes)
+    _add_to_all(forest, 1 + v, PRIORS[v] * each, out)
     if last < 0:
-        _add(own, forest.label_of(~last), seen * each)
+        _add(out, _place(forest, 1 + v, forest.label_of(~last)), seen * each)
 
 
 @merged
@@ -128,11 +153,18 @@ def _walk_down(
 
 
 @separate
-def _add_c(forest: AdaptiveForest, weight: float, out: Float32s) -> None:
+def _add_c(
+    forest: AdaptiveForest,
+    tree: AdaptiveTree,
+    statistics: Statistics,
+    weight: float,
+    out: Float32s,
+) -> None:
     """Add c of a node's classes to the HNSP."""
-    node_c = forest.node_c
-    for k in range(forest.n_classes):
-        _add(out, k, weight * node_c[k])
+    node_c, labels = forest.node_c, forest.seen_labels
+    n = list_seen(forest, tree, statistics)
+    for i in range(n):
+        _add(out, _place(forest, 0, labels[i]), weight * node_c[labels[i]])
 
 
 @separate
@@ -146,16 +178,19 @@ def _clear_below(forest: AdaptiveForest, ref: int) -> None:
 
 
 @separate
-def _count_tables(forest: AdaptiveForest, step: Step, ends: bool) -> None:
+def _count_tables(forest: AdaptiveForest, tree: AdaptiveTree, step: Step, ends: bool) -> None:
     """Note c and tab of Algorithm 5 at a node where samples have weights, and their sums.
 
     Of the weight W of a class tab is min(W, 1), and c the sum of both children's. What has not
     gone to the child on the path has gone to the other one. c of a leaf is W.
     """
     statistics, node_c, below = step.statistics, forest.node_c, forest.below
-    total, tables = 0.0, 0.0
-    for k in range(forest.n_classes):
-        count, known = statistics.count(k), below[k]
+    total, tables, labels = 0.0, 0.0, forest.seen_labels
+    n = list_seen(forest, tree, statistics)
+    for i in range(n):
+        k = labels[i]
+        count = np.float64(numbers_of(forest, tree, statistics, k).words[0])
+        known = np.float64(below[k])
         c = count if ends else min(known, 1.0) + min(max(count - known, 0.0), 1.0)
         node_c[k] = c
         below[k] = count
@@ -165,9 +200,35 @@ def _count_tables(forest: AdaptiveForest, step: Step, ends: bool) -> None:
     step.sum_of_tables = tables
 
 
+@separate
+def _add_seen(
+    forest: AdaptiveForest,
+    tree: AdaptiveTree,
+    statistics: Statistics,
+    factors: Factors,
+    out: Float32s,
+) -> None:
+    """Add a node's part to all posteriors, where there are many classes."""
+    own = _room_of_seen_factors()[0]
+    by_weight, by_first, by_second = own.by_weight, own.by_first, own.by_second
+    for v in range(N_POSTERIORS):
+        by_first[v] = 0.0
+        by_second[v] = 0.0
+    by_weight[0], by_first[0] = factors.hnsp_samples, factors.hnsp_tables
+    by_second[0] = factors.hnsp_sides
+    by_weight[1 + NOISY], by_weight[1 + DEEP] = factors.noisy_samples, factors.deep_samples
+    by_weight[1 + MIXED], by_first[1 + MIXED] = factors.mixed_all, factors.mixed_late
+    by_second[1 + MIXED] = factors.mixed_latest
+    add_seen(forest, tree, statistics, own, out)
+    _add_to_all(forest, 1 + NOISY, factors.noisy_constant, out)
+    _add_to_all(forest, 1 + DEEP, factors.deep_constant, out)
+    _add_to_all(forest, 1 + MIXED, factors.mixed_constant, out)
+
+
 @merged
 def _add_step(
     forest: AdaptiveForest,
+    tree: AdaptiveTree,
     step: Step,
     factors: Factors,
     weight: float,
@@ -192,9 +253,12 @@ def _add_step(
     factors.mixed_latest = step.of_latest
     prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
     factors.mixed_constant = PRIORS[MIXED] * prior
-    add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
+    if forest.is_sparse == 1:
+        _add_seen(forest, tree, statistics, factors, out)
+    else:
+        add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
     if is_weighted:
-        _add_c(forest, weight, out)
+        _add_c(forest, tree, statistics, weight, out)
 
 
 @separate
@@ -206,11 +270,14 @@ def predict_tree(
     n: int,
     out: Float32s,
 ) -> None:
-    """Add a tree's posteriors for a scaled sample to `out`, rows of `class_capacity`.
+    """Add a tree's posteriors for a scaled sample to sums in `out`.
 
     `path` is the sample's path of `n` entries.
     """
-    gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
+    gamma, steps = forest.gamma, forest.steps
+    if forest.is_weighted == 1 and forest.is_sparse == 1:
+        # A node notes those classes only that it has seen.
+        _clear_below(forest, path[n - 1].ref)
     room = _room_of_factors()
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
@@ -226,13 +293,13 @@ def predict_tree(
         if statistics:
             ends = i == n - 1
             if forest.is_weighted == 1:
-                _count_tables(forest, step, ends)
+                _count_tables(forest, tree, step, ends)
             else:
                 step.sum_of_c = statistics.weight if ends else float(statistics.n_sides)
                 step.sum_of_tables = statistics.n_seen
             total, tables = step.sum_of_c, step.sum_of_tables
             of_tables = own / tables - weight * discount / total
-            _add_step(forest, step, room[0], weight / total, of_tables, ends, out)
+            _add_step(forest, tree, step, room[0], weight / total, of_tables, ends, out)
             weight = weight * discount * tables / total + passed
             continue
         if forest.is_weighted == 1:
@@ -241,11 +308,25 @@ def predict_tree(
             # A single point: c is its weight at its class, tab 1 at most.
             seen = forest.weight_of(~ref)
             share = discount * (min(seen, 1.0) / seen)
-            _add(out, forest.label_of(~ref), weight * (1.0 - share) + own)
+            own += weight * (1.0 - share)
+            _add(out, _place(forest, 0, forest.label_of(~ref)), own)
             weight = weight * share + passed
     # The base distribution is uniform.
-    for k in range(n_classes):
-        _add(out, k, weight / n_classes)
+    _add_to_all(forest, 0, weight / forest.n_classes, out)
+
+
+@separate
+def _part_sums(forest: AdaptiveForest) -> None:
+    """Write the sums of many classes into `posterior_rows`, as those of few are."""
+    sums, rows, capacity = forest.posterior_sums, forest.posterior_rows, forest.class_capacity
+    start, first = 0, 0
+    for _ in range(2):
+        for posterior in range(N_POSTERIORS):
+            of_all = sums[first + posterior]
+            for k in range(capacity):
+                rows[start + k] = sums[first + N_POSTERIORS * (1 + k) + posterior] + of_all
+            start += capacity
+        first += N_POSTERIORS * (1 + capacity)
 
 
 @merged
@@ -255,9 +336,9 @@ def _add_trees(forest: AdaptiveForest) -> None:
     Those of all samples, then of recent ones, where the first stand in if there are no such trees;
     then the mean of both.
     """
-    sums = forest.posterior_sums
-    width = N_POSTERIORS * forest.class_capacity
-    for k in range(2 * width):
+    sums, width = forest.posterior_sums, N_POSTERIORS * forest.class_capacity
+    room = width + N_POSTERIORS if forest.is_sparse == 1 else width
+    for k in range(2 * room):
         sums[k] = 0.0
     n_long, n_recent = 0, 0
     for t in range(forest.n_trees):
@@ -265,12 +346,15 @@ def _add_trees(forest: AdaptiveForest) -> None:
         n = tree.path_length
         if n > 0:
             is_recent = tree.role == RECENT
-            out = sums.part(width if is_recent else 0, width)
+            out = sums.part(room if is_recent else 0, room)
             x = forest.row.part(tree.first_value, forest.dim_capacity)
             predict_tree(forest, tree, x, forest.path_of(t), n, out)
             n_recent += 1 if is_recent else 0
             n_long += 0 if is_recent else 1
     predicted = forest.experts.predicted
+    if forest.is_sparse == 1:
+        _part_sums(forest)
+        sums = forest.posterior_rows
     for k in range(width):
         of_long = sums[k] / n_long if n_long > 0 else 0.0
         predicted[k] = of_long

@@ -37,7 +37,10 @@ from ..rebuilt.records import (
     RebuiltPoint,
     RebuiltTree,
 )
-from .statistics import Statistics
+from .statistics import (
+    SeenClass,
+    Statistics,
+)
 
 # Largest weight of a stored sample, which is in single precision.
 MOST = float(np.float32(LARGEST_WEIGHT))
@@ -130,14 +133,22 @@ class ClassSides(Record):
     weights: Float32s = inline(4)
 
 
+class FoundRow(Record):
+    """A row of a node, by its place."""
+
+    row: Statistics
+
+
 class AdaptiveForest(RebuiltForest):
     """An adaptive forest; what `RebuiltForest` asks of its kind is in `kind`."""
 
     trees: Array[AdaptiveTree]
     points: Table[AdaptivePoint]
-    # Classes so far, for how many there is room, and words of a row of statistics.
+    # Classes so far, for how many there is room, whether they are many (see `seen`), and words of a
+    # row of statistics.
     n_classes: Int64
     class_capacity: Int64
+    is_sparse: Int64 = derived()
     statistics_words: Int64 = derived()
     # Rate of the discount: d = exp(-gamma span).
     gamma: Float64
@@ -153,10 +164,16 @@ class AdaptiveForest(RebuiltForest):
     experts: Experts
     discriminants: Discriminants
     paths: Array[StatisticsEntry]
-    # Steps of a path, and sums of the trees' posteriors: N_POSTERIORS rows of `class_capacity` for
-    # trees of all samples, then for those of recent ones.
+    # What a node knows of a class that it has not seen, and room for the classes that it has.
+    nothing: Array[SeenClass]
+    seen_labels: Int64s
+    # Rows of a node that are yet to be read.
+    found: Array[FoundRow]
+    # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
+    # samples, then for those of recent ones. Those of many classes are then parted into rows.
     steps: Array[Step]
     posterior_sums: Float32s
+    posterior_rows: Float32s
     # Of each class, where samples have weights: c at a node of a path, and the weight that has
     # passed the one below.
     node_c: Float32s

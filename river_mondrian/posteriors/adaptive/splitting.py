@@ -9,17 +9,17 @@ from ...records import Int32s
 from ..rebuilt.splitting import push, time_of_cut
 from .guided_cuts import draw_guided
 from .records import AdaptiveForest, AdaptiveNode, AdaptiveTree
+from .seen import NO_SIDE, add_sample, add_side, list_seen, new_row, numbers_of
 from .statistics import Statistics
 
 
 @inlined
 def new_statistics(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) -> Statistics:
     """Give a node statistics that have seen nothing."""
-    number = tree.side_rows.n_rows
-    tree.side_rows.n_rows = number + 1
+    number = new_row(forest, tree)
     node.statistics_row = number + 1
     found = tree.side_rows.row(number)
-    found.clear(forest.statistics_words)
+    found.begin()
     return found
 
 
@@ -54,7 +54,7 @@ def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
     for i in range(n):
         p = (last - ages[i]) % window
         label, weight = forest.label_of(p), forest.weight_of(p)
-        statistics.add_sample(label, weight, True, forest.n_classes)
+        add_sample(forest, tree, statistics, label, weight, True, NO_SIDE)
 
 
 # Leaves that wait.
@@ -89,22 +89,19 @@ def enqueue_mixed(forest: AdaptiveForest, t: int, ref: int) -> None:
 
 
 @merged
-def _has_seen(forest: AdaptiveForest, tree: AdaptiveTree, ref: int, label: int) -> bool:
-    """Tell whether a class has passed what is at a reference with statistics, or a point."""
-    if ref < 0:
-        return forest.label_of(~ref) == label
-    statistics = tree.nodes.row(ref).statistics(tree)
-    return bool(statistics) and statistics.count(label) > 0.0
-
-
-@merged
 def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) -> None:
     """Note which classes are on the sides of a cut that is new."""
-    statistics = node.statistics(tree)
+    statistics, labels = node.statistics(tree), forest.seen_labels
     for side in range(2):
-        for k in range(forest.n_classes):
-            if _has_seen(forest, tree, node.child(side), k):
-                statistics.add_side(k, side, forest.class_capacity)
+        child = node.child(side)
+        if child < 0:
+            add_side(forest, tree, statistics, forest.label_of(~child), side)
+            continue
+        below = tree.nodes.row(child).statistics(tree)
+        n = list_seen(forest, tree, below) if below else 0
+        for i in range(n):
+            if numbers_of(forest, tree, below, labels[i]).words[0] > 0.0:
+                add_side(forest, tree, statistics, labels[i], side)
 
 
 @separate

@@ -3,8 +3,9 @@
 The first memory holds all samples; the others forget exponentially along the node's own visits. A
 memory does not decay: instead its unit grows, in which its latest sample is weighed.
 
-Classes are in blocks of `BLOCK`, and what is known of those of one block lies together: a path is
-read class by class where it learns, and block by block where it predicts.
+Of few classes a row has all, in blocks of `BLOCK`, and what is known of those of one block lies
+together: a path is read class by class where it learns, and block by block where it predicts. Of
+many classes a node has those that it has seen, in as many rows as these need (`seen`).
 
 Sums of weights are in single precision. Those of whole weights are exact up to 2^24; a sample that
 weighs less than 2^-24 of what is there adds nothing. Weights from 1e-30 to 1e30 neither vanish nor
@@ -13,8 +14,7 @@ overflow.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from ...partitions.mondrian.records import LEFT
 from ...records import Float32, Float32s, Int32, Int32s, Record, inline
@@ -55,8 +55,38 @@ class ClassBlock(Record):
     weights: Float32s = inline(N_FORGETTING * BLOCK)
 
 
+class SeenClass(Record):
+    """What a node has seen of one of many classes."""
+
+    # Four times the class plus 1, and the bits of its sides (see `Statistics.sides`); 0 where there
+    # is room for a class.
+    key: Int32
+    # As of `ClassBlock`.
+    count: Float32
+    weights: Float32s = inline(N_FORGETTING)
+
+    def label(self) -> int:
+        """Return the class."""
+        return (self.key >> SIDE_BITS) - 1
+
+    def numbers(self) -> ClassNumbers:
+        """Return the weights."""
+        return ClassNumbers(Float32s(self, 1, 1 + N_FORGETTING), 1)
+
+
+class ClassNumbers(NamedTuple):
+    """The weights of a class at a node: that of all its samples, then those of both memories."""
+
+    words: Float32s
+    # Words from one to the next.
+    step: int
+
+
 class Statistics(Record):
-    """A row of statistics, which the blocks of classes follow, then the sides of all classes."""
+    """A row of statistics: the blocks of few classes follow, then the sides of all of them.
+
+    Where there are many classes, what has been seen of the first of them follows (see `seen`).
+    """
 
     # Probabilities to stop at the node, of the weightings.
     stops: Float32s = inline(N_WEIGHTINGS)
@@ -76,9 +106,10 @@ class Statistics(Record):
         """Return the block that a class is in."""
         return ClassBlock(self, HEAD_WORDS + label // BLOCK * BLOCK_WORDS)
 
-    def count(self, label: int) -> float:
-        """Return the weight of the samples of a class."""
-        return self.block_of(label).counts[label % BLOCK]
+    def numbers_of(self, label: int) -> ClassNumbers:
+        """Return the weights of one of few classes."""
+        place = HEAD_WORDS + label // BLOCK * BLOCK_WORDS + label % BLOCK
+        return ClassNumbers(Float32s(self, place, 2 * BLOCK + 1), BLOCK)
 
     def sides(self, capacity: int) -> Int32s:
         """Return the words of sides, in a row with room for so many classes.
@@ -89,55 +120,23 @@ class Statistics(Record):
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         return Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
 
-    def customers(self, label: int, capacity: int) -> int:
-        """Return c of Algorithm 5 where samples weigh 1: on how many sides a class has been seen.
-
-        There is room for `capacity` classes.
-        """
+    def sides_of(self, label: int, capacity: int) -> int:
+        """Return the bits of a class's sides, where there is room for `capacity` classes."""
         word = self.sides(capacity)[label // CLASSES_OF_WORD]
-        bits = word >> label % CLASSES_OF_WORD * SIDE_BITS & 3
-        return (bits & 1) + (bits >> 1)
+        return word >> label % CLASSES_OF_WORD * SIDE_BITS & 3
 
-    def clear(self, n_words: int) -> None:
-        """Make the statistics of no sample, in a row of so many words."""
-        words = Int32s(self, 0, n_words)
-        for w in range(n_words):
-            words[w] = 0
+    def links(self) -> Int32s:
+        """Return the links of a row, where there are many classes."""
+        return Int32s(self, LINKS_WORD, N_LINKS)
+
+    def begin(self) -> None:
+        """Make the statistics of no sample, in a row of zeros."""
         for v in range(N_WEIGHTINGS):
             self.stops[v] = STOP_PRIORS[v]
         for m in range(N_MEMORIES):
             self.shares[m] = 1.0 / N_MEMORIES
         for m in range(N_FORGETTING):
             self.units[m] = 1.0
-
-    def rescale(self, m: int, unit: float, n_classes: int) -> None:
-        """Let the unit of a memory that forgets be 1 again."""
-        for k in range(n_classes):
-            weights = self.block_of(k).weights
-            i = m * BLOCK + k % BLOCK
-            weights[i] = weights[i] / unit
-        self.totals[m] = self.totals[m] / unit
-
-    def add_sample(self, label: int, weight: float, forgets: bool, n_classes: int) -> None:
-        """Add a sample's class and weight to the memories."""
-        block = self.block_of(label)
-        place = label % BLOCK
-        count = block.counts[place]
-        if count == 0.0:
-            self.n_seen = self.n_seen + 1
-        block.counts[place] = count + weight
-        self.weight = self.weight + weight
-        for m in range(N_FORGETTING):
-            unit = self.units[m]
-            if forgets:
-                unit *= GROWTHS[m]
-            if unit * max(weight, 1.0) > LARGEST_UNIT:
-                self.rescale(m, unit, n_classes)
-                unit = 1.0
-            self.units[m] = unit
-            i = m * BLOCK + place
-            block.weights[i] = block.weights[i] + unit * weight
-            self.totals[m] = self.totals[m] + unit * weight
 
     def add_side(self, label: int, side: int, capacity: int) -> None:
         """Note on which side of the node's cut a class has gone."""
@@ -161,21 +160,23 @@ class Statistics(Record):
             words[w] = known[w] if w < first_side else 0
         self.n_sides = 0
         for k in range(n_classes):
-            if self.count(k) > 0.0:
+            if self.numbers_of(k).words[0] > 0.0:
                 self.add_side(k, side, capacity)
 
-    def estimate(self, label: int, alpha: float, n_classes: int, factor: float = 1.0) -> float:
+    def estimate(
+        self, numbers: ClassNumbers, alpha: float, n_classes: int, factor: float = 1.0
+    ) -> float:
         """Return a factor times the first memory's Dirichlet estimate of a class.
 
         The product comes first: where compilers may choose, its last bit would be theirs.
         """
-        return factor * (self.count(label) + alpha) / (self.weight + alpha * n_classes)
+        return factor * (numbers.words[0] + alpha) / (self.weight + alpha * n_classes)
 
     def forgetting_estimate(
-        self, label: int, m: int, alpha: float, n_classes: int, factor: float = 1.0
+        self, numbers: ClassNumbers, m: int, alpha: float, n_classes: int, factor: float = 1.0
     ) -> float:
         """Return a factor times the Dirichlet estimate of a class by a memory that forgets."""
-        seen = self.block_of(label).weights[m * BLOCK + label % BLOCK]
+        seen = numbers.words[(1 + m) * numbers.step]
         prior = alpha * self.units[m]
         return factor * (seen + prior) / (self.totals[m] + prior * n_classes)
 
@@ -184,12 +185,16 @@ HEAD_WORDS = Statistics.WORDS
 BLOCK_WORDS = ClassBlock.WORDS
 STOP_WORDS = N_WEIGHTINGS
 
+# Where there are many classes: those of a node's own row, of every other one, and their links.
+SEEN_WORDS = SeenClass.WORDS
+N_FIRST = 5
+N_MORE = 8
+LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
+MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
+N_LINKS = 2
 
-def counts_in(rows: NDArray[np.int32], n_classes: int) -> NDArray[np.float32]:
-    """Return the classes' weights in copied rows, shape (..., n_classes)."""
-    n_blocks = -(-n_classes // BLOCK)
-    end = HEAD_WORDS + n_blocks * BLOCK_WORDS
-    blocks = np.ascontiguousarray(rows[..., HEAD_WORDS:end]).view(np.float32)
-    # There may be no row.
-    counts = blocks.reshape(*rows.shape[:-1], n_blocks, BLOCK_WORDS)[..., :BLOCK]
-    return counts.reshape(*rows.shape[:-1], n_blocks * BLOCK)[..., :n_classes]
+
+def most_rows(n_classes: int) -> int:
+    """Return how many rows a node has at most that has seen so many of many classes."""
+    # A row has others behind it where it is full; of these there are one more at most.
+    return 3 + 2 * n_classes // (N_MORE + 1)

@@ -16,10 +16,10 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...records import INT32, Part, RowLayout
-from ..rebuilt.records import PATH_LENGTH
+from ..rebuilt.records import DEEPEST, PATH_LENGTH
 from ..rebuilt.trees import RebuiltTrees, room_for
 from . import prediction
-from .checking import check_adaptive
+from .checking import check_adaptive, check_seen
 from .explanation import ExplainedAdaptiveTrees
 from .kind import ClassForest, learn
 from .records import (
@@ -27,17 +27,30 @@ from .records import (
     AdaptivePoint,
     AdaptiveTree,
     ClassSides,
+    FoundRow,
     StatisticsEntry,
     Step,
 )
+from .seen import put_seen
 from .statistics import (
     BLOCK,
     CLASSES_OF_WORD,
+    N_FIRST,
+    N_LINKS,
     N_POSTERIORS,
     ClassBlock,
+    SeenClass,
     Statistics,
-    counts_in,
+    most_rows,
 )
+from .tables import counts_in, seen_counts, seen_in
+
+# More classes than these are many (see `seen`). Of fewer, places for all take less time.
+MOST_DENSE = 128
+
+# What follows the statistics of a row then. Rows that others are linked to have more classes in
+# place of the statistics.
+SEEN_PARTS = (Part("seen", SeenClass, N_FIRST), Part("links", INT32, N_LINKS))
 
 POSTERIORS = ("HNSP", "CTW, noisy", "CTW", "CTW with memories")
 DISCRIMINANTS = ("softmax, small steps", "softmax, large steps", "naive Bayes")
@@ -118,16 +131,36 @@ class AdaptiveTrees(
         self.forest.statistics_words = self._side_layout().words
 
     def _side_layout(self) -> RowLayout:
+        if self.forest.is_sparse:
+            return RowLayout(Statistics, SEEN_PARTS)
+        return self._dense_layout
+
+    @property
+    def _dense_layout(self) -> RowLayout:
+        """What a row of statistics is where there are few classes."""
         capacity = self.forest.class_capacity
         blocks = Part("blocks", ClassBlock, capacity // BLOCK)
         sides = Part("sides", INT32, -(-capacity // CLASSES_OF_WORD))
         return RowLayout(Statistics, (blocks, sides))
 
+    @property
+    def _side_room(self) -> tuple[int, int]:
+        of_call, of_split = super()._side_room
+        if not self.forest.is_sparse:
+            return of_call, of_split
+        # What two new nodes have seen; and every node on a path may see a class for the first time.
+        more = 2 * most_rows(int(self.forest.class_capacity))
+        return of_call + DEEPEST + more, of_split + more
+
     def _finish_kind(self) -> None:
         forest, own = self.forest, self.shared.own
         capacity = int(forest.class_capacity)
         own("steps", room_for(Step, PATH_LENGTH))
-        own("posterior_sums", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
+        own("posterior_sums", np.zeros(2 * N_POSTERIORS * (capacity + 1), dtype=np.float32))
+        own("posterior_rows", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
+        own("nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
+        own("found", room_for(FoundRow, most_rows(capacity)))
+        own("seen_labels", np.zeros(capacity, dtype=np.int64))
         own("node_c", np.zeros(capacity, dtype=np.float32))
         own("below", np.zeros(capacity, dtype=np.float32))
         own("class_sides", room_for(ClassSides, self.n_candidates * capacity))
@@ -189,20 +222,54 @@ class AdaptiveTrees(
         forest = self.forest
         label = int(forest.n_classes)
         forest.n_classes = label + 1
+        if label >= MOST_DENSE and not forest.is_sparse:
+            self._keep_seen()
         old = int(forest.class_capacity)
         if label >= old:
-            known, n_sides = forest.statistics_words, self._side_layout().parts[-1].length
+            known = forest.statistics_words, self._side_layout().parts[-1].length
             forest.class_capacity = -(-5 * old // (4 * BLOCK)) * BLOCK
-            self._set_words()
-            words = forest.statistics_words
-            moves = [(0, 0, known - n_sides)]
-            moves.append((known - n_sides, words - self._side_layout().parts[-1].length, n_sides))
-            self.side_rows = self.side_rows.relaid(words, moves)
+            if not forest.is_sparse:
+                self._widen_statistics(*known)
             self._finish()
         self._show_classes()
         return label
 
-    # Learning.
+    def _widen_statistics(self, known: int, n_sides: int) -> None:
+        """Give rows of statistics room for more classes; they had so many words, and of sides."""
+        self._set_words()
+        words, new = self.forest.statistics_words, self._side_layout().parts[-1].length
+        moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
+        self.side_rows = self.side_rows.relaid(words, moves)
+
+    def _keep_seen(self) -> None:
+        """Let rows of statistics have the classes that they have seen, instead of all."""
+        forest, known, n_classes = self.forest, self.side_rows, int(self.forest.n_classes)
+        capacity = int(forest.class_capacity)
+        forest.is_sparse = 1
+        self._set_words()
+        kept = [(0, 0, Statistics.WORDS)]
+        self.side_rows = known.relaid(forest.statistics_words, kept)
+        for t, tree in enumerate(self.trees):
+            rows = known.rows(tree.slot, tree.side_rows.n_rows)
+            seen = seen_in(rows, min(n_classes, capacity), capacity)
+            self.side_rows.show(tree.slot, tree.side_rows)
+            self.side_rows.grow(tree.slot, tree.side_rows, tree.side_rows.n_rows + len(seen.rows))
+            put_seen.of()(forest, t, *seen.arguments())
+        self._finish()
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        forest, columns = state["shared"][0], getattr(state["side_rows"], "columns", {})
+        # Files of earlier versions have all classes, also of many.
+        has_all, are_many = "blocks.counts" in columns, forest.n_classes > MOST_DENSE
+        forest.is_sparse = int(are_many and not has_all)
+        super()._restore(state)
+        if are_many and has_all:
+            self._keep_seen()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.forest.is_sparse:
+            check_seen(self)
 
     # Learning.
 
@@ -243,10 +310,16 @@ class AdaptiveTrees(
 
     # Inspection.
 
+    def counts(self, t: int) -> NDArray[np.float32]:
+        """Return the classes' weights in a tree's rows of statistics, shape (rows, classes)."""
+        rows = self.side_rows.rows(t, self.trees[t].side_rows.n_rows)
+        read = seen_counts if self.forest.is_sparse else counts_in
+        found: NDArray[np.float32] = read(rows, int(self.forest.n_classes))
+        return found
+
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes = int(self.forest.n_classes)
-        rows = self.side_rows.rows(t, self.trees[t].side_rows.n_rows)
-        seen = counts_in(rows, n_classes)
+        seen = self.counts(t)
 
         # Numbers of samples are whole.
         kind = np.float64 if self.forest.is_weighted else np.int64

@@ -39,8 +39,19 @@ import math
 
 from ...compiling.kernels import inlined, merged, separate
 from ...records import Array, Float32s
-from .records import AdaptiveForest, StatisticsEntry
-from .statistics import DEEP, LATE, LATEST, MIXED, N_MEMORIES, NOISY, PRIORS, Statistics
+from .records import AdaptiveForest, AdaptiveTree, StatisticsEntry
+from .seen import numbers_of
+from .statistics import (
+    DEEP,
+    LATE,
+    LATEST,
+    MIXED,
+    N_MEMORIES,
+    NOISY,
+    PRIORS,
+    ClassNumbers,
+    Statistics,
+)
 
 # Share that the memories of a node exchange at each visit, and the bounds of a stop probability.
 SHARE_RATE = 0.02
@@ -84,6 +95,7 @@ def _end_estimate(forest: AdaptiveForest, ref: int, own: int, label: int, v: int
 @separate
 def update_weights(
     forest: AdaptiveForest,
+    tree: AdaptiveTree,
     path: Array[StatisticsEntry],
     n: int,
     label: int,
@@ -95,7 +107,7 @@ def update_weights(
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
     """
     if weight != 1.0:
-        _update_by_logs(forest, path, n, label, weight, own)
+        _update_by_logs(forest, tree, path, n, label, weight, own)
         return
     n_classes = forest.n_classes
     # What the subtree below has predicted in each weighting.
@@ -108,17 +120,18 @@ def update_weights(
             deep = mixed = _end_estimate(forest, entry.ref, own, label, DEEP)
             continue
         stops, shares = statistics.stops, statistics.shares
+        numbers = numbers_of(forest, tree, statistics, label)
         # The first memory has the same prior in the last two weightings.
-        of_all = statistics.estimate(label, PRIORS[DEEP], n_classes)
+        of_all = statistics.estimate(numbers, PRIORS[DEEP], n_classes)
         first = shares[0] * of_all
-        second = statistics.forgetting_estimate(label, LATE, PRIORS[MIXED], n_classes, shares[1])
-        third = statistics.forgetting_estimate(label, LATEST, PRIORS[MIXED], n_classes, shares[2])
+        second = statistics.forgetting_estimate(numbers, LATE, PRIORS[MIXED], n_classes, shares[1])
+        third = statistics.forgetting_estimate(numbers, LATEST, PRIORS[MIXED], n_classes, shares[2])
         together = _share(shares, first, second, third)
         if i == n - 1:
-            noisy = statistics.estimate(label, PRIORS[NOISY], n_classes)
+            noisy = statistics.estimate(numbers, PRIORS[NOISY], n_classes)
             deep, mixed = of_all, together
             continue
-        stopped = statistics.estimate(label, PRIORS[NOISY], n_classes, stops[NOISY])
+        stopped = statistics.estimate(numbers, PRIORS[NOISY], n_classes, stops[NOISY])
         noisy = _learn_stop(statistics, NOISY, stopped, noisy)
         deep = _learn_stop(statistics, DEEP, stops[DEEP] * of_all, deep)
         mixed = _learn_stop(statistics, MIXED, stops[MIXED] * together, mixed)
@@ -144,15 +157,15 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 
 @merged
 def _learn_shares(
-    statistics: Statistics, label: int, of_all: float, weight: float, n_classes: int
+    statistics: Statistics, numbers: ClassNumbers, of_all: float, weight: float, n_classes: int
 ) -> float:
-    """Let the memories' shares learn a class; `of_all` is the probability by the first.
+    """Let the memories' shares learn a class of these numbers; the first gives it `of_all`.
 
     Returns the probability that they have given together.
     """
     shares = statistics.shares
-    late = statistics.forgetting_estimate(label, LATE, PRIORS[MIXED], n_classes)
-    latest = statistics.forgetting_estimate(label, LATEST, PRIORS[MIXED], n_classes)
+    late = statistics.forgetting_estimate(numbers, LATE, PRIORS[MIXED], n_classes)
+    latest = statistics.forgetting_estimate(numbers, LATEST, PRIORS[MIXED], n_classes)
     together = shares[0] * of_all + shares[1] * late + shares[2] * latest
     # Over the largest, since powers may be too small for numbers.
     most = max(of_all, late, latest)
@@ -166,6 +179,7 @@ def _learn_shares(
 @separate
 def _update_by_logs(
     forest: AdaptiveForest,
+    tree: AdaptiveTree,
     path: Array[StatisticsEntry],
     n: int,
     label: int,
@@ -180,9 +194,10 @@ def _update_by_logs(
         entry = path[i]
         statistics = entry.statistics
         if statistics:
-            by_noisy = statistics.estimate(label, PRIORS[NOISY], n_classes)
-            of_all = statistics.estimate(label, PRIORS[DEEP], n_classes)
-            together = _learn_shares(statistics, label, of_all, weight, n_classes)
+            numbers = numbers_of(forest, tree, statistics, label)
+            by_noisy = statistics.estimate(numbers, PRIORS[NOISY], n_classes)
+            of_all = statistics.estimate(numbers, PRIORS[DEEP], n_classes)
+            together = _learn_shares(statistics, numbers, of_all, weight, n_classes)
         else:
             by_noisy = _end_estimate(forest, entry.ref, own, label, NOISY)
             of_all = together = _end_estimate(forest, entry.ref, own, label, DEEP)

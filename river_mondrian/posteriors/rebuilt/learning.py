@@ -28,7 +28,7 @@ from .records import (
 from .schedule import BUILD_EVERY
 from .splitting import split_all
 
-# Rows of either kind that a call may need in a tree.
+# Rows of either kind that a call may need in a tree; kinds may need more beside the nodes.
 ROOM = 64
 
 
@@ -39,7 +39,7 @@ def _needs_room(forest: RebuiltForest) -> int:
         tree = forest.trees[t]
         if tree.role != IDLE and (
             tree.nodes.n_rows + ROOM > tree.nodes.capacity
-            or tree.side_rows.n_rows + ROOM > tree.side_rows.capacity
+            or tree.side_rows.n_rows + forest.side_room > tree.side_rows.capacity
         ):
             return t
     return NONE

@@ -90,7 +90,7 @@ def _build(forest: RebuiltForest, t: int) -> int:
     room = forest.rows_needed
     if tree.nodes.n_rows + room > tree.nodes.capacity:
         return NO_ROOM
-    if tree.side_rows.n_rows + room > tree.side_rows.capacity:
+    if tree.side_rows.n_rows + max(room, forest.side_room) > tree.side_rows.capacity:
         return NO_ROOM
     forest.rows_needed = GROWTH
     while forest.budget > 0:

@@ -169,6 +169,9 @@ class RebuiltForest(Forest):
     cursor: Int64
     budget: Int64
     rows_needed: Int64 = transient()
+    # Rows beside the nodes that a call may need in a tree, and that a split may need.
+    side_room: Int64 = derived()
+    split_room: Int64 = derived()
     # What calls that go on with building may spend, and whether it is time to plan that.
     granted: Int64 = derived()
     is_plan_due: Int64 = transient()

@@ -8,7 +8,7 @@ from ...partitions.mondrian.draws import exponential
 from ...partitions.mondrian.records import COMPLETE, NONE
 from .records import LAST, LONG, RECENT, R, RebuiltForest, RebuiltNode, RebuiltTree
 
-# Rows of either kind that a split may need.
+# Rows of either kind that a split may need; kinds may need more beside the nodes.
 SPLIT_ROWS = 4
 
 
@@ -55,7 +55,7 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
     while budget > 0 and tree.queue != NONE:
         if tree.nodes.n_rows + SPLIT_ROWS > tree.nodes.capacity:
             return budget
-        if tree.side_rows.n_rows + SPLIT_ROWS > tree.side_rows.capacity:
+        if tree.side_rows.n_rows + forest.split_room > tree.side_rows.capacity:
             return budget
         j = pop(tree)
         budget -= tree.nodes.row(j).n_samples

@@ -16,6 +16,7 @@ from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Record
 from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, rebuilding
+from .learning import ROOM
 from .rebuilding import GROWTH
 from .records import (
     ACCEPTED,
@@ -33,6 +34,7 @@ from .records import (
     R,
 )
 from .schedule import BUILD_EVERY, RECENT_SAMPLES, STORED, Schedule
+from .splitting import SPLIT_ROWS
 
 # What a call may spend, in points, on building trees anew, for each of them.
 BUILD_BUDGET = 80
@@ -133,9 +135,15 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
         own("gains", self.gains.ravel())
         own("dim_weights", self.dim_weights)
+        forest.side_room, forest.split_room = self._side_room
         forest.granted = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
         self._finish_kind()
         self._show_schedule()
+
+    @property
+    def _side_room(self) -> tuple[int, int]:
+        """Rows beside the nodes that a call may need in a tree, and that a split may need."""
+        return ROOM, SPLIT_ROWS
 
     def _finish_kind(self) -> None:
         """Make what a kind derives from the rest."""
@@ -239,7 +247,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             if needy == NO_POINT_ROOM:
                 self._reserve_points(self.n_samples % self.schedule.capacity + 1)
             else:
-                self._reserve_rows(needy, GROWTH, GROWTH)
+                self._reserve_rows(needy, GROWTH, max(GROWTH, int(self.forest.side_room)))
 
     def _follow(self, schedule: Schedule) -> None:
         """Let another schedule be the trees'."""
@@ -406,7 +414,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self._begin(t)
         while (status := go_on(forest, t)) != DONE:
             if status == NO_ROOM:
-                self._reserve_rows(t, forest.rows_needed, forest.rows_needed)
+                needed = int(forest.rows_needed)
+                self._reserve_rows(t, needed, max(needed, int(forest.side_room)))
             elif status == BUDGET_SPENT and may_stop:
                 return False
         return True

@@ -1,0 +1,5 @@
+"""Where models meet their limits: what time and memory cost there, a part for each limit."""
+
+from . import classes
+
+PARTS = {"classes": classes.classes}

@@ -1,0 +1,113 @@
+"""Many classes: time and memory of the forests beside River's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from river import base, forest
+
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
+
+from ..data import DataFolder, Stream, stream
+from ..report import Report, progress
+from ..timing import no_gc
+
+N_TREES = 10
+N_FEATURES = 16
+# Standard deviation of a class around its centre, in the unit cube.
+SPREAD = 0.2
+# Samples that are predicted after the last one that is learned, and the latest that are timed.
+N_PREDICTED = 200
+N_TIMED = 1000
+
+Make = Callable[[int], base.Classifier]
+
+OURS: dict[str, Make] = {
+    "exact": lambda seed: MondrianForestClassifier(N_TREES, seed=seed),
+    "adaptive": lambda seed: AdaptiveMondrianForestClassifier(N_TREES, seed=seed),
+}
+PEERS: dict[str, Make] = {
+    "River's AMF": lambda seed: forest.AMFClassifier(N_TREES, seed=seed),
+    "River's ARF": lambda seed: forest.ARFClassifier(N_TREES, seed=seed),
+}
+
+
+class Cost(NamedTuple):
+    """Microseconds of a call each, accuracy on what has not been learned, bytes of the model."""
+
+    learn: float
+    predict: float
+    predict_proba: float
+    accuracy: float
+    n_bytes: int
+
+
+def _draw(n: int, n_classes: int, seed: int = 0) -> Stream:
+    """Draw samples of classes with normal inputs."""
+    rng = np.random.default_rng(seed)
+    centres, y = rng.random((n_classes, N_FEATURES)), rng.integers(n_classes, size=n)
+    return stream(centres[y] + SPREAD * rng.standard_normal((n, N_FEATURES)), y)
+
+
+def _microseconds(call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> float:
+    """Return the processor's time of a call, a mean."""
+    with no_gc():
+        start = time.process_time()
+        for one in arguments:
+            call(*one)
+        return 1e6 * (time.process_time() - start) / len(arguments)
+
+
+def _cost(model: base.Classifier, samples: Stream, fresh: Stream) -> Cost:
+    """Let a model learn, and time the last samples."""
+    for x, y in samples[:-N_TIMED]:
+        model.learn_one(x, y)
+    inputs: list[tuple[Any, ...]] = [(x,) for x, _ in fresh]
+    # What is compiled at first use.
+    model.predict_one(*inputs[0])
+    model.predict_proba_one(*inputs[0])
+    learn = _microseconds(model.learn_one, list(samples[-N_TIMED:]))
+    predict = _microseconds(model.predict_one, inputs)
+    proba = _microseconds(model.predict_proba_one, inputs)
+    accuracy = float(np.mean([model.predict_one(x) == y for x, y in fresh]))
+    return Cost(learn, predict, proba, accuracy, model._raw_memory_usage)
+
+
+def classes(data: DataFolder, report: Report, quick: bool) -> None:
+    """Time and memory by the number of classes."""
+    n = 2000 if quick else 10_000
+    rows = []
+    for n_classes in (26, 100, 1000):
+        for n_learned, makes in ((n, OURS), (1200, OURS | PEERS)):
+            found = _draw(n_learned + N_PREDICTED, n_classes)
+            samples, fresh = found[:n_learned], found[n_learned:]
+            for name, make in makes.items():
+                if quick and name in PEERS:
+                    continue
+                progress(f"classes: {n_classes}, {name}, {n_learned} samples")
+                cost = _cost(make(1), samples, fresh)
+                each = f"{cost.n_bytes / n_learned / N_TREES:,.0f}"
+                times = (f"{t:,.0f}" for t in cost[:3])
+                rows.append([n_classes, n_learned, name, *times, f"{cost.accuracy:.3f}", each])
+    report.note(
+        f"Normal classes around centres in the unit cube of {N_FEATURES} dimensions, standard "
+        f"deviation {SPREAD}; {N_TREES} trees. Processor's microseconds of one call: of the latest "
+        f"{N_TIMED} samples that are learned, then of {N_PREDICTED} others that are predicted, on "
+        "which the accuracy is, too. Bytes of the whole model for a sample and a tree."
+    )
+    report.table(
+        [
+            "classes",
+            "samples",
+            "forest",
+            "learn_one",
+            "predict_one",
+            "predict_proba_one",
+            "accuracy",
+            "bytes",
+        ],
+        rows,
+    )

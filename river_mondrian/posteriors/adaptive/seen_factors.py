@@ -1,0 +1,134 @@
+"""Adding what a node has seen of many classes to the posteriors of its tree.
+
+A class's posteriors lie together as what is known of it does, so that one class at a time is added
+with vector instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from ...compiling.kernels import separate
+from ...records import Float32s, Record, inline
+from ...records.compiled import lowered, pointer_to
+from .records import AdaptiveForest, AdaptiveTree
+from .seen import follow, seen_at
+from .statistics import (
+    HEAD_WORDS,
+    LATE,
+    LATEST,
+    MORE_WORD,
+    N_FIRST,
+    N_MORE,
+    N_POSTERIORS,
+    SEEN_WORDS,
+    SIDE_BITS,
+    Statistics,
+)
+
+
+class SeenFactors(Record):
+    """What a node adds to the posteriors of a class, but for what all classes get.
+
+    Each posterior has a factor of the class's weight; then the HNSP has one of its tables, and the
+    last posterior one of its weight in the first memory that forgets; then they have one of its
+    sides, and of its weight in the other such memory.
+    """
+
+    by_weight: Float32s = inline(N_POSTERIORS)
+    by_first: Float32s = inline(N_POSTERIORS)
+    by_second: Float32s = inline(N_POSTERIORS)
+
+
+_WORD, _FLOAT, _INDEX = ir.IntType(32), ir.FloatType(), ir.IntType(64)
+_WORDS, _FLOATS = ir.VectorType(_WORD, 4), ir.VectorType(_FLOAT, 4)
+_ALIGNMENT = 4
+_CONTRACT = ("contract",)
+
+
+def _load(builder: Any, words: Any, start: Any, kind: Any) -> Any:
+    place = builder.bitcast(builder.gep(words, [start]), kind.as_pointer())
+    return builder.load(place, align=_ALIGNMENT)
+
+
+def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
+    """Return numbers of two vectors, of which the second one's have the places from 4 on."""
+    return builder.shuffle_vector(one, other, ir.Constant(_WORDS, places))
+
+
+def _add_vectors(
+    context: Any, builder: Any, row: Any, first: Any, n: Any, factors: Any, out: Any
+) -> None:
+    words, sums = pointer_to(builder, row, _WORD), pointer_to(builder, out, _FLOAT)
+    numbers = pointer_to(builder, factors, _FLOAT)
+    by_weight, by_first, by_second = (
+        _load(builder, numbers, _INDEX(N_POSTERIORS * i), _FLOATS) for i in range(3)
+    )
+    one = ir.Constant(_FLOATS, [1.0] * 4)
+    with cgutils.for_range(builder, n) as loop:
+        start = builder.add(first, builder.mul(loop.index, _INDEX(SEEN_WORDS)))
+        seen = _load(builder, words, start, _WORDS)
+        values = builder.bitcast(seen, _FLOATS)
+        weight = _pick(builder, values, values, [1] * 4)
+        tables = builder.select(builder.fcmp_ordered("<", weight, one), weight, one)
+        key = builder.extract_element(seen, _WORD(0))
+        bits = builder.and_(key, _WORD(3))
+        # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
+        sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
+        # The weight, then the tables or the sides, with the weights in the memories behind.
+        memories = [1, 1, 1, 4 + 2 + LATE]
+        firsts = _pick(builder, tables, values, memories)
+        seconds = _pick(builder, values, values, [1, 1, 1, 2 + LATEST])
+        seconds = builder.insert_element(seconds, sides, _WORD(0))
+        place = builder.shl(builder.zext(builder.lshr(key, _WORD(SIDE_BITS)), _INDEX), _INDEX(2))
+        place = builder.bitcast(builder.gep(sums, [place]), _FLOATS.as_pointer())
+        total = builder.load(place, align=_ALIGNMENT)
+        for factor, vector in ((by_weight, weight), (by_first, firsts), (by_second, seconds)):
+            product = builder.fmul(factor, vector, flags=_CONTRACT)
+            total = builder.fadd(total, product, flags=_CONTRACT)
+        builder.store(total, place, align=_ALIGNMENT)
+
+
+@lowered(_add_vectors)
+def _add_row(row: Statistics, first: int, n: int, factors: SeenFactors, out: Float32s) -> None:
+    """Add the `n` classes of a row from a word on; where there is room for one, nothing."""
+    for i in range(n):
+        seen = seen_at(row, first, i)
+        weight, bits = seen.count, seen.key & 3
+        tables, sides = min(weight, 1.0), bits - (bits >> 1)
+        late, latest = seen.weights[LATE], seen.weights[LATEST]
+        firsts, seconds = (tables, 0.0, 0.0, late), (sides, 0.0, 0.0, latest)
+        start = N_POSTERIORS * (seen.label() + 1)
+        for v in range(N_POSTERIORS):
+            out[start + v] = (
+                out[start + v]
+                + factors.by_weight[v] * weight
+                + factors.by_first[v] * firsts[v]
+                + factors.by_second[v] * seconds[v]
+            )
+
+
+@separate
+def add_seen(
+    forest: AdaptiveForest,
+    tree: AdaptiveTree,
+    statistics: Statistics,
+    factors: SeenFactors,
+    out: Float32s,
+) -> None:
+    """Add what a node has seen to a tree's posteriors.
+
+    `out` has a row of N_POSTERIORS for each class, behind one for what all classes get.
+    """
+    row, first, n = statistics, HEAD_WORDS, N_FIRST
+    at, end = 0, 0
+    while True:
+        end = follow(forest, tree, row, end)
+        _add_row(row, first, n, factors, out)
+        if at == end:
+            return
+        row, first, n = tree.side_rows.known(forest.found[at].row), MORE_WORD, N_MORE
+        at += 1

@@ -1,0 +1,194 @@
+"""Adaptive forests of many classes: nodes have those that they have seen."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from river_mondrian import AdaptiveMondrianForestClassifier, ModelFormatError, load, save
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.posteriors.adaptive import trees as adaptive_trees
+from river_mondrian.posteriors.adaptive.records import AdaptiveForest, AdaptiveTree
+from river_mondrian.posteriors.adaptive.seen import numbers_of, sides_of
+from river_mondrian.posteriors.adaptive.statistics import (
+    HEAD_WORDS,
+    LINKS_WORD,
+    N_FIRST,
+    N_FORGETTING,
+    N_MORE,
+    Statistics,
+    most_rows,
+)
+from river_mondrian.records import Float64s
+
+N_NUMBERS = 2 + N_FORGETTING
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Let 33 classes be many."""
+    monkeypatch.setattr(adaptive_trees, "MOST_DENSE", 32)
+
+
+@kernel
+def read_classes(
+    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, out: Float64s
+) -> None:
+    """Read the weights and the sides of all classes at a node."""
+    for k in range(forest.n_classes):
+        numbers = numbers_of(forest, tree, statistics, k)
+        for m in range(1 + N_FORGETTING):
+            out[N_NUMBERS * k + m] = numbers.words[m * numbers.step]
+        out[N_NUMBERS * k + 1 + N_FORGETTING] = sides_of(forest, tree, statistics, k)
+
+
+def classes_at(trees, t, j):
+    """Return the weights and sides of all classes at a node, and the numbers of its row."""
+    tree = trees.trees[t]
+    own = tree.nodes.row(j).statistics(tree)
+    found = np.zeros((trees.forest.n_classes, N_NUMBERS))
+    read_classes(trees.forest, tree, own, Float64s.of(found.reshape(-1)))
+    head = [own.weight, own.n_seen, own.n_sides, *own.stops.view(), *own.shares.view()]
+    return found, np.array([*head, *own.totals.view(), *own.units.view()])
+
+
+def draw(n, n_classes, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    X = rng.normal(y[:, None] * [0.05, 0.03, 0.0], 0.2)
+    return [({"a": a, "b": b, "c": c}, k) for (a, b, c), k in zip(X, y.tolist(), strict=True)]
+
+
+def learned(samples, dense, weighted=False):
+    """Return a model with places for all classes up to so many, and what it predicted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adaptive_trees, "MOST_DENSE", dense)
+        model = AdaptiveMondrianForestClassifier(2, seed=3, drift_detector=None)
+        predicted = []
+        for i, (x, y) in enumerate(samples):
+            if i % 50 == 49:
+                predicted.append(list(model.predict_proba_one(x).values()))
+            model.learn_one(x, y, 0.5 + i % 3 if weighted else 1.0)
+    return model, predicted
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dense", [3, 11])
+def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dense):
+    """Before and after there are many, and after trees have been built anew."""
+    samples = draw(700, 25, 1)
+    all_classes, expected = learned(samples, 32, weighted)
+    model, found = learned(samples, dense, weighted)
+    trees, others = model._trees, all_classes._trees
+    assert (trees.forest.is_sparse, others.forest.is_sparse) == (1, 0)
+    for t, tree in enumerate(trees.trees):
+        assert tree.nodes.n_rows == others.trees[t].nodes.n_rows
+        np.testing.assert_array_equal(trees.counts(t).sum(), others.counts(t).sum())
+        for j in range(tree.nodes.n_rows) if tree.is_used() else ():
+            if tree.nodes.row(j).statistics_row:
+                for own, other in zip(
+                    classes_at(trees, t, j), classes_at(others, t, j), strict=True
+                ):
+                    np.testing.assert_array_equal(own, other)
+    for own, other in zip(found, expected, strict=True):
+        # Sums of single precision, in another order.
+        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-6)
+    for own, other in zip(trees.cut_gains(0)[1], others.cut_gains(0)[1], strict=True):
+        assert own == other
+    x = samples[0][0]
+    own, other = (each.explain_one(x) for each in (model, all_classes))
+    assert own == {k: pytest.approx(v, abs=1e-5) for k, v in other.items()}
+
+
+@given(st.integers(0, 2**20), st.integers(1, 400), st.integers(1, 5))
+@settings(max_examples=20, deadline=None)
+def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
+    """Whatever the order in which classes come."""
+    order = np.random.default_rng(seed).permutation(n_classes * n_steps)[:n_classes]
+    room, links = [N_FIRST], [{}]
+    for label in order.tolist():
+        row, bits = 0, label
+        while room[row] == 0:
+            row, bits = links[row].setdefault(bits & 1, len(room)), bits >> 1
+            if row == len(room):
+                room.append(N_MORE)
+                links.append({})
+        room[row] -= 1
+    assert len(room) <= most_rows(n_classes)
+
+
+def test_many_classes_take_memory_by_what_is_seen():
+    """Ten times the classes, each where no other is, make trees deeper and nodes no larger."""
+    sizes = []
+    for n_classes in (40, 400):
+        rng = np.random.default_rng(0)
+        samples = [({"a": float(k) + 0.1 * rng.random()}, int(k)) for k in range(n_classes)] * 3
+        model, _ = learned(samples, 32)
+        rows = sum(tree.side_rows.n_rows for tree in model._trees.trees)
+        sizes.append(rows * model._trees.side_rows.row_bytes / len(samples))
+    assert sizes[1] < 4.0 * sizes[0]
+
+
+@pytest.mark.parametrize("how", ["pickle", "file"])
+def test_many_classes_are_stored(how, tmp_path):
+    samples = draw(400, 60, 2)
+    model, _ = learned(samples[:300], 32)
+    assert model._trees.forest.is_sparse
+    if how == "pickle":
+        other = pickle.loads(pickle.dumps(model))
+    else:
+        save(model, tmp_path / "model")
+        other = load(tmp_path / "model")
+    for x, y in samples[300:]:
+        assert other.predict_proba_one(x) == model.predict_proba_one(x)
+        for each in (model, other):
+            each.learn_one(x, y)
+
+
+def test_files_with_places_for_all_of_many_classes_are_read(tmp_path):
+    """As versions before have written them."""
+    samples = draw(400, 60, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        old, _ = learned(samples[:300], 100)
+        assert not old._trees.forest.is_sparse
+        patch.setattr(adaptive_trees, "MOST_DENSE", 100)
+        save(old, tmp_path / "model")
+    new, _ = learned(samples[:300], 32)
+    assert new._trees.forest.is_sparse
+    read = load(tmp_path / "model")
+    assert read._trees.forest.is_sparse
+    for x, y in samples[300:]:
+        found = [list(each.predict_proba_one(x).values()) for each in (read, new)]
+        np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-6)
+        for each in (read, new):
+            each.learn_one(x, y)
+
+
+def first_linked(rows):
+    """Return a row that another one is linked to."""
+    return int(np.flatnonzero(rows[:, LINKS_WORD])[0])
+
+
+@pytest.mark.parametrize("damage", ["back", "beyond", "twice", "class"])
+def test_damaged_rows_are_refused(damage):
+    model, _ = learned(draw(300, 60, 5), 32)
+    trees = model._trees
+    t = next(t for t, tree in enumerate(trees.trees) if tree.is_used())
+    tree = trees.trees[t]
+    rows = trees.side_rows.chunks[tree.slot][0]
+    used = rows[: tree.side_rows.n_rows]
+    j = first_linked(used)
+    if damage == "back":
+        used[j, LINKS_WORD] = 1
+    elif damage == "beyond":
+        used[j, LINKS_WORD] = tree.side_rows.n_rows + 1
+    elif damage == "twice":
+        used[j, LINKS_WORD + 1] = used[j, LINKS_WORD]
+    else:
+        used[j, HEAD_WORDS] = 4 * (trees.forest.n_classes + 1)
+    with pytest.raises(ModelFormatError, match="side_rows"):
+        pickle.loads(pickle.dumps(model))
