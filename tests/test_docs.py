@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import runpy
 import sys
@@ -65,3 +66,46 @@ def test_the_benchmarks_index_has_all_tables():
     index = runpy.run_path(str(DOCS / "site" / "benchmarks.py"))["index"]()
     tables = re.findall(r"\]\((\w+\.md)\)", index)
     assert sorted(tables) == sorted(path.name for path in (DOCS / "results").glob("*.md"))
+
+
+def rows_of(page, title):
+    """Return the rows of the table of a page whose first column has a title, as lists of cells."""
+    lines = page.read_text().split("\n")
+    start = next(i for i, line in enumerate(lines) if re.match(rf"\| {title}\s*\|", line))
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
+    return [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table][2:]
+
+
+def rounded(figures):
+    """Return figures as pages write them, to three places."""
+    return [f"{float(figure):.3f}".removeprefix("0") for figure in figures]
+
+
+def test_the_choice_of_forests_stands_in_the_results():
+    measured = {
+        name: [cell.split(" / ")[:2] for cell in cells]
+        for name, _, *cells in rows_of(DOCS / "results" / "adaptive_streams.md", "stream")
+    }
+    claimed = rows_of(DOCS / "choosing.md", "stream")
+    assert claimed
+    for name, *cells in claimed:
+        said = [cell.split(" / ") for cell in cells]
+        assert said == [rounded(pair) for pair in measured[name][: len(said)]], name
+
+
+def test_the_choice_of_detectors_stands_in_the_results():
+    streams = {
+        "Shuttle": "shuttle",
+        "letters, one rare": "letter",
+        "covtype, one class rare": "covtype",
+        "mnist, one digit rare": "mnist",
+        "spikes in a season": "spikes",
+        "level shifts in a season": "shifts",
+    }
+    ranking = rows_of(DOCS / "results" / "anomaly_ranking.md", "stream")
+    measured = {(name, detector): area for name, detector, _, area, _ in ranking}
+    detectors = ("RandomCutForest", "DensityForest", "HalfSpaceTrees, 10", "HalfSpaceTrees, 100")
+    page = (DOCS / "choosing.md").read_text()
+    for name, stream in streams.items():
+        ours, dense, *trees = rounded(measured[stream, detector] for detector in detectors)
+        assert f"| {name} | {ours} | {dense} | {', '.join(trees)} |" in page
