@@ -514,11 +514,11 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
         - "displacement": the collusive displacement[^1], from 0 to n: the larger, the rarer.
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n): what
-          `score_one` ranks.
+            `score_one` ranks.
         - "depth": the number of cuts above the sample, once it is put in: the less, the rarer.
         - "density": the share of the samples that share the sample's cell where trees are cut for a
-          time of 2. With more and more trees it tends to the mean over the samples y of
-          exp(-2 |x - y|_1), in widths of the features, a kernel density estimate.
+            time of 2. With more and more trees it tends to the mean over the samples y of
+            exp(-2 |x - y|_1), in widths of the features, a kernel density estimate.
 
         """
         with self._lock:

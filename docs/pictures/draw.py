@@ -1,0 +1,170 @@
+"""Draw the pictures of the pages, light and dark: `python docs/pictures/draw.py`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+from river import datasets
+
+from river_mondrian import IsolationFeatures, MondrianFeatures, MondrianForestClassifier
+
+FOLDER = Path(__file__).parent
+
+# Colours of the site's two schemes: background, text, lines of cells.
+SCHEMES = {"light": ("#ffffff", "#333333", "#666666"), "dark": ("#1e2029", "#dddddd", "#aaaaaa")}
+FRAMES = [*range(1, 13), 16, 20, 25, 32, 40, 50, 64, 80, 100, 125, 160, 200, 250, 320, 400]
+
+
+def forest(lifetime: float = float("inf"), seed: int = 1) -> MondrianForestClassifier:
+    """Return a forest of one tree that takes features as they are, so that it is only extended."""
+    return MondrianForestClassifier(n_estimators=1, lifetime=lifetime, scale=False, seed=seed)
+
+
+def draw_cells(model: MondrianForestClassifier, samples: list, lines: str, ax: Axes) -> None:
+    """Draw the partition of a forest's tree, and the samples that it has learned."""
+    model.draw_partition(tree=0, ax=ax)
+    for patch in ax.patches:
+        if not patch.get_fill():
+            patch.set_edgecolor(lines)
+        elif patch.get_alpha() is None:
+            # A box of samples: paler, so that they are seen in it.
+            patch.set_alpha(0.55)
+    # The package numbers classes in the order in which they came, and so does matplotlib colours.
+    classes = list(dict.fromkeys(y for _, y in samples))
+    colors = [f"C{classes.index(y)}" for _, y in samples]
+    places = np.array([list(x.values()) for x, _ in samples])
+    ax.scatter(*places.T, 12, colors, zorder=3, linewidths=0.4, edgecolors=lines)
+    ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
+
+
+def frame(model: MondrianForestClassifier, samples: list, lines: str, size: tuple) -> Image.Image:
+    """Return one picture of the animation."""
+    figure, ax = plt.subplots(figsize=(4.8, 3.8), dpi=100)
+    if len(samples) > 1:
+        draw_cells(model, samples, lines, ax)
+    low, high = size
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
+    ax.set_title(f"{len(samples)} sample{'s'[: len(samples) > 1]}", fontsize="medium")
+    figure.tight_layout()
+    figure.canvas.draw()
+    drawn = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
+    plt.close(figure)
+    return drawn
+
+
+def growing(lines: str, path: Path) -> None:
+    """A partition of the plane that grows under a stream."""
+    stream = [({"a": x["1"], "b": x["2"]}, int(y)) for x, y in datasets.Bananas().take(FRAMES[-1])]
+    places = np.array([[x["a"], x["b"]] for x, _ in stream])
+    margin = 0.03 * np.ptp(places, axis=0)
+    size = (places.min(axis=0) - margin, places.max(axis=0) + margin)
+    model = forest(lifetime=1.5)
+    pictures = []
+    for n in FRAMES:
+        for x, y in stream[model.n_samples : n]:
+            model.learn_one(x, y)
+        pictures.append(frame(model, stream[:n], lines, size))
+    # One palette for all frames keeps colours still, and the file small.
+    palette = pictures[-1].quantize(128, Image.Quantize.MAXCOVERAGE)
+    first, *others = [picture.quantize(palette=palette, dither=0) for picture in pictures]
+    durations = [600] * 12 + [350] * (len(FRAMES) - 13) + [4000]
+    first.save(path, save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
+
+
+def before_and_after(model: MondrianForestClassifier, samples: list, lines: str) -> Figure:
+    """Partitions above their trees: of all samples but the last, and of all."""
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.0))
+    for column, learned in enumerate((samples[:-1], samples)):
+        for x, y in learned[model.n_samples :]:
+            model.learn_one(x, y)
+        draw_cells(model, learned, lines, axes[0, column])
+        model.draw(tree=0, ax=axes[1, column])
+        axes[1, column].set_title("")
+    return figure
+
+
+def paused(lines: str) -> Figure:
+    """A block of one class, and what is drawn in it when another label arrives."""
+    rng = np.random.default_rng(3)
+    samples = [({"a": a, "b": b}, 0) for a, b in rng.random((24, 2)).tolist()]
+    samples.append(({"a": 0.62, "b": 0.45}, 1))
+    figure = before_and_after(forest(seed=2), samples, lines)
+    figure.axes[0].set_title("24 samples of one class: paused", fontsize="medium")
+    figure.axes[1].set_title("one of another class: sampled", fontsize="medium")
+    return figure
+
+
+def branching(lines: str) -> Figure:
+    """A sample outside the box of a tree, and the cut that parts it, above the root."""
+    rng = np.random.default_rng(5)
+    places = (0.55 * rng.random((9, 2))).tolist()
+    samples = [({"a": a, "b": b}, int(a > 0.25)) for a, b in places]
+    samples.append(({"a": 0.95, "b": 0.9}, 0))
+    figure = before_and_after(forest(seed=4), samples, lines)
+    for ax, title in zip(figure.axes, ("nine samples", "after one more"), strict=False):
+        ax.set(xlim=(-0.05, 1.0), ylim=(-0.05, 1.0))
+        ax.set_title(title, fontsize="medium")
+    return figure
+
+
+def shares(features: MondrianFeatures | IsolationFeatures, place: dict, grid: pd.DataFrame):
+    """Return the kernel of a place with all places of a grid."""
+    return features.gram(pd.DataFrame([place]), grid)[0].reshape(41, 41)
+
+
+def kernels(_: str) -> Figure:
+    """Contours of the kernels: shares of partitions in which two places have the same cell."""
+    line = np.linspace(-1.0, 1.0, 41)
+    grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])[["a", "b"]]
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.6))
+    place = {"a": 0.0, "b": 0.0}
+    for ax, n in zip(axes.flat, (1, 20, 1000), strict=False):
+        features = MondrianFeatures(n_partitions=n, lifetime=1.5, seed=1)
+        features.learn_many(grid)
+        ax.contourf(line, line, shares(features, place, grid), np.linspace(0.0, 1.0, 11))
+        ax.set_title(f"Mondrian, {n} partition{'s'[: n > 1]}", fontsize="medium")
+    # Dense on the left, sparse on the right.
+    rng = np.random.default_rng(1)
+    a = np.r_[rng.uniform(-1.0, 0.0, 900), rng.uniform(0.0, 1.0, 100)]
+    pool = pd.DataFrame({"a": a, "b": rng.uniform(-1.0, 1.0, 1000)})
+    isolation = IsolationFeatures(n_partitions=1000, n_cells=32, pool_size=1000, seed=1)
+    isolation.learn_many(pool)
+    axes[1, 1].contourf(line, line, shares(isolation, place, grid), np.linspace(0.0, 1.0, 11))
+    axes[1, 1].set_title("isolation, 9 of 10 samples left", fontsize="medium")
+    for ax in axes.flat:
+        ax.set(xticks=[], yticks=[], aspect="equal")
+    return figure
+
+
+def main() -> None:
+    """Draw all pictures in both schemes."""
+    drawn: dict[str, Callable[[str], Figure]] = {
+        "paused": paused,
+        "branching": branching,
+        "kernels": kernels,
+    }
+    for scheme, (background, text, lines) in SCHEMES.items():
+        names = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+        settings = dict.fromkeys(names, text) | dict.fromkeys(
+            ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor"),
+            background,
+        )
+        with plt.rc_context(settings):
+            growing(lines, FOLDER / f"growing_{scheme}.gif")
+            for name, draw in drawn.items():
+                figure = draw(lines)
+                figure.tight_layout()
+                figure.savefig(FOLDER / f"{name}_{scheme}.png", dpi=100)
+                plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The index of the benchmarks' tables, which stand in `docs/results`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def index() -> str:
+    """Return the index: the tables of each group, and what each of them says first."""
+    tables = defaultdict(list)
+    for path in sorted((ROOT / "docs" / "results").glob("*.md")):
+        title, _, text = path.read_text().partition("\n")
+        group, _, part = title.removeprefix("# ").partition(": ")
+        tables[group].append(f"- [{part}]({path.name}){_first_sentence(text)}")
+    lines = [
+        "# Benchmarks",
+        "",
+        "Each table is written by a run and ends with the versions and the machine of that run.",
+        "`python -m benchmarks GROUP --data DIR`, in a clone of the repository, repeats a group;",
+        "with `--only PART` one table. Data sets are read from `DIR` as `.npz` files; without it",
+        "streams are those of River. Where a target was set tables say whether it was reached.",
+    ]
+    for group, listed in tables.items():
+        lines += ["", f"## {group.replace('_', ' ').capitalize()}", "", _about(group), "", *listed]
+    return "\n".join(lines) + "\n"
+
+
+def _about(group: str) -> str:
+    """Return what the module of a group says of itself, and how the group is run."""
+    folder = ROOT / "benchmarks"
+    for module in (folder / f"{group}.py", folder / group / "__init__.py"):
+        if module.exists():
+            about = ast.get_docstring(ast.parse(module.read_text())) or ""
+            return f"{about.partition(chr(10))[0]} `python -m benchmarks {group}`"
+    return ""
+
+
+def _first_sentence(text: str) -> str:
+    """Return what a table's page says first, if that is a sentence."""
+    said = re.split("[.;] ", text.strip().partition("\n")[0])[0].rstrip(".:").replace("*", r"\*")
+    return "" if said.startswith(("|", "#", "!")) else f": {said}"

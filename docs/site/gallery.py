@@ -1,0 +1,99 @@
+"""The gallery: a page for each example, with what it prints and draws when the site is built."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "river_mondrian"
+BUILT = ROOT / "build" / "gallery"
+
+# In the order of the gallery. The service is not run: it needs a broker.
+EXAMPLES = [
+    "quickstart",
+    "surviving_drift",
+    "read_a_tree",
+    "water_flow",
+    "regression_intervals",
+    "anomalies",
+    "density",
+    "mondrian_kernel",
+    "kernel_widths",
+    "isolation_kernel",
+]
+SHOWN = [*EXAMPLES, "service"]
+
+
+def run(example: str) -> str:
+    """Run an example, unless it has been since it or the package changed; return what it prints."""
+    source = ROOT / "examples" / f"{example}.py"
+    picture, printed = BUILT / f"{example}.png", BUILT / f"{example}.txt"
+    changed = max(path.stat().st_mtime for path in [source, *PACKAGE.rglob("*.py")])
+    if not printed.exists() or printed.stat().st_mtime < changed:
+        BUILT.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, source, *_quick(source), "--out", picture.relative_to(ROOT)],
+            cwd=ROOT,
+            env={**os.environ, "MPLBACKEND": "Agg"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        printed.write_text(done.stdout.replace(f"{BUILT.relative_to(ROOT)}/", ""))
+    return printed.read_text()
+
+
+def picture(example: str) -> bytes:
+    """Return the picture that an example has drawn."""
+    return (BUILT / f"{example}.png").read_bytes()
+
+
+def page(example: str) -> str:
+    """Return the page of an example."""
+    source = ROOT / "examples" / f"{example}.py"
+    code = source.read_text()
+    about, _, more = (ast.get_docstring(ast.parse(code)) or "").partition("\n\n")
+    lines = [f"---\ntitle: {_title(example)}\n---\n", f"# {_title(example)}\n", about, ""]
+    if example in EXAMPLES:
+        command = " ".join(["python", f"examples/{example}.py", *_quick(source)])
+        lines += [
+            f"![What the example draws]({example}.png)\n",
+            f"`{command}` prints, and has drawn the picture, as this page was built:\n",
+            f"```text\n{run(example).rstrip()}\n```\n",
+        ]
+    else:
+        lines += [more, ""]
+    lines += ["## Code\n", f'```python title="examples/{example}.py"\n{code.rstrip()}\n```\n']
+    return "\n".join(lines)
+
+
+def index() -> str:
+    """Return the gallery's first page: the pictures, which lead to the pages."""
+    lines = [
+        "# Gallery\n",
+        "The examples of the repository. Each page is made by running its example.\n",
+        '<div class="gallery" markdown>\n',
+    ]
+    lines += [
+        f"[![]({example}.png){{ loading=lazy }} {_title(example)}]({example}.md)\n"
+        for example in EXAMPLES
+    ]
+    lines += ["</div>\n", "Without a picture: [a service that survives being killed](service.md)."]
+    return "\n".join(lines)
+
+
+def nav() -> list[str]:
+    """Return the part of the navigation that lists the gallery."""
+    return ["gallery/index.md", *(f"gallery/{example}.md" for example in SHOWN)]
+
+
+def _title(example: str) -> str:
+    return example.replace("_", " ").capitalize()
+
+
+def _quick(source: Path) -> list[str]:
+    return ["--quick"] if '"--quick"' in source.read_text() else []

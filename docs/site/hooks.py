@@ -1,0 +1,99 @@
+"""What the site has beside the pages of this folder, for MkDocs.
+
+Reference, gallery and the index of benchmarks are made here, and the repository's own changelog,
+guide for contributors and architecture become pages.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import gallery
+import reference
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+import benchmarks
+
+LOG = logging.getLogger("mkdocs.hooks")
+ROOT = Path(__file__).parents[2]
+TAKEN = {
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "architecture.md": "ARCHITECTURE.md",
+}
+
+
+class Loaded(HTMLParser):
+    """Warn of what a page would load from another host; links may lead there."""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at what a tag names."""
+        for name, value in attrs:
+            if tag != "a" and name in {"src", "href", "srcset", "data"} and _is_elsewhere(value):
+                LOG.warning("<%s %s=%r> would load from another host", tag, name, value)
+
+
+def _is_elsewhere(address: str | None) -> bool:
+    return re.match(r"(https?:)?//", address or "") is not None
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the pages that are made in the navigation."""
+    lists = {"Reference": reference.nav(), "Gallery": gallery.nav()}
+    config.nav = [
+        {title: lists.get(title, pages)} for item in config.nav for title, pages in item.items()
+    ]
+    config.watch.append(str(ROOT / "examples"))
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made."""
+    made: dict[str, str | bytes] = {**reference.pages(), "results/index.md": benchmarks.index()}
+    made["gallery/index.md"] = gallery.index()
+    for example in gallery.SHOWN:
+        made[f"gallery/{example}.md"] = gallery.page(example)
+    for example in gallery.EXAMPLES:
+        made[f"gallery/{example}.png"] = gallery.picture(example)
+    for page, source in TAKEN.items():
+        made[page] = (ROOT / source).read_text()
+    for path, content in made.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Let links lead to pages of the site where they lead to files of the repository."""
+    if page.file.src_uri.startswith("results/"):
+        page.meta["hide"] = ["navigation"]
+    up = posixpath.relpath(".", posixpath.dirname(page.file.src_uri) or ".")
+    if page.file.src_uri in TAKEN:
+        markdown = re.sub(r"\]\(docs/", "](", markdown)
+    for taken, source in TAKEN.items():
+        markdown = re.sub(rf"\]\((?:\.\./)*{source}", f"]({up}/{taken}", markdown)
+    markdown = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}/gallery/\1.md)", markdown)
+    # Sources are no pages: their paths are told.
+    markdown = re.sub(r"\[[^]]*\]\((?:\.\./)+(river_mondrian/[^)]*)\)", r"`\1`", markdown)
+    markdown = markdown.replace("](results)", "](results/index.md)")
+    # Figures that belong together stay in a line.
+    return re.sub(r"(?<=\d) / (?=[\d.])", "&nbsp;/&nbsp;", markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Check that a page loads nothing from another host."""
+    Loaded().feed(output)
+    return output
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Check that no style loads anything from another host."""
+    for path in Path(config.site_dir).rglob("*.css"):
+        for address in re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text()):
+            if _is_elsewhere(address):
+                LOG.warning("%s would load %s from another host", path.name, address)
