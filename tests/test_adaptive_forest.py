@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import random
 
 import numpy as np
 import pandas as pd
@@ -462,3 +463,19 @@ def test_one_sample_can_be_read():
     assert len(model.to_dataframe()) == 1
     assert "yes" in model.debug_one({"a": 1.0})
     assert model.explain_one({"a": 1.0})["yes"]["a"] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_copy_whose_rows_have_other_room_goes_on_alike(seed):
+    """Room for rows ends at other samples in a copy, and no tree is built later by it."""
+    rng, n_classes = random.Random(seed), 30
+    model, copy = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
+    for i in range(1200):
+        n_classes += i > 300 and i % 20 == 0
+        y = rng.randrange(n_classes)
+        x = {"a": y / n_classes + rng.gauss(0.0, 0.01), "b": rng.random()}
+        assert model.predict_proba_one(x) == copy.predict_proba_one(x)
+        model.learn_one(x, y)
+        copy.learn_one(x, y)
+        if i % 37 == 0 and i:
+            copy = pickle.loads(pickle.dumps(copy))

@@ -83,8 +83,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     n_estimators
         Number of trees.
     window
-        Number of the latest samples of which trees hold a random part, or all; None holds all
-        samples.
+        Number of the latest samples of which trees hold a random part, on average, or all; None
+        holds all samples.
     max_samples
         Number of samples that the trees hold at most. Where there is a window of more, samples that
         come to full trees enter them with the probability `max_samples` / `window`, all trees or
@@ -328,7 +328,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         """Take a sample that the trees hold out of them, before its time.
 
         What is left has the law of trees that have never had it, as where the window moves on (see
-        `MondrianForestClassifier.forget_one`). Scores that were kept stay.
+        `MondrianForestClassifier.forget_one`). Scores that were kept stay; but a forest whose last
+        held sample is taken out is as one that has never learned any.
 
         Parameters
         ----------

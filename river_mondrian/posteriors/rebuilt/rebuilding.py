@@ -117,7 +117,10 @@ def _build(forest: RebuiltForest, t: int) -> int:
         else:
             stop = min(n, cursor + budget // REPLAY_COST + 1)
             done = forest.replay(t, cursor, stop)
-            forest.budget = budget - REPLAY_COST * (done - cursor) - 1
+            left = budget - REPLAY_COST * (done - cursor)
+            # Stopped for lack of room it goes on to the same `stop`: what is learned in a call does
+            # not depend on the room that there was.
+            forest.budget = max(left, 1) if done < stop else left - 1
             forest.cursor = done
             if done == n:
                 tree.role = BUILT

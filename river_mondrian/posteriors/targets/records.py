@@ -115,9 +115,10 @@ class TargetNode(Node):
         """Take a target out of a leaf's weight and mean, or make these anew of the other points.
 
         Differences leave rounding errors. So a large leaf's are made anew when as much weight has
-        gone as is left, which costs as much as one step for each sample: until then errors are as
-        of a sum over its points, unless a target is beyond the fences, which have moved, or there
-        are none. A leaf's right message has the weight that has gone.
+        gone as is left, which costs as much as one step for each sample. Until then errors are as
+        of a sum over its points and those that have gone: relative to the largest of these, which
+        is within the fences. Beyond these, which may have moved, and without any, all is made anew.
+        A leaf's right message has the weight that has gone.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
