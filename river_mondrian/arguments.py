@@ -16,6 +16,8 @@ from .limits import LARGEST, LARGEST_WINDOW
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
+# Random cut trees, which samples enter at random, have no lifetimes to draw.
+ENTRY_DRAWS = LIFETIME_DRAWS
 
 
 def is_real(value: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arguments import ENTRY_DRAWS
 from ...partitions.mondrian.inspection import NodeView
 from ...partitions.mondrian.tracing import Path, gaps_from, traced
 from ...partitions.mondrian.tree_memory import Partitions
@@ -22,9 +23,6 @@ from .scoring import N_READINGS, Scores
 
 # `noted_at` where no score is noted.
 NOTHING_NOTED = -1
-
-# The key of the random numbers by which samples enter, among those of a seed.
-ENTRIES = (1,)
 
 
 class CutTrees(MondrianTrees[CutForest, NodeView]):
@@ -56,7 +54,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         super().__init__(partitions)
         self.forest.entering = entering
         # The trees draw from others.
-        seeds = np.random.SeedSequence(partitions.seed, spawn_key=ENTRIES)
+        seeds = np.random.SeedSequence(partitions.seed, spawn_key=(ENTRY_DRAWS,))
         self.forest.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
 
     def _finish(self) -> None:
