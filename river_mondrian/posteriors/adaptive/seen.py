@@ -10,7 +10,6 @@ when it came. Rows are never given back before the tree is.
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel, separate
-from ...partitions.mondrian.records import LEFT
 from ...records import Float32s, Int32s, Int64s, copy_record, prefetch
 from .records import AdaptiveForest, AdaptiveTree
 from .statistics import (
@@ -29,6 +28,7 @@ from .statistics import (
     ClassNumbers,
     SeenClass,
     Statistics,
+    bit_of_side,
 )
 
 # The side of a sample that ends at a node.
@@ -50,12 +50,6 @@ def new_row(forest: AdaptiveForest, tree: AdaptiveTree) -> int:
 def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
     """Return the i-th class of a row, whose classes begin at a word."""
     return SeenClass(row, first + SEEN_WORDS * i)
-
-
-@inlined
-def bit_of_side(side: int) -> int:
-    """Return the bit of a side."""
-    return 1 if side == LEFT else 2
 
 
 @separate

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...compiling.kernels import inlined
 from ...partitions.mondrian.records import LEFT
 from ...records import Float32, Float32s, Int32, Int32s, Record, inline
 
@@ -44,6 +45,12 @@ N_POSTERIORS = 1 + N_WEIGHTINGS
 BLOCK = 4
 SIDE_BITS = 2
 CLASSES_OF_WORD = 32 // SIDE_BITS
+
+
+@inlined
+def bit_of_side(side: int) -> int:
+    """Return the bit of a side."""
+    return 1 if side == LEFT else 2
 
 
 class ClassBlock(Record):
@@ -142,7 +149,7 @@ class Statistics(Record):
         """Note on which side of the node's cut a class has gone."""
         sides = self.sides(capacity)
         word = sides[label // CLASSES_OF_WORD]
-        bit = (1 if side == LEFT else 2) << label % CLASSES_OF_WORD * SIDE_BITS
+        bit = bit_of_side(side) << label % CLASSES_OF_WORD * SIDE_BITS
         if word & bit == 0:
             sides[label // CLASSES_OF_WORD] = word | bit
             self.n_sides = self.n_sides + 1
