@@ -63,6 +63,10 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     ranges: Mapping[Any, tuple[float, float]] | None
     renews_widths: bool
 
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"n_jobs"} & set(self._arguments())
+
     def _begin(self) -> None:
         """Check the arguments that all forests have, and make the rest."""
         check_integer("n_estimators", self.n_estimators, 1)
