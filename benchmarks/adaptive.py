@@ -5,12 +5,14 @@ Each part takes the data folder, a report and whether to be quick.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from river import datasets, ensemble, forest, tree
 from river.datasets import synth
 
@@ -251,6 +253,45 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         )
 
 
+def sizes(data: DataFolder, report: Report, quick: bool) -> None:
+    """Scores by the number of trees, and the time of learning and predicting beside that of 10."""
+    n, seeds = (600, 1) if quick else (PREFIX, 3)
+    numbers = (5, 10, 20, 30, 50)
+    rows: dict[str, list[list[Any]]] = {"accuracy": [], "log loss": [], "time": []}
+    found: dict[str, NDArray[np.float64]] = {}
+    for name in (*MADE, *FILES):
+        samples = load(data, name, n)
+        if samples is None:
+            continue
+        runs = np.empty((len(numbers), seeds, 3))
+        # All numbers in turn, so that what else the machine does meets each of them.
+        for seed, (place, number) in itertools.product(range(seeds), enumerate(numbers)):
+            progress(f"{name}, {number} trees, seed {seed + 1}")
+            model = AdaptiveMondrianForestClassifier(number, seed=seed + 1)
+            start = time.process_time()
+            accuracy, loss, _ = _scores(model, samples)
+            runs[place, seed] = accuracy, loss, time.process_time() - start
+        mean = found[name] = runs.mean(axis=1)
+        mean[:, 2] = np.median(runs[:, :, 2] / runs[1, :, 2], axis=1)
+        marked = [name if name in CHOSEN_ON else f"{name} *", len(samples)]
+        for what, column, digits in (("accuracy", 0, 4), ("log loss", 1, 3), ("time", 2, 2)):
+            rows[what].append([*marked, *(f"{value:.{digits}f}" for value in mean[:, column])])
+    if found:
+        total = np.mean(list(found.values()), axis=0)
+        for what, column, digits in (("accuracy", 0, 4), ("log loss", 1, 3), ("time", 2, 2)):
+            cells = [f"{value:.{digits}f}" for value in total[:, column]]
+            rows[what].append(["mean", "", *cells])
+    report.note(
+        f"The adaptive forest with {', '.join(map(str, numbers))} trees: progressive scores on at "
+        f"most {n} samples (twice as many with one abrupt change), means of {seeds} seeds; time of "
+        "the processor for learning and predicting, over that of 10 trees, medians. Streams marked "
+        "* were not looked at when other settings were chosen."
+    )
+    for what, table in rows.items():
+        report.note(f"## {what}")
+        report.table(["stream", "n", *(f"{number} trees" for number in numbers)], table)
+
+
 def long(data: DataFolder, report: Report, quick: bool) -> None:
     """The same on longer parts of the streams, without the slowest peer."""
     models = ("adaptive", "exact", "AMF", "ARF", "HAT", "last label")
@@ -463,6 +504,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
 PARTS = {
     "streams": streams,
     "long": long,
+    "sizes": sizes,
     "speed": speed,
     "memory": memory,
     "weights": weights,
