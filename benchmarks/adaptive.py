@@ -26,6 +26,7 @@ from .timing import TURN, median, ratio, repeated
 FLOOR = 1e-3
 PREFIX = 5000
 LONG = 20_000
+N_TREES = 10
 
 # Settings were chosen on these streams; the others were not looked at, but for the share of recent
 # trees and the way candidates are drawn, which were compared on all but mnist.
@@ -97,7 +98,8 @@ def load(data: DataFolder, name: str, n: int) -> Stream | None:
 
 
 def _ours(seed: int) -> Any:
-    return AdaptiveMondrianForestClassifier(seed=seed)
+    # As many trees as River's forests have by default.
+    return AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
 
 
 # Models, and whether they get scaled samples.
@@ -243,7 +245,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     if samples is not None:
         found = _mean(
             "elec2, no_change",
-            lambda seed: AdaptiveMondrianForestClassifier(no_change=True, seed=seed),
+            lambda seed: AdaptiveMondrianForestClassifier(N_TREES, no_change=True, seed=seed),
             samples,
             most,
         )[0]
@@ -360,7 +362,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
     """Memory, speed and the longest call over a long stream."""
     n, most = (5000, 1000) if quick else (1_000_000, 20_000)
-    model = AdaptiveMondrianForestClassifier(max_samples=most, seed=1)
+    model = AdaptiveMondrianForestClassifier(N_TREES, max_samples=most, seed=1)
     table, longest, began = [], 0.0, time.perf_counter()
     source = iter(synth.Agrawal(seed=1, perturbation=0.05))
     _scores(_ours(0), MADE["Agrawal"](300))  # compile
@@ -381,8 +383,9 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             longest, right, began = 0.0, 0, time.perf_counter()
             progress(f"{i} samples")
     report.note(
-        f"Agrawal with 5 % perturbation, max_samples={most}: after each tenth, memory, samples per "
-        "second of making, predicting and learning, accuracy and the longest learn_one (CPU) in it."
+        f"Agrawal with 5 % perturbation, {N_TREES} trees, max_samples={most}: after each tenth, "
+        "memory, samples per second of making, predicting and learning, accuracy and the "
+        "longest learn_one (CPU) in it."
     )
     report.table(["samples", "MiB", "samples/s", "accuracy", "longest, ms"], table)
 
@@ -408,7 +411,7 @@ def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
 
 def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[float, float]:
     """Return progressive recall and precision of a class that weighs so much, after a start."""
-    model = AdaptiveMondrianForestClassifier(seed=seed)
+    model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     found, said, right = 0, 0, 0
     for i, (x, y) in enumerate(samples):
         if i >= 300:
@@ -434,7 +437,7 @@ def weights(data: DataFolder, report: Report, quick: bool) -> None:
         table.append([name, str(label), f"{part:.3f}", *cells])
     report.note(
         "Recall / precision of a class whose samples weigh as much as the column says, all others "
-        f"1; progressive, from the 301st sample on, means of {seeds} seeds."
+        f"1; progressive, {N_TREES} trees, from the 301st sample on, means of {seeds} seeds."
     )
     report.table(["stream", "class", "share", "0.2", "1", "5", "20"], table)
 
@@ -450,7 +453,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     for column, name in zip(axes.T, names, strict=True):
         samples = MADE[name](n)
         models = {
-            "adaptive": AdaptiveMondrianForestClassifier(seed=1),
+            "adaptive": AdaptiveMondrianForestClassifier(N_TREES, seed=1),
             "exact": MondrianForestClassifier(seed=1),
         }
         outputs: list[tuple[float, bool]] = []
@@ -493,8 +496,8 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].legend(fontsize=7, loc="lower left")
     figure.tight_layout()
     report.note(
-        "Above: accuracy in a moving window, with the logged drifts dotted. Middle: weights of "
-        "the fixed share, added up, and the pool's weight against it. Below: reliability, all "
+        f"{N_TREES} trees. Above: accuracy in a moving window, with the logged drifts dotted. "
+        "Middle: weights of the fixed share, added up, and the pool's weight against it. Below: reliability, all "
         "labels' probabilities in ten bins."
     )
     report.figure(figure, "")
