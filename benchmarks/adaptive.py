@@ -497,8 +497,8 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     figure.tight_layout()
     report.note(
         f"{N_TREES} trees. Above: accuracy in a moving window, with the logged drifts dotted. "
-        "Middle: weights of the fixed share, added up, and the pool's weight against it. Below: reliability, all "
-        "labels' probabilities in ten bins."
+        "Middle: weights of the fixed share, added up, and the pool's weight against it. Below: "
+        "reliability, all labels' probabilities in ten bins."
     )
     report.figure(figure, "")
     plt.close(figure)
