@@ -81,6 +81,11 @@ def check_ranges(ranges: Any, scale: bool) -> None:
             )
 
 
+def new_entropy() -> int:
+    """Return what random numbers begin with where no seed is given."""
+    return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+
+
 def check_seed(seed: Any) -> None:
     """Refuse what is neither None nor an integer from 0 on."""
     if seed is not None:

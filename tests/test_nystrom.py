@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from naive import dual as kernels
 from naive import features as naive
+from scipy import stats
 
 from river_mondrian import NystromFeatures
 
@@ -132,6 +133,8 @@ def test_the_default_rank_is_a_fifth():
         ({"n_landmarks": 1}, "n_landmarks must be an integer >= 2, got 1"),
         ({"n_landmarks": 5, "n_components": 6}, "n_components must be at most n_landmarks = 5"),
         ({"n_components": 0}, "n_components must be an integer >= 1, got 0"),
+        ({"n_landmarks": 9, "pool_size": 8}, "pool_size must be at least n_landmarks = 9, got 8"),
+        ({"pool_size": 9.0}, "pool_size must be an integer >= 2, got 9.0"),
         ({"kernel": None}, 'kernel must be "laplace" or "gaussian", got None'),
         ({"lifetime": -1.0}, "lifetime must be a finite number > 0, got -1.0"),
     ],
@@ -139,3 +142,51 @@ def test_the_default_rank_is_a_fifth():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         NystromFeatures(**arguments)
+
+
+def landmarks_of(features, samples):
+    """Return the places of the landmarks: their features have norm 1 where no rank is left out."""
+    return [i for i, x in enumerate(samples) if dot(features, x, x) > 1.0 - 1e-9]
+
+
+def test_landmarks_are_drawn_from_the_pool():
+    twin, samples = kernels.laplace(WIDTH), stream(70)
+    drawn = []
+    for seed in (1, 1, 2):
+        features = NystromFeatures(20, 20, lifetime=WIDTH, pool_size=60, seed=seed)
+        for n, x in enumerate(samples, 1):
+            features.learn_one(x)
+            assert features.frozen == (n >= 60)
+        found = landmarks_of(features, samples)
+        assert len(found) == 20 and max(found) < 60
+        assert found != list(range(20))
+        used = [samples[i] for i in found]
+        expected = naive.nystrom_kernel(samples[65], samples[3], used, twin, 20, eigen)
+        assert dot(features, samples[65], samples[3]) == pytest.approx(expected, abs=1e-9)
+        drawn.append(found)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_all_samples_of_a_pool_are_drawn_as_often():
+    samples, times = stream(12), np.zeros(12)
+    for seed in range(400):
+        features = NystromFeatures(4, 4, lifetime=WIDTH, pool_size=12, seed=seed)
+        for x in samples:
+            features.learn_one(x)
+        times[landmarks_of(features, samples)] += 1
+    assert times.sum() == 4 * 400
+    # Of a sample's times, with variance 400 p (1 - p) for p = 1/3; the sum of squares has a mean
+    # of 12, less one as the total is given. At a level of 1e-3.
+    squares = ((times - 400 / 3) ** 2).sum() / (400 * (1 / 3) * (2 / 3)) * 11 / 12
+    assert squares < stats.chi2(11).ppf(1.0 - 1e-3)
+
+
+def test_while_there_are_few_all_are_landmarks():
+    samples = stream(40)
+    features = NystromFeatures(20, 20, lifetime=WIDTH, pool_size=60, seed=1)
+    for n, x in enumerate(samples, 1):
+        features.learn_one(x)
+        if n == 16:
+            assert landmarks_of(features, samples) == list(range(16))
+    found = landmarks_of(features, samples)
+    assert len(found) == 20 and max(found) < 32

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_flag, check_integer, check_seed
+from ..arguments import check_flag, check_integer, check_seed, new_entropy
 from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..partitions.isolation.map import IsolationTreesMap
@@ -137,7 +137,7 @@ class IsolationFeatures(Pooled, CellFeatures):
 
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
         if self._entropy is None:
-            self._entropy = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+            self._entropy = new_entropy()
         n = len(pool)
         psi = max(1, min(self.n_cells, n // 4))
         rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(number,)))

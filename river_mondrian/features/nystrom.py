@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..arguments import check_integer, check_kernel
+import numpy as np
+
+from ..arguments import check_integer, check_kernel, check_seed, new_entropy
 from ..maps.compiled import CompiledMap
 from ..maps.nystrom import NystromMap
 from ..maps.pool import Pool
@@ -22,8 +24,9 @@ class NystromFeatures(Pooled):
     components as landmarks the dot products of the landmarks are their kernels, and those of other
     samples at most the kernels. Under `OGDClassifier` this is NOGD[^2].
 
-    The landmarks are the first samples learned. Before there are `n_landmarks`, the map is built
-    anew whenever their number has doubled, from 2 on; then it is final.
+    The landmarks are the first samples learned, or a random part of the first `pool_size`. Before
+    there are as many, the map is built anew whenever their number has doubled, from 2 on; then it
+    is final.
 
     Parameters
     ----------
@@ -39,6 +42,11 @@ class NystromFeatures(Pooled):
         Rate of the Laplace kernel, per unit of the features.
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
+    pool_size
+        Number of first samples among which landmarks are drawn, at least `n_landmarks`: where a
+        stream begins with what is not like the rest, more are better. None for `n_landmarks`.
+    seed
+        Random seed for reproducibility. There is nothing random without a `pool_size`.
 
     Notes
     -----
@@ -74,6 +82,8 @@ class NystromFeatures(Pooled):
 
     """
 
+    SAVED = (*Pooled.SAVED, "_entropy")
+
     def __init__(
         self,
         n_landmarks: int = 100,
@@ -81,6 +91,8 @@ class NystromFeatures(Pooled):
         kernel: str = "laplace",
         lifetime: float = 1.0,
         gamma: float = 1.0,
+        pool_size: int | None = None,
+        seed: int | None = None,
     ) -> None:
         check_integer("n_landmarks", n_landmarks, 2)
         if n_components is not None:
@@ -91,18 +103,39 @@ class NystromFeatures(Pooled):
                     f"got {n_components!r}"
                 )
         check_kernel(kernel, lifetime, gamma)
+        if pool_size is not None:
+            check_integer("pool_size", pool_size, 2)
+            if pool_size < n_landmarks:
+                raise ValueError(
+                    f"pool_size must be at least n_landmarks = {n_landmarks}, got {pool_size!r}"
+                )
+        check_seed(seed)
         self.n_landmarks = n_landmarks
         self.n_components = n_components
         self.kernel = kernel
         self.lifetime = lifetime
         self.gamma = gamma
-        self.pool_size = n_landmarks
+        self.pool_size = pool_size
+        self.seed = seed
+        self._entropy: int | None = seed
         super().__init__()
+
+    @property
+    def _n_pooled(self) -> int:
+        return self.n_landmarks if self.pool_size is None else self.pool_size
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
         return self._reader.read_ordered(x)
 
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
+        if len(pool) > self.n_landmarks:
+            if self._entropy is None:
+                self._entropy = new_entropy()
+            sequence = np.random.SeedSequence(self._entropy, spawn_key=(number,))
+            drawn = np.random.default_rng(sequence).choice(
+                len(pool), self.n_landmarks, replace=False
+            )
+            pool = pool.taken(np.sort(drawn).tolist())
         rank = self.n_components or max(1, self.n_landmarks // 5)
         rate = self.lifetime if self.kernel == "laplace" else self.gamma
         return NystromMap(number, pool, len(self._reader.index), rank, self.kernel, rate)

@@ -18,7 +18,7 @@ from .base import FeatureMap
 
 
 class Pooled(FeatureMap):
-    """A map that is built from its first `pool_size` samples.
+    """A map that is built from the first samples, as many as `_n_pooled`.
 
     It is built early and again whenever their number has doubled, so that it is useful from the
     second sample on. Building may be spread over calls (`CompiledMap.advance`); until it is done
@@ -26,13 +26,18 @@ class Pooled(FeatureMap):
     """
 
     SAVED = (*FeatureMap.SAVED, "_next", "_n_builds")
-    pool_size: int
+    pool_size: Any
 
     def __init__(self) -> None:
         super().__init__()
         self._pool = Pool()
         self._next: CompiledMap | None = None
         self._n_builds = 0
+
+    @property
+    def _n_pooled(self) -> int:
+        n: int = self.pool_size
+        return n
 
     @abc.abstractmethod
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
@@ -55,7 +60,7 @@ class Pooled(FeatureMap):
         """Return how many samples may be stored up to the one that makes the map begin anew."""
         assert self._pool is not None
         n = len(self._pool)
-        return max(1, min(self.pool_size, 1 << max(1, n.bit_length())) - n)
+        return max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Store a sample while the map is being built.
@@ -112,7 +117,7 @@ class Pooled(FeatureMap):
     def _begin_where_due(self) -> None:
         assert self._pool is not None
         n = len(self._pool)
-        if n == self.pool_size or (2 <= n < self.pool_size and n & (n - 1) == 0):
+        if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)
             self._n_builds += 1
 
@@ -120,7 +125,7 @@ class Pooled(FeatureMap):
         assert self._pool is not None
         if self._next is not None and self._next.advance():
             self._map, self._next = self._next, None
-            if len(self._pool) >= self.pool_size:
+            if len(self._pool) >= self._n_pooled:
                 self._pool = None
 
     @property

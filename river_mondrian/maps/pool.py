@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,13 @@ class Pool(OwnsArrays):
         starts = self._starts[start : stop + 1]
         begin, end = int(starts[0]), int(starts[-1])
         return self._places[begin:end], self._values[begin:end], starts - begin
+
+    def taken(self, rows: Sequence[int]) -> Pool:
+        """Return a pool of some of the rows."""
+        made = Pool()
+        for row in rows:
+            made.extend(*self.csr(row, row + 1))
+        return made
 
     def dense(self, start: int, stop: int, width: int) -> NDArray[np.float64]:
         """Return some rows as an array, absent entries 0; places beyond `width` are left out."""
