@@ -7,6 +7,7 @@ dimensions and is all there is at 8.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from llvmlite import ir
@@ -51,11 +52,36 @@ def _blocks(builder: Any, n: Any, visit: Any) -> None:
         visit(builder.sub(n, size), builder.sub(size, rest))
 
 
+def _overlap(builder: Any, gaps: Any, repeated: Any) -> Any:
+    """Return a last block's gaps without those that have been in the one before."""
+    if repeated is None:
+        return gaps
+    first = builder.insert_element(ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0))
+    first = builder.shuffle_vector(first, first, ir.Constant(_INTS, None))
+    lanes = ir.Constant(_INTS, list(range(BLOCK)))
+    zeros = ir.Constant(_FLOATS, None)
+    return builder.select(builder.icmp_signed(">=", lanes, first), gaps, zeros)
+
+
+def _add(builder: Any, total: Any, gaps: Any) -> None:
+    """Add a block's gaps to sums in float64, one for each lane."""
+    builder.store(builder.fadd(builder.load(total), builder.fpext(gaps, _DOUBLES)), total)
+
+
+def _sum(builder: Any, total: Any) -> Any:
+    """Add up the lanes' sums."""
+    reduce = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES]),
+        "llvm.vector.reduce.fadd.v8f64",
+    )
+    return builder.call(reduce, [_DOUBLE(0.0), builder.load(total)], fastmath=["reassoc"])
+
+
 def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any, n: Any) -> Any:
     """Sum how far `x` lies outside a box of at least BLOCK dimensions."""
     x, lower, upper = (address_in(builder, array) for array in (x, lower, upper))
     zeros = ir.Constant(_FLOATS, None)
-    lanes = ir.Constant(_INTS, list(range(BLOCK)))
     furthest = cgutils.alloca_once_value(builder, zeros)
     total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, None))
     result = cgutils.alloca_once_value(builder, _DOUBLE(0.0))
@@ -70,29 +96,49 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
         builder.store(_larger(builder, gaps_at(d), builder.load(furthest)), furthest)
 
     def add(d: Any, repeated: Any) -> None:
-        gaps = _larger(builder, gaps_at(d), zeros)
-        if repeated is not None:
-            first = builder.insert_element(
-                ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0)
-            )
-            first = builder.shuffle_vector(first, first, ir.Constant(_INTS, None))
-            gaps = builder.select(builder.icmp_signed(">=", lanes, first), gaps, zeros)
-        wide = builder.fpext(gaps, _DOUBLES)
-        builder.store(builder.fadd(builder.load(total), wide), total)
+        _add(builder, total, _overlap(builder, _larger(builder, gaps_at(d), zeros), repeated))
 
-    reduce = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES]),
-        "llvm.vector.reduce.fadd.v8f64",
-    )
     _blocks(builder, n, find_furthest)
     # Most samples are inside most boxes, and sums in float64 take longer than comparisons.
     outside = builder.fcmp_ordered(">", builder.load(furthest), zeros)
     with builder.if_then(_is_any(builder, outside)):
         _blocks(builder, n, add)
-        lanes_total = [_DOUBLE(0.0), builder.load(total)]
-        builder.store(builder.call(reduce, lanes_total, fastmath=["reassoc"]), result)
+        builder.store(_sum(builder, total), result)
     return builder.load(result)
+
+
+def distance_to_points(
+    context: Any, builder: Any, batch: Any, n: Any, word: Any, x: Any, dims: Any
+) -> Any:
+    """Sum how far `x` lies outside the box of a batch's points, of at least BLOCK dimensions."""
+    batch, x = (address_in(builder, array) for array in (batch, x))
+    points = builder.inttoptr(batch, _ADDRESS.as_pointer())
+    behind = builder.mul(word, _ADDRESS(4))
+    zeros = ir.Constant(_FLOATS, None)
+    total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, None))
+    ends = [ir.Constant(_FLOATS, [end] * BLOCK) for end in (math.inf, -math.inf)]
+
+    def add(d: Any, repeated: Any) -> None:
+        sides = [cgutils.alloca_once_value(builder, end) for end in ends]
+        for side, end in zip(sides, ends, strict=True):
+            builder.store(end, side)
+        with cgutils.for_range(builder, n) as loop:
+            place = builder.add(builder.load(builder.gep(points, [loop.index])), behind)
+            v = builder.load(_place(builder, place, d), align=_ALIGNMENT)
+            for side, passes in zip(sides, "<>", strict=True):
+                known = builder.load(side)
+                moves = builder.fcmp_ordered(passes, v, known)
+                builder.store(builder.select(moves, v, known), side)
+        low, high = (builder.load(side) for side in sides)
+        v = builder.load(_place(builder, x, d), align=_ALIGNMENT)
+        gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
+        # A side without any value is no distance.
+        is_known = builder.fcmp_ordered("<=", low, high)
+        gaps = builder.select(is_known, _larger(builder, gaps, zeros), zeros)
+        _add(builder, total, _overlap(builder, gaps, repeated))
+
+    _blocks(builder, dims, add)
+    return _sum(builder, total)
 
 
 def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:

@@ -68,6 +68,23 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
     return total
 
 
+@lowered(box_vectors.distance_to_points)
+def distance_to_batch(batch: Array[PointAt], n: int, word: int, x: Float32s, n_dims: int) -> float:
+    """Sum how far `x` lies outside the box of a batch's first `n` points, as `distance_outside`.
+
+    There are at least BLOCK dimensions. The points' values are at a word of their rows.
+    """
+    total = 0.0
+    for d in range(n_dims):
+        low = high = np.nan
+        for i in range(n):
+            v = Float32s(batch[i].point, word, n_dims)[d]
+            low = v if (v < low or low != low) else low
+            high = v if (v > high or high != high) else high
+        total += _gap_in_python(x[d], low, high)
+    return total
+
+
 @inlined
 def linear_dimension(lower: Float32s, upper: Float32s, n_dims: int) -> float:
     """Sum the side lengths of a box (Algorithm 2, line 1)."""

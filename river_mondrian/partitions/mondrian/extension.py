@@ -25,6 +25,7 @@ from .leaves import (
     put_point,
     side_of,
 )
+from .light import box_of, distance_to_light, make_box
 from .records import (
     COMPLETE,
     EMPTY,
@@ -80,9 +81,12 @@ def insert_parent(
     x = forest.values_in(tree, point)
     j = new_row(forest, tree)
     node = tree.nodes.row(j)
-    lower, upper = node.lower(forest), node.upper(forest)
-    n_dims = forest.n_dims
-    _copy_box(forest, tree, node, ref)
+    n_samples = count_below(tree, ref) + 1
+    if n_samples > forest.light_size:
+        node.take_box(forest, tree)
+    capacity, n_dims = forest.dim_capacity, forest.n_dims
+    box = _copied_box(forest, tree, node, ref)
+    lower, upper = box.part(0, capacity), box.part(capacity, capacity)
 
     # Line 5: the dimension by how far the point is outside in each.
     threshold = uniform(tree) * rate
@@ -103,7 +107,8 @@ def insert_parent(
     else:
         cut = uniform_cut(tree, v, lower[dim])
         own_side = LEFT
-    hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
+    if node.has_box():
+        hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
     # Lines 7 to 9: the new node between the block and its parent, the point as a leaf beside it.
     other_side = LEFT + RIGHT - own_side
@@ -112,7 +117,7 @@ def insert_parent(
     node.delta = time
     node.set_child(own_side, ~p)
     node.set_child(other_side, ref)
-    node.n_samples = count_below(tree, ref) + 1
+    node.n_samples = n_samples
     node.inherit(forest, tree, other_side, ref)
     node.inherit(forest, tree, own_side, ~p)
     cut_time = tree.walk_time + time
@@ -128,19 +133,22 @@ def insert_parent(
 
 
 @merged
-def _copy_box(forest: Forest, tree: Tree, node: Node, ref: int) -> None:
-    """Give a row the box of what is at a reference."""
+def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
+    """Return the box of what is at a reference: a row's own, if it has one, becomes that."""
     capacity = forest.dim_capacity
+    box = node.box(forest, tree) if node.has_box() else tree.room
     if ref < 0:
         values = forest.values_of(tree, ~ref)
-        lower, upper = node.lower(forest), node.upper(forest)
+        lower, upper = box.part(0, capacity), box.part(capacity, capacity)
         for d in range(capacity):
             lower[d] = values[d]
             upper[d] = values[d]
     else:
-        box, old = node.box(forest), tree.nodes.row(ref).box(forest)
-        for i in range(2 * capacity):
-            box[i] = old[i]
+        old = box_of(forest, tree, ref, box)
+        if int(old) != int(box):
+            for i in range(2 * capacity):
+                box[i] = old[i]
+    return box
 
 
 @merged
@@ -160,17 +168,24 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     node = tree.nodes.row(j)
     node.take_over(forest, tree, t, ~q)
     if forest.lists_points():
-        put_point(forest, tree, t, node, q)
+        put_point(forest, tree, t, j, q)
     else:
-        grow_leaf(forest, tree, node, q)
+        grow_leaf(forest, tree, j, q)
     if not paused:
         node.dim = COMPLETE
     if forest.keeps_points(tree):
-        put_point(forest, tree, t, node, p)
+        put_point(forest, tree, t, j, p)
     else:
         node.count_point(forest, tree, t, forest.points.row(p))
-        grow_leaf(forest, tree, node, p)
+        grow_leaf(forest, tree, j, p)
     link_to_parent(tree, j)
+
+
+@inlined
+def _has_room(tree: Tree, n: int) -> bool:
+    """Tell whether there is room for `n` more rows, and boxes, in a tree."""
+    nodes, boxes = tree.nodes, tree.boxes
+    return nodes.n_rows + n <= nodes.capacity and boxes.n_rows + n <= boxes.capacity
 
 
 @merged
@@ -190,10 +205,10 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         if samples:
             # A leaf's row holds two points, but for those that wait for one with a missing value.
             need = (count + 1) * (1 + forest.has_missing)
-            if tree.nodes.n_rows + need > tree.nodes.capacity:
+            if not _has_room(tree, need):
                 tree.rows_needed = need
                 return False
-        put_point(forest, tree, t, node, p)
+        put_point(forest, tree, t, ref, p)
         if samples:
             sample_block(forest, t, ref, tree.walk_time, ALL if ends else 1)
         return True
@@ -208,9 +223,9 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     node.dim = COMPLETE
     node.count_point(forest, tree, t, point)
     if forest.keeps_points(tree):
-        put_point(forest, tree, t, node, p)
+        put_point(forest, tree, t, ref, p)
     else:
-        grow_leaf(forest, tree, node, p)
+        grow_leaf(forest, tree, ref, p)
     return True
 
 
@@ -239,10 +254,7 @@ def _start_walk(tree: Tree) -> bool:
     tree.walk_parent = NONE
     tree.walk_time = 0.0
     tree.rows_needed = 2
-    return (
-        tree.nodes.n_rows + 2 <= tree.nodes.capacity
-        and tree.side_rows.n_rows < tree.side_rows.capacity
-    )
+    return _has_room(tree, 2) and tree.side_rows.n_rows < tree.side_rows.capacity
 
 
 @inlined
@@ -284,17 +296,23 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    lower = Float32s(node, layout.box_word, layout.capacity)
-    upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
-    rate = distance_outside(x, lower, upper, layout.n_dims)
+    is_light = not node.has_box()
+    if is_light:
+        rate = distance_to_light(forest, tree, tree.walk_ref, x)
+    else:
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        rate = distance_outside(x, lower, upper, layout.n_dims)
     time = math.inf
     if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
     if time < node.delta:
         insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
+    if is_light and node.n_samples >= layout.light_size:
+        make_box(forest, tree, tree.walk_ref)
     # A value where the node had none is no distance but opens the box.
-    if rate > 0.0 or layout.has_missing == 1:
+    if node.has_box() and (rate > 0.0 or layout.has_missing == 1):
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     _pass(forest, layout, tree, lane, node, x)
     return True
@@ -455,8 +473,9 @@ def lacks_rows(forest: F, n: int) -> int:
     """Return a tree without room for `n` more rows, or half as many as it has; or DONE."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
-        needed = tree.nodes.n_rows + min(n, tree.nodes.capacity // 2)
-        if needed > tree.nodes.capacity and tree.n_splits < forest.max_splits:
+        lacks_rows = tree.nodes.n_rows + min(n, tree.nodes.capacity // 2) > tree.nodes.capacity
+        lacks_boxes = tree.boxes.n_rows + min(n, tree.boxes.capacity // 2) > tree.boxes.capacity
+        if (lacks_rows or lacks_boxes) and tree.n_splits < forest.max_splits:
             return t
     return DONE
 

@@ -138,8 +138,12 @@ class GrowingTrees(TreeMemory[AnyForest]):
         # Samples so far have what is missing of features that are yet to come.
         fill = NAN_BITS if self._lacks_unknown else 0
         if new > old:
-            moves = [(0, 0, box + old), (box + old, box + new, old)]
-            self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
+            if self._keeps_boxes_apart:
+                moves = [(0, 0, old), (old, new, old)]
+                self.boxes = self.boxes.relaid(self._box_layout().words, moves, fill)
+            else:
+                moves = [(0, 0, box + old), (box + old, box + new, old)]
+                self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
         moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
         moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
         if had_inputs:

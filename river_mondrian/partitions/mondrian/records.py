@@ -5,7 +5,8 @@ stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one po
 
 A node's row is its record, which ends with what its kind keeps, and then its box: the lower corner
 and the upper one, of `dim_capacity` float32 each. A side of a box is NaN in a dimension in which
-no point of the node has a value.
+no point of the node has a value. Some kinds have boxes in rows of their own, and none for nodes of
+few points (`BoxedApart`).
 
 A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
 values are what the trees cut: scaled inputs, or what cut directions make of them, in one column for
@@ -130,17 +131,34 @@ class Node(Record):
     # Samples that have passed, or are in the leaf.
     n_samples: Int32
 
-    def lower(self, forest: Forest) -> Float32s:
-        """Return the lower corner of the box."""
-        return Float32s(self, forest.box_word, forest.dim_capacity)
+    def begin(self) -> None:
+        """Begin as a row that has been something else, or nothing, before."""
 
-    def upper(self, forest: Forest) -> Float32s:
-        """Return the upper corner of the box."""
-        return Float32s(self, forest.box_word + forest.dim_capacity, forest.dim_capacity)
+    def has_box(self) -> bool:
+        """Tell whether the node keeps its box."""
+        return True
 
-    def box(self, forest: Forest) -> Float32s:
-        """Return both corners, one after the other."""
+    def box(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return both corners of the box, where there is one: the lower, and then the upper."""
         return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
+
+    def lower(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return the lower corner of the box."""
+        return self.box(forest, tree).part(0, forest.dim_capacity)
+
+    def upper(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return the upper corner of the box."""
+        return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
+
+    def box_number(self) -> int:
+        """Return the number of the row of its own that the box has, or NONE."""
+        return NONE
+
+    def take_box(self, forest: Forest, tree: Tree) -> None:
+        """Give a node without a box one; what is in it is as it happens to be."""
+
+    def leave_box(self, forest: Forest, tree: Tree) -> None:
+        """Take a node's box away, where that has a row of its own; nothing of it stays."""
 
     def child(self, side: int) -> int:
         """Return the reference on a side."""
@@ -240,6 +258,78 @@ class Node(Record):
         return FINE
 
 
+class BoxRow(Record):
+    """The box of a node that keeps it apart: the lower corner, and then the upper one."""
+
+    def next_free(self) -> Int32s:
+        """Return the number of the next free row, or NONE, which stands in place of the box."""
+        return Int32s(self, 0, 1)
+
+    def box(self, forest: Forest) -> Float32s:
+        """Return both corners."""
+        return Float32s(self, 0, 2 * forest.dim_capacity)
+
+
+class BoxedApart(Node):
+    """A node whose box is in a row of its own, or nowhere.
+
+    A node of at most `Forest.light_size` samples is *light*: it has none. Its box is that of the
+    points below, which are stored for all trees together, so that boxes take most of the memory:
+    half of all nodes have four samples at most. Corners are values of points, so that a box that is
+    made of these is what would have been kept, bit for bit (see `light`).
+    """
+
+    # The row of the box, or NONE.
+    box_row: Int32
+
+    def begin(self) -> None:
+        """Begin without a box."""
+        self.box_row = NONE
+
+    def has_box(self) -> bool:
+        """Tell whether the node keeps its box."""
+        return self.box_row != NONE
+
+    def box(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return both corners of the box, where there is one: the lower, and then the upper."""
+        return tree.boxes.row(self.box_row).box(forest)
+
+    def box_number(self) -> int:
+        """Return the number of the row of its own that the box has, or NONE."""
+        return self.box_row
+
+    def take_box(self, forest: Forest, tree: Tree) -> None:
+        """Give a node without a box one; what is in it is as it happens to be."""
+        b = tree.free_box
+        if b == NONE:
+            b = tree.boxes.n_rows
+            tree.boxes.n_rows = b + 1
+        else:
+            tree.free_box = tree.boxes.row(b).next_free()[0]
+        self.box_row = b
+
+    def leave_box(self, forest: Forest, tree: Tree) -> None:
+        """Take a node's box away; nothing of it stays."""
+        b = int(self.box_row)
+        if b == NONE:
+            return
+        row = tree.boxes.row(b)
+        box = row.box(forest)
+        for i in range(2 * forest.dim_capacity):
+            box[i] = 0.0
+        row.next_free()[0] = tree.free_box
+        tree.free_box = b
+        self.box_row = NONE
+
+    def clear(self, forest: Forest) -> None:
+        """Zero all but the box, which stays the node's."""
+        b = int(self.box_row)
+        words = Int32s(self, 0, forest.box_word)
+        for i in range(forest.box_word):
+            words[i] = 0
+        self.box_row = b
+
+
 class Arrival(Record):
     """The place of a stored sample in the order of arrival, where that is kept."""
 
@@ -254,10 +344,13 @@ class Tree(Record):
     # Reference to the root.
     root: Int64
     nodes: Table[Node]
+    # The boxes of nodes that keep them apart.
+    boxes: Table[BoxRow]
     # Rows that a kind keeps for some of its nodes.
     side_rows: Table[Record]
     # The first rows that points which were forgotten have left, or NONE.
     free_row: Int64
+    free_box: Int64
     free_side_row: Int64
     # Cuts so far.
     n_splits: Int64
@@ -273,7 +366,7 @@ class Tree(Record):
     slot: Int64
     # The walk of a point down the tree: the reference that it has come to, the row of that one's
     # parent and the side there, the time of the parent's cut; the point, the one after the last
-    # that the tree is to be extended by, and for how many rows it needs room.
+    # that the tree is to be extended by, and for how many rows, and boxes, it needs room.
     walk_ref: Int64 = transient()
     walk_parent: Int64 = transient()
     walk_side: Int64 = transient()
@@ -281,6 +374,8 @@ class Tree(Record):
     walk_point: Int64 = transient()
     walk_end: Int64 = transient()
     rows_needed: Int64 = transient()
+    # Room for the box of a light node or a point.
+    room: Float32s = derived()
 
     # Of a restored tree (see `checking`).
 
@@ -317,12 +412,14 @@ class Forest(Record):
     # Words of a tree's record.
     tree_words: Int64 = derived()
     points: Table[Point]
-    # Word of a node's row at which its box begins, and of a point's row at which values, inputs
+    # Word of a node's row at which its box begins, or its end, and of a point's row at which values, inputs
     # and links do.
     box_word: Int64 = derived()
     values_word: Int64 = derived()
     inputs_word: Int64 = derived()
     links_word: Int64 = derived()
+    # Samples up to which a node has no box, where these are apart; 0 where all have one.
+    light_size: Int64
     # Words of a node's row.
     node_words: Int64 = derived()
     # Dimensions that are cut, for how many there is room, and values of a point: those of all
@@ -478,6 +575,7 @@ class Layout(NamedTuple):
     node_words: int
     max_splits: int
     has_missing: int
+    light_size: int
 
 
 @inlined
@@ -491,4 +589,5 @@ def layout_of(forest: Forest) -> Layout:
         forest.node_words,
         forest.max_splits,
         forest.has_missing,
+        forest.light_size,
     )

@@ -8,7 +8,7 @@ from ...records import FLOAT32, FLOAT64, INT32, Part, Record, RowLayout, words_o
 from .categories import Categories
 from .changes import AnyForest, ChangingTrees
 from .cut_directions import CutDirections
-from .records import UNLIMITED, Arrival, Node, Point, Tree
+from .records import UNLIMITED, Arrival, BoxedApart, BoxRow, Node, Point, Tree
 
 
 class LaidOutTrees(ChangingTrees[AnyForest]):
@@ -80,7 +80,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
         forest.keeps_inputs = int(self.keeps_inputs)
         forest.n_slots = len(self.trees)
         forest.tree_words = self._TREE.WORDS
-        forest.node_words = forest.box_word + 2 * forest.dim_capacity
+        forest.node_words = self._node_layout().words
 
     @property
     def _n_columns(self) -> int:
@@ -103,9 +103,22 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
 
     def _node_layout(self) -> RowLayout:
         """Return what a node's row is."""
-        n_dims = self.forest.dim_capacity
-        box = Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
+        box = () if self._keeps_boxes_apart else self._box_parts()
         return RowLayout(self._NODE, (*self._kept_parts(), *box))
+
+    @property
+    def _keeps_boxes_apart(self) -> bool:
+        """Whether boxes have rows of their own."""
+        return issubclass(self._NODE, BoxedApart)
+
+    def _box_parts(self) -> tuple[Part, ...]:
+        """Return what a box is."""
+        n_dims = self.forest.dim_capacity
+        return Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
+
+    def _box_layout(self) -> RowLayout:
+        """Return what the row of a box is; nothing where nodes have them in theirs."""
+        return RowLayout(BoxRow, self._box_parts() if self._keeps_boxes_apart else ())
 
     def _point_layout(self) -> RowLayout:
         """Return what a stored point's row is."""
@@ -131,6 +144,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
         """Return what the rows of each table are."""
         return {
             "nodes": self._node_layout(),
+            "boxes": self._box_layout(),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             "remainders": self._remainder_layout(),

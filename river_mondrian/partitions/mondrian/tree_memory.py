@@ -38,6 +38,12 @@ from .records import (
 )
 from .row_layouts import LaidOutTrees
 
+# The tables of which each tree has one of its own.
+TABLES = ("nodes", "boxes", "side_rows")
+
+# Samples up to which a node of a kind that keeps boxes apart has none.
+LIGHT_SIZE = 8
+
 # Samples after which widths are looked at only now and then, and gamma is fixed.
 WARM_UP = 256
 
@@ -93,6 +99,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {
             "inputs",
+            "rooms",
             "vector",
             "row",
             "forest",
@@ -125,7 +132,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.forest = self.shared[0]
         words = self.trees.words
         words["root"] = EMPTY
-        words["free_row"] = words["free_side_row"] = NONE
+        words["free_row"] = words["free_box"] = words["free_side_row"] = NONE
         words["slot"] = np.arange(n_slots)
         states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
         words["random_state"][:n_trees] = states.view(np.int64)
@@ -145,6 +152,9 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         forest.hide_limit = UNLIMITED
         forest.window = UNLIMITED if partitions.window is None else partitions.window
         forest.first_arrival = forest.last_arrival = NONE
+        if self._keeps_boxes_apart and not self.bounded:
+            # Leaves of full trees count samples that are not stored.
+            forest.light_size = LIGHT_SIZE
         self._set_up()
         # Of either frame what is subtracted from each input, and what that is multiplied with.
         self.frames = np.array([[[0.0], [1.0]]] * 2)
@@ -184,6 +194,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         """Give the trees new tables."""
         n = len(self.trees)
         self.nodes = ChunkedRows(n, self._node_layout().words, False)
+        self.boxes = ChunkedRows(n, self._box_layout().words, False)
         width, zeroed = self._side_layout().words, self._ZEROED_SIDE_ROWS
         self.side_rows = ChunkedRows(n, width, zeroed)
 
@@ -194,7 +205,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         """Return how many rows of each table are in use."""
         words = self.trees.words
         order = np.argsort(words["slot"])
-        found = {name: words[f"{name}.n_rows"][order].tolist() for name in ("nodes", "side_rows")}
+        found = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
         forest = self.forest
         n_moved = forest.n_moved if forest.phase != STEADY and self._has_remainders else 0
         if not forest.draws():
@@ -218,6 +229,9 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         forest.trees = self.trees.array
         forest.inputs = Float64s.of(self.inputs)
         forest.row = Float32s.of(self.row)
+        self.rooms = np.empty((len(self.trees), 2 * int(forest.dim_capacity)), dtype=np.float32)
+        for tree in self.trees:
+            tree.room = Float32s.of(self.rooms[int(tree.slot)])
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
@@ -269,8 +283,9 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
         """Make room in a tree for `n` more rows, and for `n_side` of those beside them."""
         tree = self.trees[t]
-        nodes, side_rows, slot = tree.nodes, tree.side_rows, tree.slot
+        nodes, boxes, side_rows, slot = tree.nodes, tree.boxes, tree.side_rows, tree.slot
         self.nodes.grow(slot, nodes, nodes.n_rows + n)
+        self.boxes.grow(slot, boxes, boxes.n_rows + n)
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
@@ -280,8 +295,10 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         for t, n_side in enumerate(words["side_rows.n_rows"].tolist()):
             if t < self.n_trees:
                 self.nodes.reserve(slots[t], n)
+                self.boxes.reserve(slots[t], n)
                 self.side_rows.reserve(slots[t], n_side + 1)
         self.nodes.show_all("nodes", words, slots)
+        self.boxes.show_all("boxes", words, slots)
         self.side_rows.show_all("side_rows", words, slots)
 
     def _show(self) -> None:
@@ -357,7 +374,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        arrays = (self.frames, self.given, self.inputs, self.row)
+        arrays = (self.frames, self.given, self.inputs, self.row, self.rooms)
         size = sum(array.nbytes + 128 for array in arrays)
         size += self.trees.nbytes + self.shared.nbytes
         if self.warm_up is not None:
@@ -366,7 +383,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
             size += self.directions.nbytes
         if self.categories is not None:
             size += self.categories.nbytes
-        tables = (self.nodes, self.points, self.side_rows, self.remainders)
+        tables = (self.nodes, self.boxes, self.points, self.side_rows, self.remainders)
         size += self.arrivals.nbytes
         return size + sum(table.nbytes for table in tables)
 

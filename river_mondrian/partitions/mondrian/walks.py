@@ -26,6 +26,7 @@ from ...records import (
 )
 from .boxes import distance_outside
 from .leaves import distance_to, mass_below
+from .light import distance_to_light
 from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
@@ -142,15 +143,17 @@ def _step(forest: Forest, layout: Layout, walk: Walk) -> bool:
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_row = step.ref >= 0
-    # A point's values are both sides of its box.
-    low = layout.box_word if is_row else layout.values_word + tree.first_value
-    high = layout.box_word + layout.capacity if is_row else low
-    lower = Float32s(step.place, low, layout.capacity)
-    upper = Float32s(step.place, high, layout.capacity)
-    eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
+    node = tree.nodes.known(step.place)
+    if is_row and not node.has_box():
+        eta = distance_to_light(forest, tree, step.ref, walk.sample)
+    else:
+        # A point's values are both sides of its box.
+        lower = upper = forest.values_in(tree, forest.points.known(step.place))
+        if is_row:
+            lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
     time = walk.time
     horizon = forest.horizon - time
-    node = tree.nodes.known(step.place)
     goes_on = is_row and node.dim >= 0 and not node.hides(forest) and node.delta < horizon
     span = node.delta if goes_on else min(tree.lifetime - time, horizon)
     reach = walk.reach

@@ -76,11 +76,10 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         forest.hide_limit = PAUSE_LIMIT
         forest.gamma = 1.0 if self.gamma is None else self.gamma
 
-    def _relay_sides(self, known: int, new: int, old_box: int) -> None:
-        """Give rows more words for either side; there were `known`, and the box was elsewhere."""
+    def _relay_sides(self, known: int, new: int) -> None:
+        """Give rows more words for either side; there were `known`."""
         first = self._NODE.WORDS
         moves = [(0, 0, first + known), (first + known, first + new, known)]
-        moves.append((old_box, self.forest.box_word, 2 * self.forest.dim_capacity))
         self.nodes = self.nodes.relaid(self._node_layout().words, moves)
         self._reserve_all(0)
 
@@ -276,10 +275,9 @@ class LabelTrees(HierarchicalTrees[LabelForest]):
 
     def _widen_sets(self, old: int, new: int) -> None:
         """Give sets of classes more words."""
-        box = self.forest.box_word
         self.forest.n_set_words = new
         self._set_words()
-        self._relay_sides(old, new, box)
+        self._relay_sides(old, new)
 
     def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
         hnsp.put_labels(self.forest, Int64s.of(labels), len(labels), first)

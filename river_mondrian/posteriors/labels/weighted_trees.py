@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept
-from ...partitions.mondrian.records import Node, Point, Tree
+from ...partitions.mondrian.records import BoxedApart, Node, Point, Tree
 from ...partitions.mondrian.tables import TreeTable
 from ...records import FLOAT64, Float64s, Int32s, Int64s, Part, state_words
 from . import weighted_hnsp
@@ -64,11 +64,10 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         forest.n_classes = label + 1
         old = forest.class_capacity
         if label >= old:
-            box = forest.box_word
             forest.class_capacity = 2 * old
             self._set_words()
             # A weight takes two words.
-            self._relay_sides(2 * old, 4 * old, box)
+            self._relay_sides(2 * old, 4 * old)
         return label
 
     def take(self, trees: LabelTrees) -> None:
@@ -98,9 +97,9 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
     def _take_rows(self, trees: LabelTrees) -> None:
         """Take over the rows of other trees, but for what they keep of classes."""
         forest, plain = self.forest, trees.forest
-        # The words of `Node`.
-        box = (plain.box_word, forest.box_word, 2 * forest.dim_capacity)
-        self.nodes = trees.nodes.relaid(self._node_layout().words, [(0, 0, Node.WORDS), box])
+        own = [(0, 0, BoxedApart.WORDS)]
+        self.nodes = trees.nodes.relaid(self._node_layout().words, own)
+        self.boxes = trees.boxes.copied()
         n_words = plain.links_word - plain.values_word + len(self.trees)
         rest = (plain.values_word, forest.values_word, n_words)
         words = self._point_layout().words
