@@ -69,9 +69,9 @@ def _refer(forest: Forest, tree: Tree, check: Check, ref: int) -> bool:
 @inlined
 def _refers_to_box(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
     """Note the row of a node's box; False where there should be another, one, or none."""
-    if node.has_box() != (node.n_samples > forest.light_size or forest.light_size == 0):
+    if node.has_box(forest) != (node.n_samples > forest.light_size or forest.light_size == 0):
         return False
-    b, t = node.box_number(), check.tree
+    b, t = node.box_number(forest), check.tree
     if b != NONE:
         if not 0 <= b < tree.boxes.n_rows or check.boxes[b] == t + 1:
             return False
@@ -82,7 +82,7 @@ def _refers_to_box(forest: Forest, tree: Tree, node: Node, check: Check) -> bool
 @inlined
 def _has_bad_box(forest: Forest, tree: Tree, node: Node) -> bool:
     """Tell whether a side of a node's own box is neither one nor unknown."""
-    if not node.has_box():
+    if not node.has_box(forest):
         return False
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     n_bad = 0
@@ -98,7 +98,7 @@ def _has_bad_box(forest: Forest, tree: Tree, node: Node) -> bool:
 @inlined
 def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     """Tell whether the box of a child is within its node's, where that keeps one."""
-    if not node.has_box():
+    if not node.has_box(forest):
         return True
     capacity = forest.dim_capacity
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
@@ -167,7 +167,7 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
     # A full tree counts samples that it does not keep.
     if n > node.n_samples or (n < node.n_samples and tree.n_splits < forest.max_splits):
         return faults.N_IN_LEAF
-    if n < node.n_samples or not node.has_box():
+    if n < node.n_samples or not node.has_box(forest):
         return FINE
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     low, high = box.part(0, capacity), box.part(capacity, capacity)
@@ -199,7 +199,7 @@ def _frees_what_is_free(tree: Tree, check: Check) -> bool:
 
 
 @inlined
-def _frees_boxes(tree: Tree, check: Check) -> bool:
+def _frees_boxes(forest: Forest, tree: Tree, check: Check) -> bool:
     """Tell whether the list of free rows of boxes has all that no node has, each once."""
     n, b, n_rows = 0, tree.free_box, tree.boxes.n_rows
     while b != NONE:
@@ -210,7 +210,7 @@ def _frees_boxes(tree: Tree, check: Check) -> bool:
         b = tree.boxes.row(b).next_free()[0]
     for j in range(tree.nodes.n_rows):
         node = tree.nodes.row(j)
-        n += 1 if node.dim != FREE and node.box_number() != NONE else 0
+        n += 1 if node.dim != FREE and node.box_number(forest) != NONE else 0
     return n == n_rows
 
 
@@ -271,7 +271,7 @@ def fault_of_tree(forest: F, check: Check) -> int:
     check.row = -1
     if not _frees_what_is_free(tree, check):
         return faults.FREE_ROW
-    if not _frees_boxes(tree, check):
+    if not _frees_boxes(forest, tree, check):
         return faults.FREE_BOX
     if n_splits != tree.n_splits:
         return faults.N_SPLITS
@@ -489,7 +489,7 @@ def check_sizes(owner: Any) -> None:
         bounds("n_points", forest.n_held(), min(forest.n_held(), owner._warm_up_end - 1))
         if owner.warm_up.dtype != np.float64:
             refuse(owner, "warm_up", str(owner.warm_up.dtype), "but it should be of float64")
-    bounds("light_size", 0, BATCH if owner._keeps_boxes_apart and not owner.bounded else 0)
+    bounds("light_size", 0, BATCH if owner._may_have_light else 0)
     for name in ("nodes", "boxes", "side_rows"):
         rows = owner.trees.words[f"{name}.n_rows"]
         check_array(owner, f"n_rows of {name}", rows, np.int64, 0, LARGEST_SIZE)

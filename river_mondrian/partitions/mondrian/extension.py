@@ -25,8 +25,9 @@ from .leaves import (
     put_point,
     side_of,
 )
-from .light import box_of, distance_to_light, make_box
+from .light import begin_box, distance_to_light, hold_below, make_box
 from .records import (
+    AHEAD,
     COMPLETE,
     EMPTY,
     LEFT,
@@ -107,7 +108,7 @@ def insert_parent(
     else:
         cut = uniform_cut(tree, v, lower[dim])
         own_side = LEFT
-    if node.has_box():
+    if node.has_box(forest):
         hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
     # Lines 7 to 9: the new node between the block and its parent, the point as a leaf beside it.
@@ -135,19 +136,14 @@ def insert_parent(
 @merged
 def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
     """Return the box of what is at a reference: a row's own, if it has one, becomes that."""
-    capacity = forest.dim_capacity
-    box = node.box(forest, tree) if node.has_box() else tree.room
-    if ref < 0:
-        values = forest.values_of(tree, ~ref)
-        lower, upper = box.part(0, capacity), box.part(capacity, capacity)
-        for d in range(capacity):
-            lower[d] = values[d]
-            upper[d] = values[d]
+    box = node.box(forest, tree) if node.has_box(forest) else tree.room
+    if ref >= 0 and tree.nodes.row(ref).has_box(forest):
+        old = tree.nodes.row(ref).box(forest, tree)
+        for i in range(2 * forest.dim_capacity):
+            box[i] = old[i]
     else:
-        old = box_of(forest, tree, ref, box)
-        if int(old) != int(box):
-            for i in range(2 * capacity):
-                box[i] = old[i]
+        begin_box(forest, box)
+        hold_below(forest, tree, ref, box)
     return box
 
 
@@ -182,10 +178,11 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 
 
 @inlined
-def _has_room(tree: Tree, n: int) -> bool:
+def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
     """Tell whether there is room for `n` more rows, and boxes, in a tree."""
-    nodes, boxes = tree.nodes, tree.boxes
-    return nodes.n_rows + n <= nodes.capacity and boxes.n_rows + n <= boxes.capacity
+    if forest.light_size > 0 and tree.boxes.n_rows + n > tree.boxes.capacity:
+        return False
+    return tree.nodes.n_rows + n <= tree.nodes.capacity
 
 
 @merged
@@ -205,7 +202,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         if samples:
             # A leaf's row holds two points, but for those that wait for one with a missing value.
             need = (count + 1) * (1 + forest.has_missing)
-            if not _has_room(tree, need):
+            if not _has_room(forest, tree, need):
                 tree.rows_needed = need
                 return False
         put_point(forest, tree, t, ref, p)
@@ -248,13 +245,13 @@ def extend_end(forest: F, t: int) -> bool:
 
 
 @inlined
-def _start_walk(tree: Tree) -> bool:
+def _start_walk(forest: Forest, tree: Tree) -> bool:
     """Put the walk at the root; False where the tree first needs room for another cut."""
     tree.walk_ref = tree.root
     tree.walk_parent = NONE
     tree.walk_time = 0.0
     tree.rows_needed = 2
-    return _has_room(tree, 2) and tree.side_rows.n_rows < tree.side_rows.capacity
+    return _has_room(forest, tree, 2) and tree.side_rows.n_rows < tree.side_rows.capacity
 
 
 @inlined
@@ -296,7 +293,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    is_light = not node.has_box()
+    is_light = not node.has_box(forest)
     if is_light:
         rate = distance_to_light(forest, tree, tree.walk_ref, x)
     else:
@@ -311,7 +308,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     if is_light and node.n_samples >= layout.light_size:
         make_box(forest, tree, tree.walk_ref)
     # A value where the node had none is no distance but opens the box.
-    if node.has_box() and (rate > 0.0 or layout.has_missing == 1):
+    if node.has_box(forest) and (rate > 0.0 or layout.has_missing == 1):
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     _pass(forest, layout, tree, lane, node, x)
@@ -325,11 +322,19 @@ def _next_point(forest: Forest, tree: Tree, lane: Lane) -> int:
     tree.walk_point = following
     if following == tree.walk_end:
         return 0
-    if not _start_walk(tree):
+    if not _start_walk(forest, tree):
         tree.walk_ref = START
         return -1
     _place_lane(forest, tree, lane)
     return 1
+
+
+@inlined
+def _look_ahead(forest: Forest, lane: Lane) -> None:
+    """Bring close what a lane needs where its walk has come to, besides the row there."""
+    if lane.node:
+        tree = forest.trees.known(lane.tree)
+        tree.nodes.known(lane.node).look_ahead(forest, tree)
 
 
 @merged
@@ -354,7 +359,7 @@ def _begin_lanes(
         tree = forest.trees[t]
         if tree.walk_point < tree.walk_end:
             # A walk that ran out of room is taken up where it was.
-            if tree.walk_ref == START and not _start_walk(tree):
+            if tree.walk_ref == START and not _start_walk(forest, tree):
                 tree.walk_ref = START
                 return ~t
             lanes[n].number = t
@@ -375,13 +380,19 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     """
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
+    n_ahead = AHEAD if layout.light_size > 0 else 0
     for start in range(first, last, n_lanes):
         n_active = _begin_lanes(forest, start, min(start + n_lanes, last), lanes, active)
         if n_active < 0:
             return ~n_active
         while n_active > 0:
             still = 0
-            for i in range(n_active):
+            for ahead in range(n_active + n_ahead):
+                if n_ahead > 0 and ahead < n_active:
+                    _look_ahead(forest, lanes.known(active[ahead].lane))
+                i = ahead - n_ahead
+                if i < 0:
+                    continue
                 lane = lanes.known(active[i].lane)
                 goes_on = _advance(forest, layout, lane)
                 if goes_on < 0:
@@ -473,9 +484,8 @@ def lacks_rows(forest: F, n: int) -> int:
     """Return a tree without room for `n` more rows, or half as many as it has; or DONE."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
-        lacks_rows = tree.nodes.n_rows + min(n, tree.nodes.capacity // 2) > tree.nodes.capacity
-        lacks_boxes = tree.boxes.n_rows + min(n, tree.boxes.capacity // 2) > tree.boxes.capacity
-        if (lacks_rows or lacks_boxes) and tree.n_splits < forest.max_splits:
+        is_full = tree.n_splits >= forest.max_splits
+        if not is_full and not _has_room(forest, tree, min(n, tree.nodes.capacity // 2)):
             return t
     return DONE
 

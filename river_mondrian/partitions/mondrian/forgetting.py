@@ -180,7 +180,7 @@ def _step_down(forest: Forest, descent: Descent, p: int) -> bool:
     descent.ref = child
     if child >= 0:
         prefetch_node(forest, tree, child)
-    if node.has_box() and _touches(forest, tree, node, x):
+    if node.has_box(forest) and _touches(forest, tree, node, x):
         # Its box will be needed on the way up.
         if other >= 0:
             prefetch_node(forest, tree, other)
@@ -294,7 +294,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
     node.drop_point(forest, tree, point)
     if node.n_samples <= forest.light_size:
         node.leave_box(forest, tree)
-    if node.has_box():
+    if node.has_box(forest):
         # Where all points are the same, so is what is left.
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         extent = linear_dimension(lower, upper, forest.n_dims)
@@ -377,7 +377,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
         node.n_samples = node.n_samples - 1
         if node.n_samples <= forest.light_size:
             node.leave_box(forest, tree)
-        if may_shrink and node.has_box():
+        if may_shrink and node.has_box(forest):
             may_shrink = _touches(forest, tree, node, x)
             if may_shrink:
                 _box_of_children(forest, tree, node)

@@ -19,7 +19,7 @@ def new_row(forest: Forest, tree: Tree) -> int:
     else:
         tree.free_row = tree.nodes.row(j).next_free
     node = tree.nodes.row(j)
-    node.begin()
+    node.begin_row(forest)
     node.clear(forest)
     return j
 
@@ -43,9 +43,7 @@ def new_leaf(forest: Forest, tree: Tree) -> int:
     node.first_point = NONE
     node.right = NONE
     node.dim = PAUSED
-    if forest.light_size == 0:
-        node.take_box(forest, tree)
-    if node.has_box():
+    if node.has_box(forest):
         begin_box(forest, node.box(forest, tree))
     return j
 
@@ -80,7 +78,7 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
         values = forest.values_of(tree, ~ref)
         return distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
-    if not node.has_box():
+    if not node.has_box(forest):
         return distance_to_light(forest, tree, ref, x)
     return distance_outside(x, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
 
@@ -112,7 +110,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Count a point in a leaf's row, which has it in its list if points are kept."""
     node, point = tree.nodes.row(j), forest.points.row(p)
-    if node.has_box():
+    if node.has_box(forest):
         word = forest.values_word + tree.first_value
         hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
     elif node.n_samples >= forest.light_size:
@@ -170,11 +168,11 @@ def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: 
     for i in range(n):
         node.add_point(forest, forest.points.known(batch[i].point))
         node.n_samples = node.n_samples + 1
-    if not node.has_box() and n > forest.light_size:
+    if not node.has_box(forest) and n > forest.light_size:
         node.take_box(forest, tree)
-        if node.has_box():
+        if node.has_box(forest):
             begin_box(forest, node.box(forest, tree))
-    if node.has_box():
+    if node.has_box(forest):
         hold_all(forest, tree, batch, n, node.box(forest, tree))
 
 

@@ -97,7 +97,7 @@ def make_box(forest: Forest, tree: Tree, j: int) -> None:
 @helper
 def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
     """Return both corners of the box of a reference: where that is kept, or in the room."""
-    if ref >= 0 and tree.nodes.row(ref).has_box():
+    if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         return tree.nodes.row(ref).box(forest, tree)
     begin_box(forest, room)
     hold_below(forest, tree, ref, room)

@@ -6,7 +6,7 @@ stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one po
 A node's row is its record, which ends with what its kind keeps, and then its box: the lower corner
 and the upper one, of `dim_capacity` float32 each. A side of a box is NaN in a dimension in which
 no point of the node has a value. Some kinds have boxes in rows of their own, and none for nodes of
-few points (`BoxedApart`).
+few points (`LightNode`).
 
 A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
 values are what the trees cut: scaled inputs, or what cut directions make of them, in one column for
@@ -39,6 +39,7 @@ from ...records import (
     Table,
     derived,
     instead_of,
+    prefetch,
     transient,
 )
 from .faults import FINE
@@ -48,6 +49,9 @@ from .oblique import ObliqueTransform
 # A reference to nothing, and the end of a list of points.
 EMPTY = -(2**31)
 NONE = -1
+
+# Walks between looking ahead at a node and going on from there.
+AHEAD = 3
 
 # Sides of a cut.
 LEFT = 0
@@ -131,10 +135,10 @@ class Node(Record):
     # Samples that have passed, or are in the leaf.
     n_samples: Int32
 
-    def begin(self) -> None:
+    def begin_row(self, forest: Forest) -> None:
         """Begin as a row that has been something else, or nothing, before."""
 
-    def has_box(self) -> bool:
+    def has_box(self, forest: Forest) -> bool:
         """Tell whether the node keeps its box."""
         return True
 
@@ -150,12 +154,15 @@ class Node(Record):
         """Return the upper corner of the box."""
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
 
-    def box_number(self) -> int:
+    def box_number(self, forest: Forest) -> int:
         """Return the number of the row of its own that the box has, or NONE."""
         return NONE
 
+    def look_ahead(self, forest: Forest, tree: Tree) -> None:
+        """Bring close what a walk needs at the node, whose row is, besides that."""
+
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Give a node without a box one; what is in it is as it happens to be."""
+        """Give a light node a box; what is in it is as it happens to be."""
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
         """Take a node's box away, where that has a row of its own; nothing of it stays."""
@@ -259,7 +266,7 @@ class Node(Record):
 
 
 class BoxRow(Record):
-    """The box of a node that keeps it apart: the lower corner, and then the upper one."""
+    """The box of a node in a row of its own: the lower corner, and then the upper one."""
 
     def next_free(self) -> Int32s:
         """Return the number of the next free row, or NONE, which stands in place of the box."""
@@ -270,47 +277,69 @@ class BoxRow(Record):
         return Float32s(self, 0, 2 * forest.dim_capacity)
 
 
-class BoxedApart(Node):
-    """A node whose box is in a row of its own, or nowhere.
+class LightNode(Node):
+    """A node whose box, in a forest of many dimensions, is in a row of its own, or nowhere.
 
-    A node of at most `Forest.light_size` samples is *light*: it has none. Its box is that of the
-    points below, which are stored for all trees together, so that boxes take most of the memory:
-    half of all nodes have four samples at most. Corners are values of points, so that a box that is
-    made of these is what would have been kept, bit for bit (see `light`).
+    In such a forest `Forest.light_size` is above 0. A node of at most so many samples is *light*:
+    it has no box. That is the box of the points below, which are stored for all trees together,
+    where most of the memory would be boxes: half of all nodes have four samples at most. Corners
+    are values of points, so that a box that is made of these is what would have been kept, bit for
+    bit (see `light`). In a row, the number of the box's row, or NONE, has the place of the box.
     """
 
-    # The row of the box, or NONE.
-    box_row: Int32
+    def box_row(self, forest: Forest) -> Int32s:
+        """Return the number of the box's row, or NONE, where boxes are in rows of their own."""
+        return Int32s(self, forest.box_word, 1)
 
-    def begin(self) -> None:
-        """Begin without a box."""
-        self.box_row = NONE
+    def begin_row(self, forest: Forest) -> None:
+        """Begin without a box, where that is in a row of its own."""
+        if forest.light_size > 0:
+            self.box_row(forest)[0] = NONE
 
-    def has_box(self) -> bool:
+    def has_box(self, forest: Forest) -> bool:
         """Tell whether the node keeps its box."""
-        return self.box_row != NONE
+        return forest.light_size == 0 or self.box_row(forest)[0] != NONE
 
     def box(self, forest: Forest, tree: Tree) -> Float32s:
         """Return both corners of the box, where there is one: the lower, and then the upper."""
-        return tree.boxes.row(self.box_row).box(forest)
+        if forest.light_size == 0:
+            return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
+        return tree.boxes.row(self.box_row(forest)[0]).box(forest)
 
-    def box_number(self) -> int:
+    def box_number(self, forest: Forest) -> int:
         """Return the number of the row of its own that the box has, or NONE."""
-        return self.box_row
+        return NONE if forest.light_size == 0 else self.box_row(forest)[0]
+
+    def look_ahead(self, forest: Forest, tree: Tree) -> None:
+        """Bring the box close, or what it is made of as far as that is known."""
+        b = self.box_number(forest)
+        if b != NONE:
+            prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
+        elif self.dim >= 0:
+            for side in range(2):
+                ref = self.child(side)
+                if ref >= 0:
+                    prefetch(tree.nodes.row(ref), 1)
+                else:
+                    prefetch(forest.values_of(tree, ~ref), forest.dim_capacity)
+        elif self.first_point != NONE:
+            prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Give a node without a box one; what is in it is as it happens to be."""
+        """Give a light node a box; what is in it is as it happens to be."""
+        if forest.light_size == 0:
+            return
         b = tree.free_box
         if b == NONE:
             b = tree.boxes.n_rows
             tree.boxes.n_rows = b + 1
         else:
             tree.free_box = tree.boxes.row(b).next_free()[0]
-        self.box_row = b
+        self.box_row(forest)[0] = b
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
-        """Take a node's box away; nothing of it stays."""
-        b = int(self.box_row)
+        """Take a node's box away, where that has a row of its own; nothing of it stays."""
+        b = self.box_number(forest)
         if b == NONE:
             return
         row = tree.boxes.row(b)
@@ -319,15 +348,7 @@ class BoxedApart(Node):
             box[i] = 0.0
         row.next_free()[0] = tree.free_box
         tree.free_box = b
-        self.box_row = NONE
-
-    def clear(self, forest: Forest) -> None:
-        """Zero all but the box, which stays the node's."""
-        b = int(self.box_row)
-        words = Int32s(self, 0, forest.box_word)
-        for i in range(forest.box_word):
-            words[i] = 0
-        self.box_row = b
+        self.box_row(forest)[0] = NONE
 
 
 class Arrival(Record):
@@ -344,7 +365,7 @@ class Tree(Record):
     # Reference to the root.
     root: Int64
     nodes: Table[Node]
-    # The boxes of nodes that keep them apart.
+    # The boxes of nodes that have them in rows of their own.
     boxes: Table[BoxRow]
     # Rows that a kind keeps for some of its nodes.
     side_rows: Table[Record]
@@ -418,7 +439,7 @@ class Forest(Record):
     values_word: Int64 = derived()
     inputs_word: Int64 = derived()
     links_word: Int64 = derived()
-    # Samples up to which a node has no box, where these are apart; 0 where all have one.
+    # Samples up to which a node has no box; 0 where all have it in their rows.
     light_size: Int64
     # Words of a node's row.
     node_words: Int64 = derived()

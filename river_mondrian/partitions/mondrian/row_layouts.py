@@ -8,7 +8,14 @@ from ...records import FLOAT32, FLOAT64, INT32, Part, Record, RowLayout, words_o
 from .categories import Categories
 from .changes import AnyForest, ChangingTrees
 from .cut_directions import CutDirections
-from .records import UNLIMITED, Arrival, BoxedApart, BoxRow, Node, Point, Tree
+from .records import UNLIMITED, Arrival, BoxRow, LightNode, Node, Point, Tree
+
+# Dimensions from which on nodes may be light. With fewer, boxes in rows of their own cost more time
+# than they save: walks wait for two places instead of one.
+WIDE = 128
+
+# Samples up to which they are, then. Making boxes takes time that grows with the number of points.
+LIGHT_SIZE = 8
 
 
 class LaidOutTrees(ChangingTrees[AnyForest]):
@@ -103,13 +110,14 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
 
     def _node_layout(self) -> RowLayout:
         """Return what a node's row is."""
-        box = () if self._keeps_boxes_apart else self._box_parts()
+        has_light = self.forest.light_size > 0
+        box = (Part("box_row", INT32, 1),) if has_light else self._box_parts()
         return RowLayout(self._NODE, (*self._kept_parts(), *box))
 
     @property
-    def _keeps_boxes_apart(self) -> bool:
-        """Whether boxes have rows of their own."""
-        return issubclass(self._NODE, BoxedApart)
+    def _may_have_light(self) -> bool:
+        """Whether nodes may be light; leaves of full trees count samples that are not stored."""
+        return issubclass(self._NODE, LightNode) and self.forest.max_splits == UNLIMITED
 
     def _box_parts(self) -> tuple[Part, ...]:
         """Return what a box is."""
@@ -118,7 +126,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
 
     def _box_layout(self) -> RowLayout:
         """Return what the row of a box is; nothing where nodes have them in theirs."""
-        return RowLayout(BoxRow, self._box_parts() if self._keeps_boxes_apart else ())
+        return RowLayout(BoxRow, self._box_parts() if self.forest.light_size > 0 else ())
 
     def _point_layout(self) -> RowLayout:
         """Return what a stored point's row is."""

@@ -36,13 +36,10 @@ from .records import (
     STEADY,
     UNLIMITED,
 )
-from .row_layouts import LaidOutTrees
+from .row_layouts import LIGHT_SIZE, WIDE, LaidOutTrees
 
 # The tables of which each tree has one of its own.
 TABLES = ("nodes", "boxes", "side_rows")
-
-# Samples up to which a node of a kind that keeps boxes apart has none.
-LIGHT_SIZE = 8
 
 # Samples after which widths are looked at only now and then, and gamma is fixed.
 WARM_UP = 256
@@ -152,9 +149,6 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         forest.hide_limit = UNLIMITED
         forest.window = UNLIMITED if partitions.window is None else partitions.window
         forest.first_arrival = forest.last_arrival = NONE
-        if self._keeps_boxes_apart and not self.bounded:
-            # Leaves of full trees count samples that are not stored.
-            forest.light_size = LIGHT_SIZE
         self._set_up()
         # Of either frame what is subtracted from each input, and what that is multiplied with.
         self.frames = np.array([[[0.0], [1.0]]] * 2)
@@ -163,6 +157,8 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.known_ranges = dict(partitions.ranges)
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
+        if self._may_have_light and forest.dim_capacity >= WIDE:
+            forest.light_size = LIGHT_SIZE
         self._set_words()
         self.points = ChunkedRows(1, self._point_layout().words)
         self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
@@ -193,10 +189,15 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     def _new_rows(self) -> None:
         """Give the trees new tables."""
         n = len(self.trees)
-        self.nodes = ChunkedRows(n, self._node_layout().words, False)
-        self.boxes = ChunkedRows(n, self._box_layout().words, False)
+        self._new_rows_of_nodes()
         width, zeroed = self._side_layout().words, self._ZEROED_SIDE_ROWS
         self.side_rows = ChunkedRows(n, width, zeroed)
+
+    def _new_rows_of_nodes(self) -> None:
+        """Give the trees new tables of nodes, and of boxes."""
+        n = len(self.trees)
+        self.nodes = ChunkedRows(n, self._node_layout().words, False)
+        self.boxes = ChunkedRows(n, self._box_layout().words, False)
 
     def _set_up(self) -> None:
         """Write what the kind of trees adds to the forest's record."""
@@ -285,7 +286,8 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         tree = self.trees[t]
         nodes, boxes, side_rows, slot = tree.nodes, tree.boxes, tree.side_rows, tree.slot
         self.nodes.grow(slot, nodes, nodes.n_rows + n)
-        self.boxes.grow(slot, boxes, boxes.n_rows + n)
+        if self.forest.light_size > 0:
+            self.boxes.grow(slot, boxes, boxes.n_rows + n)
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
@@ -295,7 +297,8 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         for t, n_side in enumerate(words["side_rows.n_rows"].tolist()):
             if t < self.n_trees:
                 self.nodes.reserve(slots[t], n)
-                self.boxes.reserve(slots[t], n)
+                if self.forest.light_size > 0:
+                    self.boxes.reserve(slots[t], n)
                 self.side_rows.reserve(slots[t], n_side + 1)
         self.nodes.show_all("nodes", words, slots)
         self.boxes.show_all("boxes", words, slots)

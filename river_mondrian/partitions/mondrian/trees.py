@@ -169,11 +169,9 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         lacks_value = self.forest.has_missing or not is_whole
         # As many points will come before the next rebuild.
         n_rows = _rows_of(2 * n if n < self._warm_up_end else n, bool(lacks_value))
-        for name, table in (("nodes", self.nodes), ("boxes", self.boxes)):
-            if self.trees.words[f"{name}.capacity"][: self.n_trees].min() < n_rows:
-                for t in range(self.n_trees):
-                    tree = self.trees[t]
-                    table.grow(tree.slot, getattr(tree, name), n_rows)
+        for t in range(self.n_trees):
+            tree = self.trees[t]
+            self._reserve_rows(t, max(n_rows - tree.nodes.n_rows, 0), 0)
         self._rebuild(n, self._fitted_scaling(n))
         self._complete()
         self._reserve_warm_up(self.n_points)

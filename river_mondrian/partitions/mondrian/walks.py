@@ -27,7 +27,7 @@ from ...records import (
 from .boxes import distance_outside
 from .leaves import distance_to, mass_below
 from .light import distance_to_light
-from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
+from .records import AHEAD, LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
 # Walks in lock-step.
@@ -138,13 +138,22 @@ def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
 
 
 @inlined
+def _look_ahead(forest: Forest, walk: Walk) -> None:
+    """Bring close what a walk needs where it has come to, besides the row there."""
+    step = walk.path[walk.depth]
+    if step.ref >= 0:
+        tree = forest.trees.known(walk.tree)
+        tree.nodes.known(step.place).look_ahead(forest, tree)
+
+
+@inlined
 def _step(forest: Forest, layout: Layout, walk: Walk) -> bool:
     """Note a path's geometry where it has come to; False where it ends there."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_row = step.ref >= 0
     node = tree.nodes.known(step.place)
-    if is_row and not node.has_box():
+    if is_row and not node.has_box(forest):
         eta = distance_to_light(forest, tree, step.ref, walk.sample)
     else:
         # A point's values are both sides of its box.
@@ -192,10 +201,16 @@ def walk_in_lockstep(
         active[i].walk = i
         _start(forest, tree, rows.part(begin, forest.dim_capacity), walks[i])
     layout = layout_of(forest)
+    n_ahead = AHEAD if layout.light_size > 0 else 0
     n_active = n
     for _ in range(FIRST_DEPTH - 2):
         still = 0
-        for a in range(n_active):
+        for ahead in range(n_active + n_ahead):
+            if n_ahead > 0 and ahead < n_active:
+                _look_ahead(forest, walks[active[ahead].walk])
+            a = ahead - n_ahead
+            if a < 0:
+                continue
             walk = walks[active[a].walk]
             if _step(forest, layout, walk):
                 node = forest.trees.known(walk.tree).nodes.known(walk.path[walk.depth].place)

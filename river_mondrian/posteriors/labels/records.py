@@ -15,8 +15,8 @@ from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import (
     COMPLETE,
     NONE,
-    BoxedApart,
     Forest,
+    LightNode,
     Point,
     Tree,
 )
@@ -60,7 +60,7 @@ class CountRow(Record):
         return Int32s(self, 0, forest.count_width)
 
 
-class LabelNode(BoxedApart):
+class LabelNode(LightNode):
     """A node with the classes below each child; a leaf has its own as those on the left."""
 
     # Of a leaf of several classes that is complete: its row of counts, or NONE.

@@ -76,10 +76,11 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         forest.hide_limit = PAUSE_LIMIT
         forest.gamma = 1.0 if self.gamma is None else self.gamma
 
-    def _relay_sides(self, known: int, new: int) -> None:
-        """Give rows more words for either side; there were `known`."""
-        first = self._NODE.WORDS
+    def _relay_sides(self, known: int, new: int, old_box: int) -> None:
+        """Give rows more words for either side; there were `known`, and the box was elsewhere."""
+        first, box = self._NODE.WORDS, self.forest.box_word
         moves = [(0, 0, first + known), (first + known, first + new, known)]
+        moves.append((old_box, box, self.forest.node_words - box))
         self.nodes = self.nodes.relaid(self._node_layout().words, moves)
         self._reserve_all(0)
 
@@ -275,9 +276,10 @@ class LabelTrees(HierarchicalTrees[LabelForest]):
 
     def _widen_sets(self, old: int, new: int) -> None:
         """Give sets of classes more words."""
+        box = self.forest.box_word
         self.forest.n_set_words = new
         self._set_words()
-        self._relay_sides(old, new)
+        self._relay_sides(old, new, box)
 
     def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
         hnsp.put_labels(self.forest, Int64s.of(labels), len(labels), first)

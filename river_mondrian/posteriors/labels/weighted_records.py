@@ -17,8 +17,8 @@ from ...partitions.mondrian.records import (
     LEFT,
     NONE,
     RIGHT,
-    BoxedApart,
     Forest,
+    LightNode,
     Point,
     Tree,
 )
@@ -55,7 +55,7 @@ class WeightedPoint(LabelPoint):
         return FINE if 0.0 < self.weight <= LARGEST_WEIGHT else faults.WEIGHT
 
 
-class WeightedNode(BoxedApart):
+class WeightedNode(LightNode):
     """A node with the weights of the classes below each child; a leaf has its own on the left."""
 
     # Classes below.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept
-from ...partitions.mondrian.records import BoxedApart, Node, Point, Tree
+from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tables import TreeTable
 from ...records import FLOAT64, Float64s, Int32s, Int64s, Part, state_words
 from . import weighted_hnsp
@@ -64,10 +64,11 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         forest.n_classes = label + 1
         old = forest.class_capacity
         if label >= old:
+            box = forest.box_word
             forest.class_capacity = 2 * old
             self._set_words()
             # A weight takes two words.
-            self._relay_sides(2 * old, 4 * old)
+            self._relay_sides(2 * old, 4 * old, box)
         return label
 
     def take(self, trees: LabelTrees) -> None:
@@ -97,8 +98,9 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
     def _take_rows(self, trees: LabelTrees) -> None:
         """Take over the rows of other trees, but for what they keep of classes."""
         forest, plain = self.forest, trees.forest
-        own = [(0, 0, BoxedApart.WORDS)]
-        self.nodes = trees.nodes.relaid(self._node_layout().words, own)
+        # The words of `Node`.
+        box = (plain.box_word, forest.box_word, plain.node_words - plain.box_word)
+        self.nodes = trees.nodes.relaid(self._node_layout().words, [(0, 0, Node.WORDS), box])
         self.boxes = trees.boxes.copied()
         n_words = plain.links_word - plain.values_word + len(self.trees)
         rest = (plain.values_word, forest.values_word, n_words)
