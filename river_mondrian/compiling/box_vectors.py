@@ -17,6 +17,9 @@ from ..records.compiled import address_in
 
 BLOCK = 8
 
+# Parts of a batch whose distances are found together, at most.
+MOST_PARTS = 16
+
 _FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
 _FLOATS, _DOUBLES, _INTS = (ir.VectorType(word, BLOCK) for word in (_FLOAT, _DOUBLE, _INT))
 _BITS, _ADDRESS = ir.IntType(BLOCK), ir.IntType(64)
@@ -107,38 +110,96 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
     return builder.load(result)
 
 
+class _Points:
+    """Points of a batch, whose values are at a word of their rows, and a sample beside them."""
+
+    def __init__(self, builder: Any, batch: Any, word: Any, x: Any) -> None:
+        self.builder = builder
+        self.points = builder.inttoptr(address_in(builder, batch), _ADDRESS.as_pointer())
+        self.behind = builder.mul(word, _ADDRESS(4))
+        self.x = address_in(builder, x)
+        self.sides = [cgutils.alloca_once(builder, _FLOATS) for _ in range(2)]
+
+    def begin(self) -> None:
+        """Let a block of the box hold nothing."""
+        for side, end in zip(self.sides, (math.inf, -math.inf), strict=True):
+            self.builder.store(ir.Constant(_FLOATS, [end] * BLOCK), side)
+
+    def hold(self, first: Any, end: Any, d: Any) -> None:
+        """Grow the block that begins with dimension `d` so that it holds some of the points."""
+        builder = self.builder
+        with cgutils.for_range_slice(builder, first, end, end.type(1)) as (i, _):
+            place = builder.add(builder.load(builder.gep(self.points, [i])), self.behind)
+            v = builder.load(_place(builder, place, d), align=_ALIGNMENT)
+            for side, passes in zip(self.sides, "<>", strict=True):
+                known = builder.load(side)
+                moves = builder.fcmp_ordered(passes, v, known)
+                builder.store(builder.select(moves, v, known), side)
+
+    def gaps(self, d: Any) -> Any:
+        """Return how far the sample is outside of the block; no value there is no distance."""
+        builder, zeros = self.builder, ir.Constant(_FLOATS, None)
+        low, high = (builder.load(side) for side in self.sides)
+        v = builder.load(_place(builder, self.x, d), align=_ALIGNMENT)
+        gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
+        is_known = builder.fcmp_ordered("<=", low, high)
+        return builder.select(is_known, _larger(builder, gaps, zeros), zeros)
+
+
 def distance_to_points(
     context: Any, builder: Any, batch: Any, n: Any, word: Any, x: Any, dims: Any
 ) -> Any:
     """Sum how far `x` lies outside the box of a batch's points, of at least BLOCK dimensions."""
-    batch, x = (address_in(builder, array) for array in (batch, x))
-    points = builder.inttoptr(batch, _ADDRESS.as_pointer())
-    behind = builder.mul(word, _ADDRESS(4))
-    zeros = ir.Constant(_FLOATS, None)
-    total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, None))
-    ends = [ir.Constant(_FLOATS, [end] * BLOCK) for end in (math.inf, -math.inf)]
+    points = _Points(builder, batch, word, x)
+    total = cgutils.alloca_once(builder, _DOUBLES)
+    builder.store(ir.Constant(_DOUBLES, None), total)
 
     def add(d: Any, repeated: Any) -> None:
-        sides = [cgutils.alloca_once_value(builder, end) for end in ends]
-        for side, end in zip(sides, ends, strict=True):
-            builder.store(end, side)
-        with cgutils.for_range(builder, n) as loop:
-            place = builder.add(builder.load(builder.gep(points, [loop.index])), behind)
-            v = builder.load(_place(builder, place, d), align=_ALIGNMENT)
-            for side, passes in zip(sides, "<>", strict=True):
-                known = builder.load(side)
-                moves = builder.fcmp_ordered(passes, v, known)
-                builder.store(builder.select(moves, v, known), side)
-        low, high = (builder.load(side) for side in sides)
-        v = builder.load(_place(builder, x, d), align=_ALIGNMENT)
-        gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
-        # A side without any value is no distance.
-        is_known = builder.fcmp_ordered("<=", low, high)
-        gaps = builder.select(is_known, _larger(builder, gaps, zeros), zeros)
-        _add(builder, total, _overlap(builder, gaps, repeated))
+        points.begin()
+        points.hold(n.type(0), n, d)
+        _add(builder, total, _overlap(builder, points.gaps(d), repeated))
 
     _blocks(builder, dims, add)
     return _sum(builder, total)
+
+
+def distances_to_points(
+    context: Any,
+    builder: Any,
+    batch: Any,
+    starts: Any,
+    n: Any,
+    word: Any,
+    x: Any,
+    dims: Any,
+    out: Any,
+) -> None:
+    """Do the same for the points from each of `n` starts to the last of all, at most MOST_PARTS.
+
+    Each block of dimensions goes over the points once, from the last part to the first.
+    """
+    points, one = _Points(builder, batch, word, x), n.type(1)
+    totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
+    firsts = builder.inttoptr(address_in(builder, starts), _ADDRESS.as_pointer())
+    found = builder.inttoptr(address_in(builder, out), _DOUBLE.as_pointer())
+    with cgutils.for_range(builder, n) as loop:
+        builder.store(ir.Constant(_DOUBLES, None), builder.gep(totals, [loop.index]))
+
+    def add(d: Any, repeated: Any) -> None:
+        points.begin()
+        with cgutils.for_range(builder, n) as loop:
+            k = builder.sub(builder.sub(n, one), loop.index)
+            first, end = (
+                builder.load(builder.gep(firsts, [place])) for place in (k, builder.add(k, one))
+            )
+            points.hold(first, end, d)
+            gaps = _overlap(builder, points.gaps(d), repeated)
+            _add(builder, builder.gep(totals, [k]), gaps)
+
+    _blocks(builder, dims, add)
+    with cgutils.for_range(builder, n) as loop:
+        total = _sum(builder, builder.gep(totals, [loop.index]))
+        builder.store(total, builder.gep(found, [loop.index]))
 
 
 def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:

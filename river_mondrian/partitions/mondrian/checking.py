@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, inlined, separate
 from ...errors import ModelFormatError
 from ...records import Float32s, Int32s, Memory
@@ -489,7 +490,7 @@ def check_sizes(owner: Any) -> None:
         bounds("n_points", forest.n_held(), min(forest.n_held(), owner._warm_up_end - 1))
         if owner.warm_up.dtype != np.float64:
             refuse(owner, "warm_up", str(owner.warm_up.dtype), "but it should be of float64")
-    bounds("light_size", 0, BATCH if owner._may_have_light else 0)
+    bounds("light_size", 0, MOST_PARTS if owner._may_have_light else 0)
     for name in ("nodes", "boxes", "side_rows"):
         rows = owner.trees.words[f"{name}.n_rows"]
         check_array(owner, f"n_rows of {name}", rows, np.int64, 0, LARGEST_SIZE)

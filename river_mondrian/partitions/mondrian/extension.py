@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 
+from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
-from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
+from ...records import Array, Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
 from ...status import DONE, TOO_LARGE
 from .boxes import distance_outside, gap, hold
 from .draws import exponential, exponential_before, uniform, uniform_cut
@@ -25,7 +26,7 @@ from .leaves import (
     put_point,
     side_of,
 )
-from .light import begin_box, distance_to_light, hold_below, make_box
+from .light import begin_box, distance_to_light, distances_down, hold_below, make_box
 from .records import (
     AHEAD,
     COMPLETE,
@@ -61,6 +62,9 @@ class Lane(Record):
     # The node's row, or none at a point, and the point that walks.
     node: Node
     point: Point
+    # Light nodes on the way so far, and the distances there and further down.
+    n_light: Int64
+    rates: Float64s = inline(MOST_PARTS)
 
 
 class LaneAt(Record):
@@ -260,6 +264,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     ref = tree.walk_ref
     lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
     lane.point = forest.points.row(tree.walk_point)
+    lane.n_light = 0
 
 
 @merged
@@ -294,8 +299,13 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
     is_light = not node.has_box(forest)
-    if is_light:
+    if is_light and layout.has_missing == 1:
         rate = distance_to_light(forest, tree, tree.walk_ref, x)
+    elif is_light:
+        if lane.n_light == 0:
+            distances_down(forest, tree, tree.walk_ref, x, False, lane.rates)
+        rate = lane.rates[lane.n_light]
+        lane.n_light = lane.n_light + 1
     else:
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         rate = distance_outside(x, lower, upper, layout.n_dims)

@@ -15,7 +15,7 @@ from . import frames
 from .categories import Categories
 from .changes import AnyForest
 from .records import FREE, NONE
-from .row_layouts import LIGHT_SIZE, WIDE
+from .row_layouts import light_size_for
 from .tree_memory import TreeMemory
 
 NAN_BITS = 0x7FC00000
@@ -148,8 +148,8 @@ class GrowingTrees(TreeMemory[AnyForest]):
         elif new > old:
             moves = [(0, 0, box + old), (box + old, box + new, old)]
             self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
-            if new >= WIDE and self._may_have_light:
-                self._part_boxes()
+            if self._may_have_light and light_size_for(new) > 0:
+                self._part_boxes(light_size_for(new))
         moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
         moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
         if had_inputs:
@@ -164,19 +164,19 @@ class GrowingTrees(TreeMemory[AnyForest]):
         else:
             self.remainders = ChunkedRows(1, 0, False)
 
-    def _part_boxes(self) -> None:
+    def _part_boxes(self, light_size: int) -> None:
         """Give boxes rows of their own, and light nodes none, now that boxes have become wide."""
         forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
         rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
         columns = {column.name: column for column in self._node_layout().columns}
         box, width = int(forest.box_word), self.nodes.row_bytes
-        forest.light_size = LIGHT_SIZE
+        forest.light_size = light_size
         self._set_words()
         self._new_rows_of_nodes()
         slots = words["slot"].tolist()
         for slot, old in enumerate(rows):
             dims, n_samples = (columns[name].over(old, len(old), width) for name in _KNOWN)
-            has_box = (dims != FREE) & (n_samples > LIGHT_SIZE)
+            has_box = (dims != FREE) & (n_samples > light_size)
             new = np.zeros((len(old), self.nodes.width), dtype=np.int32)
             new[:, :box] = old[:, :box]
             new[:, box] = np.where(has_box, np.cumsum(has_box) - 1, NONE)

@@ -433,8 +433,8 @@ class Forest(Record):
     # Words of a tree's record.
     tree_words: Int64 = derived()
     points: Table[Point]
-    # Word of a node's row at which its box begins, or its end, and of a point's row at which values, inputs
-    # and links do.
+    # Word of a node's row at which its box begins, or its box's number stands, and of a point's row
+    # at which values, inputs and links do.
     box_word: Int64 = derived()
     values_word: Int64 = derived()
     inputs_word: Int64 = derived()

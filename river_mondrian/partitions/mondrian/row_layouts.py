@@ -10,12 +10,15 @@ from .changes import AnyForest, ChangingTrees
 from .cut_directions import CutDirections
 from .records import UNLIMITED, Arrival, BoxRow, LightNode, Node, Point, Tree
 
-# Dimensions from which on nodes may be light. With fewer, boxes in rows of their own cost more time
-# than they save: walks wait for two places instead of one.
-WIDE = 128
+# Dimensions from which on nodes may be light, and of how many samples they are then at most. With
+# fewer dimensions, boxes in rows of their own cost more time than they save: walks wait for two
+# places instead of one. With more, memory matters more.
+LIGHT_SIZES = {512: 16, 128: 8}
 
-# Samples up to which they are, then. Making boxes takes time that grows with the number of points.
-LIGHT_SIZE = 8
+
+def light_size_for(n_dims: int) -> int:
+    """Return the number of samples up to which nodes are light; 0 where none is."""
+    return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
 
 
 class LaidOutTrees(ChangingTrees[AnyForest]):

@@ -36,7 +36,7 @@ from .records import (
     STEADY,
     UNLIMITED,
 )
-from .row_layouts import LIGHT_SIZE, WIDE, LaidOutTrees
+from .row_layouts import LaidOutTrees, light_size_for
 
 # The tables of which each tree has one of its own.
 TABLES = ("nodes", "boxes", "side_rows")
@@ -157,8 +157,8 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.known_ranges = dict(partitions.ranges)
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
-        if self._may_have_light and forest.dim_capacity >= WIDE:
-            forest.light_size = LIGHT_SIZE
+        if self._may_have_light:
+            forest.light_size = light_size_for(forest.dim_capacity)
         self._set_words()
         self.points = ChunkedRows(1, self._point_layout().words)
         self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
