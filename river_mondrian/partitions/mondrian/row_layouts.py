@@ -120,7 +120,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
     @property
     def _may_have_light(self) -> bool:
         """Whether nodes may be light; leaves of full trees count samples that are not stored."""
-        return issubclass(self._NODE, LightNode) and self.forest.max_splits == UNLIMITED
+        return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
     def _box_parts(self) -> tuple[Part, ...]:
         """Return what a box is."""
