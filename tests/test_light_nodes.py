@@ -20,6 +20,7 @@ from river_mondrian import (
 from river_mondrian.compiling.box_vectors import BLOCK, MOST_PARTS
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, row_layouts
+from river_mondrian.partitions.mondrian.parts import joined, part_of
 from river_mondrian.partitions.mondrian.records import FREE, NONE, Point
 from river_mondrian.records import Array, Float32s, Float64s, Int64s, Memory
 
@@ -156,16 +157,21 @@ def test_copies_and_files_go_on_alike(name, wide, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["classes", "targets"])
-def test_batches_and_merged_forests(name, wide):
-    samples = draw(6)[160:]
+def test_batches_and_parts(name, wide):
+    samples = draw(6, 600)[160:]
     one, many = MODELS[name](), MODELS[name]()
     rows = np.array([[np.nan if v is None else v for v in x.values()] for x, _ in samples])
     labels = np.array([y for _, y in samples])
     for row, y in zip(rows.tolist(), labels.tolist(), strict=True):
         one.learn_one(dict(enumerate(row)), y)
-    many.learn_many(rows, labels, n_jobs=2)
-    assert [predict(one, x) for x, _ in samples] == [predict(many, x) for x, _ in samples]
-    one.explain_one(samples[0][0])
+    many.n_jobs = 2
+    many.learn_many(rows, labels)
+    expected = [predict(one, x) for x, _ in samples]
+    assert [predict(many, x) for x, _ in samples] == expected
+    known, trees = boxes_of(many), many._trees
+    many._trees = joined([part_of(trees, 0, 1), part_of(trees, 1, trees.n_trees)])
+    for own, found in zip(known, boxes_of(many), strict=True):
+        np.testing.assert_array_equal(own, found)
 
 
 def test_damaged_boxes_are_refused(wide):
