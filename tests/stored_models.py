@@ -32,6 +32,12 @@ def with_levels(model):
     return model
 
 
+def wide(model):
+    """Return a model that has learned a sample of so many features that nodes may be light."""
+    model.learn_one({"a": 0.5, "b": 1.0} | {f"c{i}": 0.1 * i for i in range(126)}, 1)
+    return model
+
+
 def with_a_level(model):
     """Return a model without labels that has learned a level of a category."""
     model.learn_one({"a": 0.5, "b": 1.0, "color": "red"})
@@ -62,6 +68,7 @@ MODELS = {
         rm.AdaptiveMondrianForestRegressor(3, loss="squared", seed=1)
     ),
     "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
+    "classifier, wide": lambda: wide(rm.MondrianForestClassifier(2, seed=1)),
     "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
     "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
@@ -133,6 +140,7 @@ IN_GOLDEN = (
     "adaptive, weights",
     "classifier",
     "classifier, weights",
+    "classifier, wide",
     "classifier, levels",
     "adaptive, levels",
     "regressor",

@@ -103,7 +103,7 @@ def test_damaged_leaves(name):
         (put("first_point", 40_000), put("first_point", p), "first_point is 40000"),
         (put("n_samples", 10_000), put("n_samples", node.n_samples), "n_samples is"),
         (
-            lambda n: n.lower(trees.forest).view().fill(-9.0),
+            lambda n: n.lower(trees.forest, trees.trees[0]).view().fill(-9.0),
             None,
             "box is .*not that of the leaf|either side of it, within its box",
         ),

@@ -7,6 +7,7 @@ dimensions and is all there is at 8.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from llvmlite import ir
@@ -15,6 +16,9 @@ from numba.core import cgutils
 from ..records.compiled import address_in
 
 BLOCK = 8
+
+# Parts of a batch whose distances are found together, at most.
+MOST_PARTS = 16
 
 _FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
 _FLOATS, _DOUBLES, _INTS = (ir.VectorType(word, BLOCK) for word in (_FLOAT, _DOUBLE, _INT))
@@ -51,11 +55,36 @@ def _blocks(builder: Any, n: Any, visit: Any) -> None:
         visit(builder.sub(n, size), builder.sub(size, rest))
 
 
+def _overlap(builder: Any, gaps: Any, repeated: Any) -> Any:
+    """Return a last block's gaps without those that have been in the one before."""
+    if repeated is None:
+        return gaps
+    first = builder.insert_element(ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0))
+    first = builder.shuffle_vector(first, first, ir.Constant(_INTS, None))
+    lanes = ir.Constant(_INTS, list(range(BLOCK)))
+    zeros = ir.Constant(_FLOATS, None)
+    return builder.select(builder.icmp_signed(">=", lanes, first), gaps, zeros)
+
+
+def _add(builder: Any, total: Any, gaps: Any) -> None:
+    """Add a block's gaps to sums in float64, one for each lane."""
+    builder.store(builder.fadd(builder.load(total), builder.fpext(gaps, _DOUBLES)), total)
+
+
+def _sum(builder: Any, total: Any) -> Any:
+    """Add up the lanes' sums."""
+    reduce = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES]),
+        "llvm.vector.reduce.fadd.v8f64",
+    )
+    return builder.call(reduce, [_DOUBLE(0.0), builder.load(total)], fastmath=["reassoc"])
+
+
 def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any, n: Any) -> Any:
     """Sum how far `x` lies outside a box of at least BLOCK dimensions."""
     x, lower, upper = (address_in(builder, array) for array in (x, lower, upper))
     zeros = ir.Constant(_FLOATS, None)
-    lanes = ir.Constant(_INTS, list(range(BLOCK)))
     furthest = cgutils.alloca_once_value(builder, zeros)
     total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, None))
     result = cgutils.alloca_once_value(builder, _DOUBLE(0.0))
@@ -70,29 +99,107 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
         builder.store(_larger(builder, gaps_at(d), builder.load(furthest)), furthest)
 
     def add(d: Any, repeated: Any) -> None:
-        gaps = _larger(builder, gaps_at(d), zeros)
-        if repeated is not None:
-            first = builder.insert_element(
-                ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0)
-            )
-            first = builder.shuffle_vector(first, first, ir.Constant(_INTS, None))
-            gaps = builder.select(builder.icmp_signed(">=", lanes, first), gaps, zeros)
-        wide = builder.fpext(gaps, _DOUBLES)
-        builder.store(builder.fadd(builder.load(total), wide), total)
+        _add(builder, total, _overlap(builder, _larger(builder, gaps_at(d), zeros), repeated))
 
-    reduce = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES]),
-        "llvm.vector.reduce.fadd.v8f64",
-    )
     _blocks(builder, n, find_furthest)
     # Most samples are inside most boxes, and sums in float64 take longer than comparisons.
     outside = builder.fcmp_ordered(">", builder.load(furthest), zeros)
     with builder.if_then(_is_any(builder, outside)):
         _blocks(builder, n, add)
-        lanes_total = [_DOUBLE(0.0), builder.load(total)]
-        builder.store(builder.call(reduce, lanes_total, fastmath=["reassoc"]), result)
+        builder.store(_sum(builder, total), result)
     return builder.load(result)
+
+
+class _Points:
+    """Points of a batch, whose values are at a word of their rows, and a sample beside them."""
+
+    def __init__(self, builder: Any, batch: Any, word: Any, x: Any) -> None:
+        self.builder = builder
+        self.points = builder.inttoptr(address_in(builder, batch), _ADDRESS.as_pointer())
+        self.behind = builder.mul(word, _ADDRESS(4))
+        self.x = address_in(builder, x)
+        self.sides = [cgutils.alloca_once(builder, _FLOATS) for _ in range(2)]
+
+    def begin(self) -> None:
+        """Let a block of the box hold nothing."""
+        for side, end in zip(self.sides, (math.inf, -math.inf), strict=True):
+            self.builder.store(ir.Constant(_FLOATS, [end] * BLOCK), side)
+
+    def hold(self, first: Any, end: Any, d: Any) -> None:
+        """Grow the block that begins with dimension `d` so that it holds some of the points."""
+        builder = self.builder
+        with cgutils.for_range_slice(builder, first, end, end.type(1)) as (i, _):
+            place = builder.add(builder.load(builder.gep(self.points, [i])), self.behind)
+            v = builder.load(_place(builder, place, d), align=_ALIGNMENT)
+            for side, passes in zip(self.sides, "<>", strict=True):
+                known = builder.load(side)
+                moves = builder.fcmp_ordered(passes, v, known)
+                builder.store(builder.select(moves, v, known), side)
+
+    def gaps(self, d: Any) -> Any:
+        """Return how far the sample is outside of the block; no value there is no distance."""
+        builder, zeros = self.builder, ir.Constant(_FLOATS, None)
+        low, high = (builder.load(side) for side in self.sides)
+        v = builder.load(_place(builder, self.x, d), align=_ALIGNMENT)
+        gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
+        is_known = builder.fcmp_ordered("<=", low, high)
+        return builder.select(is_known, _larger(builder, gaps, zeros), zeros)
+
+
+def distance_to_points(
+    context: Any, builder: Any, batch: Any, n: Any, word: Any, x: Any, dims: Any
+) -> Any:
+    """Sum how far `x` lies outside the box of a batch's points, of at least BLOCK dimensions."""
+    points = _Points(builder, batch, word, x)
+    total = cgutils.alloca_once(builder, _DOUBLES)
+    builder.store(ir.Constant(_DOUBLES, None), total)
+
+    def add(d: Any, repeated: Any) -> None:
+        points.begin()
+        points.hold(n.type(0), n, d)
+        _add(builder, total, _overlap(builder, points.gaps(d), repeated))
+
+    _blocks(builder, dims, add)
+    return _sum(builder, total)
+
+
+def distances_to_points(
+    context: Any,
+    builder: Any,
+    batch: Any,
+    starts: Any,
+    n: Any,
+    word: Any,
+    x: Any,
+    dims: Any,
+    out: Any,
+) -> None:
+    """Do the same for the points from each of `n` starts to the last of all, at most MOST_PARTS.
+
+    Each block of dimensions goes over the points once, from the last part to the first.
+    """
+    points, one = _Points(builder, batch, word, x), n.type(1)
+    totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
+    firsts = builder.inttoptr(address_in(builder, starts), _ADDRESS.as_pointer())
+    found = builder.inttoptr(address_in(builder, out), _DOUBLE.as_pointer())
+    with cgutils.for_range(builder, n) as loop:
+        builder.store(ir.Constant(_DOUBLES, None), builder.gep(totals, [loop.index]))
+
+    def add(d: Any, repeated: Any) -> None:
+        points.begin()
+        with cgutils.for_range(builder, n) as loop:
+            k = builder.sub(builder.sub(n, one), loop.index)
+            first, end = (
+                builder.load(builder.gep(firsts, [place])) for place in (k, builder.add(k, one))
+            )
+            points.hold(first, end, d)
+            gaps = _overlap(builder, points.gaps(d), repeated)
+            _add(builder, builder.gep(totals, [k]), gaps)
+
+    _blocks(builder, dims, add)
+    with cgutils.for_range(builder, n) as loop:
+        total = _sum(builder, builder.gep(totals, [loop.index]))
+        builder.store(total, builder.gep(found, [loop.index]))
 
 
 def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:

@@ -211,6 +211,22 @@ def _from_6(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+def _from_7(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let all nodes have their boxes in their rows."""
+    for i, tree in enumerate(_parts(document, "object")):
+        attributes = _attributes(tree)
+        if "bounded" in attributes:
+            shared, trees = attributes["shared"]["columns"], attributes["trees"]["columns"]
+            n, numbers = len(arrays[trees["slot"]]), {"boxes.n_rows": 0, "free_box": -1}
+            for name, number in numbers.items():
+                trees[name] = f"{i}/boxes/{name}"
+                arrays[trees[name]] = np.full(n, number, np.int64)
+            shared["light_size"] = f"{i}/boxes/light_size"
+            arrays[shared["light_size"]] = np.zeros(1, np.int64)
+            attributes["boxes"] = {"table": [0] * n, "columns": {}}
+    return document, arrays
+
+
 # By format.
 MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     1: _from_1,
@@ -219,4 +235,5 @@ MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     4: _from_4,
     5: _from_5,
     6: _from_6,
+    7: _from_7,
 }

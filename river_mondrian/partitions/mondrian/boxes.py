@@ -10,7 +10,7 @@ import numpy as np
 from ...compiling import box_vectors
 from ...compiling.box_vectors import BLOCK
 from ...compiling.kernels import inlined
-from ...records import Array, Float32s, Record, room_of_array
+from ...records import Array, Float32s, Float64s, Int64s, Record, room_of_array
 from ...records.compiled import lowered
 from .records import Point
 
@@ -66,6 +66,43 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
     for d in range(n_dims):
         total += gap(x[d], lower[d], upper[d])
     return total
+
+
+@lowered(box_vectors.distance_to_points)
+def distance_to_batch(batch: Array[PointAt], n: int, word: int, x: Float32s, n_dims: int) -> float:
+    """Sum how far `x` lies outside the box of a batch's first `n` points, as `distance_outside`.
+
+    There are at least BLOCK dimensions. The points' values are at a word of their rows.
+    """
+    total = 0.0
+    for d in range(n_dims):
+        low = high = np.nan
+        for i in range(n):
+            v = Float32s(batch[i].point, word, n_dims)[d]
+            low = v if (v < low or low != low) else low
+            high = v if (v > high or high != high) else high
+        total += _gap_in_python(x[d], low, high)
+    return total
+
+
+@lowered(box_vectors.distances_to_points)
+def distances_to_batch(
+    batch: Array[PointAt],
+    starts: Int64s,
+    n: int,
+    word: int,
+    x: Float32s,
+    n_dims: int,
+    out: Float64s,
+) -> None:
+    """Write `n` distances as `distance_to_batch`, each of the points from a start to the last end.
+
+    The starts, which do not fall, are followed by that end.
+    """
+    for k in range(n):
+        first, end = starts[k], starts[n]
+        part = batch.part(first, end - first)
+        out[k] = distance_to_batch(part, end - first, word, x, n_dims)
 
 
 @inlined

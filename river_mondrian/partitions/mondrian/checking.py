@@ -16,25 +16,25 @@ from typing import Any
 import numpy as np
 
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, inlined, separate
 from ...errors import ModelFormatError
-from ...records import Int32s, Memory
+from ...records import Float32s, Int32s, Memory
 from . import faults
-from .boxes import BATCH, hold_batch, room_of_batch
+from .boxes import BATCH, room_of_batch
 from .categories import Categories
 from .checking_points import FARTHEST, Check, fault_of_points, is_in_order
 from .cut_directions import CutDirections
 from .faults import FINE
-from .leaves import count_below, side_of_box
+from .leaves import count_below
+from .light import begin_box, box_of, hold_all
 from .records import (
     COMPLETE,
     DRAWING,
     EMPTY,
     FREE,
-    LEFT,
     NEVER,
     NONE,
-    RIGHT,
     SETTLING,
     STEADY,
     UNLIMITED,
@@ -68,9 +68,24 @@ def _refer(forest: Forest, tree: Tree, check: Check, ref: int) -> bool:
 
 
 @inlined
-def _has_bad_box(forest: Forest, node: Node) -> bool:
-    """Tell whether a side of a box is neither one nor unknown."""
-    lower, upper = node.lower(forest), node.upper(forest)
+def _refers_to_box(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
+    """Note the row of a node's box; False where there should be another, one, or none."""
+    if node.has_box(forest) != (node.n_samples > forest.light_size or forest.light_size == 0):
+        return False
+    b, t = node.box_number(forest), check.tree
+    if b != NONE:
+        if not 0 <= b < tree.boxes.n_rows or check.boxes[b] == t + 1:
+            return False
+        check.boxes[b] = t + 1
+    return True
+
+
+@inlined
+def _has_bad_box(forest: Forest, tree: Tree, node: Node) -> bool:
+    """Tell whether a side of a node's own box is neither one nor unknown."""
+    if not node.has_box(forest):
+        return False
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     n_bad = 0
     # Without a jump, so that sides are compared several at a time.
     for d in range(forest.n_dims):
@@ -82,10 +97,13 @@ def _has_bad_box(forest: Forest, node: Node) -> bool:
 
 
 @inlined
-def _is_within(forest: Forest, tree: Tree, node: Node, ref: int) -> bool:
-    """Tell whether the box of a child is within its node's."""
-    lower, upper = node.lower(forest), node.upper(forest)
-    low, high = side_of_box(forest, tree, ref, LEFT), side_of_box(forest, tree, ref, RIGHT)
+def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
+    """Tell whether the box of a child is within its node's, where that keeps one."""
+    if not node.has_box(forest):
+        return True
+    capacity = forest.dim_capacity
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+    low, high = box.part(0, capacity), box.part(capacity, capacity)
     n_bad = 0
     for d in range(forest.n_dims):
         # Comparisons with what is unknown are false.
@@ -95,14 +113,13 @@ def _is_within(forest: Forest, tree: Tree, node: Node, ref: int) -> bool:
 
 
 @inlined
-def _is_apart(forest: Forest, tree: Tree, node: Node) -> bool:
+def _is_apart(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
     """Tell whether the children of a node are on either side of its cut, and within its box."""
-    if side_of_box(forest, tree, node.left, RIGHT)[node.dim] > node.cut:
+    left = box_of(forest, tree, node.left, check.left)
+    right = box_of(forest, tree, node.right, check.right)
+    if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:
         return False
-    if side_of_box(forest, tree, node.right, LEFT)[node.dim] <= node.cut:
-        return False
-    is_left_within = _is_within(forest, tree, node, node.left)
-    return is_left_within and _is_within(forest, tree, node, node.right)
+    return _is_within(forest, tree, node, left) and _is_within(forest, tree, node, right)
 
 
 @inlined
@@ -114,8 +131,6 @@ def _fault_of_inner(forest: Forest, tree: Tree, node: Node, check: Check) -> int
         return faults.RIGHT
     if count_below(tree, node.left) + count_below(tree, node.right) != node.n_samples:
         return faults.N_SAMPLES
-    if forest.may_forget() and not _is_apart(forest, tree, node):
-        return faults.APART
     # In a tiny box times are long; single precision may hold one as infinite.
     if not node.delta >= 0.0:
         return faults.DELTA
@@ -130,12 +145,9 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
         return faults.N_IN_LEAF
     if not forest.lists_points():
         return FINE
-    low, high = check.lower, check.upper
-    for d in range(n_dims):
-        low[d] = math.nan
-        high[d] = math.nan
+    box, capacity = check.box, forest.dim_capacity
+    begin_box(forest, box)
     points, n_points, batch = check.points, forest.n_points, room_of_batch()
-    value_word = forest.values_word + tree.first_value
     link_word = forest.links_word + tree.slot
     n, p, last = 0, node.first_point, NONE
     while p != NONE:
@@ -149,16 +161,17 @@ def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
             n_batch += 1
             last = p
             p = Int32s(point, link_word, 1)[0]
-        hold_batch(batch, n_batch, value_word, low, high, n_dims)
+        hold_all(forest, tree, batch, n_batch, box)
         n += n_batch
     if forest.window != UNLIMITED and node.list_end not in (0, last + 1):
         return faults.LIST_END
     # A full tree counts samples that it does not keep.
     if n > node.n_samples or (n < node.n_samples and tree.n_splits < forest.max_splits):
         return faults.N_IN_LEAF
-    if n < node.n_samples:
+    if n < node.n_samples or not node.has_box(forest):
         return FINE
-    lower, upper = node.lower(forest), node.upper(forest)
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+    low, high = box.part(0, capacity), box.part(capacity, capacity)
     for d in range(n_dims):
         if low[d] != lower[d] and low[d] == low[d]:
             return faults.BOX_OF_POINTS
@@ -187,6 +200,22 @@ def _frees_what_is_free(tree: Tree, check: Check) -> bool:
 
 
 @inlined
+def _frees_boxes(forest: Forest, tree: Tree, check: Check) -> bool:
+    """Tell whether the list of free rows of boxes has all that no node has, each once."""
+    n, b, n_rows = 0, tree.free_box, tree.boxes.n_rows
+    while b != NONE:
+        if not 0 <= b < n_rows or check.boxes[b] == check.tree + 1:
+            return False
+        check.boxes[b] = check.tree + 1
+        n += 1
+        b = tree.boxes.row(b).next_free()[0]
+    for j in range(tree.nodes.n_rows):
+        node = tree.nodes.row(j)
+        n += 1 if node.dim != FREE and node.box_number(forest) != NONE else 0
+    return n == n_rows
+
+
+@inlined
 def _counts_all(forest: Forest, tree: Tree, t: int, n: int, start: int) -> bool:
     """Tell whether a tree of `n` samples has all that it should have."""
     return n == forest.taken if t >= forest.n_trees else tree.counts_all(forest, n, start)
@@ -203,7 +232,11 @@ def fault_of_tree(forest: F, check: Check) -> int:
         return faults.LIFETIME
     t, start = check.tree, check.starts[check.tree]
     if tree.root == EMPTY:
-        is_new = tree.nodes.n_rows == 0 and _counts_all(forest, tree, t, 0, start)
+        is_new = (
+            tree.nodes.n_rows == 0
+            and tree.boxes.n_rows == 0
+            and _counts_all(forest, tree, t, 0, start)
+        )
         return FINE if is_new else faults.ROOT
     if not _refer(forest, tree, check, tree.root):
         return faults.ROOT
@@ -217,7 +250,9 @@ def fault_of_tree(forest: F, check: Check) -> int:
             continue
         if not COMPLETE <= node.dim < forest.n_dims:
             return faults.DIM
-        if _has_bad_box(forest, node):
+        if not _refers_to_box(forest, tree, node, check):
+            return faults.BOX_ROW
+        if _has_bad_box(forest, tree, node):
             return faults.BOX
         if node.dim >= 0:
             n_splits += 1
@@ -228,9 +263,17 @@ def fault_of_tree(forest: F, check: Check) -> int:
             fault = node.fault(forest, tree, t)
         if fault != FINE:
             return fault
+    # Boxes of what is below are made of the points, now that these are known to be few.
+    for j in range(tree.nodes.n_rows):
+        check.row = j
+        node = tree.nodes.row(j)
+        if node.dim >= 0 and forest.may_forget() and not _is_apart(forest, tree, node, check):
+            return faults.APART
     check.row = -1
     if not _frees_what_is_free(tree, check):
         return faults.FREE_ROW
+    if not _frees_boxes(forest, tree, check):
+        return faults.FREE_BOX
     if n_splits != tree.n_splits:
         return faults.N_SPLITS
     if forest.is_full == 1 and n_splits < forest.max_splits:
@@ -275,8 +318,10 @@ def check_trees(owner: Any) -> None:
     memory.own("rows", np.zeros(most, np.int32))
     memory.own("points", np.zeros(int(forest.n_points), np.int32))
     memory.own("starts", owner._starts())
-    for name in ("lower", "upper"):
-        memory.own(name, np.empty(int(forest.dim_capacity), np.float32))
+    most = max([0, *owner.trees.words["boxes.n_rows"].tolist()])
+    memory.own("boxes", np.zeros(most, np.int32))
+    for name in ("box", "left", "right"):
+        memory.own(name, np.empty(2 * int(forest.dim_capacity), np.float32))
     fault = fault_of(forest, check)
     if fault == FINE:
         return
@@ -445,6 +490,7 @@ def check_sizes(owner: Any) -> None:
         bounds("n_points", forest.n_held(), min(forest.n_held(), owner._warm_up_end - 1))
         if owner.warm_up.dtype != np.float64:
             refuse(owner, "warm_up", str(owner.warm_up.dtype), "but it should be of float64")
-    for name in ("nodes", "side_rows"):
+    bounds("light_size", 0, MOST_PARTS if owner._may_have_light else 0)
+    for name in ("nodes", "boxes", "side_rows"):
         rows = owner.trees.words[f"{name}.n_rows"]
         check_array(owner, f"n_rows of {name}", rows, np.int64, 0, LARGEST_SIZE)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 
+from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
-from ...records import Array, Float32s, Float64s, Int64, Record, prefetch, room_of_array
+from ...records import Array, Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
 from ...status import DONE, TOO_LARGE
 from .boxes import distance_outside, gap, hold
 from .draws import exponential, exponential_before, uniform, uniform_cut
@@ -25,7 +26,9 @@ from .leaves import (
     put_point,
     side_of,
 )
+from .light import begin_box, distance_to_light, distances_down, hold_below, make_box
 from .records import (
+    AHEAD,
     COMPLETE,
     EMPTY,
     LEFT,
@@ -59,6 +62,9 @@ class Lane(Record):
     # The node's row, or none at a point, and the point that walks.
     node: Node
     point: Point
+    # Light nodes on the way so far, and the distances there and further down.
+    n_light: Int64
+    rates: Float64s = inline(MOST_PARTS)
 
 
 class LaneAt(Record):
@@ -80,9 +86,12 @@ def insert_parent(
     x = forest.values_in(tree, point)
     j = new_row(forest, tree)
     node = tree.nodes.row(j)
-    lower, upper = node.lower(forest), node.upper(forest)
-    n_dims = forest.n_dims
-    _copy_box(forest, tree, node, ref)
+    n_samples = count_below(tree, ref) + 1
+    if n_samples > forest.light_size:
+        node.take_box(forest, tree)
+    capacity, n_dims = forest.dim_capacity, forest.n_dims
+    box = _copied_box(forest, tree, node, ref)
+    lower, upper = box.part(0, capacity), box.part(capacity, capacity)
 
     # Line 5: the dimension by how far the point is outside in each.
     threshold = uniform(tree) * rate
@@ -103,7 +112,8 @@ def insert_parent(
     else:
         cut = uniform_cut(tree, v, lower[dim])
         own_side = LEFT
-    hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
+    if node.has_box(forest):
+        hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
     # Lines 7 to 9: the new node between the block and its parent, the point as a leaf beside it.
     other_side = LEFT + RIGHT - own_side
@@ -112,7 +122,7 @@ def insert_parent(
     node.delta = time
     node.set_child(own_side, ~p)
     node.set_child(other_side, ref)
-    node.n_samples = count_below(tree, ref) + 1
+    node.n_samples = n_samples
     node.inherit(forest, tree, other_side, ref)
     node.inherit(forest, tree, own_side, ~p)
     cut_time = tree.walk_time + time
@@ -128,19 +138,17 @@ def insert_parent(
 
 
 @merged
-def _copy_box(forest: Forest, tree: Tree, node: Node, ref: int) -> None:
-    """Give a row the box of what is at a reference."""
-    capacity = forest.dim_capacity
-    if ref < 0:
-        values = forest.values_of(tree, ~ref)
-        lower, upper = node.lower(forest), node.upper(forest)
-        for d in range(capacity):
-            lower[d] = values[d]
-            upper[d] = values[d]
-    else:
-        box, old = node.box(forest), tree.nodes.row(ref).box(forest)
-        for i in range(2 * capacity):
+def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
+    """Return the box of what is at a reference: a row's own, if it has one, becomes that."""
+    box = node.box(forest, tree) if node.has_box(forest) else tree.room
+    if ref >= 0 and tree.nodes.row(ref).has_box(forest):
+        old = tree.nodes.row(ref).box(forest, tree)
+        for i in range(2 * forest.dim_capacity):
             box[i] = old[i]
+    else:
+        begin_box(forest, box)
+        hold_below(forest, tree, ref, box)
+    return box
 
 
 @merged
@@ -160,17 +168,25 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     node = tree.nodes.row(j)
     node.take_over(forest, tree, t, ~q)
     if forest.lists_points():
-        put_point(forest, tree, t, node, q)
+        put_point(forest, tree, t, j, q)
     else:
-        grow_leaf(forest, tree, node, q)
+        grow_leaf(forest, tree, j, q)
     if not paused:
         node.dim = COMPLETE
     if forest.keeps_points(tree):
-        put_point(forest, tree, t, node, p)
+        put_point(forest, tree, t, j, p)
     else:
         node.count_point(forest, tree, t, forest.points.row(p))
-        grow_leaf(forest, tree, node, p)
+        grow_leaf(forest, tree, j, p)
     link_to_parent(tree, j)
+
+
+@inlined
+def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
+    """Tell whether there is room for `n` more rows, and boxes, in a tree."""
+    if forest.light_size > 0 and tree.boxes.n_rows + n > tree.boxes.capacity:
+        return False
+    return tree.nodes.n_rows + n <= tree.nodes.capacity
 
 
 @merged
@@ -190,10 +206,10 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         if samples:
             # A leaf's row holds two points, but for those that wait for one with a missing value.
             need = (count + 1) * (1 + forest.has_missing)
-            if tree.nodes.n_rows + need > tree.nodes.capacity:
+            if not _has_room(forest, tree, need):
                 tree.rows_needed = need
                 return False
-        put_point(forest, tree, t, node, p)
+        put_point(forest, tree, t, ref, p)
         if samples:
             sample_block(forest, t, ref, tree.walk_time, ALL if ends else 1)
         return True
@@ -208,9 +224,9 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     node.dim = COMPLETE
     node.count_point(forest, tree, t, point)
     if forest.keeps_points(tree):
-        put_point(forest, tree, t, node, p)
+        put_point(forest, tree, t, ref, p)
     else:
-        grow_leaf(forest, tree, node, p)
+        grow_leaf(forest, tree, ref, p)
     return True
 
 
@@ -233,16 +249,13 @@ def extend_end(forest: F, t: int) -> bool:
 
 
 @inlined
-def _start_walk(tree: Tree) -> bool:
+def _start_walk(forest: Forest, tree: Tree) -> bool:
     """Put the walk at the root; False where the tree first needs room for another cut."""
     tree.walk_ref = tree.root
     tree.walk_parent = NONE
     tree.walk_time = 0.0
     tree.rows_needed = 2
-    return (
-        tree.nodes.n_rows + 2 <= tree.nodes.capacity
-        and tree.side_rows.n_rows < tree.side_rows.capacity
-    )
+    return _has_room(forest, tree, 2) and tree.side_rows.n_rows < tree.side_rows.capacity
 
 
 @inlined
@@ -251,6 +264,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     ref = tree.walk_ref
     lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
     lane.point = forest.points.row(tree.walk_point)
+    lane.n_light = 0
 
 
 @merged
@@ -284,17 +298,28 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    lower = Float32s(node, layout.box_word, layout.capacity)
-    upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
-    rate = distance_outside(x, lower, upper, layout.n_dims)
+    is_light = not node.has_box(forest)
+    if is_light and layout.has_missing == 1:
+        rate = distance_to_light(forest, tree, tree.walk_ref, x)
+    elif is_light:
+        if lane.n_light == 0:
+            distances_down(forest, tree, tree.walk_ref, x, False, lane.rates)
+        rate = lane.rates[lane.n_light]
+        lane.n_light = lane.n_light + 1
+    else:
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        rate = distance_outside(x, lower, upper, layout.n_dims)
     time = math.inf
     if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
     if time < node.delta:
         insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
+    if is_light and node.n_samples >= layout.light_size:
+        make_box(forest, tree, tree.walk_ref)
     # A value where the node had none is no distance but opens the box.
-    if rate > 0.0 or layout.has_missing == 1:
+    if node.has_box(forest) and (rate > 0.0 or layout.has_missing == 1):
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     _pass(forest, layout, tree, lane, node, x)
     return True
@@ -307,11 +332,19 @@ def _next_point(forest: Forest, tree: Tree, lane: Lane) -> int:
     tree.walk_point = following
     if following == tree.walk_end:
         return 0
-    if not _start_walk(tree):
+    if not _start_walk(forest, tree):
         tree.walk_ref = START
         return -1
     _place_lane(forest, tree, lane)
     return 1
+
+
+@inlined
+def _look_ahead(forest: Forest, lane: Lane) -> None:
+    """Bring close what a lane needs where its walk has come to, besides the row there."""
+    if lane.node:
+        tree = forest.trees.known(lane.tree)
+        tree.nodes.known(lane.node).look_ahead(forest, tree)
 
 
 @merged
@@ -336,7 +369,7 @@ def _begin_lanes(
         tree = forest.trees[t]
         if tree.walk_point < tree.walk_end:
             # A walk that ran out of room is taken up where it was.
-            if tree.walk_ref == START and not _start_walk(tree):
+            if tree.walk_ref == START and not _start_walk(forest, tree):
                 tree.walk_ref = START
                 return ~t
             lanes[n].number = t
@@ -357,13 +390,19 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     """
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
+    n_ahead = AHEAD if layout.light_size > 0 else 0
     for start in range(first, last, n_lanes):
         n_active = _begin_lanes(forest, start, min(start + n_lanes, last), lanes, active)
         if n_active < 0:
             return ~n_active
         while n_active > 0:
             still = 0
-            for i in range(n_active):
+            for ahead in range(n_active + n_ahead):
+                if n_ahead > 0 and ahead < n_active:
+                    _look_ahead(forest, lanes.known(active[ahead].lane))
+                i = ahead - n_ahead
+                if i < 0:
+                    continue
                 lane = lanes.known(active[i].lane)
                 goes_on = _advance(forest, layout, lane)
                 if goes_on < 0:
@@ -455,8 +494,8 @@ def lacks_rows(forest: F, n: int) -> int:
     """Return a tree without room for `n` more rows, or half as many as it has; or DONE."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
-        needed = tree.nodes.n_rows + min(n, tree.nodes.capacity // 2)
-        if needed > tree.nodes.capacity and tree.n_splits < forest.max_splits:
+        is_full = tree.n_splits >= forest.max_splits
+        if not is_full and not _has_room(forest, tree, min(n, tree.nodes.capacity // 2)):
             return t
     return DONE
 

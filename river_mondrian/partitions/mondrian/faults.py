@@ -48,6 +48,9 @@ ARRIVAL = 40
 LIST_END = 41
 # Of what widths are renewed by.
 INPUTS = 42
+# Of boxes in rows of their own.
+BOX_ROW = 43
+FREE_BOX = 44
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -62,6 +65,12 @@ TEXTS = {
     NOT_FULL: ("tree", "n_splits", "but the forest is full at {forest.max_splits}"),
     DIM: ("node", "dim", "but there are {forest.n_dims} dimensions"),
     BOX: ("node", "box", "a side of it is no interval of finite numbers"),
+    BOX_ROW: (
+        "node",
+        "box_row",
+        "but nodes of more than {forest.light_size} samples have one each",
+    ),
+    FREE_BOX: ("tree", "free_box", "whose list leaves the free rows or comes back"),
     LEFT: ("node", "left", _BELOW),
     RIGHT: ("node", "right", _BELOW),
     N_SAMPLES: ("node", "n_samples", "but those of its children add up to another number"),

@@ -15,7 +15,7 @@ from . import renewal
 from .changes import AnyForest
 from .growth import FENCE, GrowingTrees
 from .records import DRAWING, NEVER, NONE, STEADY
-from .tree_memory import WARM_UP
+from .tree_memory import TABLES, WARM_UP
 
 # Samples by which it is found out whether widths hold, and those by which others are found: more,
 # since a feature's least and largest values are rare.
@@ -174,9 +174,10 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         """Give back what has been needed for drawing trees anew."""
         for t in range(self.n_trees, len(self.trees)):
             spare = self.trees[t]
-            spare.nodes.n_rows = spare.side_rows.n_rows = 0
-            spare.free_row = spare.free_side_row = NONE
-            for table, record in ((self.nodes, spare.nodes), (self.side_rows, spare.side_rows)):
+            spare.free_row = spare.free_box = spare.free_side_row = NONE
+            for name in TABLES:
+                table, record = self.__dict__[name], getattr(spare, name)
+                record.n_rows = 0
                 table.clear(spare.slot)
                 table.show(spare.slot, record)
         self.remainders = ChunkedRows(1, self.remainders.width, False)

@@ -31,7 +31,8 @@ from ...records import (
     room_of_array,
 )
 from .boxes import hold, linear_dimension
-from .leaves import clear_tree, put_point, side_of_box
+from .leaves import clear_tree, prefetch_node, put_point
+from .light import begin_box, box_of
 from .records import (
     COMPLETE,
     EMPTY,
@@ -81,9 +82,10 @@ def _turn_down(node: Node, side: int, ref: int) -> int:
 
 
 @inlined
-def _may_hold(forest: Forest, node: Node, x: Float32s) -> bool:
-    """Tell whether a box holds what a point has."""
-    lower, upper = node.lower(forest), node.upper(forest)
+def _may_hold(forest: Forest, tree: Tree, ref: int, x: Float32s) -> bool:
+    """Tell whether a node's box holds what a point has."""
+    box, capacity = box_of(forest, tree, ref, tree.room), forest.dim_capacity
+    lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     for d in range(forest.n_dims):
         v = x[d]
         if v == v and not lower[d] <= v <= upper[d]:
@@ -120,7 +122,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
     while True:
         if is_inner(tree, ref):
             node = tree.nodes.row(ref)
-            if is_whole or _may_hold(forest, node, x):
+            if is_whole or _may_hold(forest, tree, ref, x):
                 # What is missing is looked for on the left first.
                 side = RIGHT if x[node.dim] > node.cut else LEFT
                 child = node.child(side)
@@ -154,9 +156,9 @@ room_of_descents = room_of_array(Descent, LANES)
 
 
 @inlined
-def _touches(forest: Forest, node: Node, x: Float32s) -> bool:
-    """Tell whether a point is at a side of the box, so that the box may be smaller without it."""
-    lower, upper = node.lower(forest), node.upper(forest)
+def _touches(forest: Forest, tree: Tree, node: Node, x: Float32s) -> bool:
+    """Tell whether a point is at a side of a box, so that the box may be smaller without it."""
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:
             return True
@@ -177,11 +179,11 @@ def _step_down(forest: Forest, descent: Descent, p: int) -> bool:
     descent.above = ref
     descent.ref = child
     if child >= 0:
-        prefetch(tree.nodes.row(child), forest.node_words)
-    if _touches(forest, node, x):
+        prefetch_node(forest, tree, child)
+    if node.has_box(forest) and _touches(forest, tree, node, x):
         # Its box will be needed on the way up.
         if other >= 0:
-            prefetch(tree.nodes.row(other), forest.node_words)
+            prefetch_node(forest, tree, other)
         else:
             prefetch(forest.values_of(tree, ~other), forest.dim_capacity)
     return True
@@ -215,6 +217,7 @@ def find_in_trees(forest: Forest, first: int, last: int, p: int, descents: Array
 def free_row(forest: Forest, tree: Tree, j: int) -> None:
     """Let a row be taken for another node; nothing of what it was stays."""
     node = tree.nodes.row(j)
+    node.leave_box(forest, tree)
     words = Int32s(node, 0, forest.node_words)
     for i in range(forest.node_words):
         words[i] = 0
@@ -226,7 +229,7 @@ def free_row(forest: Forest, tree: Tree, j: int) -> None:
 @inlined
 def _box_of_leaf(forest: Forest, tree: Tree, node: Node) -> None:
     """Make the box of a leaf anew of its points."""
-    lower, upper = node.lower(forest), node.upper(forest)
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     word = forest.values_word + tree.first_value
     q = node.first_point
     first = forest.values_of(tree, q)
@@ -242,17 +245,18 @@ def _box_of_leaf(forest: Forest, tree: Tree, node: Node) -> None:
 @merged
 def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
     """Make the box of an internal node anew of those of its children."""
-    lower, upper = node.lower(forest), node.upper(forest)
-    left_low = side_of_box(forest, tree, node.left, LEFT)
-    right_low = side_of_box(forest, tree, node.right, LEFT)
-    left_high = side_of_box(forest, tree, node.left, RIGHT)
-    right_high = side_of_box(forest, tree, node.right, RIGHT)
-    for d in range(forest.n_dims):
-        # Comparisons with NaN are false: what is known stands in for what is not.
-        a, b = left_low[d], right_low[d]
-        lower[d] = a if (a < b or b != b) else b
-        a, b = left_high[d], right_high[d]
-        upper[d] = a if (a > b or b != b) else b
+    own, capacity = node.box(forest, tree), forest.dim_capacity
+    begin_box(forest, own)
+    lower, upper = own.part(0, capacity), own.part(capacity, capacity)
+    for side in range(2):
+        box = box_of(forest, tree, node.child(side), tree.room)
+        low, high = box.part(0, capacity), box.part(capacity, capacity)
+        for d in range(forest.n_dims):
+            # Comparisons with NaN are false: what is known stands in for what is not.
+            a, b = low[d], lower[d]
+            lower[d] = a if (a < b or b != b) else b
+            a, b = high[d], upper[d]
+            upper[d] = a if (a > b or b != b) else b
 
 
 @inlined
@@ -288,11 +292,15 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
         free_row(forest, tree, ref)
         return ~q
     node.drop_point(forest, tree, point)
-    # Where all points are the same, so is what is left.
-    extent = linear_dimension(node.lower(forest), node.upper(forest), forest.n_dims)
-    may_shrink = extent > 0.0 or forest.has_missing == 1
-    if may_shrink and _touches(forest, node, forest.values_of(tree, p)):
-        _box_of_leaf(forest, tree, node)
+    if node.n_samples <= forest.light_size:
+        node.leave_box(forest, tree)
+    if node.has_box(forest):
+        # Where all points are the same, so is what is left.
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        extent = linear_dimension(lower, upper, forest.n_dims)
+        may_shrink = extent > 0.0 or forest.has_missing == 1
+        if may_shrink and _touches(forest, tree, node, forest.values_of(tree, p)):
+            _box_of_leaf(forest, tree, node)
     if node.dim == COMPLETE and node.is_paused(forest):
         node.give_back(forest, tree)
         node.dim = PAUSED
@@ -335,7 +343,7 @@ def _collapse(forest: Forest, tree: Tree, t: int, j: int) -> None:
             following = NONE
             if ref >= 0:
                 following = forest.links_of(q)[slot]
-            put_point(forest, tree, t, node, q)
+            put_point(forest, tree, t, j, q)
             q = following
         if ref >= 0:
             tree.nodes.row(ref).give_back(forest, tree)
@@ -367,8 +375,10 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
         side = _side_up(node)
         parent = _turn_down(node, side, ref)
         node.n_samples = node.n_samples - 1
-        if may_shrink:
-            may_shrink = _touches(forest, node, x)
+        if node.n_samples <= forest.light_size:
+            node.leave_box(forest, tree)
+        if may_shrink and node.has_box(forest):
+            may_shrink = _touches(forest, tree, node, x)
             if may_shrink:
                 _box_of_children(forest, tree, node)
         node.renew_side(forest, tree, side, ref)

@@ -14,9 +14,14 @@ from ..ranges import robust_ranges, scaling_of
 from . import frames
 from .categories import Categories
 from .changes import AnyForest
+from .records import FREE, NONE
+from .row_layouts import light_size_for
 from .tree_memory import TreeMemory
 
 NAN_BITS = 0x7FC00000
+
+# What tells which nodes are light.
+_KNOWN = ("dim", "n_samples")
 
 # How many interquartile ranges beyond the quartiles a value may be that sets its feature's range:
 # many, since long tails are common, and trees do worse where these are outside of the range.
@@ -137,9 +142,14 @@ class GrowingTrees(TreeMemory[AnyForest]):
         self._set_words()
         # Samples so far have what is missing of features that are yet to come.
         fill = NAN_BITS if self._lacks_unknown else 0
-        if new > old:
+        if new > old and forest.light_size > 0:
+            moves = [(0, 0, old), (old, new, old)]
+            self.boxes = self.boxes.relaid(self._box_layout().words, moves, fill)
+        elif new > old:
             moves = [(0, 0, box + old), (box + old, box + new, old)]
             self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
+            if self._may_have_light and light_size_for(new) > 0:
+                self._part_boxes(light_size_for(new))
         moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
         moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
         if had_inputs:
@@ -153,6 +163,26 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.remainders = self.remainders.relaid(new, [(0, 0, old)], fill)
         else:
             self.remainders = ChunkedRows(1, 0, False)
+
+    def _part_boxes(self, light_size: int) -> None:
+        """Give boxes rows of their own, and light nodes none, now that boxes have become wide."""
+        forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
+        rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
+        columns = {column.name: column for column in self._node_layout().columns}
+        box, width = int(forest.box_word), self.nodes.row_bytes
+        forest.light_size = light_size
+        self._set_words()
+        self._new_rows_of_nodes()
+        slots = words["slot"].tolist()
+        for slot, old in enumerate(rows):
+            dims, n_samples = (columns[name].over(old, len(old), width) for name in _KNOWN)
+            has_box = (dims != FREE) & (n_samples > light_size)
+            new = np.zeros((len(old), self.nodes.width), dtype=np.int32)
+            new[:, :box] = old[:, :box]
+            new[:, box] = np.where(has_box, np.cumsum(has_box) - 1, NONE)
+            self.nodes.extend(slot, 0, new)
+            self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
+            words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
 
     def _put_inputs(self, inputs: NDArray[np.float64], first: int) -> None:
         """Write inputs of the points, shape (points, inputs); from the `first` on others lack."""

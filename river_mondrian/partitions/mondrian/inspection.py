@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .records import EMPTY, Forest, Node, Point, Tree
+from ...records import Float32s
+from . import light
+from .records import EMPTY, Node, Point
 
 
 @dataclass
@@ -43,9 +45,16 @@ V = TypeVar("V", bound=NodeView)
 Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 
 
-def read_tree(forest: Forest, tree: Tree, end: float, view: type[V], kept: Kept) -> list[V]:
+def box_at(forest: Any, t: int, ref: int) -> NDArray[np.float32]:
+    """Return both corners of the box of a tree's node: shape (2, dimensions)."""
+    box = np.empty((2, int(forest.dim_capacity)), dtype=np.float32)
+    light.read_box.of(type(forest))(forest, t, ref, Float32s.of(box.reshape(-1)))
+    return box
+
+
+def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> list[V]:
     """Read a tree's nodes in preorder; its leaves last until its end."""
-    n_dims = forest.n_dims
+    n_dims, tree = forest.n_dims, forest.trees[t]
     nodes: list[V] = []
     waiting = [(tree.root, -1, "", 0.0, 0)]
     if tree.root == EMPTY:
@@ -57,12 +66,12 @@ def read_tree(forest: Forest, tree: Tree, end: float, view: type[V], kept: Kept)
             setattr(nodes[parent], side, number)
         if ref < 0:
             point: Point = forest.points.row(~ref)
-            low = high = forest.values_in(tree, point)
+            low = high = forest.values_in(tree, point).view()
             n_samples, dim, delta, cut, left, right = 1, -1, 0.0, math.nan, EMPTY, EMPTY
             is_leaf, paused, extra = kept(ref, point)
         else:
             row: Node = tree.nodes.row(ref)
-            low, high = row.lower(forest), row.upper(forest)
+            low, high = box_at(forest, t, ref)
             n_samples, dim, left, right = row.n_samples, row.dim, row.left, row.right
             delta, cut = float(row.delta), float(row.cut)
             is_leaf, paused, extra = kept(ref, row)
@@ -78,8 +87,8 @@ def read_tree(forest: Forest, tree: Tree, end: float, view: type[V], kept: Kept)
             dim,
             cut,
             n_samples,
-            low.view()[:n_dims].astype(np.float64),
-            high.view()[:n_dims].astype(np.float64),
+            low[:n_dims].astype(np.float64),
+            high[:n_dims].astype(np.float64),
             *extra,
         )
         nodes.append(node)

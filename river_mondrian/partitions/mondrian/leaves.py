@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from ...compiling.kernels import helper, inlined
-from ...records import Array, Float32s, Int32s
-from .boxes import BATCH, PointAt, distance_outside, hold, hold_batch, room_of_batch
+from ...records import Array, Float32s, Int32s, prefetch
+from .boxes import BATCH, PointAt, distance_outside, hold, room_of_batch
+from .light import begin_box, distance_to_light, hold_all, make_box
 from .records import LEFT, NONE, PAUSED, RIGHT, UNLIMITED, Forest, Node, Tree
 
 
@@ -19,7 +18,9 @@ def new_row(forest: Forest, tree: Tree) -> int:
         tree.nodes.n_rows = j + 1
     else:
         tree.free_row = tree.nodes.row(j).next_free
-    tree.nodes.row(j).clear(forest)
+    node = tree.nodes.row(j)
+    node.begin_row(forest)
+    node.clear(forest)
     return j
 
 
@@ -27,8 +28,10 @@ def new_row(forest: Forest, tree: Tree) -> int:
 def clear_tree(tree: Tree) -> None:
     """Let a tree have no rows."""
     tree.nodes.n_rows = 0
+    tree.boxes.n_rows = 0
     tree.side_rows.n_rows = 0
     tree.free_row = NONE
+    tree.free_box = NONE
     tree.free_side_row = NONE
 
 
@@ -40,14 +43,8 @@ def new_leaf(forest: Forest, tree: Tree) -> int:
     node.first_point = NONE
     node.right = NONE
     node.dim = PAUSED
-    box = node.box(forest)
-    for i in range(2 * forest.dim_capacity):
-        box[i] = math.nan
-    capacity = forest.dim_capacity
-    for d in range(forest.n_dims, capacity):
-        # What its points have of features that are yet to come.
-        box[d] = forest.absent
-        box[capacity + d] = forest.absent
+    if node.has_box(forest):
+        begin_box(forest, node.box(forest, tree))
     return j
 
 
@@ -60,20 +57,17 @@ def count_below(tree: Tree, ref: int) -> int:
 
 
 @inlined
+def prefetch_node(forest: Forest, tree: Tree, j: int) -> None:
+    """Bring a row of nodes close, and its box where that is there."""
+    prefetch(tree.nodes.row(j), forest.node_words)
+
+
+@inlined
 def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
     """Return what the samples below a reference count for."""
     if ref < 0:
         return forest.points.row(~ref).mass()
     return tree.nodes.row(ref).mass(forest)
-
-
-@inlined
-def side_of_box(forest: Forest, tree: Tree, ref: int, side: int) -> Float32s:
-    """Return a corner of the box of a reference; a point is both."""
-    if ref < 0:
-        return forest.values_of(tree, ~ref)
-    node = tree.nodes.row(ref)
-    return node.lower(forest) if side == LEFT else node.upper(forest)
 
 
 @inlined
@@ -84,7 +78,9 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
         values = forest.values_of(tree, ~ref)
         return distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
-    return distance_outside(x, node.lower(forest), node.upper(forest), forest.n_dims)
+    if not node.has_box(forest):
+        return distance_to_light(forest, tree, ref, x)
+    return distance_outside(x, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
 
 
 @helper
@@ -111,11 +107,14 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 
 @inlined
-def grow_leaf(forest: Forest, tree: Tree, node: Node, p: int) -> None:
-    """Count a point in a leaf's row without storing it there."""
-    point = forest.points.row(p)
-    word = forest.values_word + tree.first_value
-    hold(point, word, node.lower(forest), node.upper(forest), forest.n_dims)
+def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
+    """Count a point in a leaf's row, which has it in its list if points are kept."""
+    node, point = tree.nodes.row(j), forest.points.row(p)
+    if node.has_box(forest):
+        word = forest.values_word + tree.first_value
+        hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+    elif node.n_samples >= forest.light_size:
+        make_box(forest, tree, j)
     node.add_point(forest, point)
     node.n_samples = node.n_samples + 1
 
@@ -149,24 +148,32 @@ def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
 
 
 @inlined
-def put_point(forest: Forest, tree: Tree, t: int, node: Node, p: int) -> None:
+def put_point(forest: Forest, tree: Tree, t: int, j: int, p: int) -> None:
     """Put a stored point into a leaf's row: its list, its box, what its kind keeps, its number."""
+    node = tree.nodes.row(j)
     if forest.window == UNLIMITED:
         forest.links_of(p)[tree.slot] = node.first_point
         node.first_point = p
     else:
         _append_point(forest, tree, node, p)
-    grow_leaf(forest, tree, node, p)
+    grow_leaf(forest, tree, j, p)
 
 
 @inlined
 def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
-    """Add the first `n` points of a batch to a leaf's row, which has them in its list."""
+    """Add the first `n` points of a batch to a leaf's row, which has them in its list.
+
+    There are more batches to come only where this one is full.
+    """
     for i in range(n):
         node.add_point(forest, forest.points.known(batch[i].point))
         node.n_samples = node.n_samples + 1
-    word = forest.values_word + tree.first_value
-    hold_batch(batch, n, word, node.lower(forest), node.upper(forest), forest.n_dims)
+    if not node.has_box(forest) and n > forest.light_size:
+        node.take_box(forest, tree)
+        if node.has_box(forest):
+            begin_box(forest, node.box(forest, tree))
+    if node.has_box(forest):
+        hold_all(forest, tree, batch, n, node.box(forest, tree))
 
 
 @inlined

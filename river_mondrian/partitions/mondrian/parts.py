@@ -22,14 +22,12 @@ from numpy.typing import NDArray
 from ...records import Memory
 from ...records.chunked_rows import PackedRows
 from .records import EMPTY, NONE
-from .tree_memory import TreeMemory
+from .tree_memory import TABLES, TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
 
-# The tables that have rows of one tree each.
-TABLES = ("nodes", "side_rows")
 # What names the first free row of each.
-FREE_ROWS = {"nodes": "free_row", "side_rows": "free_side_row"}
+FREE_ROWS = {"nodes": "free_row", "boxes": "free_box", "side_rows": "free_side_row"}
 
 
 class _Rows(NamedTuple):

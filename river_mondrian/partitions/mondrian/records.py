@@ -5,7 +5,8 @@ stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one po
 
 A node's row is its record, which ends with what its kind keeps, and then its box: the lower corner
 and the upper one, of `dim_capacity` float32 each. A side of a box is NaN in a dimension in which
-no point of the node has a value.
+no point of the node has a value. Some kinds have boxes in rows of their own, and none for nodes of
+few points (`LightNode`).
 
 A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
 values are what the trees cut: scaled inputs, or what cut directions make of them, in one column for
@@ -38,6 +39,7 @@ from ...records import (
     Table,
     derived,
     instead_of,
+    prefetch,
     transient,
 )
 from .faults import FINE
@@ -47,6 +49,9 @@ from .oblique import ObliqueTransform
 # A reference to nothing, and the end of a list of points.
 EMPTY = -(2**31)
 NONE = -1
+
+# Walks between looking ahead at a node and going on from there.
+AHEAD = 3
 
 # Sides of a cut.
 LEFT = 0
@@ -130,17 +135,37 @@ class Node(Record):
     # Samples that have passed, or are in the leaf.
     n_samples: Int32
 
-    def lower(self, forest: Forest) -> Float32s:
-        """Return the lower corner of the box."""
-        return Float32s(self, forest.box_word, forest.dim_capacity)
+    def begin_row(self, forest: Forest) -> None:
+        """Begin as a row that has been something else, or nothing, before."""
 
-    def upper(self, forest: Forest) -> Float32s:
-        """Return the upper corner of the box."""
-        return Float32s(self, forest.box_word + forest.dim_capacity, forest.dim_capacity)
+    def has_box(self, forest: Forest) -> bool:
+        """Tell whether the node keeps its box."""
+        return True
 
-    def box(self, forest: Forest) -> Float32s:
-        """Return both corners, one after the other."""
+    def box(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return both corners of the box, where there is one: the lower, and then the upper."""
         return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
+
+    def lower(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return the lower corner of the box."""
+        return self.box(forest, tree).part(0, forest.dim_capacity)
+
+    def upper(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return the upper corner of the box."""
+        return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
+
+    def box_number(self, forest: Forest) -> int:
+        """Return the number of the row of its own that the box has, or NONE."""
+        return NONE
+
+    def look_ahead(self, forest: Forest, tree: Tree) -> None:
+        """Bring close what a walk needs at the node, whose row is, besides that."""
+
+    def take_box(self, forest: Forest, tree: Tree) -> None:
+        """Give a light node a box; what is in it is as it happens to be."""
+
+    def leave_box(self, forest: Forest, tree: Tree) -> None:
+        """Take a node's box away, where that has a row of its own; nothing of it stays."""
 
     def child(self, side: int) -> int:
         """Return the reference on a side."""
@@ -240,6 +265,92 @@ class Node(Record):
         return FINE
 
 
+class BoxRow(Record):
+    """The box of a node in a row of its own: the lower corner, and then the upper one."""
+
+    def next_free(self) -> Int32s:
+        """Return the number of the next free row, or NONE, which stands in place of the box."""
+        return Int32s(self, 0, 1)
+
+    def box(self, forest: Forest) -> Float32s:
+        """Return both corners."""
+        return Float32s(self, 0, 2 * forest.dim_capacity)
+
+
+class LightNode(Node):
+    """A node whose box, in a forest of many dimensions, is in a row of its own, or nowhere.
+
+    In such a forest `Forest.light_size` is above 0. A node of at most so many samples is *light*:
+    it has no box. That is the box of the points below, which are stored for all trees together,
+    where most of the memory would be boxes: half of all nodes have four samples at most. Corners
+    are values of points, so that a box that is made of these is what would have been kept, bit for
+    bit (see `light`). In a row, the number of the box's row, or NONE, has the place of the box.
+    """
+
+    def box_row(self, forest: Forest) -> Int32s:
+        """Return the number of the box's row, or NONE, where boxes are in rows of their own."""
+        return Int32s(self, forest.box_word, 1)
+
+    def begin_row(self, forest: Forest) -> None:
+        """Begin without a box, where that is in a row of its own."""
+        if forest.light_size > 0:
+            self.box_row(forest)[0] = NONE
+
+    def has_box(self, forest: Forest) -> bool:
+        """Tell whether the node keeps its box."""
+        return forest.light_size == 0 or self.box_row(forest)[0] != NONE
+
+    def box(self, forest: Forest, tree: Tree) -> Float32s:
+        """Return both corners of the box, where there is one: the lower, and then the upper."""
+        if forest.light_size == 0:
+            return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
+        return tree.boxes.row(self.box_row(forest)[0]).box(forest)
+
+    def box_number(self, forest: Forest) -> int:
+        """Return the number of the row of its own that the box has, or NONE."""
+        return NONE if forest.light_size == 0 else self.box_row(forest)[0]
+
+    def look_ahead(self, forest: Forest, tree: Tree) -> None:
+        """Bring the box close, or what it is made of as far as that is known."""
+        b = self.box_number(forest)
+        if b != NONE:
+            prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
+        elif self.dim >= 0:
+            for side in range(2):
+                ref = self.child(side)
+                if ref >= 0:
+                    prefetch(tree.nodes.row(ref), 1)
+                else:
+                    prefetch(forest.values_of(tree, ~ref), forest.dim_capacity)
+        elif self.first_point != NONE:
+            prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
+
+    def take_box(self, forest: Forest, tree: Tree) -> None:
+        """Give a light node a box; what is in it is as it happens to be."""
+        if forest.light_size == 0:
+            return
+        b = tree.free_box
+        if b == NONE:
+            b = tree.boxes.n_rows
+            tree.boxes.n_rows = b + 1
+        else:
+            tree.free_box = tree.boxes.row(b).next_free()[0]
+        self.box_row(forest)[0] = b
+
+    def leave_box(self, forest: Forest, tree: Tree) -> None:
+        """Take a node's box away, where that has a row of its own; nothing of it stays."""
+        b = self.box_number(forest)
+        if b == NONE:
+            return
+        row = tree.boxes.row(b)
+        box = row.box(forest)
+        for i in range(2 * forest.dim_capacity):
+            box[i] = 0.0
+        row.next_free()[0] = tree.free_box
+        tree.free_box = b
+        self.box_row(forest)[0] = NONE
+
+
 class Arrival(Record):
     """The place of a stored sample in the order of arrival, where that is kept."""
 
@@ -254,10 +365,13 @@ class Tree(Record):
     # Reference to the root.
     root: Int64
     nodes: Table[Node]
+    # The boxes of nodes that have them in rows of their own.
+    boxes: Table[BoxRow]
     # Rows that a kind keeps for some of its nodes.
     side_rows: Table[Record]
     # The first rows that points which were forgotten have left, or NONE.
     free_row: Int64
+    free_box: Int64
     free_side_row: Int64
     # Cuts so far.
     n_splits: Int64
@@ -273,7 +387,7 @@ class Tree(Record):
     slot: Int64
     # The walk of a point down the tree: the reference that it has come to, the row of that one's
     # parent and the side there, the time of the parent's cut; the point, the one after the last
-    # that the tree is to be extended by, and for how many rows it needs room.
+    # that the tree is to be extended by, and for how many rows, and boxes, it needs room.
     walk_ref: Int64 = transient()
     walk_parent: Int64 = transient()
     walk_side: Int64 = transient()
@@ -281,6 +395,8 @@ class Tree(Record):
     walk_point: Int64 = transient()
     walk_end: Int64 = transient()
     rows_needed: Int64 = transient()
+    # Room for the box of a light node or a point.
+    room: Float32s = derived()
 
     # Of a restored tree (see `checking`).
 
@@ -317,12 +433,14 @@ class Forest(Record):
     # Words of a tree's record.
     tree_words: Int64 = derived()
     points: Table[Point]
-    # Word of a node's row at which its box begins, and of a point's row at which values, inputs
-    # and links do.
+    # Word of a node's row at which its box begins, or its box's number stands, and of a point's row
+    # at which values, inputs and links do.
     box_word: Int64 = derived()
     values_word: Int64 = derived()
     inputs_word: Int64 = derived()
     links_word: Int64 = derived()
+    # Samples up to which a node has no box; 0 where all have it in their rows.
+    light_size: Int64
     # Words of a node's row.
     node_words: Int64 = derived()
     # Dimensions that are cut, for how many there is room, and values of a point: those of all
@@ -478,6 +596,7 @@ class Layout(NamedTuple):
     node_words: int
     max_splits: int
     has_missing: int
+    light_size: int
 
 
 @inlined
@@ -491,4 +610,5 @@ def layout_of(forest: Forest) -> Layout:
         forest.node_words,
         forest.max_splits,
         forest.has_missing,
+        forest.light_size,
     )

@@ -8,7 +8,17 @@ from ...records import FLOAT32, FLOAT64, INT32, Part, Record, RowLayout, words_o
 from .categories import Categories
 from .changes import AnyForest, ChangingTrees
 from .cut_directions import CutDirections
-from .records import UNLIMITED, Arrival, Node, Point, Tree
+from .records import UNLIMITED, Arrival, BoxRow, LightNode, Node, Point, Tree
+
+# Dimensions from which on nodes may be light, and of how many samples they are then at most. With
+# fewer dimensions, boxes in rows of their own cost more time than they save: walks wait for two
+# places instead of one. With more, memory matters more.
+LIGHT_SIZES = {512: 16, 128: 8}
+
+
+def light_size_for(n_dims: int) -> int:
+    """Return the number of samples up to which nodes are light; 0 where none is."""
+    return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
 
 
 class LaidOutTrees(ChangingTrees[AnyForest]):
@@ -80,7 +90,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
         forest.keeps_inputs = int(self.keeps_inputs)
         forest.n_slots = len(self.trees)
         forest.tree_words = self._TREE.WORDS
-        forest.node_words = forest.box_word + 2 * forest.dim_capacity
+        forest.node_words = self._node_layout().words
 
     @property
     def _n_columns(self) -> int:
@@ -103,9 +113,23 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
 
     def _node_layout(self) -> RowLayout:
         """Return what a node's row is."""
-        n_dims = self.forest.dim_capacity
-        box = Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
+        has_light = self.forest.light_size > 0
+        box = (Part("box_row", INT32, 1),) if has_light else self._box_parts()
         return RowLayout(self._NODE, (*self._kept_parts(), *box))
+
+    @property
+    def _may_have_light(self) -> bool:
+        """Whether nodes may be light; leaves of full trees count samples that are not stored."""
+        return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
+
+    def _box_parts(self) -> tuple[Part, ...]:
+        """Return what a box is."""
+        n_dims = self.forest.dim_capacity
+        return Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
+
+    def _box_layout(self) -> RowLayout:
+        """Return what the row of a box is; nothing where nodes have them in theirs."""
+        return RowLayout(BoxRow, self._box_parts() if self.forest.light_size > 0 else ())
 
     def _point_layout(self) -> RowLayout:
         """Return what a stored point's row is."""
@@ -131,6 +155,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
         """Return what the rows of each table are."""
         return {
             "nodes": self._node_layout(),
+            "boxes": self._box_layout(),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             "remainders": self._remainder_layout(),

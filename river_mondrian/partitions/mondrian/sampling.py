@@ -23,6 +23,7 @@ from .leaves import (
     put_point,
     turn_list,
 )
+from .light import box_of
 from .records import COMPLETE, EMPTY, LEFT, MIXED, NONE, UNLIMITED, F, Forest, Node, Tree
 
 # More cuts than any block has.
@@ -80,7 +81,7 @@ def _place_missing(forest: Forest, tree: Tree, t: int, node: Node, first: int) -
     while p != NONE:
         following = forest.links_of(p)[tree.slot]
         side = nearer_side(forest, tree, left, right, forest.values_of(tree, p))
-        put_point(forest, tree, t, tree.nodes.row(left if side == LEFT else right), p)
+        put_point(forest, tree, t, left if side == LEFT else right, p)
         p = following
 
 
@@ -160,8 +161,8 @@ def split_leaf(forest: Forest, tree: Tree, t: int, j: int, start: float) -> floa
     the leaf is complete.
     """
     node = tree.nodes.row(j)
-    lower = node.lower(forest)
-    upper = node.upper(forest)
+    box, capacity = box_of(forest, tree, j, tree.room), forest.dim_capacity
+    lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     n_dims = forest.n_dims
 
     rate = linear_dimension(lower, upper, n_dims)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...compiling.kernels import kernel
 from ...records import Array, Float32s, Float64, Float64s, Int64, Memory, Record
 from ...records.row_layout import columns_of
+from .inspection import box_at
 from .records import F, Forest, Node, Tree
 from .scaling import scale
 from .walks import Prediction, Walk, predict_rows
@@ -131,13 +132,9 @@ def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
     return tree.nodes.row(ref) if ref >= 0 else forest.points.row(~ref)
 
 
-def gaps_from(forest: Forest, tree: Tree, ref: int, x: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return how far a sample is from a node's box in each dimension."""
-    place, n = place_of(forest, tree, ref), len(x)
-    if ref >= 0:
-        lower, upper = place.lower(forest).view()[:n], place.upper(forest).view()[:n]
-    else:
-        lower = upper = forest.values_in(tree, place).view()[:n]
+def gaps_from(forest: Forest, t: int, ref: int, x: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return how far a sample is from the box of a tree's node in each dimension."""
+    lower, upper = box_at(forest, t, ref)[:, : len(x)]
     # A missing value or an unknown side is no distance.
     gaps: NDArray[np.float64] = np.fmax(lower - x, x - upper).astype(np.float64)
     return np.nan_to_num(gaps).clip(0.0)
@@ -178,6 +175,6 @@ def contributions(
             cut: Node = tree.nodes.row(int(path.refs[i - 1]))
             found[cut.dim] += path.reach[i] * (here[i] - here[i - 1])
         if leaves[i] > 0.0:
-            gaps = gaps_from(forest, tree, ref, x)
+            gaps = gaps_from(forest, path.tree, ref, x)
             found += np.outer(gaps / gaps.sum(), branches[i])
     return found

@@ -36,7 +36,10 @@ from .records import (
     STEADY,
     UNLIMITED,
 )
-from .row_layouts import LaidOutTrees
+from .row_layouts import LaidOutTrees, light_size_for
+
+# The tables of which each tree has one of its own.
+TABLES = ("nodes", "boxes", "side_rows")
 
 # Samples after which widths are looked at only now and then, and gamma is fixed.
 WARM_UP = 256
@@ -93,6 +96,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {
             "inputs",
+            "rooms",
             "vector",
             "row",
             "forest",
@@ -125,7 +129,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.forest = self.shared[0]
         words = self.trees.words
         words["root"] = EMPTY
-        words["free_row"] = words["free_side_row"] = NONE
+        words["free_row"] = words["free_box"] = words["free_side_row"] = NONE
         words["slot"] = np.arange(n_slots)
         states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
         words["random_state"][:n_trees] = states.view(np.int64)
@@ -153,6 +157,8 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.known_ranges = dict(partitions.ranges)
         # The inputs of the samples so far, while the ranges may change.
         self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
+        if self._may_have_light:
+            forest.light_size = light_size_for(forest.dim_capacity)
         self._set_words()
         self.points = ChunkedRows(1, self._point_layout().words)
         self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
@@ -183,9 +189,15 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     def _new_rows(self) -> None:
         """Give the trees new tables."""
         n = len(self.trees)
-        self.nodes = ChunkedRows(n, self._node_layout().words, False)
+        self._new_rows_of_nodes()
         width, zeroed = self._side_layout().words, self._ZEROED_SIDE_ROWS
         self.side_rows = ChunkedRows(n, width, zeroed)
+
+    def _new_rows_of_nodes(self) -> None:
+        """Give the trees new tables of nodes, and of boxes."""
+        n = len(self.trees)
+        self.nodes = ChunkedRows(n, self._node_layout().words, False)
+        self.boxes = ChunkedRows(n, self._box_layout().words, False)
 
     def _set_up(self) -> None:
         """Write what the kind of trees adds to the forest's record."""
@@ -194,7 +206,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         """Return how many rows of each table are in use."""
         words = self.trees.words
         order = np.argsort(words["slot"])
-        found = {name: words[f"{name}.n_rows"][order].tolist() for name in ("nodes", "side_rows")}
+        found = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
         forest = self.forest
         n_moved = forest.n_moved if forest.phase != STEADY and self._has_remainders else 0
         if not forest.draws():
@@ -218,6 +230,9 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         forest.trees = self.trees.array
         forest.inputs = Float64s.of(self.inputs)
         forest.row = Float32s.of(self.row)
+        self.rooms = np.empty((len(self.trees), 2 * int(forest.dim_capacity)), dtype=np.float32)
+        for tree in self.trees:
+            tree.room = Float32s.of(self.rooms[int(tree.slot)])
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
@@ -269,8 +284,10 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
         """Make room in a tree for `n` more rows, and for `n_side` of those beside them."""
         tree = self.trees[t]
-        nodes, side_rows, slot = tree.nodes, tree.side_rows, tree.slot
+        nodes, boxes, side_rows, slot = tree.nodes, tree.boxes, tree.side_rows, tree.slot
         self.nodes.grow(slot, nodes, nodes.n_rows + n)
+        if self.forest.light_size > 0:
+            self.boxes.grow(slot, boxes, boxes.n_rows + n)
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
@@ -280,8 +297,11 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         for t, n_side in enumerate(words["side_rows.n_rows"].tolist()):
             if t < self.n_trees:
                 self.nodes.reserve(slots[t], n)
+                if self.forest.light_size > 0:
+                    self.boxes.reserve(slots[t], n)
                 self.side_rows.reserve(slots[t], n_side + 1)
         self.nodes.show_all("nodes", words, slots)
+        self.boxes.show_all("boxes", words, slots)
         self.side_rows.show_all("side_rows", words, slots)
 
     def _show(self) -> None:
@@ -357,7 +377,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        arrays = (self.frames, self.given, self.inputs, self.row)
+        arrays = (self.frames, self.given, self.inputs, self.row, self.rooms)
         size = sum(array.nbytes + 128 for array in arrays)
         size += self.trees.nbytes + self.shared.nbytes
         if self.warm_up is not None:
@@ -366,7 +386,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
             size += self.directions.nbytes
         if self.categories is not None:
             size += self.categories.nbytes
-        tables = (self.nodes, self.points, self.side_rows, self.remainders)
+        tables = (self.nodes, self.boxes, self.points, self.side_rows, self.remainders)
         size += self.arrivals.nbytes
         return size + sum(table.nbytes for table in tables)
 

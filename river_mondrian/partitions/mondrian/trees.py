@@ -177,10 +177,9 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         lacks_value = self.forest.has_missing or not is_whole
         # As many points will come before the next rebuild.
         n_rows = _rows_of(2 * n if n < self._warm_up_end else n, bool(lacks_value))
-        if self.trees.words["nodes.capacity"][: self.n_trees].min() < n_rows:
-            for t in range(self.n_trees):
-                tree = self.trees[t]
-                self.nodes.grow(tree.slot, tree.nodes, n_rows)
+        for t in range(self.n_trees):
+            tree = self.trees[t]
+            self._reserve_rows(t, max(n_rows - tree.nodes.n_rows, 0), 0)
         self._rebuild(n, self._fitted_scaling(n))
         self._complete()
         self._reserve_warm_up(self.n_points)
@@ -197,14 +196,19 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.warm_up is None or self.n_points < self._warm_up_end:
             return
         self._reserve_warm_up(self.n_points)
-        for t, n_rows in enumerate(self.trees.words["nodes.n_rows"].tolist()):
-            self.nodes.trim(self.trees[t].slot, n_rows)
+        self._trim()
         self._reserve_all(0)
         extension.count(self.forest)
         if self.follows:
             more = (renewal.LOOK_RATIO - 1.0) * self.n_points
             self.forest.next_look = self.n_samples + math.ceil(more)
         self.warm_up = None
+
+    def _trim(self) -> None:
+        """Give back rows behind those in use."""
+        for name, table in (("nodes", self.nodes), ("boxes", self.boxes)):
+            for t, n_rows in enumerate(self.trees.words[f"{name}.n_rows"].tolist()):
+                table.trim(self.trees[t].slot, n_rows)
 
     # Forgetting.
 
@@ -467,7 +471,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         """
         end = self.end_of(t)
-        return read_tree(self.forest, self.trees[t], end, self._VIEW, self._kept(t, hidden))
+        return read_tree(self.forest, t, end, self._VIEW, self._kept(t, hidden))
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         """Return a function of a tree's references and their records.

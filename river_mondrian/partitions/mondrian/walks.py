@@ -11,13 +11,16 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import inlined, merged, separate
 from ...records import (
     Array,
     Float32s,
     Float64,
+    Float64s,
     Int64,
     Record,
+    inline,
     new_array,
     new_int64s,
     prefetch,
@@ -26,7 +29,8 @@ from ...records import (
 )
 from .boxes import distance_outside
 from .leaves import distance_to, mass_below
-from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
+from .light import distance_to_light, distances_down
+from .records import AHEAD, LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
 # Walks in lock-step.
@@ -73,6 +77,10 @@ class Walk(Record):
     capacity: Int64
     sample: Float32s
     path: Array[Step]
+    # The depth of the first light node on a way that is known as a whole, or 0, and the distances
+    # from there on.
+    light_depth: Int64
+    etas: Float64s = inline(MOST_PARTS)
 
 
 class Branch(Record):
@@ -128,6 +136,7 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
 def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
     """Put a sample's walk at a tree's root."""
     walk.depth = 0
+    walk.light_depth = 0
     walk.time = 0.0
     walk.tree = tree
     walk.reach = 1.0
@@ -137,20 +146,40 @@ def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
 
 
 @inlined
-def _step(forest: Forest, layout: Layout, walk: Walk) -> bool:
-    """Note a path's geometry where it has come to; False where it ends there."""
+def _look_ahead(forest: Forest, walk: Walk) -> None:
+    """Bring close what a walk needs where it has come to, besides the row there."""
+    step = walk.path[walk.depth]
+    if step.ref >= 0:
+        tree = forest.trees.known(walk.tree)
+        tree.nodes.known(step.place).look_ahead(forest, tree)
+
+
+@inlined
+def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
+    """Note a path's geometry where it has come to; False where it ends there.
+
+    The way of a sample that lacks nothing is known to its end.
+    """
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_row = step.ref >= 0
-    # A point's values are both sides of its box.
-    low = layout.box_word if is_row else layout.values_word + tree.first_value
-    high = layout.box_word + layout.capacity if is_row else low
-    lower = Float32s(step.place, low, layout.capacity)
-    upper = Float32s(step.place, high, layout.capacity)
-    eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
+    node = tree.nodes.known(step.place)
+    is_light = is_row and not node.has_box(forest)
+    if lacks_nothing and (is_light or walk.light_depth > 0):
+        if walk.light_depth == 0:
+            walk.light_depth = walk.depth
+            distances_down(forest, tree, step.ref, walk.sample, True, walk.etas)
+        eta = walk.etas[walk.depth - walk.light_depth]
+    elif is_light:
+        eta = distance_to_light(forest, tree, step.ref, walk.sample)
+    else:
+        # A point's values are both sides of its box.
+        lower = upper = forest.values_in(tree, forest.points.known(step.place))
+        if is_row:
+            lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
     time = walk.time
     horizon = forest.horizon - time
-    node = tree.nodes.known(step.place)
     goes_on = is_row and node.dim >= 0 and not node.hides(forest) and node.delta < horizon
     span = node.delta if goes_on else min(tree.lifetime - time, horizon)
     reach = walk.reach
@@ -189,12 +218,18 @@ def walk_in_lockstep(
         active[i].walk = i
         _start(forest, tree, rows.part(begin, forest.dim_capacity), walks[i])
     layout = layout_of(forest)
+    n_ahead = AHEAD if layout.light_size > 0 else 0
     n_active = n
     for _ in range(FIRST_DEPTH - 2):
         still = 0
-        for a in range(n_active):
+        for ahead in range(n_active + n_ahead):
+            if n_ahead > 0 and ahead < n_active:
+                _look_ahead(forest, walks[active[ahead].walk])
+            a = ahead - n_ahead
+            if a < 0:
+                continue
             walk = walks[active[a].walk]
-            if _step(forest, layout, walk):
+            if _step(forest, layout, walk, True):
                 node = forest.trees.known(walk.tree).nodes.known(walk.path[walk.depth].place)
                 v = walk.sample[node.dim]
                 _descend(forest, walk, node.child(LEFT if v <= node.cut else RIGHT))
@@ -249,7 +284,7 @@ def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int)
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)
-    while _step(forest, layout, walk):
+    while _step(forest, layout, walk, False):
         if walk.depth + 2 >= walk.capacity:
             _lengthen(walk)
         node = tree.nodes.known(walk.path[walk.depth].place)

@@ -94,7 +94,7 @@ def draw_guided(forest: AdaptiveTargetForest, t: int, j: int) -> Candidate:
     n_dims, n_points = forest.n_dims, node.n_samples
     # Few points can be parted in few ways; two in one.
     m = min(forest.n_candidates, 3 * n_points - 5)
-    lower, upper, sums = node.lower(forest), node.upper(forest), forest.side_sums
+    lower, upper, sums = node.lower(forest, tree), node.upper(forest, tree), forest.side_sums
     candidates, sides = forest.candidates, forest.sides
     sum_sides(lower, upper, n_dims, forest.dim_weights, sums)
     draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)

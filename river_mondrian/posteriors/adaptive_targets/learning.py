@@ -80,7 +80,7 @@ def walk_down(forest: AdaptiveTargetForest, t: int, p: int) -> None:
         node = tree.nodes.row(ref)
         node.n_samples = node.n_samples + 1
         word = forest.values_word + tree.first_value
-        hold(point, word, node.lower(forest), node.upper(forest), forest.n_dims)
+        hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
         tree.walk_time = node.end_time(tree.walk_time)
         tree.walk_parent = ref
         tree.walk_side = LEFT if node.left == path[i + 1].ref else RIGHT

@@ -12,7 +12,14 @@ from typing import TypeVar
 from ...compiling.kernels import inlined
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import COMPLETE, NONE, Forest, Node, Point, Tree
+from ...partitions.mondrian.records import (
+    COMPLETE,
+    NONE,
+    Forest,
+    LightNode,
+    Point,
+    Tree,
+)
 from ...records import Array, Float64, Int32, Int32s, Int64, Record, Table, instead_of
 from .class_sets import (
     add_class,
@@ -53,7 +60,7 @@ class CountRow(Record):
         return Int32s(self, 0, forest.count_width)
 
 
-class LabelNode(Node):
+class LabelNode(LightNode):
     """A node with the classes below each child; a leaf has its own as those on the left."""
 
     # Of a leaf of several classes that is complete: its row of counts, or NONE.

@@ -78,9 +78,9 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
 
     def _relay_sides(self, known: int, new: int, old_box: int) -> None:
         """Give rows more words for either side; there were `known`, and the box was elsewhere."""
-        first = self._NODE.WORDS
+        first, box = self._NODE.WORDS, self.forest.box_word
         moves = [(0, 0, first + known), (first + known, first + new, known)]
-        moves.append((old_box, self.forest.box_word, 2 * self.forest.dim_capacity))
+        moves.append((old_box, box, self.forest.node_words - box))
         self.nodes = self.nodes.relaid(self._node_layout().words, moves)
         self._reserve_all(0)
 

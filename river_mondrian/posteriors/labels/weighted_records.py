@@ -13,7 +13,15 @@ from typing import TypeVar
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import LEFT, NONE, RIGHT, Forest, Node, Point, Tree
+from ...partitions.mondrian.records import (
+    LEFT,
+    NONE,
+    RIGHT,
+    Forest,
+    LightNode,
+    Point,
+    Tree,
+)
 from ...records import Array, Float64, Float64s, Int32, Int64, Table
 from .records import ClassForest, LabelPoint
 
@@ -47,7 +55,7 @@ class WeightedPoint(LabelPoint):
         return FINE if 0.0 < self.weight <= LARGEST_WEIGHT else faults.WEIGHT
 
 
-class WeightedNode(Node):
+class WeightedNode(LightNode):
     """A node with the weights of the classes below each child; a leaf has its own on the left."""
 
     # Classes below.

@@ -69,7 +69,6 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 @merged
 def _gather(forest: RebuiltForest, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
     """Put the samples `start` to `stop` into the root of a tree that is being built."""
-    node = tree.nodes.row(tree.root)
     # What was here before may have been under other widths.
     is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
     for i in range(start, stop):
@@ -78,7 +77,7 @@ def _gather(forest: RebuiltForest, tree: RebuiltTree, t: int, start: int, stop: 
             point = forest.points.row(p)
             own = forest.values_in(tree, point)
             write_column(forest, own, forest.inputs_in(point), t, tree.frame)
-        put_point(forest, tree, t, node, p)
+        put_point(forest, tree, t, tree.root, p)
 
 
 @merged

@@ -37,7 +37,7 @@ def time_of_cut(forest: RebuiltForest, tree: RebuiltTree, node: RebuiltNode) -> 
 
     Then it is complete.
     """
-    rate = linear_dimension(node.lower(forest), node.upper(forest), forest.n_dims)
+    rate = linear_dimension(node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
     if not rate > 0.0:
         node.dim = COMPLETE
         return 0.0

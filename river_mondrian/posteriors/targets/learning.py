@@ -14,6 +14,7 @@ from ...compiling.kernels import (
 )
 from ...partitions.mondrian import rebuilding
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
+from ...partitions.mondrian.light import begin_box, box_of
 from ...partitions.mondrian.records import CLOSED, DRAWING, START
 from ...partitions.mondrian.renewal import finish_owed, take_points
 from ...partitions.mondrian.scaling import store_values
@@ -99,13 +100,15 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
         values = forest.values_of(tree, i * step)
         for d in range(n_dims):
             out[i * n_dims + d] = values[d]
+    if tree.root >= 0:
+        box = box_of(forest, tree, tree.root, tree.room)
+    else:
+        box = tree.room
+        begin_box(forest, box)
     for side in range(2):
         row = out.part((n + side) * n_dims, n_dims)
         for d in range(n_dims):
-            row[d] = math.nan
-            if tree.root >= 0:
-                box = tree.nodes.row(tree.root).box(forest)
-                row[d] = box[side * forest.dim_capacity + d]
+            row[d] = box[side * forest.dim_capacity + d]
 
 
 @batch_kernel

@@ -19,7 +19,7 @@ from typing import TypeVar
 from ...compiling.kernels import exact_inlined
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import NONE, Forest, Node, Point, Tree
+from ...partitions.mondrian.records import NONE, Forest, LightNode, Point, Tree
 from ...records import Array, Float64, Int32s, Int64, Record, Table, derived, inline, transient
 from .scale_mixture import ScaleMixture, TargetDensity
 
@@ -68,7 +68,7 @@ class TargetPoint(Point):
         return FINE if abs(self.weight) < math.inf else faults.WEIGHT
 
 
-class TargetNode(Node):
+class TargetNode(LightNode):
     """A node with what the samples on its sides say; a leaf's own weight and mean are the left."""
 
     messages: Array[Message] = inline(2)

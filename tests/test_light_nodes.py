@@ -1,0 +1,270 @@
+"""Wide forests, whose light nodes keep no box: they are as those in which all nodes have one."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import tests.naive.mondrian as naive
+from river_mondrian import (
+    ModelFormatError,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    load,
+    save,
+)
+from river_mondrian.compiling.box_vectors import BLOCK, MOST_PARTS
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.partitions.mondrian import boxes, row_layouts
+from river_mondrian.partitions.mondrian.parts import joined, part_of
+from river_mondrian.partitions.mondrian.records import FREE, NONE, Point
+from river_mondrian.records import Array, Float32s, Float64s, Int64s, Memory
+
+N = 330
+
+MODELS = {
+    "classes": lambda: MondrianForestClassifier(3, seed=1),
+    "split pure": lambda: MondrianForestClassifier(2, split_pure=True, lifetime=2.0, seed=1),
+    "window": lambda: MondrianForestClassifier(3, window=60, seed=1),
+    "directions": lambda: MondrianForestClassifier(2, directions=5, seed=1),
+    "bounded": lambda: MondrianForestClassifier(2, max_nodes=41, seed=1),
+    "targets": lambda: MondrianForestRegressor(2, seed=1),
+    "targets, window": lambda: MondrianForestRegressor(2, window=70, min_samples_split=4, seed=1),
+}
+# By dimensions: of how many samples light nodes are. Features appear, so that forests become wide.
+SIZES = {3: 4, 2: 7}
+
+
+def draw(seed, n=N):
+    """Return samples with ties, of which some lack a value; two features come later."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, 6)).round(1)
+    samples = []
+    for i, row in enumerate(rows.tolist()):
+        x = dict(enumerate(row[: 2 + 2 * (i > 20) + 2 * (i > 150)]))
+        if i > 200 and rng.random() < 0.2:
+            x[int(rng.integers(len(x)))] = None
+        samples.append((x, int(row[0] > 0.0) + int(row[1] > 1.0)))
+    return samples
+
+
+def predict(model, x):
+    if isinstance(model, MondrianForestRegressor):
+        law = model.predict_one(x, with_dist=True)
+        return [float(law.mu), float(law.sigma)]
+    return list(model.predict_proba_one(x).values())
+
+
+def learn(model, samples):
+    found = []
+    for i, (x, y) in enumerate(samples):
+        found.append(predict(model, x))
+        model.learn_one(x, y, *([2.5] if i > 300 else []))
+    return found
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """Let few dimensions be many."""
+    monkeypatch.setattr(row_layouts, "LIGHT_SIZES", SIZES)
+
+
+def plain(name, samples):
+    """Return a model whose nodes all have boxes, and its predictions."""
+    model = MODELS[name]()
+    return model, learn(model, samples)
+
+
+def boxes_of(model):
+    """Return the boxes of all nodes in preorder, tree by tree, with those that are hidden."""
+    trees = model._trees
+    return [
+        np.stack([node.lower, node.upper])
+        for t in range(trees.n_trees)
+        for node in trees.read(t, hidden=True)
+    ]
+
+
+def rows_of(model):
+    """Yield each tree, and its rows that are in use."""
+    trees = model._trees
+    for tree in trees.trees:
+        rows = [tree.nodes.row(j) for j in range(int(tree.nodes.n_rows))]
+        yield tree, [row for row in rows if row.dim != FREE]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_is_bit_for_bit_as_with_boxes(name, monkeypatch):
+    samples = draw(1)
+    twin, expected = plain(name, samples)
+    monkeypatch.setattr(row_layouts, "LIGHT_SIZES", SIZES)
+    model = MODELS[name]()
+    assert learn(model, samples) == expected
+    for known, found in zip(boxes_of(twin), boxes_of(model), strict=True):
+        np.testing.assert_array_equal(known, found)
+    forest = model._trees.forest
+    assert forest.light_size == (0 if name == "bounded" else 4 if name == "directions" else 7)
+    for _, rows in rows_of(model):
+        if forest.light_size == 0:
+            continue
+        kept = [row for row in rows if row.has_box(forest)]
+        assert all(row.has_box(forest) == (row.n_samples > forest.light_size) for row in rows)
+        assert len({row.box_number(forest) for row in kept}) == len(kept)
+        assert len(kept) < len(rows) or not rows
+
+
+@pytest.mark.parametrize("name", ["classes", "window", "targets"])
+def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
+    samples = draw(2, 200)
+    held = samples[-50::3]
+    models = []
+    for sizes in ({}, SIZES):
+        monkeypatch.setattr(row_layouts, "LIGHT_SIZES", sizes)
+        models.append(MODELS[name]())
+        learn(models[-1], samples)
+        for x, y in held:
+            models[-1].forget_one(x, y)
+    twin, model = models
+    rest = draw(3, 100)
+    assert learn(twin, rest) == learn(model, rest)
+    for known, found in zip(boxes_of(twin), boxes_of(model), strict=True):
+        np.testing.assert_array_equal(known, found)
+    # No row of a box is lost.
+    forest = model._trees.forest
+    for tree, rows in rows_of(model):
+        n, b = sum(row.has_box(forest) for row in rows), int(tree.free_box)
+        while b != NONE:
+            n, b = n + 1, int(tree.boxes.row(b).next_free()[0])
+        assert n == tree.boxes.n_rows
+
+
+@pytest.mark.parametrize("name", ["classes", "split pure", "window", "targets"])
+def test_copies_and_files_go_on_alike(name, wide, tmp_path):
+    samples = draw(4)
+    model = MODELS[name]()
+    learn(model, samples)
+    save(model, tmp_path / "model")
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load(tmp_path / "model")]
+    rest = draw(5, 40)
+    expected = learn(model, rest)
+    for one in copies:
+        assert one._trees.forest.light_size == 7
+        assert learn(one, rest) == expected
+
+
+@pytest.mark.parametrize("name", ["classes", "targets"])
+def test_batches_and_parts(name, wide):
+    samples = draw(6, 600)[160:]
+    one, many = MODELS[name](), MODELS[name]()
+    rows = np.array([[np.nan if v is None else v for v in x.values()] for x, _ in samples])
+    labels = np.array([y for _, y in samples])
+    for row, y in zip(rows.tolist(), labels.tolist(), strict=True):
+        one.learn_one(dict(enumerate(row)), y)
+    many.n_jobs = 2
+    many.learn_many(rows, labels)
+    expected = [predict(one, x) for x, _ in samples]
+    assert [predict(many, x) for x, _ in samples] == expected
+    known, trees = boxes_of(many), many._trees
+    many._trees = joined([part_of(trees, 0, 1), part_of(trees, 1, trees.n_trees)])
+    for own, found in zip(known, boxes_of(many), strict=True):
+        np.testing.assert_array_equal(own, found)
+
+
+def test_damaged_boxes_are_refused(wide):
+    model = MODELS["classes"]()
+    learn(model, draw(7)[:200])
+    forest = model._trees.forest
+    tree, rows = next(rows_of(model))
+    heavy = [row for row in rows if row.has_box(forest)]
+    light = next(row for row in rows if not row.has_box(forest))
+    number = heavy[0].box_row(forest)[0]
+    inner = next(row for row in heavy if row.dim >= 0)
+    for node, wrong in ((heavy[0], 40_000), (heavy[0], NONE), (heavy[1], number), (light, 0)):
+        place = node.box_row(forest)
+        known, place[0] = place[0], wrong
+        with pytest.raises(ModelFormatError, match=r"tree 0, node [0-9]+: its box_row is wrong"):
+            pickle.loads(pickle.dumps(model))
+        place[0] = known
+    tree.free_box = number
+    with pytest.raises(ModelFormatError, match="tree 0: free_box is"):
+        pickle.loads(pickle.dumps(model))
+    tree.free_box = NONE
+    box = inner.box(forest, tree)
+    known, box[inner.dim] = box[inner.dim], 0.5 * (inner.cut + box[2 + inner.dim])
+    with pytest.raises(ModelFormatError, match=r"either side of it, within its box|box is"):
+        pickle.loads(pickle.dumps(model))
+    box[inner.dim] = known
+    pickle.loads(pickle.dumps(model))
+
+
+@kernel
+def distance_to_batch(
+    batch: Array[boxes.PointAt], n: int, word: int, x: Float32s, n_dims: int
+) -> float:
+    return boxes.distance_to_batch(batch, n, word, x, n_dims)
+
+
+@kernel
+def distances_to_batch(
+    batch: Array[boxes.PointAt],
+    starts: Int64s,
+    n: int,
+    word: int,
+    x: Float32s,
+    n_dims: int,
+    out: Float64s,
+) -> None:
+    boxes.distances_to_batch(batch, starts, n, word, x, n_dims, out)
+
+
+@kernel
+def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
+    return boxes.distance_outside(x, lower, upper, n_dims)
+
+
+@pytest.mark.parametrize("dims", [BLOCK, 9, 15, 16, 17, 54, 130])
+def test_distances_to_points_are_the_twins(dims):
+    # Of points behind a word of their rows, with values and whole dimensions missing.
+    rng = np.random.default_rng(dims)
+    for missing in (0.0, 0.3):
+        rows = (10.0 * rng.standard_normal((40, dims + 3))).astype(np.float32)
+        rows[rng.random(rows.shape) < missing] = np.nan
+        rows[:, 3] = np.nan
+        for n_parts in (1, 2, 5, MOST_PARTS):
+            ends = np.sort(rng.choice(np.arange(1, len(rows)), n_parts, replace=False))
+            starts = np.concatenate([[0], ends]).astype(np.int64)
+            starts[-1] = len(rows)
+            places = Memory(boxes.PointAt, len(rows))
+            for place, row in zip(places, rows, strict=True):
+                place.point = Point(row.ctypes.data)
+            x = (10.0 * rng.standard_normal(dims)).astype(np.float32)
+            found = np.empty(n_parts)
+            values = Float32s.of(x)
+            distances_to_batch(
+                places.array, Int64s.of(starts), n_parts, 3, values, dims, Float64s.of(found)
+            )
+            for start, distance in zip(starts[:-1].tolist(), found.tolist(), strict=True):
+                twin = naive.Node(lower=[math.nan] * dims, upper=[math.nan] * dims)
+                for row in rows[start:, 3:].tolist():
+                    twin.grow(row)
+                assert distance == pytest.approx(twin.distance(x.tolist()), rel=1e-12)
+                part = places.array.part(start, len(rows) - start)
+                assert distance == distance_to_batch(part, part.length, 3, values, dims)
+                box = np.array([twin.lower, twin.upper], dtype=np.float32)
+                lower, upper = (Float32s.of(side) for side in box)
+                # What a node of its own box would have, bit for bit.
+                assert distance == distance_outside(values, lower, upper, dims)
+
+
+def test_wide_forests_take_less_memory():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((400, 512)), rng.integers(3, size=400)
+    model = MondrianForestClassifier(2, seed=1)
+    model.learn_many(X, y)
+    assert model._trees.forest.light_size == 16
+    n_boxes = sum(int(tree.boxes.n_rows) for tree in model._trees.trees)
+    assert 0 < n_boxes < sum(int(tree.nodes.n_rows) for tree in model._trees.trees) / 4
