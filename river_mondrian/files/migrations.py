@@ -211,6 +211,17 @@ def _from_6(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+def _from_7(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let no words count by themselves."""
+    for part in _parts(document, "object"):
+        attributes = _attributes(part)
+        if part["object"] in ("OGDClassifier", "OGDRegressor"):
+            attributes["_words"] = None
+        if part["object"] == "OGDClassifier":
+            attributes["linear"] = False
+    return document, arrays
+
+
 # By format.
 MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     1: _from_1,
@@ -219,4 +230,5 @@ MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     4: _from_4,
     5: _from_5,
     6: _from_6,
+    7: _from_7,
 }

@@ -18,7 +18,7 @@ from .encoding import Encoder
 from .migrations import MIGRATIONS
 
 # Number of the format of files that are written.
-FORMAT = 7
+FORMAT = 8
 
 DOCUMENT = "document"
 

@@ -86,6 +86,11 @@ class PointPartitions(CompiledMap):
         points.eliminate_zeros()
         self._lay_out(points)
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether samples have few of very many features, as texts have words."""
+        return self.sparse
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"factors": (max(1, self.n_inputs),)}
 
