@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -43,6 +44,11 @@ def learned(samples, model=None, **params):
     return model
 
 
+def unit(x):
+    length = math.sqrt(sum(value**2 for value in x.values()))
+    return {name: value / length for name, value in x.items() if value}
+
+
 def probabilities(model, samples):
     return [model.predict_proba_one(x) for x, _ in samples]
 
@@ -73,9 +79,9 @@ def test_cells_and_words_are_learned_as_by_the_twin(method, multiclass, loss, ra
                 twin.add_class()
         cells, weight = one.transform_one(x), (0.5, 1.0)[i % 2]
         model.learn_one(x, y, w=weight)
-        twin.learn_text(cells, x, float(names.index(y)), weight)
+        twin.learn_text(cells, unit(x), float(names.index(y)), weight)
         model._score(x)
-        np.testing.assert_allclose(model._current.scores, twin.scores(cells | x), atol=1e-9)
+        np.testing.assert_allclose(model._current.scores, twin.scores(cells | unit(x)), atol=1e-9)
     assert len(names) == 4
     assert model._current.has_words
     assert len(model._words) > len(one._reader.index) + 500
@@ -89,10 +95,10 @@ def test_the_final_weights_learn_the_words_of_stored_samples_again():
     positive = samples[0][1]
     for i in naive.order_of_learning(len(samples), POOL, REPLAY):
         x, y = samples[i]
-        twin.learn_text(one.transform_one(x), x, float(y != positive))
+        twin.learn_text(one.transform_one(x), unit(x), float(y != positive))
     for x, _ in documents(20, 2, seed=1):
         model._score(x)
-        (expected,) = twin.scores(one.transform_one(x) | x)
+        (expected,) = twin.scores(one.transform_one(x) | unit(x))
         assert model._current.scores[0] == pytest.approx(expected, abs=1e-9)
 
 
@@ -208,6 +214,17 @@ def test_the_words_are_those_of_the_map_and_more():
     state["_words"] = {f"other {name}": place for name, place in state["_words"].items()}
     with pytest.raises(ModelFormatError, match="_words"):
         OGDClassifier.__new__(OGDClassifier).__setstate__(state)
+
+
+def test_the_length_of_a_text_does_not_count():
+    samples = documents(150)
+    one, other = learned(samples), OGDClassifier(features())
+    # Powers of 2 leave all digits as they are.
+    for i, (x, y) in enumerate(samples):
+        other.learn_one({name: 2.0 ** (i % 3) * value for name, value in x.items()}, y)
+    # Cells of texts that have no word in common with a diagram's points may differ: all are as far.
+    agree = [one.predict_one(x) == other.predict_one(x) for x, _ in samples]
+    assert np.mean(agree) > 0.95
 
 
 def test_linear_is_a_flag():

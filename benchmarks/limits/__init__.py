@@ -1,5 +1,5 @@
 """Where models meet their limits: what time and memory cost there, a part for each limit."""
 
-from . import classes
+from . import classes, text
 
-PARTS = {"classes": classes.classes}
+PARTS = {"classes": classes.classes, "text": text.text}

@@ -55,7 +55,8 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         whatever `loss` is, or "ovr", each class against the rest by `loss`, which is faster.
     linear
         Whether words count by themselves, too, beside the cells in which a text falls: what the
-        score adds up is a kernel machine on the map and a linear model, learned as one. It concerns
+        score adds up is a kernel machine on the map and a linear model on the words' values over
+        their length, learned as one. It concerns
         `IsolationFeatures` where samples have few of many features (fewer than a tenth of 256 or
         more); elsewhere it changes nothing.
     seed

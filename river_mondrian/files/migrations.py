@@ -212,13 +212,15 @@ def _from_6(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
 
 
 def _from_7(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
-    """Let no words count by themselves."""
+    """Let no words count by themselves, and their lengths count in maps of texts."""
     for part in _parts(document, "object"):
         attributes = _attributes(part)
         if part["object"] in ("OGDClassifier", "OGDRegressor"):
             attributes["_words"] = None
         if part["object"] == "OGDClassifier":
             attributes["linear"] = False
+        if part["object"] == "IsolationFeatures":
+            attributes["metric"] = "euclidean"
     return document, arrays
 
 

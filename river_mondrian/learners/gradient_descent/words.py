@@ -4,9 +4,14 @@ A score is the sum of a kernel machine's on the map and of a linear model's on t
 learned together, by the gradients of one loss. Words that one sample is the first to hold have the
 same weights but for a factor: they share a slot, as columns do, until another sample moves them. So
 the many words that occur once take next to no memory.
+
+A sample's values are divided by their length: a text that is twice as long says no more of its
+topic.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -19,23 +24,38 @@ from .steps import adapted_rate, bound_gradients, descend_cells, new_slot, squar
 
 
 @exact_inlined
-def word_of(learner: GradientDescent, i: int) -> tuple[int, float]:
-    """Return the i-th entry of the sample and its value, in single precision as in the pool.
+def value_of(learner: GradientDescent, i: int) -> float:
+    """Return the value of the sample's i-th entry, in single precision as in the pool, or 0."""
+    value = learner.sample.entries[i]
+    return np.float64(np.float32(value)) if value == value else 0.0
 
-    The value is 0 where the word is missing or not known.
-    """
-    place, value = learner.sample.places[i], learner.sample.entries[i]
-    if place < 0 or place >= learner.n_words or value != value:
+
+@exact_inlined
+def length_of_text(learner: GradientDescent) -> float:
+    """Return the length of the sample's values, of words that are not known, too."""
+    total = 0.0
+    for i in range(learner.sample.n_entries):
+        value = value_of(learner, i)
+        total += value * value
+    return math.sqrt(total)
+
+
+@exact_inlined
+def word_of(learner: GradientDescent, i: int, length: float) -> tuple[int, float]:
+    """Return the sample's i-th word and its value, which is 0 for one that is not known."""
+    place = learner.sample.places[i]
+    if place < 0 or place >= learner.n_words or length == 0.0:
         return place, 0.0
-    return place, np.float64(np.float32(value))
+    return place, value_of(learner, i) / length
 
 
 @exact_inlined
 def add_scores_of_words(learner: GradientDescent) -> None:
     """Add what the sample's words score."""
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
+    length = length_of_text(learner)
     for i in range(learner.sample.n_entries):
-        place, value = word_of(learner, i)
+        place, value = word_of(learner, i, length)
         if value == 0.0 or slots[place] == 0:
             continue
         slot = slots[place]
@@ -53,11 +73,11 @@ def descend_words(learner: GradientDescent, rate: float) -> None:
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = rate * learner.rate_of_words
-    square = squared_gradients(learner)
+    square, length = squared_gradients(learner), length_of_text(learner)
     # The slot of the words that this sample is the first to move, the last of them, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
-        place, value = word_of(learner, i)
+        place, value = word_of(learner, i, length)
         if value == 0.0:
             continue
         own_rate = rate
