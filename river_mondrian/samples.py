@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import refuse
-from .inputs import FeatureIndex, check_mapping, check_value, ordered
+from .inputs import FeatureIndex, check_mapping, check_value, ordered, too_large
+from .limits import LARGEST
 from .maps.record import Sample
 from .records import Float64s, Int32s, Memory
 
@@ -91,8 +92,10 @@ class SampleReader:
         self.vector[places[known]] = values[known]
         return self.whole
 
-    def read_sparse(self, x: Mapping[Any, Any]) -> Sample:
-        """Write a mapping's entries."""
+    def read_sparse(
+        self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
+    ) -> Sample:
+        """Write a mapping's entries, whose places are the features' or those given."""
         if not isinstance(x, dict):
             check_mapping(x)
             # A row of a frame has values that are no method.
@@ -105,9 +108,34 @@ class SampleReader:
             struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
         except (struct.error, OverflowError):
             room.values[:n] = [check_value(name, value) for name, value in x.items()]
-        room.places[:n] = list(map(self.index.places.get, x, itertools.repeat(-1)))
+        find = (self.index.places if places is None else places).get
+        room.places[:n] = list(map(find, x, itertools.repeat(-1)))
         room.sample.n_entries = n
         return room.sample
+
+    def read_text(self, x: Mapping[Any, Any], places: dict[Hashable, int], adds: bool) -> Sample:
+        """Write a mapping's entries by place, which a dictionary tells, to which words are added.
+
+        Those are the names with values that it lacks; they get the next places in their order.
+        Where this is interrupted, the dictionary has words more that no sample has moved.
+        """
+        if not isinstance(x, dict):
+            check_mapping(x)
+            x = dict(x)
+        sample = self.read_sparse(x, places)
+        room, n = self._entries, len(x)
+        found, values = room.places[:n], room.values[:n]
+        unknown = found < 0
+        bad = (np.abs(values) > LARGEST) & (adds | ~unknown)
+        if bad.any():
+            raise too_large(*list(x.items())[int(bad.argmax())])
+        if adds and unknown.any():
+            there = (unknown & ~np.isnan(values)).tolist()
+            for name in ordered(itertools.compress(x, there)):
+                places[name] = len(places)
+            found[:] = list(map(places.get, x, itertools.repeat(-1)))
+        self._sort_entries(n)
+        return sample
 
     def read_ordered(self, x: Mapping[Any, Any]) -> Sample:
         """Write a mapping's entries by place.
@@ -115,13 +143,15 @@ class SampleReader:
         Sums over them do not depend on the order of the keys then.
         """
         sample = self.read_sparse(x)
-        room = self._entries
-        places = room.places[: len(x)]
+        self._sort_entries(len(x))
+        return sample
+
+    def _sort_entries(self, n: int) -> None:
+        """Bring the first `n` entries into the order of places."""
+        places, values = self._entries.places[:n], self._entries.values[:n]
         if (places[1:] < places[:-1]).any():
             order = np.argsort(places, kind="stable")
-            places[:] = places[order]
-            room.values[: len(x)] = room.values[: len(x)][order]
-        return sample
+            places[:], values[:] = places[order], values[order]
 
     def entries(
         self, values: Mapping[Hashable, float]

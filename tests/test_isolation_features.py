@@ -397,3 +397,36 @@ def test_a_linear_model_behind_it_learns_what_it_cannot_alone():
         linear_model.LogisticRegression(optim.AdaGrad(0.5)),
     )
     assert accuracy(mapped) > accuracy(plain) + 0.2
+
+
+@pytest.mark.parametrize("kind", ["text", "dense"])
+def test_cosine_cells_are_those_at_the_least_angle(kind):
+    """Against cosines in double precision, but for cells that are as near up to rounding."""
+    rng = np.random.default_rng(0)
+    d, n = (400, 12) if kind == "text" else (6, 6)
+    rows = np.zeros((90, d))
+    for row in rows:
+        row[rng.choice(d, n, replace=False)] = rng.uniform(0.1, 5.0, n) * rng.choice([1, 30])
+        row[0] += 1.0
+    samples = [{f"w{k:03}": row[k] for k in np.flatnonzero(row)} for row in rows.tolist()]
+    metric = "auto" if kind == "text" else "cosine"
+    features = IsolationFeatures(20, 10, pool_size=60, metric=metric, seed=1)
+    for x in samples[:60]:
+        features.learn_one(x)
+    assert features._map.sparse == (kind == "text")
+    points = features._map._points().astype(float)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0, atol=1e-6)
+    index = [features._reader.index.places.get(f"w{k:03}", -1) for k in range(d)]
+    for x, row in zip(samples, rows, strict=True):
+        placed = np.zeros(d)
+        placed[[place for place in index if place >= 0]] = [
+            row[k] for k, place in enumerate(index) if place >= 0
+        ]
+        cosines = points @ placed[: points.shape[1]] / np.linalg.norm(placed)
+        of_members = cosines[features._map.members]
+        found = features.cells_one(x)
+        assert (of_members[found, np.arange(20)] >= of_members.max(axis=0) - 1e-6).all()
+    with pytest.raises(ValueError, match="metric"):
+        IsolationFeatures(metric="angle")
+    with pytest.raises(ValueError, match="anne"):
+        IsolationFeatures(method="iforest", metric="cosine")

@@ -145,15 +145,18 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         ):
             self._learn_new(x, lambda: target, weight)
             return
-        compiled = weights.compiled
         target = self._kernel_target(target, weights)
-        sample = features._locate(x, compiled)
+        sample = self._locate(x, weights, True)
         if features._grows:
             status = self._learn_ahead(weights, sample, target, weight)
         else:
             status = weights.learn(sample, target, weight)
         if status != DONE:
-            raise features._bad_input(status, x, compiled)
+            raise features._bad_input(status, x, weights.compiled)
+
+    def _locate(self, x: Mapping[Any, Any], weights: W, learns: bool) -> Sample:
+        """Write a sample that is learned or predicted where weights' kernels read it."""
+        return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: W, sample: Sample, target: float, weight: float) -> int:
         """Learn a sample that the map learns first; returns DONE or the place of a bad input."""
@@ -251,7 +254,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         """Learn a checked sample, unless the weights have learned it."""
         if weights.n_learned == n_before:
             compiled = weights.compiled
-            sample = self._features._locate(values, compiled)
+            sample = self._locate(values, weights, True)
             target = self._kernel_target(target, weights)
             # What the map has just learned need not be mapped again.
             weights.learn(sample, target, weight, compiled.maps_learned)

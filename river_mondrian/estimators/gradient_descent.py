@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+import itertools
+import sys
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +13,14 @@ from numpy.typing import NDArray
 from river import optim
 
 from ..arguments import check_seed
-from ..checks import check_number, check_types
+from ..checks import check_number, check_numbering, check_types, refuse
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
+from ..frames import mapping_of
 from ..learners.gradient_descent.rule import Rule
 from ..learners.gradient_descent.weights import DescentWeights
 from ..maps.compiled import CompiledMap
+from ..maps.record import Sample
 from ..model import locked
 from ..status import DONE
 from .feature_learner import FeatureLearner
@@ -30,6 +34,8 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
     # Rate of AdaGrad by default, measured on a9a, covertype and letter, and on california, kin8nm
     # and cpu.
     _RATE: ClassVar[float]
+    # Whether features of texts count by themselves, beside the map's columns.
+    linear = False
     # What the losses of River's that fit are.
     _KIND: ClassVar[type[optim.losses.Loss]]
 
@@ -53,6 +59,9 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
         self.loss = loss
         self.learning_rate = learning_rate
         self.seed = seed
+        # Places of the words that count by themselves once the map is final: those of its features,
+        # and of more. It is extended only: what no sample has moved changes nothing.
+        self._words: dict[Hashable, int] | None = None
         self._rule = Rule(
             self._LOSSES[loss]() if isinstance(loss, str) else loss,
             optim.AdaGrad(self._RATE) if learning_rate is None else learning_rate,
@@ -66,6 +75,11 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         check_types(self, {"_rule": Rule})
+        if self._words is not None:
+            check_numbering(self, "_words", self._words)
+            names = self._features._reader.index.names
+            if list(self._words)[: len(names)] != names:
+                refuse(self, "_words", names, "but they begin with the map's features")
         for weights in (self._current, self._next):
             if weights is not None:
                 n = self._n_scores
@@ -77,7 +91,25 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
         """Scores that the targets known so far take."""
 
     def _make_weights(self, compiled: CompiledMap) -> DescentWeights:
-        return DescentWeights(self._rule, compiled, self._n_scores)
+        has_words = self.linear and compiled.reads_text
+        return DescentWeights(self._rule, compiled, self._n_scores, has_words)
+
+    def _locate(self, x: Mapping[Any, Any], weights: DescentWeights, learns: bool) -> Sample:
+        if not weights.has_words:
+            return super()._locate(x, weights, learns)
+        reader, places = self._features._reader, self._words
+        if places is not None:
+            return reader.read_text(x, places, learns)
+        # While there is a pool, its words are those of the map.
+        if learns and self._features._pool is None:
+            places = self._words = reader.index.places.copy()
+            return reader.read_text(x, places, True)
+        return reader.read_text(x, reader.index.places, False)
+
+    @property
+    def _steady(self) -> bool:
+        # Words of each row may be new.
+        return super()._steady and self._current is not None and not self._current.has_words
 
     @property
     @locked
@@ -92,7 +124,7 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
         """Write the scores of a sample to those of the current weights; returns the best class."""
         weights = self._current
         assert weights is not None
-        status, best = weights.score(self._features._locate(x, weights.compiled))
+        status, best = weights.score(self._locate(x, weights, False))
         if status != DONE:
             raise self._features._bad_input(status, x, weights.compiled)
         return best
@@ -104,6 +136,20 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
         if weights is None:
             return frame, np.zeros((len(columns), self._n_scores))
         scores = np.empty((len(columns), len(weights.scores)))
+        if weights.has_words:
+            for i, row in enumerate(columns):
+                self._score(mapping_of(names, row))
+                scores[i] = weights.scores
+            return frame, scores
         for part, out in self._blocks(names, columns, weights.compiled):
             scores[part] = weights.score_rows(out)
         return frame, scores
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = super()._raw_memory_usage
+        if self._words is not None:
+            # The map's features are counted there.
+            more = itertools.islice(self._words, len(self._features._reader.index), None)
+            size += sys.getsizeof(self._words) + sum(map(sys.getsizeof, more))
+        return size

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from river import base, optim
 from scipy import special
 
+from ..arguments import check_flag
 from ..checks import check_number, check_numbering
 from ..features.base import FeatureMap
 from ..frames import mapping_of, read_labels, read_weights
@@ -52,6 +53,12 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
     multiclass
         How more than two classes are learned: "softmax" by the cross-entropy of all scores,
         whatever `loss` is, or "ovr", each class against the rest by `loss`, which is faster.
+    linear
+        Whether words count by themselves, too, beside the cells in which a text falls: what the
+        score adds up is a kernel machine on the map and a linear model on the words' values over
+        their length, learned as one. It concerns
+        `IsolationFeatures` where samples have few of many features (fewer than a tenth of 256 or
+        more); elsewhere it changes nothing.
     seed
         Random seed of the default features. Features that are given have their own.
 
@@ -63,6 +70,11 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
 
     Columns that only one sample has moved share its weights, so that cells with one sample take
     next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
+
+    With words AdaGrad has a rate for each column and each word, by the length of all classes'
+    derivatives together, instead of one for each weight; words' rates are log2(classes) times as
+    large. A word takes 8 bytes per class from the second sample on that has it, and next to none
+    before. New words are learned at any time, so that memory grows with the vocabulary.
 
     Probabilities are there with the log loss or another one of River's that is made for them, and
     with none of the hinge type.
@@ -103,12 +115,15 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         loss: Any = "log",
         learning_rate: Any = None,
         multiclass: str = "softmax",
+        linear: bool = True,
         seed: int | None = None,
     ) -> None:
         if multiclass not in ("softmax", "ovr"):
             raise ValueError(f'multiclass must be "softmax" or "ovr", got {multiclass!r}')
+        check_flag("linear", linear)
         super().__init__(features, loss, learning_rate, multiclass == "softmax", seed)
         self.multiclass = multiclass
+        self.linear = linear
         self._labels: dict[Hashable, int] = {}
         self._positive = 1
 

@@ -27,10 +27,10 @@ class IsolationFeatures(Pooled, CellFeatures):
     has one cell per partition, whatever the number of cells, so that linear models on the map
     (see `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
 
-    With `method="anne"` a partition is the Voronoi diagram of its points, by Euclidean distance.
-    Where two are equally near, the one earlier in the pool wins, whose order is random. With
-    `method="iforest"` it is an isolation tree, cut at random parallel to the axes until each of
-    its points is alone. Points that coincide share the cell of the first of them.
+    With `method="anne"` a partition is the Voronoi diagram of its points, by Euclidean distance or,
+    on texts, by cosine. Where two are equally near, the one earlier in the pool wins, whose order
+    is random. With `method="iforest"` it is an isolation tree, cut at random parallel to the axes
+    until each of its points is alone. Points that coincide share the cell of the first of them.
 
     Samples are learned until there are `pool_size`; then the map is final. Before, it is built
     anew whenever the number of samples has doubled, from 2 on, with a quarter as many points per
@@ -58,6 +58,11 @@ class IsolationFeatures(Pooled, CellFeatures):
         mostly the same, such as the words of texts, it is the range of the other values within
         their own fences, and of that one. By default values are used as they are, and features
         should have comparable units. Scaled values end at 1e30.
+    metric
+        By what the nearest point of a Voronoi diagram is found: "euclidean" distance, or "cosine",
+        the angle between a sample and a point, so that lengths do not count. "auto" stands for
+        "cosine" where samples have few of many features (fewer than a tenth of 256 or more), as
+        texts have words, and for "euclidean" elsewhere. Isolation trees know no distance.
     device
         Where `learn_many`, `transform_many`, `cells_many` and the like find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy, which has to be usable when the map is made. The cells are
@@ -114,6 +119,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         method: str = "anne",
         pool_size: int = 1024,
         scale: bool = False,
+        metric: str = "auto",
         device: str = "cpu",
         seed: int | None = None,
     ) -> None:
@@ -124,12 +130,20 @@ class IsolationFeatures(Pooled, CellFeatures):
         check_seed(seed)
         if method not in ("anne", "iforest"):
             raise ValueError(f'method must be "anne" or "iforest", got {method!r}')
+        metrics = ("auto", "euclidean", "cosine")
+        if metric not in metrics:
+            raise ValueError(f"metric must be one of {metrics}, got {metric!r}")
+        if method == "iforest" and metric == "cosine":
+            raise ValueError(
+                'metric="cosine" takes method="anne": isolation trees know no distance'
+            )
         device_namespace(device)
         self.n_partitions = n_partitions
         self.n_cells = n_cells
         self.method = method
         self.pool_size = pool_size
         self.scale = scale
+        self.metric = metric
         self.device = device
         self.seed = seed
         self._entropy: int | None = seed
@@ -141,8 +155,11 @@ class IsolationFeatures(Pooled, CellFeatures):
         n = len(pool)
         psi = max(1, min(self.n_cells, n // 4))
         rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(number,)))
-        kind = VoronoiMap if self.method == "anne" else IsolationTreesMap
-        return kind(number, self.n_partitions, psi, pool, len(self._reader.index), self.scale, rng)
+        n_inputs = len(self._reader.index)
+        known = number, self.n_partitions, psi, pool, n_inputs, self.scale, rng
+        return (
+            VoronoiMap(*known, self.metric) if self.method == "anne" else IsolationTreesMap(*known)
+        )
 
     def _outputs(
         self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap

@@ -211,19 +211,34 @@ def _from_6(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
-def _from_7(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+def _keep_boxes(attributes: dict[str, Any], arrays: Arrays, place: str) -> None:
     """Let all nodes have their boxes in their rows."""
+    shared, trees = attributes["shared"]["columns"], attributes["trees"]["columns"]
+    n, numbers = len(arrays[trees["slot"]]), {"boxes.n_rows": 0, "free_box": -1}
+    for name, number in numbers.items():
+        trees[name] = f"{place}/{name}"
+        arrays[trees[name]] = np.full(n, number, np.int64)
+    shared["light_size"] = f"{place}/light_size"
+    arrays[shared["light_size"]] = np.zeros(1, np.int64)
+    attributes["boxes"] = {"table": [0] * n, "columns": {}}
+
+
+# What classes have had no argument for, and how they were.
+_NEW_IN_8: dict[str, dict[str, Any]] = {
+    "OGDClassifier": {"_words": None, "linear": False},
+    "OGDRegressor": {"_words": None},
+    "IsolationFeatures": {"metric": "euclidean"},
+    "NystromFeatures": {"seed": None, "_entropy": None},
+}
+
+
+def _from_7(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let nodes have their boxes in their rows, and no words count by themselves."""
     for i, tree in enumerate(_parts(document, "object")):
         attributes = _attributes(tree)
         if "bounded" in attributes:
-            shared, trees = attributes["shared"]["columns"], attributes["trees"]["columns"]
-            n, numbers = len(arrays[trees["slot"]]), {"boxes.n_rows": 0, "free_box": -1}
-            for name, number in numbers.items():
-                trees[name] = f"{i}/boxes/{name}"
-                arrays[trees[name]] = np.full(n, number, np.int64)
-            shared["light_size"] = f"{i}/boxes/light_size"
-            arrays[shared["light_size"]] = np.zeros(1, np.int64)
-            attributes["boxes"] = {"table": [0] * n, "columns": {}}
+            _keep_boxes(attributes, arrays, f"{i}/boxes")
+        attributes.update(_NEW_IN_8.get(tree["object"], {}))
     return document, arrays
 
 

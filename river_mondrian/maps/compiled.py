@@ -173,6 +173,11 @@ class CompiledMap(abc.ABC):
         return bool(self.record.is_sparse)
 
     @property
+    def reads_text(self) -> bool:
+        """Whether samples have few of very many features, as texts have words."""
+        return False
+
+    @property
     def value(self) -> float:
         """The value of a cell's column."""
         return float(self.record.value)

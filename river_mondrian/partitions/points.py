@@ -42,6 +42,10 @@ class PointPartitions(CompiledMap):
         Whether to divide each feature by its robust range over the pool.
     rng
         What draws the points.
+    metric
+        "cosine" divides the points by their lengths, "auto" those of samples that are read by their
+        entries, and "euclidean" none. Of points of one length the nearest to a sample is the one
+        at the least angle, whatever the sample's length.
 
     """
 
@@ -58,6 +62,7 @@ class PointPartitions(CompiledMap):
         n_inputs: int,
         scale: bool,
         rng: np.random.Generator,
+        metric: str = "euclidean",
     ) -> None:
         places, values, starts = pool.csr(0, len(pool))
         few = len(places) < DENSE_SHARE * len(pool) * n_inputs and n_inputs >= MANY_FEATURES
@@ -82,9 +87,17 @@ class PointPartitions(CompiledMap):
         self.factors = factors_of(points, scale)
         points = points[order[used]]
         scaled = points.data.astype(np.float64) * self.factors[points.indices]
-        points.data = np.clip(scaled, -FARTHEST, FARTHEST).astype(np.float32)
+        scaled = np.clip(scaled, -FARTHEST, FARTHEST)
+        if metric == "cosine" or (metric == "auto" and few):
+            scaled /= np.repeat(lengths_of(scaled, points.indptr), np.diff(points.indptr))
+        points.data = scaled.astype(np.float32)
         points.eliminate_zeros()
         self._lay_out(points)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether samples have few of very many features, as texts have words."""
+        return self.sparse
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"factors": (max(1, self.n_inputs),)}
@@ -106,6 +119,15 @@ class PointPartitions(CompiledMap):
         """Return the names of columns: method, build, partition and cell."""
         start = f"{self.METHOD}{self.number}_"
         return [f"{start}{c // self.psi}_{c % self.psi}" for c in columns]
+
+
+def lengths_of(
+    values: NDArray[np.float64], starts: NDArray[np.integer[Any]]
+) -> NDArray[np.float64]:
+    """Return the length of each row of a sparse matrix, 1 for a row of zeros."""
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    squares = np.bincount(rows, weights=values**2, minlength=len(starts) - 1)
+    return np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
 
 def factors_of(points: sparse.csr_matrix, scale: bool) -> NDArray[np.float64]:

@@ -74,16 +74,19 @@ class OGD:
     def scores(self, x: Mapped) -> list[float]:
         return [sum(weights[c] * v for c, v in x.items()) for weights in self.weights]
 
-    def learn(self, x: Mapped, y: float, w: float = 1.0) -> None:
-        """Learn a target, or a class's number."""
+    def slopes(self, x: Mapped, y: float) -> list[float]:
+        """Return the derivatives of the loss by the scores."""
         scores = self.scores(x)
         if len(scores) == 1:
-            slopes = [self.loss(y, scores[0])]
-        elif self.softmax:
+            return [self.loss(y, scores[0])]
+        if self.softmax:
             powers = [math.exp(f - max(scores)) for f in scores]
-            slopes = [p / sum(powers) - (k == y) for k, p in enumerate(powers)]
-        else:
-            slopes = [self.loss(float(k == y), f) for k, f in enumerate(scores)]
+            return [p / sum(powers) - (k == y) for k, p in enumerate(powers)]
+        return [self.loss(float(k == y), f) for k, f in enumerate(scores)]
+
+    def learn(self, x: Mapped, y: float, w: float = 1.0) -> None:
+        """Learn a target, or a class's number."""
+        slopes = self.slopes(x, y)
         for weights, squares, slope in zip(self.weights, self.squares, slopes, strict=True):
             for column, value in x.items():
                 derivative = w * slope * value
@@ -92,6 +95,36 @@ class OGD:
                     squares[column] += derivative**2
                     divisor = math.sqrt(squares[column] + 1e-8)
                 weights[column] -= self.rate(self.n_steps) / divisor * derivative
+        self.n_steps += 1
+
+
+class TextOGD(OGD):
+    """The same over cells and words together, where a column or a word has one step for all scores.
+
+    With AdaGrad the root is of the sum of squared lengths of the derivatives by all scores, and
+    words' rates are those of columns times log2 of the number of classes.
+    """
+
+    def __init__(
+        self, loss: str, rate: Callable[[int], float], adagrad: bool, softmax: bool = False
+    ) -> None:
+        super().__init__(loss, rate, adagrad, softmax)
+        self.lengths: dict[Any, float] = defaultdict(float)
+
+    def learn_text(self, cells: Mapped, words: Mapped, y: float, w: float = 1.0) -> None:
+        """Learn a class's number; the names of cells and of words are different ones."""
+        slopes = [w * slope for slope in self.slopes({**cells, **words}, y)]
+        rates = [self.rate(self.n_steps)] * 2
+        if self.adagrad:
+            rates[1] *= math.log2(max(2, len(slopes)))
+        for inputs, rate in zip((cells, words), rates, strict=True):
+            for name, value in inputs.items():
+                divisor = 1.0
+                if self.adagrad:
+                    self.lengths[name] += sum((value * slope) ** 2 for slope in slopes)
+                    divisor = math.sqrt(self.lengths[name] + 1e-8)
+                for weights, slope in zip(self.weights, slopes, strict=True):
+                    weights[name] -= rate / divisor * value * slope
         self.n_steps += 1
 
 

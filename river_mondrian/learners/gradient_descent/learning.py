@@ -11,16 +11,16 @@ from .losses import differentiate
 from .record import GradientDescent
 from .scores import best_score, score_cells, score_values
 from .steps import descend_cells, descend_values
+from .words import add_scores_of_words, descend_words, learn_text
 
 
 @exact_inlined
 def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
     """Tell whether there is room for all columns that a sample may move first."""
-    slots = learner.weights
-    return (
-        feature_map.n_columns <= learner.n_columns
-        and slots.n_rows + feature_map.n_out <= slots.capacity
-    )
+    slots, n_moved = learner.weights, feature_map.n_out
+    if learner.has_words:
+        n_moved += learner.sample.n_entries
+    return feature_map.n_columns <= learner.n_columns and slots.n_rows + n_moved <= slots.capacity
 
 
 @exact_separate
@@ -33,6 +33,8 @@ def score(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i:
     cells, value = outputs.cells.part(n_out * i, n_out), feature_map.value
     if n_lifetimes == 1:
         score_cells(learner, value, cells, n_out)
+        if learner.has_words:
+            add_scores_of_words(learner)
     else:
         score_lifetimes(learner, value, cells, n_out // n_lifetimes)
 
@@ -62,7 +64,9 @@ def learn(
         return
     cells = outputs.cells.part(n_out * i, n_out)
     n = n_out // learner.n_lifetimes
-    if learner.n_lifetimes > 1 and before:
+    if learner.has_words:
+        learn_text(learner, value, cells, n, target, weight, rate)
+    elif learner.n_lifetimes > 1 and before:
         old = before.part(n_out * i, n_out)
         learn_compared(learner, value, old, cells, n, target, weight, rate)
     else:
@@ -166,6 +170,8 @@ def descend(
     else:
         cells = outputs.cells.part(n_out * i, n_out)
         descend_cells(learner, feature_map.value, cells, n_out, rate)
+        if learner.has_words:
+            descend_words(learner, rate)
     end_step(learner, feature_map)
 
 

@@ -5,10 +5,14 @@ slot, followed by their sums of squared derivatives where steps adapt to them (A
 that no sample has moved yet have slot 0, which is zero. Those that one sample moves first have the
 same weights from then on until another sample moves them: they share a slot, and a column gets one
 of its own when it is moved again. So cells with one sample take next to no memory.
+
+On text the features count by themselves, too: each has weights of its own beside the map's columns
+(`words`). Steps adapt to columns and to words then, not to each of their weights.
 """
 
 from __future__ import annotations
 
+from ...maps.record import Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived, transient
 
 
@@ -42,8 +46,10 @@ class GradientDescent(Record):
     # One, or one per class.
     n_scores: Int64
 
-    # Whether steps adapt to the sums of squared derivatives, and what is added to these.
+    # Whether steps adapt to the sums of squared derivatives by each weight, which are in its slot,
+    # or to those by all weights of a column, and what is added to these.
     is_adaptive: Int64 = derived()
+    is_adaptive_by_column: Int64 = derived()
     eps: Float64 = derived()
     # The loss (`losses.Loss`) and its parameters.
     loss: Int64 = derived()
@@ -53,6 +59,21 @@ class GradientDescent(Record):
     # Of the log loss: weights of the two classes.
     positive_weight: Float64 = derived()
     negative_weight: Float64 = derived()
+
+    # Whether features count by themselves: words. Those that there is room for.
+    has_words: Int64 = derived()
+    n_words: Int64 = derived()
+    # By word: its slot, like `slots`; what its weights are in units of its slot's; and, where steps
+    # adapt, the sum of squared derivatives by them.
+    word_slots: Int32s
+    word_factors: Float64s
+    word_squares: Float64s
+    # The same sums by column of the map.
+    column_squares: Float64s
+    # What the learning rate of words is multiplied by.
+    rate_of_words: Float64 = derived()
+    # The sample whose words are scored or learned.
+    sample: Sample = transient()
 
     # Learners in the same table, one for each lifetime of the map.
     n_lifetimes: Int64 = derived()

@@ -93,7 +93,12 @@ class Rule:
 
     def write(self, learner: GradientDescent) -> None:
         """Write the loss, for the learner's number of scores, and how steps adapt."""
-        learner.is_adaptive, learner.eps = int(self.adaptive), self.eps
+        has_words, n_classes = bool(learner.has_words), max(2, learner.n_scores)
+        learner.is_adaptive = int(self.adaptive and not has_words)
+        learner.is_adaptive_by_column = int(self.adaptive and has_words)
+        learner.eps = self.eps
+        # Scores have the farther to go the more classes there are: the first loss is log(n).
+        learner.rate_of_words = math.log2(n_classes) if self.adaptive else 1.0
         if learner.n_scores > 1 and self.softmax:
             learner.loss = Loss.SOFTMAX
         elif not self.native:

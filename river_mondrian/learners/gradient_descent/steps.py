@@ -49,6 +49,27 @@ def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> Non
 
 
 @exact_inlined
+def squared_gradients(learner: GradientDescent) -> float:
+    """Return the sum of the squared gradients by the scores."""
+    gradients, total = learner.gradients, 0.0
+    for k in range(learner.n_scores):
+        total += gradients[k] * gradients[k]
+    return total
+
+
+@exact_inlined
+def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
+    """Add the square of a derivative by all weights of a column; returns the rate of its step.
+
+    That is AdaGrad for groups of weights, whose derivatives count by their length.
+    """
+    total = squares[i] + square
+    squares[i] = total
+    # Without an eps a derivative may be so small that its square is 0.
+    return rate / math.sqrt(total + eps) if total + eps > 0.0 else 0.0
+
+
+@exact_inlined
 def new_slot(learner: GradientDescent) -> int:
     """Return the number of a slot that was not in use, all of it 0."""
     number = learner.weights.n_rows
@@ -84,12 +105,15 @@ def descend_cells(
     """Move the weights of the columns of `n` cells by the gradients."""
     if not bound_gradients(learner):
         return
-    slots = learner.slots
+    slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
+    square = value * value * squared_gradients(learner) if by_column else 0.0
     # The slot of the columns that this sample is the first to move, the last of them, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]
-        slot = slots[column]
+        slot, own_rate = slots[column], rate
+        if by_column:
+            own_rate = adapted_rate(learner.column_squares, column, square, eps, rate)
         if slot == 0 and shared != 0:
             slots[column] = ~shared
             n_shared += 1
@@ -103,6 +127,6 @@ def descend_cells(
                 shared, last, n_shared = new, column, 1
                 slots[column] = ~new
             slot = new
-        step(learner, learner.weights.row(slot), value, rate)
+        step(learner, learner.weights.row(slot), value, own_rate)
     if n_shared == 1:
         slots[last] = shared

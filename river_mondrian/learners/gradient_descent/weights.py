@@ -13,11 +13,13 @@ from river import optim
 
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...maps.compiled import CompiledMap, outputs_of
+from ...maps.pool import Pool
 from ...maps.record import Outputs, Sample
 from ...records import (
     FLOAT64,
     ChunkedRows,
     Float64s,
+    Int32s,
     Memory,
     Part,
     RowLayout,
@@ -33,6 +35,14 @@ from .losses import Loss
 from .record import GradientDescent, Slot
 from .rule import Rule
 
+# What is kept of words.
+WORD_ARRAYS = ("word_slots", "word_factors", "word_squares")
+
+
+def _room_for_words(n: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Return room for `n` words."""
+    return np.zeros(n, dtype=np.int32), np.zeros(n), np.zeros(n)
+
 
 class DescentWeights(Weights):
     """Weights for the columns of a compiled map.
@@ -45,6 +55,8 @@ class DescentWeights(Weights):
         The map.
     n_scores
         Scores to begin with.
+    has_words
+        Whether features count by themselves, too, beside the columns of a map of cells.
 
     """
 
@@ -56,8 +68,10 @@ class DescentWeights(Weights):
     # What new classes change.
     SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
 
-    def __init__(self, rule: Rule, compiled: CompiledMap, n_scores: int) -> None:
-        self.rule, self.compiled = rule, compiled
+    def __init__(
+        self, rule: Rule, compiled: CompiledMap, n_scores: int, has_words: bool = False
+    ) -> None:
+        self.rule, self.compiled, self.has_words = rule, compiled, has_words
         self.memory = Memory(GradientDescent)
         self.memory[0].n_scores = n_scores
         # Slot 0 is that of columns without weights.
@@ -65,11 +79,18 @@ class DescentWeights(Weights):
         self.chunked_rows.reserve(0, 1)
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
         self._bind(np.zeros(1, dtype=np.int32), shares, 1)
+        if has_words:
+            self._bind_words(np.zeros(compiled.n_columns), *_room_for_words(0))
+
+    @property
+    def _stride(self) -> int:
+        """Numbers that a slot holds for each score."""
+        return 2 if self.rule.adaptive and not self.has_words else 1
 
     def _slot_layout(self) -> RowLayout:
         """Return what a slot's row is."""
         n_scores = self.memory[0].n_scores
-        names = ("weights", "squares") if self.rule.adaptive else ("weights",)
+        names = ("weights", "squares") if self._stride == 2 else ("weights",)
         return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
 
     def _bind(self, slots: NDArray[np.int32], shares: NDArray[np.float64], n_slots: int) -> None:
@@ -80,6 +101,7 @@ class DescentWeights(Weights):
         memory.own("shares", shares)
         memory.own("losses", np.zeros(len(shares)))
         record.n_lifetimes = len(shares)
+        record.has_words = int(self.has_words)
         self._table = record.weights
         self._table.n_rows = n_slots
         self._bind_rows()
@@ -90,6 +112,22 @@ class DescentWeights(Weights):
         """Let the record refer to the slots of columns."""
         self.memory.own("slots", slots)
         self.record.n_columns = len(slots)
+
+    def _bind_words(
+        self,
+        column_squares: NDArray[np.float64],
+        slots: NDArray[np.int32],
+        factors: NDArray[np.float64],
+        squares: NDArray[np.float64],
+    ) -> None:
+        """Let the record refer to what is kept of words, and of columns beside them."""
+        own = self.memory.own
+        own("column_squares", column_squares)
+        own("word_slots", slots)
+        own("word_factors", factors)
+        own("word_squares", squares)
+        # Last: there is room in all of them.
+        self.record.n_words = len(slots)
 
     def _bind_rows(self) -> None:
         """Let the record refer to the rows of slots, and keep these until it refers to others."""
@@ -120,13 +158,23 @@ class DescentWeights(Weights):
             # Without the room for columns to come.
             "slots": self.slots.copy(),
             "shares": self.shares,
+            **(self._state_of_words() if self.has_words else {}),
             "weights": TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout()),
         }
+
+    def _state_of_words(self) -> dict[str, NDArray[Any]]:
+        """Return what is kept of words up to the last one that has weights, and of columns."""
+        self.memory.settle()
+        arrays = self.memory.arrays
+        moved = np.flatnonzero(arrays["word_slots"])
+        n = int(moved[-1]) + 1 if len(moved) else 0
+        found = {name: arrays[name][:n].copy() for name in WORD_ARRAYS}
+        return {"column_squares": arrays["column_squares"], **found}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = owned(state)
         self.rule, self.compiled, self.memory = state["rule"], state["compiled"], state["memory"]
-        n_steps = state["n_steps"]
+        n_steps, self.has_words = state["n_steps"], "word_slots" in state
         check_types(self, {"rule": Rule, "compiled": CompiledMap, "memory": Memory})
         if not isinstance(n_steps, (int, np.integer)):
             refuse(self, "n_steps", n_steps, "but it is a number")
@@ -143,8 +191,26 @@ class DescentWeights(Weights):
         check_array(self, "shares", state["shares"], np.float64, -math.inf, math.inf)
         self.chunked_rows = state["weights"].restored(self._slot_layout())
         self._bind(state["slots"], state["shares"], state["weights"].counts[0])
+        if self.has_words:
+            self._restore_words(state, counts[0])
         self.record.n_steps = n_steps
         check_shapes(self, {"shares": (self.compiled.n_lifetimes,)})
+
+    def _restore_words(self, state: dict[str, Any], n_slots: int) -> None:
+        """Check what is stored of words, and of columns, and keep it."""
+        slots, n = state["word_slots"], (len(state["word_slots"]),)
+        shapes = dict.fromkeys(WORD_ARRAYS, n) | {"column_squares": (self.compiled.n_columns,)}
+        for name, shape in shapes.items():
+            if np.shape(state[name]) != shape:
+                refuse(self, name, state[name], f"but its shape is {shape}")
+        check_array(self, "word_slots", slots, np.int32, -n_slots, n_slots - 1)
+        check_array(self, "shared word_slots", slots[slots < 0], np.int32, -n_slots, -2)
+        check_array(self, "word_factors", state["word_factors"], np.float64, -math.inf, math.inf)
+        for name in ("word_squares", "column_squares"):
+            check_array(self, name, state[name], np.float64, 0.0, math.inf)
+        if self.compiled.dense or self.compiled.n_lifetimes > 1:
+            refuse(self, "compiled", self.compiled, "but words stand beside a map of cells")
+        self._bind_words(state["column_squares"], *(state[name] for name in WORD_ARRAYS))
 
     @property
     def slots(self) -> NDArray[np.int32]:
@@ -160,7 +226,7 @@ class DescentWeights(Weights):
 
     def add_classes(self, n_scores: int, positive: int) -> None:
         """Make a score per class of the single one of two classes, or add classes."""
-        old, stride = len(self.scores), 1 + self.rule.adaptive
+        old, stride = len(self.scores), self._stride
         # The single score has the place of the first and of the second class.
         starts = (0, 1) if old == 1 else (0,)
         moves = [
@@ -189,8 +255,20 @@ class DescentWeights(Weights):
         if self.record.n_columns != len(slots):
             self._bind_slots(slots)
         self._bind_rows()
-        self.chunked_rows.reserve(0, self._table.n_rows + compiled.n_out)
+        n_moved = compiled.n_out + (self.record.sample.n_entries if self.has_words else 0)
+        self.chunked_rows.reserve(0, self._table.n_rows + n_moved)
         self._bind_rows()
+
+    def _see_words(self, sample: Sample) -> None:
+        """Let kernels read the words of a sample, whose entries are in the order of places."""
+        record, n = self.record, sample.n_entries
+        record.sample = sample
+        most = sample.places[n - 1] + 1 if n else 0
+        if most > record.n_words:
+            self.memory.settle()
+            arrays = self.memory.arrays
+            longer = (grown(arrays[name], most) for name in WORD_ARRAYS)
+            self._bind_words(arrays["column_squares"], *longer)
 
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
@@ -198,6 +276,8 @@ class DescentWeights(Weights):
         Where it `is_mapped` the map holds its outputs.
         """
         rule, record = self.rule, self.record
+        if self.has_words:
+            self._see_words(sample)
         rate = rule.rate if rule.schedule is None else rule.rate_at(record.n_steps)
         if not self._in_kernel:
             return self._learn_foreign(sample, target, weight, rate, is_mapped)
@@ -298,9 +378,35 @@ class DescentWeights(Weights):
             self._make_room()
             start = learning.learn_rows(record, feature_map, outputs[0], start, n, *arrays)
 
+    def learn_stored(
+        self,
+        pool: Pool,
+        start: int,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn samples of a pool from `start` on."""
+        if not self.has_words:
+            super().learn_stored(pool, start, targets, weights)
+            return
+        n = len(targets)
+        out = self.compiled.transform_stored(pool, start, start + n)
+        places, values, starts = pool.csr(start, start + n)
+        entries, memory = values.astype(np.float64), Memory(Sample)
+        sample = memory[0]
+        for i in range(n):
+            row = slice(starts[i], starts[i + 1])
+            sample.n_entries = len(places[row])
+            sample.places, sample.entries = Int32s.of(places[row]), Float64s.of(entries[row])
+            self._see_words(sample)
+            part = slice(i, i + 1)
+            self.learn_rows(out[part], targets[part], weights[part])
+
     def score(self, sample: Sample) -> tuple[int, int]:
         """Write a sample's scores; returns DONE or the place of a bad input, and the best class."""
         compiled = self.compiled
+        if self.has_words:
+            self._see_words(sample)
         arguments = self.record, compiled.record, sample, compiled.outputs
         score_one = self._score_one
         if score_one is None:

@@ -75,8 +75,9 @@ class VoronoiMap(PointPartitions):
         n_inputs: int,
         scale: bool,
         rng: np.random.Generator,
+        metric: str = "euclidean",
     ) -> None:
-        super().__init__(number, n_partitions, psi, pool, n_inputs, scale, rng)
+        super().__init__(number, n_partitions, psi, pool, n_inputs, scale, rng, metric)
         if self.ready:
             self._finish()
         else:

@@ -1,0 +1,110 @@
+"""A text of many classes: the docstrings of installed packages, labelled by package.
+
+    python -m benchmarks.docstrings FOLDER
+
+writes docstrings.npz to a folder, for the benchmarks' `--data`. A document is what a module and its
+classes and functions say of themselves; nothing is imported. The packages are the folders of this
+Python's standard library and of its site-packages, so that the set depends on what is installed,
+and on nothing else. Documents that several packages have, such as copies of their dependencies, are
+left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sysconfig
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+# Two letters or digits and more, as scikit-learn's vectorizers read.
+WORD = re.compile(r"\w\w+")
+# Words that a document has, and documents that a package has, at least.
+LEAST_WORDS = 10
+LEAST_DOCUMENTS = 3
+SEED = 0
+
+Documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _document(path: Path) -> list[str]:
+    """Return the words of a module's docstrings, in lower case."""
+    try:
+        with warnings.catch_warnings():
+            # Of escapes that are none, in others' sources.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return []
+    nodes = (node for node in ast.walk(tree) if isinstance(node, Documented))
+    found = (ast.get_docstring(node, clean=False) or "" for node in nodes)
+    return WORD.findall(" ".join(found).lower())
+
+
+def _packages() -> Iterator[Path]:
+    """Return the folders of all packages."""
+    paths = sysconfig.get_paths()
+    for root in sorted({Path(paths[name]) for name in ("stdlib", "purelib", "platlib")}):
+        for folder in sorted(root.iterdir()):
+            if folder.is_dir() and folder.name not in ("site-packages", "dist-packages"):
+                yield folder
+
+
+def read_documents() -> dict[str, list[list[str]]]:
+    """Return the documents of each package that has enough of them, by name."""
+    found: defaultdict[str, dict[tuple[str, ...], None]] = defaultdict(dict)
+    for folder in _packages():
+        for path in sorted(folder.rglob("*.py")):
+            words = _document(path)
+            if len(words) >= LEAST_WORDS:
+                found[folder.name][tuple(words)] = None
+    owners = Counter(words for documents in found.values() for words in documents)
+    own = {
+        name: [list(words) for words in documents if owners[words] == 1]
+        for name, documents in sorted(found.items())
+    }
+    return {name: documents for name, documents in own.items() if len(documents) >= LEAST_DOCUMENTS}
+
+
+def arrays_of(packages: dict[str, list[list[str]]]) -> dict[str, np.ndarray]:
+    """Return a set as arrays: rows of how often each word occurs, a third of them for the test."""
+    documents = [Counter(words) for texts in packages.values() for words in texts]
+    labels = np.repeat(np.arange(len(packages)), [len(texts) for texts in packages.values()])
+    vocabulary = sorted(set().union(*documents))
+    columns = {word: k for k, word in enumerate(vocabulary)}
+    starts = np.cumsum([0, *map(len, documents)])
+    places = np.array([columns[word] for counts in documents for word in counts], dtype=np.int32)
+    counts = np.array([n for counts in documents for n in counts.values()], dtype=np.float32)
+    X = sparse.csr_matrix((counts, places, starts), (len(documents), len(vocabulary)))
+    X.sort_indices()
+    order = np.random.default_rng(SEED).permutation(len(documents))
+    n_test = len(documents) // 3
+    arrays = {"words": np.array(vocabulary), "packages": np.array(list(packages))}
+    for part, rows in (("train", order[n_test:]), ("test", order[:n_test])):
+        of_part = X[rows]
+        arrays |= {f"y_{part}": labels[rows], f"X_{part}_shape": np.array(of_part.shape)}
+        arrays |= {f"X_{part}_{name}": getattr(of_part, name) for name in ("data", "indices")}
+        arrays[f"X_{part}_indptr"] = of_part.indptr
+    return arrays
+
+
+def main() -> None:
+    """Write the set of what is installed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.docstrings")
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    packages = read_documents()
+    arrays = arrays_of(packages)
+    np.savez_compressed(folder / "docstrings.npz", **arrays)
+    n = sum(map(len, packages.values()))
+    print(f"{len(packages)} packages, {n} documents, {len(arrays['words'])} words")
+
+
+if __name__ == "__main__":
+    main()

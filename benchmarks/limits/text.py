@@ -1,0 +1,210 @@
+"""Text of many classes: accuracy and time of one pass beside River's and scikit-learn's."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from river import linear_model, optim, preprocessing
+from scipy import sparse
+
+from river_mondrian import IsolationFeatures, OGDClassifier
+
+from ..data import Array, DataFolder
+from ..report import Report, progress
+
+SEED = 1
+# Samples on which all is compiled before the clock starts.
+N_WARM = 1200
+
+
+class Part(NamedTuple):
+    """The rows of a set that are for learning or for testing, and their classes."""
+
+    X: sparse.csr_matrix
+    y: Array
+
+
+class TextSet(NamedTuple):
+    """Training and test rows."""
+
+    train: Part
+    test: Part
+
+
+def _read(arrays: dict[str, Array]) -> TextSet:
+    """Return a set's parts."""
+
+    def part(name: str) -> Part:
+        data, indices, starts = (arrays[f"X_{name}_{key}"] for key in ("data", "indices", "indptr"))
+        shape = tuple(arrays[f"X_{name}_shape"].tolist())
+        X = sparse.csr_matrix((data.astype(float), indices.astype(np.int32), starts), shape)
+        return Part(X, arrays[f"y_{name}"].astype(np.int64))
+
+    return TextSet(part("train"), part("test"))
+
+
+def _weighted(found: TextSet) -> TextSet:
+    """Weigh counts of words: 1 + log(count), by how few training documents have the word."""
+    n = found.train.X.shape[0]
+    n_with = np.asarray((found.train.X > 0).sum(axis=0)).ravel()
+    weights = sparse.diags(np.log((1 + n) / (1 + n_with)) + 1.0)
+
+    def weighted(part: Part) -> Part:
+        X = part.X.copy()
+        X.data = 1.0 + np.log(X.data)
+        X = (X @ weights).tocsr()
+        lengths = np.sqrt(np.asarray(X.power(2).sum(axis=1)).ravel())
+        return Part((sparse.diags(1.0 / lengths) @ X).tocsr(), part.y)
+
+    return TextSet(weighted(found.train), weighted(found.test))
+
+
+def _of_classes(found: TextSet, classes: Array) -> TextSet:
+    """Return the rows of some classes only."""
+    return TextSet(*(Part(p.X[np.isin(p.y, classes)], p.y[np.isin(p.y, classes)]) for p in found))
+
+
+def _sets(data: DataFolder) -> dict[str, TextSet]:
+    """Return the sets by name; settings were chosen on the first two."""
+    found = {}
+    reuters, docstrings = data.load("reuters_acq"), data.load("docstrings")
+    if reuters is not None:
+        found["reuters_acq"] = _read(reuters)
+    if docstrings is not None:
+        counts = _read(docstrings)
+        # Idf of a half is that of its own training documents.
+        classes = np.unique(counts.train.y)
+        found["packages, 1st half"] = _weighted(_of_classes(counts, classes[::2]))
+        found["packages, 2nd half"] = _weighted(_of_classes(counts, classes[1::2]))
+        found["packages"] = _weighted(counts)
+        found["packages, counts"] = counts
+    return found
+
+
+def _mappings(X: sparse.csr_matrix) -> list[dict[Any, float]]:
+    """Return rows as mappings from word to value."""
+    rows = zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist(), strict=True)
+    words = [f"w{place}" for place in X.indices.tolist()]
+    values = X.data.tolist()
+    return [dict(zip(words[a:b], values[a:b], strict=True)) for a, b in rows]
+
+
+def _default(**params: Any) -> OGDClassifier:
+    return OGDClassifier(seed=SEED, **params)
+
+
+def _on(n_partitions: int, n_cells: int, pool_size: int, linear: bool = True) -> OGDClassifier:
+    features = IsolationFeatures(n_partitions, n_cells, pool_size=pool_size, seed=SEED)
+    return OGDClassifier(features, linear=linear)
+
+
+OURS: dict[str, Callable[[], Any]] = {
+    "OGDClassifier()": _default,
+    "words alone (a cell of all)": lambda: _on(1, 1, 1024),
+    "cells alone (linear=False)": lambda: _default(linear=False),
+    "psi 1024, pool 4096": lambda: _on(100, 1024, 4096),
+    "cells alone, psi 1024, pool 4096": lambda: _on(100, 1024, 4096, linear=False),
+}
+RIVERS: dict[str, Callable[[], Any]] = {
+    "River's SoftmaxRegression, AdaGrad": lambda: linear_model.SoftmaxRegression(
+        optim.AdaGrad(0.5), l2=0.0
+    ),
+    "the same after Normalizer": lambda: (
+        preprocessing.Normalizer() | linear_model.SoftmaxRegression(optim.AdaGrad(0.5), l2=0.0)
+    ),
+}
+# River's model of many classes keeps a mapping of all words for each.
+MOST_CLASSES_OF_RIVERS = 2
+
+
+def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
+    """Let a model learn a stream once; returns accuracies and seconds."""
+    train, test = (_mappings(part.X) for part in found)
+    labels = found.train.y.tolist()
+    warm = make()
+    for x, y in zip(train[:N_WARM], labels, strict=False):
+        warm.learn_one(x, y)
+        warm.predict_one(x)
+    model = make()
+    began = time.process_time()
+    for x, y in zip(train, labels, strict=True):
+        model.learn_one(x, y)
+    learned = time.process_time()
+    predicted = [model.predict_one(x) for x in test]
+    ended = time.process_time()
+    model, right = make(), 0
+    for x, y in zip(train, labels, strict=True):
+        right += model.predict_one(x) == y
+        model.learn_one(x, y)
+    size = model._raw_memory_usage / 1e6
+    accuracy = np.mean(np.array(predicted) == found.test.y)
+    return [
+        f"{accuracy:.3f}",
+        f"{right / len(train):.3f}",
+        f"{learned - began:.2f}",
+        f"{ended - learned:.2f}",
+        f"{size:.0f}",
+    ]
+
+
+def _batch_rows(found: TextSet) -> list[list[str]]:
+    """Return scikit-learn's models on matrices: one pass, and as long as it takes."""
+    from sklearn.linear_model import SGDClassifier
+    from sklearn.svm import LinearSVC
+
+    (X, y), (fresh, answers) = found
+    rows = []
+    for name, model in (
+        ("SGDClassifier.partial_fit, one pass", SGDClassifier(random_state=SEED)),
+        ("LinearSVC", LinearSVC(random_state=SEED)),
+    ):
+        began = time.process_time()
+        if isinstance(model, SGDClassifier):
+            model.partial_fit(X, y, classes=np.unique(y))
+        else:
+            with warnings.catch_warnings():
+                # On counts it gives up.
+                warnings.simplefilter("ignore")
+                model.fit(X, y)
+        learned = time.process_time()
+        accuracy = model.score(fresh, answers)
+        times = f"{learned - began:.2f}", f"{time.process_time() - learned:.2f}"
+        rows.append([name, f"{accuracy:.3f}", "-", *times, "-"])
+    return rows
+
+
+def text(data: DataFolder, report: Report, quick: bool) -> None:
+    """Text of few and of many classes: accuracy and time."""
+    rows: list[list[Any]] = []
+    sizes = []
+    for name, found in _sets(data).items():
+        n_classes = len(np.unique(found.train.y))
+        n_words = len(np.unique(np.concatenate([part.X.indices for part in found])))
+        sizes.append(
+            f"{name}: {n_classes} classes, {len(found.train.y)} documents, "
+            f"{len(found.test.y)} for the test, {n_words} words"
+        )
+        if quick:
+            found = TextSet(*(Part(part.X[:1500], part.y[:1500]) for part in found))
+        makes = OURS | (RIVERS if n_classes <= MOST_CLASSES_OF_RIVERS else {})
+        for model, make in makes.items():
+            progress(f"text: {name}, {model}")
+            rows.append([name, model, *_stream_row(make, found)])
+        rows.extend([name, *row] for row in _batch_rows(found))
+    if not rows:
+        return
+    report.note(
+        "; ".join(sizes) + ". One pass, tf-idf of length 1 but for the last set, which is counts. "
+        "Documents of `python -m benchmarks.docstrings` are what modules say of themselves, their "
+        "classes the packages. Accuracy on the test, and of predictions before each training "
+        "document is learned. Processor's seconds for all documents; scikit-learn's models take "
+        "matrices, others mappings. Rates were chosen on reuters_acq and on the first half of the "
+        "packages; the second half proves them."
+    )
+    report.table(
+        ["data", "model", "accuracy", "before learning", "learn, s", "predict, s", "MB"], rows
+    )

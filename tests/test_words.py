@@ -1,0 +1,232 @@
+"""Words that count by themselves beside the cells of a text, in one learner."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive import ogd as naive
+from river import optim
+
+from river_mondrian import IsolationFeatures, ModelFormatError, OGDClassifier, OGDRegressor
+from river_mondrian.estimators.feature_learner import REPLAY
+
+N_WORDS = 3000
+POOL = 60
+
+
+def documents(n, n_classes=4, seed=0, n_words=25):
+    """Make texts of topics: counts of words, of which new ones come at any time."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(n):
+        topic = int(rng.integers(n_classes))
+        words = [f"topic {topic} {k}" for k in rng.choice(30, 6, replace=False)]
+        words += [f"word {k}" for k in rng.integers(N_WORDS, size=n_words)]
+        # Whole halves are the same in single precision; a few words are there without counting.
+        values = rng.integers(-1, 5, size=len(words)) / 2.0
+        found.append((dict(zip(words, values.tolist(), strict=True)), f"class {topic}"))
+    return found
+
+
+def features(method="anne", n_partitions=10):
+    return IsolationFeatures(n_partitions, 8, method, POOL, seed=1)
+
+
+def learned(samples, model=None, **params):
+    model = OGDClassifier(features(), **params) if model is None else model
+    for x, y in samples:
+        model.learn_one(x, y)
+    return model
+
+
+def unit(x):
+    length = math.sqrt(sum(value**2 for value in x.values()))
+    return {name: value / length for name, value in x.items() if value}
+
+
+def probabilities(model, samples):
+    return [model.predict_proba_one(x) for x, _ in samples]
+
+
+@pytest.mark.parametrize("method", ["anne", "iforest"])
+@pytest.mark.parametrize("multiclass", ["softmax", "ovr"])
+@pytest.mark.parametrize(
+    ("loss", "rate", "adagrad"), [("log", 0.4, True), ("hinge", 0.0731, False)]
+)
+def test_cells_and_words_are_learned_as_by_the_twin(method, multiclass, loss, rate, adagrad):
+    samples = documents(POOL + 260)
+    one = features(method)
+    for x, _ in samples[:POOL]:
+        one.learn_one(x)
+    while not one.frozen:
+        one.learn_one({})
+    twin = naive.TextOGD(loss, lambda step: rate, adagrad, multiclass == "softmax")
+    model = OGDClassifier(
+        one, loss, optim.AdaGrad(rate) if adagrad else rate, multiclass=multiclass
+    )
+    names: list[str] = []
+    for i, (x, y) in enumerate(samples[POOL:]):
+        # One score at first.
+        y = y if i > 60 else f"class {int(y[-1]) % 2}"
+        if y not in names:
+            names.append(y)
+            if len(names) > 2:
+                twin.add_class()
+        cells, weight = one.transform_one(x), (0.5, 1.0)[i % 2]
+        model.learn_one(x, y, w=weight)
+        twin.learn_text(cells, unit(x), float(names.index(y)), weight)
+        model._score(x)
+        np.testing.assert_allclose(model._current.scores, twin.scores(cells | unit(x)), atol=1e-9)
+    assert len(names) == 4
+    assert model._current.has_words
+    assert len(model._words) > len(one._reader.index) + 500
+
+
+def test_the_final_weights_learn_the_words_of_stored_samples_again():
+    samples = documents(POOL + 30, 2)
+    model = learned(samples, learning_rate=0.2)
+    one = model._features
+    twin = naive.TextOGD("log", lambda step: 0.2, False)
+    positive = samples[0][1]
+    for i in naive.order_of_learning(len(samples), POOL, REPLAY):
+        x, y = samples[i]
+        twin.learn_text(one.transform_one(x), unit(x), float(y != positive))
+    for x, _ in documents(20, 2, seed=1):
+        model._score(x)
+        (expected,) = twin.scores(one.transform_one(x) | unit(x))
+        assert model._current.scores[0] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["log", "foreign"])
+@pytest.mark.parametrize("n", [1, 40, 59, 62, 90, 150])
+def test_copies_frames_and_other_orders_of_keys_continue_bit_for_bit(loss, n):
+    params = {"loss": optim.losses.BinaryFocalLoss(), "multiclass": "ovr"} if loss != "log" else {}
+    samples = documents(200)
+    model = learned(samples[:n], **params)
+    others = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), learned((), **params)]
+    for x, y in samples[:n]:
+        others[2].learn_one(dict(reversed(x.items())), y)
+    X = pd.DataFrame([x for x, _ in samples])
+    many = learned((), **params)
+    for part in (slice(0, n), slice(n, None)):
+        many.learn_many(X[part], [y for _, y in samples[part]])
+    queries = documents(30, seed=1)
+    for other in others:
+        assert probabilities(other, queries) == probabilities(model, queries)
+        learned(samples[n:], other)
+    learned(samples[n:], model)
+    expected = probabilities(model, queries)
+    for other in (*others, many):
+        assert probabilities(other, queries) == expected
+    table = pd.DataFrame([x for x, _ in queries])
+    found = model.predict_proba_many(table)
+    assert [dict(zip(found, row, strict=True)) for row in found.to_numpy()] == expected
+    assert model.predict_many(table).tolist() == [model.predict_one(x) for x, _ in queries]
+
+
+def test_only_texts_have_words():
+    rng = np.random.default_rng(0)
+    rows = [dict(enumerate(row)) for row in rng.random((200, 5)).tolist()]
+    labels = [int(x[0] > x[1]) for x in rows]
+    models = [OGDClassifier(features(), linear=linear) for linear in (True, False)]
+    for x, y in zip(rows, labels, strict=True):
+        for model in models:
+            model.learn_one(x, y)
+    first, second = ([m.predict_proba_one(x) for x in rows] for m in models)
+    assert first == second
+    text = [learned(documents(150), linear=linear) for linear in (True, False)]
+    assert [model._current.has_words for model in text] == [True, False]
+    assert text[1]._words is None
+    regressor = OGDRegressor(features())
+    for i, (x, _) in enumerate(documents(100)):
+        regressor.learn_one(x, i % 2)
+    assert not regressor._current.has_words
+
+
+def test_words_that_came_once_take_next_to_no_memory():
+    model = learned(documents(80, n_words=40))
+    n_words = len(model._words)
+    slots = model._current.memory.arrays["word_slots"][:n_words]
+    alone = slots < 0
+    assert alone.sum() > n_words / 4
+    assert len(np.unique(slots[alone])) <= 80
+    assert model._raw_memory_usage > 8 * 4 * (slots > 0).sum()
+
+
+@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize("value", [float("inf"), 1e39, "much"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_bad_word_is_named_and_changes_nothing(n, value, known):
+    samples = documents(n + 40)
+    name = next(iter(samples[0][0])) if known else "never seen"
+    model = learned(samples[:n])
+    n_words = len(model._words or ())
+    untouched = copy.deepcopy(model)
+    bad = {**samples[0][0], name: value}
+    with pytest.raises((TypeError, ValueError), match=name):
+        model.learn_one(bad, "class 1")
+    assert len(model._words or ()) == n_words
+    if known:
+        with pytest.raises((TypeError, ValueError), match=name):
+            model.predict_one(bad)
+    learned(samples[n:], model)
+    learned(samples[n:], untouched)
+    assert probabilities(model, samples) == probabilities(untouched, samples)
+
+
+def test_what_is_missing_is_no_word():
+    model = learned(documents(100))
+    known = len(model._words)
+    model.learn_one({"new": None, "newer": float("nan"), "topic 0 1": 1.0}, "class 0")
+    assert len(model._words) == known
+    model.learn_one({"new": 0.0}, "class 0")
+    assert len(model._words) == known + 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state["word_slots"].__setitem__(0, 1 << 20),
+        lambda state: state["word_slots"].__setitem__(0, -1),
+        lambda state: state["word_squares"].__setitem__(0, -1.0),
+        lambda state: state["word_factors"].__setitem__(0, np.nan),
+        lambda state: state.__setitem__("word_factors", state["word_factors"][:-1]),
+        lambda state: state.__setitem__("column_squares", state["column_squares"][:-1]),
+    ],
+)
+def test_damaged_words_are_refused(damage):
+    weights = learned(documents(100))._current
+    state = copy.deepcopy(weights.__getstate__())
+    type(weights).__new__(type(weights)).__setstate__(copy.deepcopy(state))
+    damage(state)
+    with pytest.raises(ModelFormatError):
+        type(weights).__new__(type(weights)).__setstate__(state)
+
+
+def test_the_words_are_those_of_the_map_and_more():
+    model = learned(documents(100))
+    state = model.__getstate__()
+    state["_words"] = {f"other {name}": place for name, place in state["_words"].items()}
+    with pytest.raises(ModelFormatError, match="_words"):
+        OGDClassifier.__new__(OGDClassifier).__setstate__(state)
+
+
+def test_the_length_of_a_text_does_not_count():
+    samples = documents(150)
+    one, other = learned(samples), OGDClassifier(features())
+    # Powers of 2 leave all digits as they are.
+    for i, (x, y) in enumerate(samples):
+        other.learn_one({name: 2.0 ** (i % 3) * value for name, value in x.items()}, y)
+    # Cells of texts that have no word in common with a diagram's points may differ: all are as far.
+    agree = [one.predict_one(x) == other.predict_one(x) for x, _ in samples]
+    assert np.mean(agree) > 0.95
+
+
+def test_linear_is_a_flag():
+    with pytest.raises(ValueError, match="linear"):
+        OGDClassifier(linear="auto")
