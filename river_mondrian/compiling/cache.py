@@ -22,6 +22,7 @@ from numba.core import compiler, serialize
 from numba.core.dispatcher import Dispatcher
 
 from . import folders
+from .first_calls import WATCH
 from .sources import Sources
 
 D = TypeVar("D")
@@ -164,6 +165,12 @@ class _FunctionCache:
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return what was compiled for these types; None where that is not there or damaged."""
+        found = self._load(signature, target_context)
+        if found is None:
+            WATCH.compiles(self._package.name(self._function), self._package.folder)
+        return found
+
+    def _load(self, signature: Any, target_context: Any) -> Any:
         target_context.refresh()
         path = self._package.path(
             self._function, self._options, signature, target_context.codegen()
