@@ -1,16 +1,18 @@
-"""From frames, and the series beside them, to arrays."""
+"""From frames, and the series beside them, to arrays, and back.
+
+River's and narwhals' functions are imported as the first frame comes: that takes as long as loading
+all kernels from disk, and a learner of single samples needs none of them.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from river.utils.dataframe import into_frame
 
 from .inputs import (
     FeatureIndex,
@@ -26,7 +28,31 @@ from .inputs import (
 from .levels import Level
 from .limits import LARGEST, LEAST_LEVEL
 
-Frame = tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+Frame: TypeAlias = "tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]"
+
+
+def to_native_frame(*args: Any, **kwargs: Any) -> Any:
+    """Make a frame like another one (`river.utils.dataframe.to_native_frame`)."""
+    from river.utils import dataframe
+
+    return dataframe.to_native_frame(*args, **kwargs)
+
+
+def sparse_to_native_frame(*args: Any, **kwargs: Any) -> Any:
+    """Make a frame of sparse rows (`river.utils.dataframe.sparse_to_native_frame`)."""
+    from river.utils import dataframe
+
+    return dataframe.sparse_to_native_frame(*args, **kwargs)
+
+
+def to_native_series(*args: Any, **kwargs: Any) -> Any:
+    """Make a series like a frame (`river.utils.dataframe.to_native_series`)."""
+    from river.utils import dataframe
+
+    return dataframe.to_native_series(*args, **kwargs)
 
 
 def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
@@ -53,6 +79,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
         If a column name occurs twice, or a value is infinite or too large.
 
     """
+    from river.utils.dataframe import into_frame
+
     columns = getattr(X, "columns", None)
     if columns is not None and not callable(columns):
         seen: set[Hashable] = set()
@@ -86,6 +114,8 @@ def mapping_of(names: Sequence[Hashable], row: NDArray[np.float64]) -> dict[Hash
 def _read_column(
     frame: nw.DataFrame[Any], name: Any, features: FeatureIndex | None
 ) -> NDArray[np.float64]:
+    import narwhals.stable.v2 as nw
+
     column = frame.get_column(name)
     dtype = column.dtype
     # Whether it is a category; None where that is to be seen, as truth values are numbers where

@@ -280,12 +280,12 @@ class Instance:
 _DISPATCHERS: dict[Any, Any] = {}
 _INSTANCES: dict[tuple[Any, tuple[Any, ...]], Instance] = {}
 _SEPARATE: dict[str, Any] = {}
-PREFIX = "river_mondrian:"
 
 
 def symbol_of(function: Any, taken: tuple[Any, ...]) -> str:
     """Return the name by which compiled code refers to a separate function."""
-    return f"{PREFIX}{function.__module__}:{function.__qualname__}({', '.join(map(str, taken))})"
+    given = ", ".join(map(str, taken))
+    return f"{cache.SEPARATE}{function.__module__}:{function.__qualname__}({given})"
 
 
 def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:

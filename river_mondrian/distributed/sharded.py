@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer
 from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.parts import bounds_of, check_parts, divided, splits_at, united
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
+from ..frames import to_native_frame, to_native_series
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from .blocks import Block, Known, Rows
 from .crew import Crew, Engine

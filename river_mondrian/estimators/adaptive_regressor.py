@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_flag, check_integer, check_missing
-from ..frames import mapping_of
+from ..frames import mapping_of, to_native_frame, to_native_series
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions

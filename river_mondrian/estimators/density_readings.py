@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river.utils.dataframe import to_native_series
 
-from ..frames import read_frame
+from ..frames import read_frame, to_native_series
 from ..inputs import FeatureIndex, too_large
 from ..limits import LARGEST
 from ..model import Model, locked

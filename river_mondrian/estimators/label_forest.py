@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..checks import check_numbering
 from ..errors import ModelFormatError
+from ..frames import to_native_frame, to_native_series
 from ..model import has_global_lock, locked
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE

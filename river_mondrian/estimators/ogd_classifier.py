@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from river import base, optim
-from river.utils.dataframe import to_native_frame, to_native_series
-from scipy import special
 
 from ..checks import check_number, check_numbering
 from ..features.base import FeatureMap
-from ..frames import mapping_of, read_labels, read_weights
+from ..frames import mapping_of, read_labels, read_weights, to_native_frame, to_native_series
 from ..inputs import check_label, check_weight
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
@@ -257,7 +256,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         if n_classes < 2:
             return np.ones((len(scores), n_classes))
         if n_classes > 2 and self._rule.softmax:
-            softmax: NDArray[np.float64] = special.softmax(scores, axis=1)
+            softmax: NDArray[np.float64] = scipy.special.softmax(scores, axis=1)
             return softmax
         with np.errstate(over="ignore"):
             mean = self._rule.loss.mean_func(scores)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from river import optim
-from river.utils.dataframe import to_native_series
 
 from ..features.base import FeatureMap
+from ..frames import to_native_series
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
 from .feature_learner import TargetLearner

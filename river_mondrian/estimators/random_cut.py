@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_series
 
 from ..arguments import check_integer, is_real
 from ..checks import refuse
 from ..directions import Directions
-from ..frames import Frame, mapping_of, read_frame
+from ..frames import Frame, mapping_of, read_frame, to_native_series
 from ..inputs import FeatureIndex, ordered
 from ..levels import Level
 from ..limits import LARGEST, LEAST_LEVEL

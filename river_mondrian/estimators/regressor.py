@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, is_real
 from ..directions import Directions
-from ..frames import Frame, mapping_of, read_targets
+from ..frames import Frame, mapping_of, read_targets, to_native_frame, to_native_series
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP

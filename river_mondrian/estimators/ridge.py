@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_flag, check_integer, check_positive, check_seed, check_window
 from ..changes import Steps
@@ -18,7 +17,7 @@ from ..checks import refuse
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..features.pooled import Pooled
-from ..frames import mapping_of, read_targets, read_weights
+from ..frames import mapping_of, read_targets, read_weights, to_native_frame, to_native_series
 from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
