@@ -267,6 +267,6 @@ def _read(code: CodeType) -> list[Any]:
     return [code.co_firstlineno, code.co_code, code.co_names, constants]
 
 
-_PACKAGE = CodeCache(Path(__file__).parent.parent, __name__.rsplit(".", 2)[0])
+CACHE = CodeCache(Path(__file__).parent.parent, __name__.rsplit(".", 2)[0])
 
-enable = _PACKAGE.enable
+enable = CACHE.enable
