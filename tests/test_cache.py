@@ -63,7 +63,8 @@ def test_nothing_is_kept_beside_the_sources(installed):
 def python(code, *flags, place=PACKAGE.parent, **environ):
     """Run code in an interpreter that has just started, and return what it prints.
 
-    What is said of compiling is left out. It imports from `place`, and not from the working directory.
+    It imports from `place`, and not from the working directory. What is said of compiling is left
+    out.
     """
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.fspath(place)} | environ
     done = subprocess.run(
