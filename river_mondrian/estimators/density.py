@@ -340,7 +340,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
 
         Raises
         ------

@@ -14,8 +14,8 @@ from river import base
 
 from ..checks import check_numbering
 from ..errors import ModelFormatError
-from ..frames import to_native_frame, to_native_series
 from ..model import has_global_lock, locked
+from ..native import native_frame, native_series
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE
 from .explaining import ClassExplanations
@@ -171,13 +171,13 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
 
         Returns
         -------
-        A frame of the same kind (and pandas index) with a column per label; no column before any
-        learning.
+        A frame or array like `X` (and with its pandas index) with a column per label, in the order
+        of `classes`; no column before any learning.
 
         """
         frame, probabilities = self._predict_rows(X)
         columns = dict(zip(self._labels, probabilities.T, strict=False))
-        return to_native_frame(columns, like=frame)
+        return native_frame(columns, like=frame)
 
     @locked
     def predict_many(self, X: Any) -> Any:
@@ -185,7 +185,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
 
         Returns
         -------
-        A series of the same kind (and pandas index); None per row before any learning.
+        A series or array like `X` (and with its pandas index); None per row before any learning.
 
         """
         frame, probabilities = self._predict_rows(X)
@@ -193,7 +193,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         if self._labels and len(labels):
             classes = self.classes
             labels = [classes[k] for k in probabilities.argmax(axis=1)]
-        return to_native_series(labels, name=None, like=frame)
+        return native_series(labels, name=None, like=frame)
 
     @property
     def _raw_memory_usage(self) -> int:

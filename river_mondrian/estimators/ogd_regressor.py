@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from river import optim
 
 from ..features.base import FeatureMap
-from ..frames import to_native_series
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
+from ..native import native_series
 from .feature_learner import TargetLearner
 from .gradient_descent import OnlineGradientDescent
 
@@ -100,8 +100,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
 
         Returns
         -------
-        A series of the same kind (and pandas index).
+        A series or array like `X` (and with its pandas index).
 
         """
         frame, scores = self._scores(X)
-        return to_native_series(self._rule.loss.mean_func(scores[:, 0]), name=None, like=frame)
+        return native_series(self._rule.loss.mean_func(scores[:, 0]), name=None, like=frame)

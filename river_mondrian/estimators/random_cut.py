@@ -14,11 +14,12 @@ from river import base
 from ..arguments import check_integer, is_real
 from ..checks import refuse
 from ..directions import Directions
-from ..frames import Frame, mapping_of, read_frame, to_native_series
+from ..frames import Frame, mapping_of, read_frame
 from ..inputs import FeatureIndex, ordered
 from ..levels import Level
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
+from ..native import native_series
 from ..partitions.mondrian.drawing import axes_for
 from ..partitions.mondrian.inspection import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
@@ -101,7 +102,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     missing
         What an absent key, None and NaN mean: "unknown", or "zero".
     n_jobs
-        Number of threads of `score_many`. The results do not depend on it.
+        Number of threads of `score_many`; -1 for one for each processor that the process may use.
+        The results do not depend on it.
     seed
         Random seed for reproducibility.
     ranges
@@ -306,8 +308,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
-            categoricals, enums); nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
 
         Raises
         ------
@@ -463,11 +465,12 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
 
         Returns
         -------
-        A series of the same kind (and pandas index).
+        A series or array like `X` (and with its pandas index).
 
         Raises
         ------
@@ -483,7 +486,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         if trees is not None and len(columns):
             rows = self._arrange(names, columns)
             scores[n_short:] = trees.score_rows(rows, self.n_jobs)[:, RANK]
-        return to_native_series(scores, name="score", like=frame)
+        return native_series(scores, name="score", like=frame)
 
     def _joined_rows(
         self, names: list[Hashable], columns: NDArray[np.float64]

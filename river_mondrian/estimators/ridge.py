@@ -17,11 +17,12 @@ from ..checks import refuse
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
 from ..features.pooled import Pooled
-from ..frames import mapping_of, read_targets, read_weights, to_native_frame, to_native_series
+from ..frames import mapping_of, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
 from ..model import locked
+from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import gaussian
 from ..status import DONE
 from .feature_learner import REPLAY, TargetLearner
@@ -223,7 +224,8 @@ class RidgeRegressor(TargetLearner[Posterior]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
         y
             The targets of its rows.
         w
@@ -412,13 +414,13 @@ class RidgeRegressor(TargetLearner[Posterior]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
 
         Returns
         -------
-        A series of means of the same kind (and pandas index), or the frame.
+        A series of means like `X` (and with its pandas index), or the frame.
 
         """
         frame, names, columns = self._features._read_frame(X)
@@ -428,6 +430,6 @@ class RidgeRegressor(TargetLearner[Posterior]):
             for part, out in self._blocks(names, columns, self._current.compiled):
                 moments[part] = self._current.predict_rows(out, with_dist)
         if not with_dist:
-            return to_native_series(moments[:, 0], name=None, like=frame)
+            return native_series(moments[:, 0], name=None, like=frame)
         variances = self._scale() * moments[:, 1]
-        return to_native_frame({"mean": moments[:, 0], "variance": variances}, like=frame)
+        return native_frame({"mean": moments[:, 0], "variance": variances}, like=frame)
