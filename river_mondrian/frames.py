@@ -1,16 +1,18 @@
-"""From frames and arrays, and the series beside them, to checked numbers."""
+"""From frames and arrays, and the series beside them, to checked numbers.
+
+River's and narwhals' functions are imported as the first frame comes: that takes as long as loading
+all kernels from disk, and a learner of single samples needs none of them.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from river.utils.dataframe import into_frame
 
 from .inputs import (
     FeatureIndex,
@@ -26,8 +28,11 @@ from .inputs import (
 from .levels import Level
 from .limits import LARGEST, LEAST_LEVEL
 
-Native = nw.DataFrame[Any] | NDArray[Any]
-Frame = tuple[Native, list[Hashable], NDArray[np.float64]]
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+Native: TypeAlias = "nw.DataFrame[Any] | NDArray[Any]"
+Frame: TypeAlias = "tuple[Native, list[Hashable], NDArray[np.float64]]"
 
 
 def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
@@ -57,6 +62,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     """
     if isinstance(X, np.ndarray):
         return X, *_read_array(X, features)
+    from river.utils.dataframe import into_frame
+
     columns = getattr(X, "columns", None)
     if columns is not None and not callable(columns):
         seen: set[Hashable] = set()
@@ -135,6 +142,8 @@ def _check_of(features: FeatureIndex | None, has_levels: bool) -> Callable[[Any,
 def _read_column(
     frame: nw.DataFrame[Any], name: Any, features: FeatureIndex | None
 ) -> NDArray[np.float64]:
+    import narwhals.stable.v2 as nw
+
     column = frame.get_column(name)
     dtype = column.dtype
     may_be = dtype in (nw.Boolean, nw.Categorical, nw.Enum)

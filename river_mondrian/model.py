@@ -9,11 +9,12 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from .changes import PENDING, Pending
 from .checks import refuse
+from .compiling.first_calls import WATCH
 from .errors import ModelFormatError
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -78,11 +79,34 @@ class Model:
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
     # Attributes that become None once they are not needed any more.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
+    # Arguments of the model that `warmup` makes: as few trees as do, all kinds of kernels.
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {}
     _lock: ModelLock
     # Whether this is a part of the copy that is being pickled.
     _is_snapshot = False
     # What an interrupted call has left.
     _pending: Pending | None = None
+
+    @classmethod
+    def warmup(cls, **arguments: Any) -> None:
+        """Compile the kernels of learning and predicting, or load them, ahead of the first sample.
+
+        A model is made, learns some 500 samples, one by one and a frame of them where pandas or
+        polars is installed, and predicts. What is compiled at a first weight other than 1, at
+        `forget_one` and at what explains a model is left to these.
+
+        Parameters
+        ----------
+        **arguments
+            Those of the model, where they decide what is compiled: `features` of a learner,
+            `directions`, `window`, or `posterior`, for example. By default they are the class's.
+
+        """
+        # It imports River, which most of what is here does without.
+        from .rehearsal import rehearse
+
+        with WATCH.expected():
+            rehearse(lambda: cls(**{**cls._REHEARSED, **arguments}))
 
     def _enter(self) -> None:
         """Do what a public method begins with, once it holds the lock."""

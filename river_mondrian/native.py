@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river.utils import dataframe
 
 from .frames import Native
 
@@ -19,6 +18,8 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
         for place, column in enumerate(columns.values()):
             found[:, place] = column
         return found
+    from river.utils import dataframe
+
     return dataframe.to_native_frame(columns, like=like)
 
 
@@ -29,6 +30,8 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
     it.
     """
     if not isinstance(like, np.ndarray):
+        from river.utils import dataframe
+
         return dataframe.to_native_series(values, name=name, like=like)
     if isinstance(values, np.ndarray):
         return values

@@ -17,17 +17,21 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Protocol, TypeVar
 
+import llvmlite.binding as llvm
 import numba
 from numba.core import compiler, serialize
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import nrt
 
 from . import folders
+from .first_calls import WATCH
 from .sources import Sources
 
 D = TypeVar("D")
 
 # What numba does not annotate.
 _config: Any = numba.config
+_nrt: Any = nrt
 _dumps: Any = serialize.dumps
 _CompileResult: Any = compiler.CompileResult
 
@@ -44,6 +48,9 @@ _NOT_OF_CODE = (
 )
 
 _CHECKSUM_BYTES = 16
+
+# How the names begin by which code refers to functions of the package that it is not linked with.
+SEPARATE = "river_mondrian:"
 
 
 class Links(Protocol):
@@ -164,7 +171,12 @@ class _FunctionCache:
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return what was compiled for these types; None where that is not there or damaged."""
-        target_context.refresh()
+        found = self._load(signature, target_context)
+        if found is None:
+            WATCH.compiles(self._package.name(self._function), self._package.folder)
+        return found
+
+    def _load(self, signature: Any, target_context: Any) -> Any:
         path = self._package.path(
             self._function, self._options, signature, target_context.codegen()
         )
@@ -176,9 +188,10 @@ class _FunctionCache:
             pickled = content[_CHECKSUM_BYTES:]
             if content[:_CHECKSUM_BYTES] != _checksum(pickled):
                 return None
-            of, linked, reduced = pickle.loads(pickled)
+            of, symbols, linked, reduced = pickle.loads(pickled)
             if of != signature:
                 return None
+            _ensure_symbols(symbols, target_context)
             if self._links is not None:
                 self._links.load(linked)
             return _CompileResult._rebuild(target_context, *reduced)
@@ -193,7 +206,8 @@ class _FunctionCache:
         path = self._package.path(self._function, self._options, signature, result.codegen)
         if path is not None:
             linked = None if self._links is None else self._links.find(result)
-            pickled = _dumps((signature, linked, result._reduce()))
+            symbols = _symbols_of(result.library)
+            pickled = _dumps((signature, symbols, linked, result._reduce()))
             self._package.write(path, _checksum(pickled) + pickled)
 
     def flush(self) -> None:
@@ -201,6 +215,26 @@ class _FunctionCache:
         if self._package.folder is not None:
             for path in self._package.folder.glob(f"{self._package.name(self._function)}-*.nbc"):
                 path.unlink(missing_ok=True)
+
+
+def _symbols_of(library: Any) -> list[str]:
+    """Return the functions of C that compiled code calls."""
+    return [
+        function.name
+        for function in library._final_module.functions
+        if function.is_declaration and not function.name.startswith(("llvm.", SEPARATE))
+    ]
+
+
+def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
+    """Have numba provide the functions of C that code calls: LLVM ends the process without.
+
+    Most code finds them as they are. All that numba has to provide takes it a fifth of a second.
+    """
+    for provide in (_nrt.rtsys.initialize, type(target_context).refresh):
+        if all(llvm.address_of_symbol(name) for name in symbols):
+            return
+        provide(target_context)
 
 
 def _checksum(content: bytes) -> bytes:
@@ -233,6 +267,6 @@ def _read(code: CodeType) -> list[Any]:
     return [code.co_firstlineno, code.co_code, code.co_names, constants]
 
 
-_PACKAGE = CodeCache(Path(__file__).parent.parent, __name__.rsplit(".", 2)[0])
+CACHE = CodeCache(Path(__file__).parent.parent, __name__.rsplit(".", 2)[0])
 
-enable = _PACKAGE.enable
+enable = CACHE.enable

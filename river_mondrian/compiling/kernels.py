@@ -32,8 +32,10 @@ from numba.extending import typeof_impl
 
 from ..records.arrays import record_of
 from ..records.compiled import FASTMATH, call_function, numba_type
+from ..records.compiled_helpers import HelperCompiler
 from ..records.record import register_entry
 from . import cache
+from .first_calls import WATCH
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -127,7 +129,8 @@ class Kernel(Generic[P, T]):
         if found is None:
             names = _type_variables(self.function)
             taken = _taken(self.function, dict(zip(names, classes, strict=True)))
-            found = self._compiled[classes] = self.dispatcher.compile(taken)
+            with WATCH.call():
+                found = self._compiled[classes] = self.dispatcher.compile(taken)
         return found
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -215,7 +218,7 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
 def _helper(function: F, **options: Any) -> F:
     if not COMPILES:
         return function
-    compiled: F = _njit(**_FROM_KERNELS, **options)(function)
+    compiled: F = _njit(pipeline_class=HelperCompiler, **_FROM_KERNELS, **options)(function)
     return compiled
 
 
@@ -264,7 +267,8 @@ class Instance:
     def __init__(self, function: Any, taken: tuple[Any, ...]) -> None:
         self.symbol = symbol_of(function, taken)
         dispatcher = _DISPATCHERS[function]
-        self.entry_point = dispatcher.compile(taken)
+        with WATCH.call():
+            self.entry_point = dispatcher.compile(taken)
         compiled = dispatcher.overloads[taken]
         self.result = compiled.signature.return_type
         code, description = operator.attrgetter("library", "fndesc")(compiled)
@@ -276,12 +280,12 @@ class Instance:
 _DISPATCHERS: dict[Any, Any] = {}
 _INSTANCES: dict[tuple[Any, tuple[Any, ...]], Instance] = {}
 _SEPARATE: dict[str, Any] = {}
-PREFIX = "river_mondrian:"
 
 
 def symbol_of(function: Any, taken: tuple[Any, ...]) -> str:
     """Return the name by which compiled code refers to a separate function."""
-    return f"{PREFIX}{function.__module__}:{function.__qualname__}({', '.join(map(str, taken))})"
+    given = ", ".join(map(str, taken))
+    return f"{cache.SEPARATE}{function.__module__}:{function.__qualname__}({given})"
 
 
 def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:

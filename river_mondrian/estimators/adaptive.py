@@ -14,11 +14,10 @@ from ..frames import mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import LARGEST_WEIGHT
 from ..model import locked
-from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..status import TOO_LARGE
 from .adapting import AdaptingForest, Detector, check_bounds
-from .forest import warmup_samples
 from .label_forest import LabelForest
 from .prepared import Prepared
 
@@ -188,6 +187,7 @@ class AdaptiveMondrianForestClassifier(
         self._begin()
         self._begin_watch()
 
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
     _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | AdaptingForest._TRANSIENT
 
     def _make_trees(self) -> AdaptiveTrees:
@@ -215,15 +215,6 @@ class AdaptiveMondrianForestClassifier(
     def _n_readable(self) -> int:
         # Trees of all samples; recent ones come and go.
         return self.n_estimators - (self.n_estimators + 1) // 3
-
-    @classmethod
-    def warmup(cls) -> None:
-        """Compile the kernels, or load them from disk, ahead of the first sample."""
-        model = cls(n_estimators=2, seed=1)
-        # Trees have been built anew when there are twice as many, a part at a time.
-        for x, y in warmup_samples(2 * WARM_UP):
-            model.learn_one(x, y)
-        model.predict_one({"a": 0.5})
 
     # What the forest has found.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from river import base
@@ -14,11 +14,10 @@ from ..frames import mapping_of
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..native import native_frame, native_series
-from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from .adapting import AdaptingForest, Detector, check_bounds
 from .explaining import TargetExplanations
-from .forest import warmup_samples
 from .rows import TargetRows
 
 LOSSES = ("absolute", "squared")
@@ -136,6 +135,8 @@ class AdaptiveMondrianForestRegressor(
 
     """
 
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"autoregressive": True}
+
     def __init__(
         self,
         n_estimators: int = 10,
@@ -195,15 +196,6 @@ class AdaptiveMondrianForestRegressor(
     def _n_readable(self) -> int:
         # Trees of all samples; recent ones come and go.
         return AdaptiveTargetTrees.n_long_of(self.n_estimators)
-
-    @classmethod
-    def warmup(cls) -> None:
-        """Compile the kernels, or load them from disk, ahead of the first sample."""
-        model = cls(autoregressive=True, seed=1)
-        # Trees have been built anew when there are twice as many, a part at a time.
-        for x, y in warmup_samples(2 * WARM_UP):
-            model.learn_one(x, float(y))
-        model.predict_one({"a": 0.5}, with_dist=True)
 
     @property
     @locked

@@ -14,12 +14,10 @@ from ..directions import Directions
 from ..frames import Frame, mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..model import locked
-from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..status import DONE, TOO_LARGE, WAITS
-from .forest import warmup_samples
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest
 from .prepared import Prepared
@@ -206,6 +204,7 @@ class MondrianForestClassifier(
         self._begin()
 
     # The trees before a sample that is the first of another weight than 1.
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
     _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | {"_unweighted"}
 
     def _renew(self) -> None:
@@ -443,19 +442,3 @@ class MondrianForestClassifier(
         if values is None:
             return frame, np.empty((len(frame), 0))
         return frame, self._grown().predict_rows(values, self.n_jobs)
-
-    @classmethod
-    def warmup(cls) -> None:
-        """Compile the kernels, or load them from disk, ahead of the first sample.
-
-        Those for weights are compiled at the first weight other than 1.
-        """
-        model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        # Trees have been drawn anew when there are twice as many.
-        for x, y in warmup_samples(2 * WARM_UP):
-            model.learn_one(x, y)
-        model.predict_one({"a": 0.5, "b": 0.5})
-        model.predict_one({"a": 0.5})
-        trees = model._grown()
-        trees.learn_rows(np.full((2, 2), 0.5), np.zeros(2, dtype=np.int64), np.ones(2), 1)
-        trees.predict_rows(np.full((2, 2), 0.5), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +146,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     Process. SIAM Journal on Mathematics of Data Science 4(2). Sections 3 and 5.
 
     """
+
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def __init__(
         self,

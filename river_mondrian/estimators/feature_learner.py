@@ -16,6 +16,7 @@ from river import base
 from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
+from ..features.isolation import IsolationFeatures
 from ..frames import mapping_of, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.weights import Weights
@@ -65,6 +66,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
     call. Until they have caught up, predictions come from the map before.
     """
 
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
     SAVED: ClassVar[tuple[str, ...]] = ("_current", "_next", "_position")
 
     def __init__(

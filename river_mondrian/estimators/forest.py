@@ -31,18 +31,6 @@ from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from .inspection import InspectableForest, Trees
 
 
-def warmup_samples(n: int) -> list[tuple[dict[str, float], int]]:
-    """Make `n` samples of three classes, with which kernels are compiled ahead.
-
-    After the first 256 the units of a feature change, so that widths are renewed.
-    """
-    units = [1.0 if i < WARM_UP else 10.0 for i in range(n)]
-    return [
-        ({"a": i * 37 % 101 / 101 * unit, "b": i * 53 % 103 / 103}, i % 3)
-        for i, unit in enumerate(units)
-    ]
-
-
 class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     """Base of the Mondrian forests.
 

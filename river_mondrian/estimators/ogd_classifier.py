@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from river import base, optim
-from scipy import special
 
 from ..arguments import check_flag
 from ..checks import check_number, check_numbering
@@ -273,7 +273,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         if n_classes < 2:
             return np.ones((len(scores), n_classes))
         if n_classes > 2 and self._rule.softmax:
-            softmax: NDArray[np.float64] = special.softmax(scores, axis=1)
+            softmax: NDArray[np.float64] = scipy.special.softmax(scores, axis=1)
             return softmax
         with np.errstate(over="ignore"):
             mean = self._rule.loss.mean_func(scores)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from ..posteriors.displacement.scoring import (
     RELATIVE,
 )
 from ..posteriors.displacement.trees import CutTrees
-from .forest import warmup_samples
 from .forgetting import WindowForest
 
 if TYPE_CHECKING:
@@ -186,6 +185,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     lifetime: Any = math.inf
     max_nodes: int | None = None
     directions: Directions = None
+
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "window": WARM_UP}
 
     def __init__(
         self,
@@ -563,16 +564,6 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             parts = np.ones(len(parts))
         shares = parts / parts.sum()
         return dict(zip(self.features, (score * shares).tolist(), strict=True))
-
-    @classmethod
-    def warmup(cls) -> None:
-        """Compile the kernels, or load them from disk, ahead of the first sample."""
-        model = cls(n_estimators=2, window=WARM_UP, seed=1)
-        # Trees have been drawn anew when there are twice as many.
-        for x, _ in warmup_samples(2 * WARM_UP):
-            model.learn_one(x)
-        model.score_one({"a": 0.5})
-        model._grown().score_rows(np.full((2, 2), 0.5), 1)
 
     # Reading.
 

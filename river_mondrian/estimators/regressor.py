@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,11 @@ from ..frames import Frame, mapping_of, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..native import native_frame, native_series
-from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView
 from .explaining import TargetExplanations
-from .forest import warmup_samples
 from .forgetting import ForgettingForest
 from .rows import TargetRows, lifetimes_after
 
@@ -175,6 +173,8 @@ class MondrianForestRegressor(
     """
 
     _GROWS = True
+
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
 
     def __init__(
         self,
@@ -518,19 +518,6 @@ class MondrianForestRegressor(
         if with_dist:
             return native_frame({"mean": means, "variance": variances}, like=frame)
         return native_series(means, name=None, like=frame)
-
-    @classmethod
-    def warmup(cls) -> None:
-        """Compile the kernels, or load them from disk, ahead of the first sample."""
-        model = cls(n_estimators=2, lifetime=8.0, seed=1)
-        # Trees have been drawn anew when there are twice as many.
-        for x, y in warmup_samples(2 * WARM_UP):
-            model.learn_one(x, y)
-        model.predict_mixture_one(x)
-        model.predict_one({"a": 0.5})
-        trees = model._grown()
-        trees.learn_rows(np.full((2, 2), 0.5), np.zeros(2), np.ones(2), 1)
-        trees.predict_rows(np.full((2, 2), 0.5), 1)
 
     # Reading.
 

@@ -39,10 +39,9 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import sparse_to_native_frame
-from scipy import sparse
 
 from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
@@ -63,9 +62,9 @@ def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
     """
 
     # Equation 2 of the isolation kernel's paper, for all pairs of rows.
-    def matrix(rows: Array) -> sparse.csr_matrix:
+    def matrix(rows: Array) -> scipy.sparse.csr_matrix:
         starts = np.arange(0, rows.size + 1, rows.shape[1])
-        return sparse.csr_matrix((np.ones(rows.size), rows.ravel(), starts), (len(rows), n))
+        return scipy.sparse.csr_matrix((np.ones(rows.size), rows.ravel(), starts), (len(rows), n))
 
     shared: NDArray[np.float64] = (matrix(first) @ matrix(second).T).toarray()
     shared /= first.shape[1]
@@ -304,12 +303,12 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Return the cells among outputs that have a column, in one dimension."""
         return out.ravel()
 
-    def _csr(self, out: Array) -> sparse.csr_matrix:
+    def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
         compiled = self._ready()
         if compiled.dense:
-            return sparse.csr_matrix(out)
+            return scipy.sparse.csr_matrix(out)
         n, t = out.shape
-        return sparse.csr_matrix(
+        return scipy.sparse.csr_matrix(
             (np.full(n * t, compiled.value), out.ravel(), np.arange(0, n * t + 1, t)),
             shape=(n, compiled.n_columns),
         )
@@ -351,10 +350,12 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             return self._csr(out)
         present = np.unique(self._known(out))
         matrix = self._csr(out)[:, present]
+        from river.utils.dataframe import sparse_to_native_frame
+
         return sparse_to_native_frame(matrix, columns=compiled.names(present.tolist()), like=frame)
 
     @locked
-    def to_csr(self, X: Any) -> sparse.csr_matrix:
+    def to_csr(self, X: Any) -> scipy.sparse.csr_matrix:
         """Map the rows of a frame to a SciPy matrix, as scikit-learn's linear models take it.
 
         Returns

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..arguments import check_integer, check_positive, check_seed
 from ..changes import Snapshot, Steps
@@ -156,7 +156,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         # Those that have not been met are -1.
         return super()._cells(columns) - 1
 
-    def _csr(self, out: Array) -> sparse.csr_matrix:
+    def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
         matrix = super()._csr(out)
         matrix.data[matrix.indices == UNKNOWN] = 0.0
         matrix.eliminate_zeros()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,9 @@ class IsolationFeatures(Pooled, CellFeatures):
     """
 
     SAVED = (*Pooled.SAVED, "_entropy")
+
+    # Enough points for a search in a tree.
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"pool_size": 512}
 
     def __init__(
         self,

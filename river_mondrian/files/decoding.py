@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..records import Memory, Record
 from ..records.row_layout import columns_of
@@ -98,7 +98,7 @@ class Decoder:
         data, indices, indptr = (
             self._arrays[tree["csr"][k]] for k in ("data", "indices", "indptr")
         )
-        return sparse.csr_matrix((data, indices, indptr), tuple(tree["shape"]), copy=True)
+        return scipy.sparse.csr_matrix((data, indices, indptr), tuple(tree["shape"]), copy=True)
 
     def _distribution(self, tree: dict[str, Any]) -> Any:
         arguments, named = self.decode(tree["arguments"]), self.decode(tree["named"])

@@ -16,7 +16,7 @@ from types import MethodType
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from ..arguments import is_distribution
 from ..model import ModelLock
@@ -184,7 +184,7 @@ class Encoder:
             return {"numbers": self._add(np.array(value), path)}
         if isinstance(value, (np.random.Generator, random.Random)):
             return {"generator": self.encode(foreign.state_of_generator(value), path)}
-        if isinstance(value, sparse.csr_matrix):
+        if isinstance(value, scipy.sparse.csr_matrix):
             parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
             return {"csr": self._add_columns(parts, path), "shape": list(value.shape)}
         if is_distribution(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from ..checks import check_array, check_number, check_starts, check_types, refuse
 from ..compiling.kernels import exact_separate
@@ -90,7 +90,7 @@ class NystromMap(CompiledMap):
         self.coefficients = np.eye(n)
         self._finish()
         gram = self.transform_csr(self.places, self.values, self.starts)[0]
-        weights, vectors = linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
+        weights, vectors = scipy.linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
         # Landmarks that coincide leave less than the rank asked for.
         kept = weights > n * np.finfo(float).eps * weights[-1]
         self.coefficients = np.ascontiguousarray(vectors[:, kept] / np.sqrt(weights[kept]))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..checks import check_number, check_types
 from ..limits import FARTHEST
@@ -83,7 +83,7 @@ class PointPartitions(CompiledMap):
         )
         used, members = np.unique(members, return_inverse=True)
         self.members = np.ascontiguousarray(members.reshape(n_partitions, psi).T, dtype=np.int32)
-        points = sparse.csr_matrix((values, places, starts), shape=(len(pool), n_inputs))
+        points = scipy.sparse.csr_matrix((values, places, starts), shape=(len(pool), n_inputs))
         self.factors = factors_of(points, scale)
         points = points[order[used]]
         scaled = points.data.astype(np.float64) * self.factors[points.indices]
@@ -112,7 +112,7 @@ class PointPartitions(CompiledMap):
         check_number(self, "is_dense", self.record.is_dense, 0, 0)
 
     @abc.abstractmethod
-    def _lay_out(self, points: sparse.csr_matrix) -> None:
+    def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:
         """Keep what is needed of the points that partitions use."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
@@ -130,7 +130,7 @@ def lengths_of(
     return np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
 
-def factors_of(points: sparse.csr_matrix, scale: bool) -> NDArray[np.float64]:
+def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> NDArray[np.float64]:
     """Return what to multiply each feature by, so that its robust range over the pool becomes 1.
 
     One that does not vary in the pool gets 0.

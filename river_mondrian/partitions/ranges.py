@@ -19,8 +19,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ..records import Float64s, Int64s, room_of_words
@@ -179,7 +179,7 @@ def scaling_of(low: Array, high: Array) -> Array:
     return np.stack([low, np.where(np.isfinite(factors), factors, 1.0)])
 
 
-def robust_ranges_of_sparse(rows: sparse.csr_matrix) -> tuple[Array, Array]:
+def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Array, Array]:
     """Return the same as `robust_ranges` of rows whose absent entries are 0.
 
     Time and memory are proportional to the entries, times a logarithm in time.

@@ -23,8 +23,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from ..partitions.mondrian.tables import TreeTable
 
@@ -38,9 +38,10 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     terms = np.zeros_like(weights)
     # Most nodes have few of many classes.
     some = weights > 0.0
-    terms[some] = gammaln(weights[some] + PRIOR) - gammaln(PRIOR)
+    log_gamma = scipy.special.gammaln
+    terms[some] = log_gamma(weights[some] + PRIOR) - log_gamma(PRIOR)
     total = weights.sum(axis=1) + PRIOR * n_classes
-    found: NDArray[np.float64] = terms.sum(axis=1) + gammaln(PRIOR * n_classes) - gammaln(total)
+    found: NDArray[np.float64] = terms.sum(axis=1) + log_gamma(PRIOR * n_classes) - log_gamma(total)
     return found
 
 

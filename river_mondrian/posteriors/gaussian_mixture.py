@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from ..records import Float64s
 from .crps import crps
@@ -67,7 +67,7 @@ class GaussianMixture:
 
     def cdf(self, y: float) -> float:
         """Return the probability of at most `y`."""
-        return float(self.weights @ special.ndtr(self._standardized(y)))
+        return float(self.weights @ scipy.special.ndtr(self._standardized(y)))
 
     def log_pdf(self, y: float) -> float:
         """Return the log density at `y`; infinite at a point with a weight."""
@@ -77,7 +77,7 @@ class GaussianMixture:
         # Away from y a point has no density, and without a weight there is no component.
         nothing = (self.weights == 0.0) | ((self.variances == 0.0) & (self.means != y))
         logs = np.where(nothing, -np.inf, logs)
-        return float(special.logsumexp(logs))
+        return float(scipy.special.logsumexp(logs))
 
     def quantile(self, probability: float) -> float:
         """Return the value that is exceeded with probability 1 - `probability`.
@@ -91,7 +91,7 @@ class GaussianMixture:
         if not 0.0 < probability < 1.0:
             raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
         # The mixture's quantile lies between those of its components.
-        quantiles = self.means + np.sqrt(self.variances) * special.ndtri(probability)
+        quantiles = self.means + np.sqrt(self.variances) * scipy.special.ndtri(probability)
         low, high = float(quantiles.min()), float(quantiles.max())
         if low == high or self.cdf(low) >= probability:
             return low

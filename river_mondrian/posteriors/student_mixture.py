@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 Array = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ class StudentMixture:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             v = self.freedoms
             few, which = np.unique(v, return_inverse=True)
-            at_0 = special.gammaln((few + 1.0) / 2.0) - special.gammaln(few / 2.0)
+            at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
             of_student = at_0[which]
             # Squares of far ones would overflow.
             tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
@@ -102,15 +102,15 @@ class StudentMixture:
             of_normal = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
             logs = np.where(np.isinf(v), of_normal, of_student)
             logs += np.log(self.weights) - np.log(self.scales)
-        return float(special.logsumexp(logs))
+        return float(scipy.special.logsumexp(logs))
 
     def _beyond(self, distances: Array) -> Array:
         """Return the probability of more than the centre plus each distance, none negative."""
         z = distances[:, None] / self.scales
         tails = np.where(
             np.isinf(self.freedoms),
-            special.ndtr(-z),
-            special.stdtr(np.minimum(self.freedoms, 1e9), -z),
+            scipy.special.ndtr(-z),
+            scipy.special.stdtr(np.minimum(self.freedoms, 1e9), -z),
         )
         found: Array = tails @ self.weights
         return found
@@ -137,8 +137,8 @@ class StudentMixture:
         used = self.weights > 0.0
         # Inverse functions take long: few laws have many degrees of freedom.
         freedoms, which = np.unique(self.freedoms, return_inverse=True)
-        of_student = -special.stdtrit(np.minimum(freedoms, 1e9), tail)
-        z = np.where(np.isinf(freedoms), -special.ndtri(tail), of_student)[which]
+        of_student = -scipy.special.stdtrit(np.minimum(freedoms, 1e9), tail)
+        z = np.where(np.isinf(freedoms), -scipy.special.ndtri(tail), of_student)[which]
         # The mixture's quantile lies between those of its components.
         ends = (z * self.scales)[used]
         low, high = float(ends.min()), float(ends.max())

@@ -32,6 +32,7 @@ from .arrays import (
     Table,
     Words,
 )
+from .compiled_helpers import HelperCompiler
 from .compiled_types import (
     BITS,
     WIDE,
@@ -70,7 +71,11 @@ def method_dispatcher(function: Any) -> Any:
         options = {"fastmath": FASTMATH, "forceinline": True}
         options |= getattr(function, "kernel_options", {})
         _METHODS[function] = _njit(
-            error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
+            pipeline_class=HelperCompiler,
+            error_model="numpy",
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+            **options,
         )(function)
     return _METHODS[function]
 

@@ -6,8 +6,8 @@ import math
 import sys
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from ...partitions.sweep import LifetimeSweep
 from ...records import Float64s
@@ -26,8 +26,8 @@ REBUILD = 1e-8
 
 def invert(A: Array) -> tuple[Array, float]:
     """Return the inverse of a positive definite matrix and the logarithm of its determinant."""
-    factor, _ = linalg.lapack.dpotrf(A, lower=1)
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    factor, _ = scipy.linalg.lapack.dpotrf(A, lower=1)
+    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
     lower = np.tril(inverse, -1)
     return lower + lower.T + np.diag(inverse.diagonal()), 2.0 * float(
         np.log(factor.diagonal()).sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy import special
+import scipy
 
 
 def log_of_residual(residual: float, freedom: int, noise_variance: float | None) -> float:
@@ -27,4 +27,4 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     if residual <= 0.0:
         return math.inf
     half = 0.5 * freedom
-    return float(special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))
+    return float(scipy.special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))

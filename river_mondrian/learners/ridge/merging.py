@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from .posterior import Posterior
 
@@ -51,7 +51,7 @@ def _may_lack(posterior: Posterior) -> bool:
 
 def _factor(matrix: Matrix) -> Matrix:
     """Return the lower triangle T with T' T = A."""
-    upper = linalg.cholesky(matrix[::-1, ::-1], lower=True)
+    upper = scipy.linalg.cholesky(matrix[::-1, ::-1], lower=True)
     found: Matrix = upper.T[::-1, ::-1]
     return found
 
@@ -104,8 +104,8 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np
     joint[np.diag_indices(n)] -= np.minimum(own.prior, theirs.prior)
     factor = _factor(joint)
     said = own.triangle.T @ own.moments + theirs.triangle.T @ moved
-    moments = linalg.solve_triangular(factor, said, trans="T", lower=True)
-    weights = linalg.solve_triangular(factor, moments, lower=True)
+    moments = scipy.linalg.solve_triangular(factor, said, trans="T", lower=True)
+    weights = scipy.linalg.solve_triangular(factor, moments, lower=True)
     left = float(record.residual) + float(its.residual)
     left += float(np.sum((own.triangle @ weights - own.moments) ** 2))
     left += float(np.sum((theirs.triangle @ weights - moved) ** 2))

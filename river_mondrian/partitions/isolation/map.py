@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from ...checks import check_number, check_types, refuse
 from ...maps.compiled import Transform
@@ -33,7 +33,7 @@ class IsolationTreesMap(PointPartitions):
         self.draws = args[-1].random((self.n_out, 2 * self.psi))
         self.n_grown = 0
 
-    def _lay_out(self, points: sparse.csr_matrix) -> None:
+    def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:
         self.starts, self.places, self.values = parts_of(points)
         shape = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
         self.nodes = np.zeros(shape, dtype=np.int32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from ...checks import check_array, check_number, check_starts, check_types, refuse
 from .tree import PointTree
@@ -30,7 +30,7 @@ def check_attributes(owner: Any) -> None:
     check_types(
         owner,
         {
-            "points": (none, sparse.csr_matrix),
+            "points": (none, scipy.sparse.csr_matrix),
             "frame": (none, tuple),
             "trials": (none, array),
             "tree": (none, PointTree),

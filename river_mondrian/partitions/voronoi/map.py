@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ...limits import FARTHEST
 from ...maps.compiled import Array, Transform
@@ -62,7 +62,7 @@ class VoronoiMap(PointPartitions):
     KIND = DenseVoronoi
     record: Voronoi
 
-    points: sparse.csr_matrix | None
+    points: scipy.sparse.csr_matrix | None
     frame: Frame | None
     trials: NDArray[np.float64] | None
 
@@ -106,7 +106,7 @@ class VoronoiMap(PointPartitions):
         self._finish()
         return True
 
-    def _lay_out(self, points: sparse.csr_matrix) -> None:
+    def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:
         n_points, width = points.shape[0], padded(self.n_inputs)
         self.record.n_cells, self.record.n_points = self.psi, n_points
         self.points = points
@@ -128,7 +128,7 @@ class VoronoiMap(PointPartitions):
             self._index(points)
         self.points = None
 
-    def _index(self, points: sparse.csr_matrix) -> None:
+    def _index(self, points: scipy.sparse.csr_matrix) -> None:
         """Keep the entries of the points, by point and by feature, instead of rows."""
         self.tree = None
         self._become(IndexedVoronoi)
@@ -156,7 +156,7 @@ class VoronoiMap(PointPartitions):
         """Whether points are found by an index from features to points."""
         return self.memory.kind is IndexedVoronoi
 
-    def _plant(self, points: sparse.csr_matrix, frame: Frame) -> sparse.csr_matrix:
+    def _plant(self, points: scipy.sparse.csr_matrix, frame: Frame) -> scipy.sparse.csr_matrix:
         """Make a tree of the points; returns them in the order of its leaves."""
         order = np.arange(len(self.rows))
         self.tree = PointTree(self.rows, self.members, frame, order)
@@ -164,7 +164,7 @@ class VoronoiMap(PointPartitions):
         self.members = np.argsort(order).astype(np.int32)[self.members]
         return points[order]
 
-    def _index_cost(self, points: sparse.csr_matrix) -> float:
+    def _index_cost(self, points: scipy.sparse.csr_matrix) -> float:
         """Return what a sample like the pool's costs by the index."""
         per_feature = np.bincount(points.indices, minlength=self.n_inputs)
         met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
@@ -192,7 +192,7 @@ class VoronoiMap(PointPartitions):
             + CENTRE * self.members.size
         )
 
-    def _choose(self, points: sparse.csr_matrix) -> None:
+    def _choose(self, points: scipy.sparse.csr_matrix) -> None:
         """Choose the ways that cost least, for single samples and for batches."""
         assert self.tree is not None and self.trials is not None
         samples = Memory(Sample)
@@ -310,7 +310,7 @@ class VoronoiMap(PointPartitions):
         if not self.indexed:
             return self.rows[:, : self.n_inputs]
         shape = (len(self.squared), self.n_inputs)
-        return sparse.csr_matrix((self.values, self.places, self.starts), shape).toarray()
+        return scipy.sparse.csr_matrix((self.values, self.places, self.starts), shape).toarray()
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,62 @@
+"""Command line: `python -m river_mondrian warmup` compiles ahead, for images and functions."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import river_mondrian
+
+from .compiling.cache import CACHE
+from .compiling.first_calls import WATCH
+from .model import Model
+
+
+def estimators() -> list[str]:
+    """Return the names of the classes that have kernels."""
+    found = []
+    for name in river_mondrian.__all__:
+        one = getattr(river_mondrian, name)
+        if isinstance(one, type) and issubclass(one, Model):
+            found.append(name)
+    return found
+
+
+def warmup(names: list[str]) -> None:
+    """Compile the kernels of classes, and say how long it took and where code is kept."""
+    for name in names:
+        n_before, start = len(WATCH.names), time.perf_counter()
+        getattr(river_mondrian, name).warmup()
+        n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
+        print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
+    folder = CACHE.folder
+    if folder is None:
+        raise SystemExit("Code is not kept: set NUMBA_CACHE_DIR to a folder that can be written.")
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    print(f"Code is in {folder}, {size / 1e6:.1f} MB")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m river_mondrian", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "warmup",
+        help="compile the kernels of classes ahead",
+        description="Compile the kernels with which classes learn and predict, or find that they "
+        "are compiled. They are compiled for this processor, or for the one that NUMBA_CPU_NAME "
+        "names, and kept below NUMBA_CACHE_DIR, where that is set.",
+    )
+    known = estimators()
+    command.add_argument(
+        "names", nargs="*", metavar="CLASS", help=f"by default all: {', '.join(known)}"
+    )
+    names = parser.parse_args(arguments).names
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        parser.error(f"no class with kernels: {', '.join(unknown)}; there are {', '.join(known)}")
+    warmup(names or known)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What goes with compiling: a line in the log, and no search of all objects for garbage.
+
+A first call takes seconds where kernels are compiled, and nobody sees why. So the first that are
+compiled in a process are told to the logger of the package: as a warning, which Python shows where
+no logging is set up, since a service or a test that stalls for seconds should learn the remedy.
+Who calls `warmup` expects it and is told at level INFO. Each function is told at level DEBUG.
+
+Numba makes many objects that live on, so that the garbage collector would search all objects of the
+process several times, which takes a tenth of the time. It searches only young ones meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+LOGGER = logging.getLogger(__name__.partition(".")[0])
+
+# So many searches of young objects come before one of all.
+_NEVER = 1_000_000
+
+_COMMAND = f"python -m {LOGGER.name} warmup"
+
+
+class Watch:
+    """What is known of the functions that a process compiles.
+
+    Attributes
+    ----------
+    names
+        The functions that were compiled so far, in the order in which they were begun.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._lock = threading.RLock()
+        self._n_open = 0
+        self._thresholds: tuple[int, int, int] | None = None
+        self._expected = threading.local()
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[None]:
+        """Go with a call of numba's compiler, which may find all that it needs on disk."""
+        with self._lock:
+            self._n_open += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_open -= 1
+                if not self._n_open and self._thresholds is not None:
+                    gc.set_threshold(*self._thresholds)
+                    self._thresholds = None
+
+    @contextlib.contextmanager
+    def expected(self) -> Iterator[None]:
+        """Let this thread compile without a warning."""
+        before = getattr(self._expected, "now", False)
+        self._expected.now = True
+        try:
+            yield
+        finally:
+            self._expected.now = before
+
+    def compiles(self, name: str, folder: Path | None) -> None:
+        """Note that a function is going to be compiled, which is kept in a folder."""
+        with self._lock:
+            is_first = not self.names
+            self.names.append(name)
+            if self._n_open and self._thresholds is None:
+                self._thresholds = gc.get_threshold()
+                gc.set_threshold(*self._thresholds[:2], _NEVER)
+        if is_first:
+            self._tell(folder)
+        LOGGER.debug("compiling %s", name)
+
+    def _tell(self, folder: Path | None) -> None:
+        if folder is None:
+            kept = "Code cannot be kept, so that every process compiles anew"
+        else:
+            kept = f"Code is kept in {folder}, for later processes"
+        LOGGER.log(
+            logging.INFO if getattr(self._expected, "now", False) else logging.WARNING,
+            "kernels are compiled at their first call, which takes seconds. %s. `%s` compiles them "
+            "ahead.",
+            kept,
+            _COMMAND,
+        )
+
+
+WATCH = Watch()

@@ -1,0 +1,174 @@
+"""First calls: what `warmup` leaves to compile, what the log says, and what is not imported."""
+
+import gc
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+import river_mondrian
+from river_mondrian.__main__ import estimators, main
+from river_mondrian.compiling import first_calls
+from river_mondrian.compiling.first_calls import Watch
+
+# Counts what a process compiles or loads, calls `warmup`, and then uses a model in its own way.
+CHILD = """
+import json, logging, random, sys
+from numba.core.dispatcher import Dispatcher
+
+made = []
+add = Dispatcher.add_overload
+
+def noting(self, compiled):
+    made.append(self.py_func.__qualname__)
+    add(self, compiled)
+
+Dispatcher.add_overload = noting
+import polars
+import river_mondrian
+from river import base
+
+cls = getattr(river_mondrian, sys.argv[1])
+cls.warmup()
+after_warmup = len(made)
+model = cls()
+rng = random.Random(7)
+rows = [{"u": rng.gauss(0.0, 1.0), "v": rng.random(), "w": 5.0 * rng.random()} for _ in range(1100)]
+classes = ["no", "yes"] if sys.argv[1].endswith("OGDClassifier") else ["a", "b", "c", "d"]
+
+def target(i):
+    x = rows[i]
+    if isinstance(model, base.Regressor):
+        return x["u"] + 0.1 * rng.random()
+    return classes[int(x["u"] * 7) % len(classes)]
+
+supervised = isinstance(model, (base.Classifier, base.Regressor))
+own = [name for name in dir(cls) if not name.startswith("_") and name.endswith(("_one", "_many"))]
+own = [name for name in own if getattr(cls, name).__module__.startswith("river_mondrian")]
+left = ("learn", "forget", "explain", "debug")
+reads = [name for name in own if not name.startswith(left)]
+for i, x in enumerate(rows[:-8]):
+    model.learn_one(x, target(i)) if supervised else model.learn_one(x)
+    if i % 97 == 0 and getattr(model, "frozen", True):
+        for name in reads:
+            if name.endswith("_one"):
+                getattr(model, name)(x)
+                getattr(model, name)({"v": 0.5})
+frame = polars.DataFrame(rows[-8:])
+if hasattr(model, "learn_many"):
+    if supervised:
+        model.learn_many(frame, polars.Series([target(i) for i in range(-8, 0)]))
+    else:
+        model.learn_many(frame)
+for name in reads:
+    if name.endswith("_many"):
+        getattr(model, name)(frame)
+print(json.dumps([after_warmup, made[after_warmup:], sorted(reads)]))
+"""
+
+
+def run(*arguments, **environ):
+    """Run Python in a new process; return what it prints, and its errors."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env=os.environ | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", estimators())
+def test_nothing_is_left_to_compile_after_the_warmup(name):
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        pytest.skip("nothing is compiled")
+    n_before, left, reads = json.loads(run("-c", CHILD, name)[0])
+    assert n_before > 0
+    assert left == []
+    assert any(one.endswith("_one") for one in reads)
+
+
+def test_every_estimator_has_a_warmup():
+    from river import base
+
+    for name in river_mondrian.__all__:
+        one = getattr(river_mondrian, name)
+        if isinstance(one, type) and issubclass(one, base.Estimator):
+            assert name in estimators()
+            assert one.warmup.__doc__.startswith("Compile the kernels")
+
+
+def test_the_command_says_what_it_compiled_and_where_code_is(capsys):
+    main(["warmup", "RandomFourierFeatures", "RandomBinningFeatures"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == [
+        "RandomFourierFeatures",
+        "RandomBinningFeatures",
+    ]
+    assert lines[2].startswith("Code is in ")
+
+
+def test_the_command_names_a_class_that_it_does_not_know(capsys):
+    with pytest.raises(SystemExit):
+        main(["warmup", "RandomForest"])
+    error = capsys.readouterr().err
+    assert "no class with kernels: RandomForest; there are AdaptiveMondrianForest" in error
+
+
+def test_warmup_takes_arguments_of_the_model():
+    with pytest.raises(ValueError, match="n_estimators must be"):
+        river_mondrian.MondrianForestClassifier.warmup(n_estimators=0)
+
+
+def test_the_first_function_is_a_warning_and_the_others_are_not(caplog):
+    watch = Watch()
+    with caplog.at_level(logging.DEBUG, "river_mondrian"), watch.call():
+        watch.compiles("one", None)
+        watch.compiles("two", None)
+    assert [(one.levelname, one.getMessage().partition(".")[0]) for one in caplog.records] == [
+        ("WARNING", "kernels are compiled at their first call, which takes seconds"),
+        ("DEBUG", "compiling one"),
+        ("DEBUG", "compiling two"),
+    ]
+    assert "every process compiles anew" in caplog.text
+    assert watch.names == ["one", "two"]
+
+
+def test_who_calls_warmup_is_not_warned(caplog, tmp_path):
+    watch = Watch()
+    with caplog.at_level(logging.INFO, "river_mondrian"), watch.expected(), watch.call():
+        watch.compiles("one", tmp_path)
+    assert [one.levelname for one in caplog.records] == ["INFO"]
+    assert str(tmp_path) in caplog.text
+
+
+def test_all_objects_are_searched_for_garbage_again_after_the_outermost_call():
+    watch, before = Watch(), gc.get_threshold()
+    with pytest.raises(KeyboardInterrupt), watch.call():
+        with watch.call():
+            assert gc.get_threshold() == before
+            watch.compiles("one", None)
+            assert gc.get_threshold() == (*before[:2], first_calls._NEVER)
+        assert gc.get_threshold() != before
+        raise KeyboardInterrupt
+    assert gc.get_threshold() == before
+
+
+def test_a_process_that_loads_its_kernels_says_nothing_and_imports_little():
+    code = """
+import sys
+from river_mondrian import MondrianForestClassifier
+model = MondrianForestClassifier(2, seed=1)
+for i in range(3):
+    model.learn_one({"a": float(i), "b": 1.0 - i}, i % 2)
+    model.predict_one({"a": 0.5})
+late = "narwhals", "pandas", "scipy.special", "scipy.sparse", "matplotlib", "numba.np.linalg"
+print([name for name in late if name in sys.modules])
+"""
+    run("-c", code)
+    assert run("-c", code) == ("[]\n", "")
