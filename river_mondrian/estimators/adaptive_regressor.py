@@ -14,6 +14,7 @@ from ..arguments import check_flag, check_integer, check_missing
 from ..frames import mapping_of
 from ..inputs import check_target, check_weight
 from ..model import locked
+from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from .adapting import AdaptingForest, Detector, check_bounds
@@ -450,12 +451,5 @@ class AdaptiveMondrianForestRegressor(
             *(f"weight of {name}: {w:.3f}" for name, w in self.weights.items()),
         ]
 
-    def _colors(self, nodes: list[TargetsView]) -> list[Any]:
-        from matplotlib import colormaps
-
-        means = np.array([node.mean for node in nodes])
-        low, high = np.nanmin(means), np.nanmax(means)
-        return list(colormaps["viridis"]((means - low) / (high - low if high > low else 1.0)))
-
-    def _legend(self) -> dict[str, Any]:
-        return {}
+    def _shades(self, nodes: list[TargetsView]) -> Shades:
+        return Shades(np.array([node.mean for node in nodes]), None, "mean")

@@ -16,6 +16,7 @@ from river.utils.dataframe import to_native_frame, to_native_series
 from ..checks import check_numbering
 from ..errors import ModelFormatError
 from ..model import has_global_lock, locked
+from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE
 from .explaining import ClassExplanations
@@ -214,8 +215,6 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         ranked = sorted(self.predict_proba_one(dict(x)).items(), key=lambda item: -item[1])
         return [f"{label!r}: {probability:.4f}" for label, probability in ranked]
 
-    def _colors(self, nodes: list[Any]) -> list[Any]:
-        return [f"C{int(node.counts.argmax()) % 10}" for node in nodes]
-
-    def _legend(self) -> dict[str, Any]:
-        return {str(label): f"C{k}" for k, label in enumerate(self.classes[:10])}
+    def _shades(self, nodes: list[Any]) -> Shades:
+        largest = np.array([int(node.counts.argmax()) for node in nodes], dtype=np.float64)
+        return Shades(largest, self.classes, "class")

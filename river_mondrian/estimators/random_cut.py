@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from river import base
 from river.utils.dataframe import to_native_series
 
-from ..arguments import check_integer, is_real
+from ..arguments import check_integer
 from ..checks import refuse
 from ..directions import Directions
 from ..frames import Frame, mapping_of, read_frame
@@ -20,7 +20,6 @@ from ..inputs import FeatureIndex, ordered
 from ..levels import Level
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
-from ..partitions.mondrian.drawing import axes_for
 from ..partitions.mondrian.inspection import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.displacement.scoring import (
@@ -574,16 +573,15 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     # Reading.
 
-    @locked
     def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
-        """Draw the scores of the samples learned last over time, and mark what stood out.
+        """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.
 
         Parameters
         ----------
         threshold
             Samples whose rank among those drawn is above it are marked, from 0 to 1.
         ax
-            Where to draw, with matplotlib; None makes a figure.
+            Axes of matplotlib to draw on; None stands for those of a new figure.
 
         Returns
         -------
@@ -596,30 +594,15 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             If the threshold is not within [0, 1].
 
         """
-        if not (is_real(threshold) and 0.0 <= threshold <= 1.0):
-            raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
-        ax = axes_for(ax)
-        scores = np.array(self.recent_scores)
-        numbers = self.n_samples + self.shingle - len(scores) + np.arange(len(scores))
-        ax.plot(numbers, scores, color="0.5", linewidth=0.8)
-        if len(scores):
-            limit = float(np.quantile(scores, threshold))
-            odd = scores > limit
-            ax.axhline(limit, color="0.7", linestyle="--", linewidth=0.8)
-            ax.plot(numbers[odd], scores[odd], "o", color="C3", markersize=4)
-            # Of several in a row the first one is named.
-            firsts = odd & ~np.roll(odd, 1)
-            firsts[0] = odd[0]
-            for number, score in zip(
-                numbers[firsts].tolist(), scores[firsts].tolist(), strict=True
-            ):
-                ax.annotate(
-                    str(number), (number, score), (3, 3), textcoords="offset points", fontsize=7
-                )
-        ax.set_xlabel("sample")
-        ax.set_ylabel("log(1 + displacement) / log(1 + n)")
-        ax.set_title(f"samples above {threshold:g} of the latest {len(scores)}")
-        return ax
+        from ..plot.timelines import scores
+
+        return scores(self, threshold, ax=ax)
+
+    @locked
+    def _recent(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the numbers of the samples learned last, and their scores."""
+        scores = np.array(self.recent_scores, dtype=np.float64)
+        return self.n_samples + self.shingle - len(scores) + np.arange(len(scores)), scores
 
     def _columns(self, nodes: list[NodeView]) -> dict[str, list[Any]]:
         return {}
@@ -632,8 +615,5 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         raw = [f"{name} {found[place]:.4g}" for name, place in RAW_SCORES.items()]
         return [*raw, f"rank {found[RANK]:.4f}"]
 
-    def _colors(self, nodes: list[NodeView]) -> list[Any]:
-        return ["C0"] * len(nodes)
-
-    def _legend(self) -> dict[str, Any]:
-        return {}
+    def _shades(self, nodes: list[NodeView]) -> None:
+        return None

@@ -16,6 +16,7 @@ from ..directions import Directions
 from ..frames import Frame, mapping_of, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
+from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
@@ -551,12 +552,5 @@ class MondrianForestRegressor(
             return [f"mean {mean:.6g}"]
         return [f"mean {mean:.6g}, standard deviation {math.sqrt(variance):.6g}"]
 
-    def _colors(self, nodes: list[TargetView]) -> list[Any]:
-        from matplotlib import colormaps
-
-        means = np.array([node.mean for node in nodes])
-        low, high = np.nanmin(means), np.nanmax(means)
-        return list(colormaps["viridis"]((means - low) / (high - low if high > low else 1.0)))
-
-    def _legend(self) -> dict[str, Any]:
-        return {}
+    def _shades(self, nodes: list[TargetView]) -> Shades:
+        return Shades(np.array([node.mean for node in nodes]), None, "mean")

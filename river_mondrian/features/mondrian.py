@@ -28,7 +28,7 @@ from ..maps.compiled import Array
 from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..model import locked
-from ..partitions.mondrian.drawing import draw_cells
+from ..partitions.mondrian.plane import Plane, cells_of_plane, check_plane
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.cells.map import MondrianMap
 from ..posteriors.cells.trees import CellView
@@ -480,11 +480,10 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         """
         return [] if self._map is None else self._map.trees.read(partition)
 
-    @locked
     def draw_partition(
         self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
     ) -> Axes:
-        """Draw the cells that a partition has at a time with matplotlib.
+        """Draw the cells that a partition has at a time; see `river_mondrian.plot.partition`.
 
         Parameters
         ----------
@@ -493,7 +492,11 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         time
             Cuts after it are left out.
         ax
-            Where to draw; None stands for a new figure.
+            Axes of matplotlib to draw on; None stands for those of a new figure.
+
+        Returns
+        -------
+        The axes.
 
         Raises
         ------
@@ -503,9 +506,21 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             If there are not exactly two features.
 
         """
+        from ..plot.partitions import partition as draw
+
+        return draw(self, partition, time, ax)
+
+    @locked
+    def _plane(self, partition: int, time: float) -> Plane:
+        """Return the cells that a partition has at a time."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
-        return draw_cells(self._map.trees, partition, self.features, time, ax)
+        if not 0 <= partition < self.n_partitions:
+            raise ValueError(f"partition must be in 0..{self.n_partitions - 1}, got {partition!r}")
+        check_plane(self.features)
+        trees = self._map.trees
+        cells = cells_of_plane(trees, partition, trees.read(partition), time)
+        return Plane(list(cells.values()), [], None, self.features)
 
 
 def _samples(rows: NDArray[np.float64]) -> Iterator[Sample]:
