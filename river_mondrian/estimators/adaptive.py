@@ -16,6 +16,7 @@ from ..limits import LARGEST_WEIGHT
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
+from ..progress import pieces
 from ..status import TOO_LARGE
 from .adapting import AdaptingForest, Detector, check_bounds
 from .forest import warmup_samples
@@ -336,7 +337,7 @@ class AdaptiveMondrianForestClassifier(
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
 
         Parameters
@@ -348,6 +349,10 @@ class AdaptiveMondrianForestClassifier(
             The labels of its rows.
         w
             Weight of all rows, or their weights, as `learn_one` takes them.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -368,18 +373,23 @@ class AdaptiveMondrianForestClassifier(
                 self._settle()
             # Another thread may have added a feature.
             self._features.agree(names, columns)
-            for row, label, weight in zip(columns, labels, weights, strict=True):
-                self.learn_one(mapping_of(names, row), label, weight)
+            for part in pieces(len(columns), progress):
+                for row, label, weight in zip(
+                    columns[part], labels[part], weights[part], strict=True
+                ):
+                    self.learn_one(mapping_of(names, row), label, weight)
 
-    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
         if values is None or self._trees is None:
             return frame, np.empty((len(frame), 0))
         found = np.empty((len(values), len(self._labels)))
         out = bytearray(found[:1].nbytes)
-        for row, probabilities in zip(values[:, : self._trees.n_inputs], found, strict=True):
-            self._trees.predict(row.tobytes(), out)
-            probabilities[:] = np.frombuffer(out)
+        inputs = values[:, : self._trees.n_inputs]
+        for part in pieces(len(values), progress):
+            for row, probabilities in zip(inputs[part], found[part], strict=True):
+                self._trees.predict(row.tobytes(), out)
+                probabilities[:] = np.frombuffer(out)
         return frame, found
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:

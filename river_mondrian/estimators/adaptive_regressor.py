@@ -17,6 +17,7 @@ from ..model import locked
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
+from ..progress import pieces
 from .adapting import AdaptingForest, Detector, check_bounds
 from .explaining import TargetExplanations
 from .forest import warmup_samples
@@ -328,7 +329,7 @@ class AdaptiveMondrianForestRegressor(
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
 
         Parameters
@@ -340,6 +341,10 @@ class AdaptiveMondrianForestRegressor(
             The targets of its rows.
         w
             A weight for all rows, or one for each.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -358,13 +363,15 @@ class AdaptiveMondrianForestRegressor(
                 self._settle()
             # Another thread may have added a feature.
             self._features.agree(rows.names, rows.columns)
-            for row, target, weight in zip(
-                rows.columns, rows.targets.tolist(), rows.weights.tolist(), strict=True
-            ):
-                self.learn_one(mapping_of(rows.names, row), target, weight)
+            targets, weights = rows.targets.tolist(), rows.weights.tolist()
+            for part in pieces(len(rows), progress):
+                for row, target, weight in zip(
+                    rows.columns[part], targets[part], weights[part], strict=True
+                ):
+                    self.learn_one(mapping_of(rows.names, row), target, weight)
 
     @locked
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+    def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
         Parameters
@@ -374,6 +381,9 @@ class AdaptiveMondrianForestRegressor(
         with_dist
             Whether to return a frame with the columns "prediction", "mean" and "variance", of the
             laws.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -384,12 +394,14 @@ class AdaptiveMondrianForestRegressor(
         found = np.zeros((len(frame), 3))
         trees = self._trees
         if trees is not None and values is not None:
-            for row, out in zip(values[:, : trees.n_inputs], found, strict=True):
-                trees.predict(row.tobytes())
-                out[0] = trees.forest.point
-                if with_dist:
-                    law = trees.law()
-                    out[1:] = law.mean, law.variance
+            inputs = values[:, : trees.n_inputs]
+            for part in pieces(len(values), progress):
+                for row, out in zip(inputs[part], found[part], strict=True):
+                    trees.predict(row.tobytes())
+                    out[0] = trees.forest.point
+                    if with_dist:
+                        law = trees.law()
+                        out[1:] = law.mean, law.variance
         if with_dist:
             names = ("prediction", "mean", "variance")
             return to_native_frame(dict(zip(names, found.T, strict=True)), like=frame)

@@ -18,6 +18,7 @@ from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
+from ..progress import Progress, in_pieces
 from ..status import DONE, TOO_LARGE, WAITS
 from .forest import warmup_samples
 from .forgetting import ForgettingForest
@@ -344,7 +345,7 @@ class MondrianForestClassifier(
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Extend every tree by the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -358,6 +359,10 @@ class MondrianForestClassifier(
             The labels of its rows.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -369,9 +374,9 @@ class MondrianForestClassifier(
             length wrong; nothing has been learned then.
 
         """
-        self._learn_read(self._read_frame(X), y, w)
+        self._learn_read(self._read_frame(X), y, w, progress)
 
-    def _learn_read(self, frame: Frame, y: Any, w: Any) -> None:
+    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
         """Learn the rows of a frame that has been read; features and labels may be new."""
         _, names, columns = frame
         labels = read_labels(y, len(columns))
@@ -382,11 +387,15 @@ class MondrianForestClassifier(
             columns, weights = columns[learned], weights[learned]
             labels = [labels[i] for i in learned.tolist()]
         start = 0
-        while start < len(columns) and self._warms_up:
-            self.learn_one(mapping_of(names, columns[start]), labels[start], float(weights[start]))
-            start += 1
-        while start < len(columns):
-            start = self._learn_rows(names, columns, labels, weights, start)
+        with Progress(progress, len(columns)) as shown:
+            while start < len(columns) and self._warms_up:
+                row = mapping_of(names, columns[start])
+                self.learn_one(row, labels[start], float(weights[start]))
+                start += 1
+            while start < len(columns):
+                shown.reach(start)
+                start = self._learn_rows(names, columns, labels, weights, start)
+            shown.reach(start)
 
     @locked
     def _learn_rows(
@@ -438,11 +447,14 @@ class MondrianForestClassifier(
             return None
         return lambda p: trees._put(np.array([label]), np.array([w]), p)
 
-    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
         if values is None:
             return frame, np.empty((len(frame), 0))
-        return frame, self._grown().predict_rows(values, self.n_jobs)
+        trees = self._grown()
+        return frame, in_pieces(
+            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
+        )
 
     @classmethod
     def warmup(cls) -> None:

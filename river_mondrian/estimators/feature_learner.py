@@ -23,6 +23,7 @@ from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..model import Model, locked, new_lock
+from ..progress import Progress, pieces
 from ..status import DONE
 
 # Stored samples that a call replays when the map is new.
@@ -366,12 +367,18 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
     # Predicting.
 
     def _blocks(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
+        self,
+        names: Sequence[Hashable],
+        columns: NDArray[np.float64],
+        compiled: CompiledMap,
+        progress: bool,
     ) -> Iterator[tuple[slice, Array]]:
         """Map the rows of a frame, some at a time."""
-        for start in range(0, len(columns), BLOCK):
-            part = slice(start, min(start + BLOCK, len(columns)))
-            yield part, self._features._outputs(names, columns[part], compiled)
+        with Progress(progress, len(columns)) as shown:
+            for start in range(0, len(columns), BLOCK):
+                part = slice(start, min(start + BLOCK, len(columns)))
+                yield part, self._features._outputs(names, columns[part], compiled)
+                shown.reach(part.stop)
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -419,7 +426,7 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             self._learn(x, check_target(y), check_weight(w))
 
     @locked
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -432,6 +439,10 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             The targets of its rows.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -444,4 +455,6 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
         """
         _, names, columns = self._features._read_frame(X)
         targets = read_targets(y, len(columns))
-        self._learn_rows(names, columns, targets, read_weights(w, len(columns)))
+        weights = read_weights(w, len(columns))
+        for part in pieces(len(columns), progress):
+            self._learn_rows(names, columns[part], targets[part], weights[part])

@@ -97,13 +97,13 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
             raise self._features._bad_input(status, x, weights.compiled)
         return best
 
-    def _scores(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _scores(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         """Read a frame; returns it as a narwhals one with the scores of its rows."""
         frame, names, columns = self._features._read_frame(X)
         weights = self._current
         if weights is None:
             return frame, np.zeros((len(columns), self._n_scores))
         scores = np.empty((len(columns), len(weights.scores)))
-        for part, out in self._blocks(names, columns, weights.compiled):
+        for part, out in self._blocks(names, columns, weights.compiled, progress):
             scores[part] = weights.score_rows(out)
         return frame, scores

@@ -163,12 +163,20 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         return prepared.names[best]
 
     @abc.abstractmethod
-    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return a frame as a narwhals one, and its rows' probabilities, shape (n, labels)."""
 
     @locked
-    def predict_proba_many(self, X: Any) -> Any:
+    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the probability of each label for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -176,20 +184,28 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         learning.
 
         """
-        frame, probabilities = self._predict_rows(X)
+        frame, probabilities = self._predict_rows(X, progress)
         columns = dict(zip(self._labels, probabilities.T, strict=False))
         return to_native_frame(columns, like=frame)
 
     @locked
-    def predict_many(self, X: Any) -> Any:
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the most probable label for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
         A series of the same kind (and pandas index); None per row before any learning.
 
         """
-        frame, probabilities = self._predict_rows(X)
+        frame, probabilities = self._predict_rows(X, progress)
         labels: list[Any] = [None] * len(probabilities)
         if self._labels and len(labels):
             classes = self.classes

@@ -31,6 +31,7 @@ from ..posteriors.displacement.scoring import (
     RELATIVE,
 )
 from ..posteriors.displacement.trees import CutTrees
+from ..progress import in_pieces, pieces
 from .forest import warmup_samples
 from .forgetting import WindowForest
 
@@ -297,7 +298,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         if is_new:
             trees.end_change()
 
-    def learn_many(self, X: Any) -> None:
+    def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -307,6 +308,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         X
             A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
             categoricals, enums); nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -319,9 +324,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
         """
         _, names, columns = self._read_frame(X)
-        for row in columns:
-            # Others may call in between.
-            self.learn_one(mapping_of(names, row))
+        for part in pieces(len(columns), progress):
+            for row in columns[part]:
+                # Others may call in between.
+                self.learn_one(mapping_of(names, row))
 
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Take a sample that the trees hold out of them, before its time.
@@ -454,7 +460,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             return float(self._readings(x)[RANK])
 
     @locked
-    def score_many(self, X: Any) -> Any:
+    def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
         With shingles the rows follow the samples learned, and each other.
@@ -463,6 +469,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         ----------
         X
             A pandas, polars or pyarrow frame; nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been scored, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -481,7 +490,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             names, columns, n_short = self._joined_rows(names, columns)
         if trees is not None and len(columns):
             rows = self._arrange(names, columns)
-            scores[n_short:] = trees.score_rows(rows, self.n_jobs)[:, RANK]
+            found = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
+            scores[n_short:] = found[:, RANK]
         return to_native_series(scores, name="score", like=frame)
 
     def _joined_rows(

@@ -407,7 +407,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         return gaussian(n, mean, self._scale() * variance)
 
     @locked
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+    def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
         Parameters
@@ -416,6 +416,9 @@ class RidgeRegressor(TargetLearner[Posterior]):
             A pandas, polars or pyarrow frame of numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -426,7 +429,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         moments = np.full((len(columns), 2), math.inf)
         moments[:, 0] = 0.0
         if self._current is not None:
-            for part, out in self._blocks(names, columns, self._current.compiled):
+            for part, out in self._blocks(names, columns, self._current.compiled, progress):
                 moments[part] = self._current.predict_rows(out, with_dist)
         if not with_dist:
             return to_native_series(moments[:, 0], name=None, like=frame)
