@@ -31,6 +31,16 @@ def check_integer(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
 
 
+def check_jobs(n_jobs: Any) -> None:
+    """Refuse a number of threads that is none; -1 stands for one for each processor."""
+    if isinstance(n_jobs, (int, np.integer)) and n_jobs == -1:
+        return
+    try:
+        check_integer("n_jobs", n_jobs, 1)
+    except ValueError:
+        raise ValueError(f"n_jobs must be -1 or an integer >= 1, got {n_jobs!r}") from None
+
+
 def check_window(window: Any) -> None:
     """Refuse a number of samples that are held at most which is none; None holds all."""
     if window is not None:

@@ -1,4 +1,4 @@
-"""From frames, and the series beside them, to arrays."""
+"""From frames and arrays, and the series beside them, to checked numbers."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ from .inputs import (
 from .levels import Level
 from .limits import LARGEST, LEAST_LEVEL
 
-Frame = tuple[nw.DataFrame[Any], list[Hashable], NDArray[np.float64]]
+Native = nw.DataFrame[Any] | NDArray[Any]
+Frame = tuple[Native, list[Hashable], NDArray[np.float64]]
 
 
 def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
-    """Read a pandas, polars or pyarrow frame.
+    """Read a pandas, polars or pyarrow frame, or an array, whose columns are named 0, 1, ...
 
     Parameters
     ----------
     X
-        The frame.
+        The frame or array.
     features
         The features, where there may be levels of categories; columns are of their kinds then.
 
     Returns
     -------
-    The frame as a narwhals one, its column names, and its values, shape (n, columns), with NaN
-    for nulls and codes for levels.
+    The frame as a narwhals one, or the array itself; the column names; and the values, shape
+    (n, columns), with NaN for nulls and codes for levels.
 
     Raises
     ------
@@ -50,9 +51,12 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
         If a column holds something that is neither a number nor, where there may be such, a level;
         if it holds both, or what its feature is not.
     ValueError
-        If a column name occurs twice, or a value is infinite or too large.
+        If a column name occurs twice, a value is infinite or too large, or an array has not two
+        dimensions.
 
     """
+    if isinstance(X, np.ndarray):
+        return X, *_read_array(X, features)
     columns = getattr(X, "columns", None)
     if columns is not None and not callable(columns):
         seen: set[Hashable] = set()
@@ -66,12 +70,38 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     values = np.empty((len(frame), len(names)))
     for place, name in enumerate(names):
         values[:, place] = _read_column(frame, name, features)
+    _check_sizes(names, values)
+    return frame, names, values
+
+
+def _read_array(
+    X: NDArray[Any], features: FeatureIndex | None
+) -> tuple[list[Hashable], NDArray[np.float64]]:
+    """Return the names of an array's columns, and its values."""
+    if X.ndim != 2:
+        raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
+    names: list[Hashable] = list(range(X.shape[1]))
+    values = np.empty(X.shape)
+    for place, name in enumerate(names):
+        kind, column = X.dtype.kind, X[:, place]
+        is_category, has_levels = _kinds(name, features, kind == "b")
+        if kind in "biuf" and not has_levels and is_category is not True:
+            given = np.ma.filled(column.astype(np.float64), math.nan)
+            values[:, place] = _plain(name, given)
+        else:
+            check = _check_of(features, has_levels)
+            values[:, place] = _one_by_one(name, column.tolist(), is_category, check)
+    _check_sizes(names, values)
+    return names, values
+
+
+def _check_sizes(names: Sequence[Hashable], values: NDArray[np.float64]) -> None:
+    """Refuse values that are not finite in single precision; codes of levels stay."""
     with np.errstate(invalid="ignore"):
         bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
     if bad.any():
         row, place = np.argwhere(bad)[0]
         raise too_large(names[place], float(values[row, place]), f" in row {row}")
-    return frame, names, values
 
 
 def mapping_of(names: Sequence[Hashable], row: NDArray[np.float64]) -> dict[Hashable, float]:
@@ -83,33 +113,61 @@ def mapping_of(names: Sequence[Hashable], row: NDArray[np.float64]) -> dict[Hash
     }
 
 
+def _kinds(name: Any, features: FeatureIndex | None, may_be: bool) -> tuple[bool | None, bool]:
+    """Tell whether a column is a category, and whether its values are levels.
+
+    The first is None where it is to be seen, as truth values are numbers where there have been
+    such. `may_be` tells whether the column's type is one of levels.
+    """
+    is_category: bool | None = False
+    if features is not None:
+        is_category = name in features.categories if name in features.places else None
+    return is_category, may_be and is_category is not False
+
+
+def _check_of(features: FeatureIndex | None, has_levels: bool) -> Callable[[Any, Any], float]:
+    """Return what checks the values of a column one by one."""
+    if has_levels:
+        return check_level
+    return check_value if features is None else check_value_or_level
+
+
 def _read_column(
     frame: nw.DataFrame[Any], name: Any, features: FeatureIndex | None
 ) -> NDArray[np.float64]:
     column = frame.get_column(name)
     dtype = column.dtype
-    # Whether it is a category; None where that is to be seen, as truth values are numbers where
-    # there have been such.
-    is_category: bool | None = False
-    if features is not None:
-        is_category = name in features.categories if name in features.places else None
-    has_levels = is_category is not False and dtype in (nw.Boolean, nw.Categorical, nw.Enum)
+    may_be = dtype in (nw.Boolean, nw.Categorical, nw.Enum)
+    is_category, has_levels = _kinds(name, features, may_be)
     is_plain = dtype.is_numeric() or dtype == nw.Boolean
     if is_plain and not has_levels and is_category is not True:
         if column.null_count() > 0:
             column = column.cast(nw.Float64)
         array = column.to_numpy()
         if array.dtype != object:
-            found = array.astype(np.float64)
-            for row in np.flatnonzero(found >= LEAST_LEVEL).tolist():
-                raise too_large(name, float(found[row]), f" in row {row}")
-            return found
-    check = check_value if features is None else check_value_or_level
-    check = check_level if has_levels else check
-    values = np.full(len(frame), np.nan)
+            return _plain(name, array.astype(np.float64))
     there = ~column.is_null().to_numpy()
-    for row, given in enumerate(column.to_list()):
-        value = math.nan if given is None or not there[row] else check(name, given)
+    given = [
+        value if is_there else None
+        for value, is_there in zip(column.to_list(), there.tolist(), strict=True)
+    ]
+    return _one_by_one(name, given, is_category, _check_of(features, has_levels))
+
+
+def _plain(name: Hashable, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a column of numbers; refuse what would be taken for a level."""
+    for row in np.flatnonzero(values >= LEAST_LEVEL).tolist():
+        raise too_large(name, float(values[row]), f" in row {row}")
+    return values
+
+
+def _one_by_one(
+    name: Hashable, given: list[Any], is_category: bool | None, check: Callable[[Any, Any], float]
+) -> NDArray[np.float64]:
+    """Return the checked values of a column, None being missing; all are of one kind."""
+    values = np.full(len(given), math.nan)
+    for row, item in enumerate(given):
+        value = math.nan if item is None else check(name, item)
         if value == value:
             if is_category is None:
                 is_category = type(value) is Level

@@ -116,6 +116,15 @@ class Model:
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: self.__dict__[name] for name in names}
 
+    def __repr__(self) -> str:
+        # River's own shows the arguments of River's models only.
+        shown = super().__repr__()
+        for name, value in self._arguments().items():
+            if isinstance(value, Model):
+                inner = repr(value).replace("\n", "\n  ")
+                shown = shown.replace(f"\n  {name}={value}\n", f"\n  {name}={inner}\n")
+        return shown
+
     def _made_anew(self) -> Self:
         """Return a model that has learned nothing, with the very arguments of this one."""
         return type(self)(**self._arguments())

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import base
+from river import base, preprocessing
 
 import river_mondrian as rm
 from river_mondrian.records import Memory, memory
@@ -247,3 +247,23 @@ def test_targets_and_weights_out_of_range(name):
         with pytest.raises(ValueError, match="the weight must be"):
             model.learn_one({"a": 0.1, "b": 0.2}, 1.0, w=w)
     assert pickle.dumps(model) == before
+
+
+@models
+def test_shown_with_all_arguments(name):
+    model = MODELS[name]()
+    shown = repr(model)
+    assert shown.startswith(f"{type(model).__name__} (\n  ") and shown.endswith(")")
+    for argument in model._get_params():
+        assert f"\n  {argument}=" in shown
+    for inner in [value for value in model._arguments().values() if isinstance(value, base.Base)]:
+        for argument in inner._get_params():
+            assert f"\n    {argument}=" in shown
+    assert str(model) == type(model).__name__
+
+
+def test_shown_within_a_pipeline():
+    scaler = preprocessing.StandardScaler()
+    model = scaler | rm.OGDClassifier(rm.IsolationFeatures(n_cells=23))
+    assert "\n    features=IsolationFeatures (\n" in repr(model)
+    assert "\n      n_cells=23\n" in repr(model)

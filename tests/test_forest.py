@@ -82,7 +82,7 @@ PARAMS = [
 @pytest.mark.parametrize("cut", [0, 100, 300])
 def test_batches_equal_single_samples_bit_for_bit(params, cut):
     one, X, y = learned(**params)
-    for n_jobs in (1, 3):
+    for n_jobs in (1, 3, -1):
         many = MondrianForestClassifier(seed=7, n_estimators=4, n_jobs=n_jobs, **params)
         for part in (slice(0, cut), slice(cut, None)):
             if len(X[part]):
@@ -259,7 +259,10 @@ def test_a_bad_frame_is_refused_and_changes_nothing(X, y, error, message, n):
         ({"gamma": 0.0}, "gamma.*0"),
         ({"gamma": math.inf}, "gamma.*inf"),
         ({"max_nodes": 0}, "max_nodes.*0"),
-        ({"n_jobs": 0}, "n_jobs.*0"),
+        ({"n_jobs": 0}, "n_jobs must be -1 or an integer >= 1, got 0"),
+        ({"n_jobs": -2}, "n_jobs.*-2"),
+        ({"n_jobs": -1.0}, "n_jobs.*-1.0"),
+        ({"n_jobs": True}, "n_jobs.*True"),
     ],
 )
 def test_a_bad_parameter_is_named(params, message):

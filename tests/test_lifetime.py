@@ -292,7 +292,7 @@ def test_bad_data_is_refused():
     text = pd.DataFrame({"a": ["x"] * 60, "b": X[:, 1]})
     for args, error, message in (
         ((bad, y, 1.0), ValueError, "feature 1 of X.*nan.*row 7"),
-        ((X[:, 0], y, 1.0), ValueError, "two dimensions"),
+        ((X[:, 0], y, 1.0), ValueError, "must have the shape"),
         ((X, y[:9], 1.0), ValueError, "60 rows.*9 targets"),
         ((X, [*y[:-1], np.inf], 1.0), ValueError, "target.*inf"),
         ((X[:0], [], 1.0), ValueError, "no rows"),

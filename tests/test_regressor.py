@@ -71,7 +71,7 @@ def test_batches_are_one_by_one(params, holes):
     single = MondrianForestRegressor(seed=3, n_estimators=3, **params)
     for x, target, weight in zip(rows(X), y.tolist(), w, strict=True):
         single.learn_one(x, target, w=weight)
-    for n_jobs in (1, 2):
+    for n_jobs in (1, 2, -1):
         batch = MondrianForestRegressor(seed=3, n_estimators=3, n_jobs=n_jobs, **params)
         for start, stop in ((0, 100), (100, 300), (300, 1100)):
             part = pd.DataFrame(X[start:stop], columns=NAMES)

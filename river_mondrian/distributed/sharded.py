@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer
 from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.parts import bounds_of, check_parts, divided, splits_at, united
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
+from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from .blocks import Block, Known, Rows
 from .crew import Crew, Engine
@@ -118,6 +118,11 @@ class ShardedForest(base.Estimator):
         ):
             check_integer(name, value, 1)
         check_parts(model, n_shards)
+        if model.n_jobs < 1:
+            raise ValueError(
+                "n_jobs of the model must be >= 1, the processors that each worker asks for, got "
+                f"{model.n_jobs!r}"
+            )
         self.model = model
         self.n_shards = n_shards
         self.folder = folder
@@ -215,7 +220,8 @@ class ShardedForest(base.Estimator):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame, or a list of mappings from feature to value.
+            A frame (pandas, polars, pyarrow), an array of the features 0, 1, ..., or a list of
+            mappings from feature to value.
         y
             Their labels or targets.
         w
@@ -383,7 +389,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
                 return crew.predict_proba_many(X)
             frame, rows = crew.known.read_frame(X)
             columns = self._probabilities(crew, rows).T
-            return to_native_frame(dict(zip(crew.known.labels, columns, strict=True)), like=frame)
+            return native_frame(dict(zip(crew.known.labels, columns, strict=True)), like=frame)
 
     def predict_many(self, X: Any) -> Any:
         """Predict the most probable label for a frame's rows; a series of the same kind."""
@@ -393,7 +399,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
                 return crew.predict_many(X)
             frame, rows = crew.known.read_frame(X)
             best, classes = self._probabilities(crew, rows).argmax(axis=1), self.classes
-            return to_native_series([classes[k] for k in best.tolist()], name=None, like=frame)
+            return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
 
 
 class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
@@ -460,7 +466,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
 
@@ -474,5 +480,5 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             frame, rows = crew.known.read_frame(X)
             means, variances = self._moments(crew, rows).T
             if with_dist:
-                return to_native_frame({"mean": means, "variance": variances}, like=frame)
-            return to_native_series(means, name=None, like=frame)
+                return native_frame({"mean": means, "variance": variances}, like=frame)
+            return native_series(means, name=None, like=frame)

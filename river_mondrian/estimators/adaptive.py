@@ -343,8 +343,8 @@ class AdaptiveMondrianForestClassifier(
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
-            categoricals, enums); nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
             The labels of its rows.
         w

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_flag, check_integer, check_missing
 from ..frames import mapping_of
 from ..inputs import check_target, check_weight
 from ..model import locked
+from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
@@ -335,8 +335,8 @@ class AdaptiveMondrianForestRegressor(
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
-            categoricals, enums); nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
             The targets of its rows.
         w
@@ -377,7 +377,8 @@ class AdaptiveMondrianForestRegressor(
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers and categories.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories.
         with_dist
             Whether to return a frame with the columns "prediction", "mean" and "variance", of the
             laws.
@@ -387,7 +388,7 @@ class AdaptiveMondrianForestRegressor(
 
         Returns
         -------
-        A series of predictions of the same kind (and pandas index), or the frame.
+        A series of predictions like `X` (and with its pandas index), or the frame.
 
         """
         frame, values = self._read_rows(X)
@@ -404,8 +405,8 @@ class AdaptiveMondrianForestRegressor(
                         out[1:] = law.mean, law.variance
         if with_dist:
             names = ("prediction", "mean", "variance")
-            return to_native_frame(dict(zip(names, found.T, strict=True)), like=frame)
-        return to_native_series(found[:, 0], name=None, like=frame)
+            return native_frame(dict(zip(names, found.T, strict=True)), like=frame)
+        return native_series(found[:, 0], name=None, like=frame)
 
     # How a prediction has come about.
 

@@ -94,8 +94,8 @@ class MondrianForestClassifier(
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
         category is a level of its own, whose place is 0 in all trees.
     n_jobs
-        Number of threads of `learn_many`, `predict_many` and `predict_proba_many`. The results do
-        not depend on it.
+        Number of threads of `learn_many`, `predict_many` and `predict_proba_many`; -1 for one for
+        each processor that the process may use. The results do not depend on it.
     seed
         Random seed for reproducibility.
     ranges
@@ -353,8 +353,8 @@ class MondrianForestClassifier(
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
-            categoricals, enums); nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
             The labels of its rows.
         w

@@ -339,7 +339,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
             lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the

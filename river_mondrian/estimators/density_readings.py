@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river.utils.dataframe import to_native_series
 
 from ..frames import read_frame
 from ..inputs import FeatureIndex, too_large
 from ..limits import LARGEST
 from ..model import Model, locked
+from ..native import native_series
 from ..posteriors.density_trees import DensityTrees
 from ..posteriors.pivot_trees import PivotTrees
 
@@ -149,11 +149,12 @@ class DensityReadings(Model):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
 
         Returns
         -------
-        A series of the same kind (and pandas index), with `log_density_one` of each row.
+        A series or array like `X` (and with its pandas index), with `log_density_one` of each row.
 
         Raises
         ------
@@ -164,7 +165,7 @@ class DensityReadings(Model):
 
         """
         frame, out = self._log_densities(X, False)
-        return to_native_series(out, name="log_density", like=frame)
+        return native_series(out, name="log_density", like=frame)
 
     @locked
     def density_many(self, X: Any) -> Any:
@@ -174,7 +175,7 @@ class DensityReadings(Model):
         """
         frame, out = self._log_densities(X, False)
         values = np.array([_exp(value) for value in out.tolist()])
-        return to_native_series(values, name="density", like=frame)
+        return native_series(values, name="density", like=frame)
 
     @locked
     def surprise_many(self, X: Any) -> Any:
@@ -184,7 +185,7 @@ class DensityReadings(Model):
         """
         frame, out = self._log_densities(X, True)
         values = np.zeros(len(out)) if self._trees is None else -out
-        return to_native_series(values, name="surprise", like=frame)
+        return native_series(values, name="surprise", like=frame)
 
     @locked
     def score_many(self, X: Any) -> Any:
@@ -201,7 +202,7 @@ class DensityReadings(Model):
             out = np.zeros(len(columns))
             if trees is not None:
                 trees.scores(self._features.arrange(names, columns, len(self._features)), out)
-        return to_native_series(out, name="score", like=frame)
+        return native_series(out, name="score", like=frame)
 
 
 def _exp(value: float) -> float:

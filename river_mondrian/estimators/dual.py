@@ -148,6 +148,20 @@ class DualOGDClassifier(Model, base.Classifier):
         # Without the room for support vectors to come.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Refuse: there are no probabilities.
+
+        Raises
+        ------
+        NotImplementedError
+            Always, which is River's way of saying so.
+
+        """
+        raise NotImplementedError(
+            "DualOGDClassifier has the hinge loss, which gives no probabilities: use OGDClassifier "
+            "for them"
+        )
+
     @locked
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Make a sample a support vector where its hinge loss is not 0.

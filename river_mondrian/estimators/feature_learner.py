@@ -434,7 +434,8 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
         y
             The targets of its rows.
         w

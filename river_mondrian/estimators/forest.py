@@ -15,6 +15,7 @@ from ..arguments import (
     ClonesLifetime,
     check_flag,
     check_integer,
+    check_jobs,
     check_lifetime,
     check_missing,
     check_ranges,
@@ -62,10 +63,14 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     ranges: Mapping[Any, tuple[float, float]] | None
     renews_widths: bool
 
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"n_jobs"} & set(self._arguments())
+
     def _begin(self) -> None:
         """Check the arguments that all forests have, and make the rest."""
         check_integer("n_estimators", self.n_estimators, 1)
-        check_integer("n_jobs", self.n_jobs, 1)
+        check_jobs(self.n_jobs)
         if self.max_nodes is not None:
             check_integer("max_nodes", self.max_nodes, 1)
         if not (self._GROWS and callable(self.lifetime)):

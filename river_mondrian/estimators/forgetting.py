@@ -140,7 +140,8 @@ class ForgettingForest(WindowForest[Trees]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
         y
             The labels or targets of its rows.
         w

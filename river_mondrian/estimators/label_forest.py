@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..checks import check_numbering
 from ..errors import ModelFormatError
 from ..model import has_global_lock, locked
+from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE
@@ -173,20 +173,21 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
         progress
             Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
             lines of text. The result is the same, bit for bit.
 
         Returns
         -------
-        A frame of the same kind (and pandas index) with a column per label; no column before any
-        learning.
+        A frame or array like `X` (and with its pandas index) with a column per label, in the order
+        of `classes`; no column before any learning.
 
         """
         frame, probabilities = self._predict_rows(X, progress)
         columns = dict(zip(self._labels, probabilities.T, strict=False))
-        return to_native_frame(columns, like=frame)
+        return native_frame(columns, like=frame)
 
     @locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -195,14 +196,15 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
         progress
             Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
             lines of text. The result is the same, bit for bit.
 
         Returns
         -------
-        A series of the same kind (and pandas index); None per row before any learning.
+        A series or array like `X` (and with its pandas index); None per row before any learning.
 
         """
         frame, probabilities = self._predict_rows(X, progress)
@@ -210,7 +212,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         if self._labels and len(labels):
             classes = self.classes
             labels = [classes[k] for k in probabilities.argmax(axis=1)]
-        return to_native_series(labels, name=None, like=frame)
+        return native_series(labels, name=None, like=frame)
 
     @property
     def _raw_memory_usage(self) -> int:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from river import base, optim
-from river.utils.dataframe import to_native_frame, to_native_series
 from scipy import special
 
 from ..checks import check_number, check_numbering
@@ -19,6 +18,7 @@ from ..frames import mapping_of, read_labels, read_weights
 from ..inputs import check_label, check_weight
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
+from ..native import native_frame, native_series
 from ..progress import pieces
 from .gradient_descent import OnlineGradientDescent
 
@@ -195,7 +195,8 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
         y
             The labels of its rows.
         w
@@ -319,15 +320,16 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
         progress
             Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
             lines of text. The result is the same, bit for bit.
 
         Returns
         -------
-        A frame of the same kind (and pandas index) with a column per label; no column before any
-        learning.
+        A frame or array like `X` (and with its pandas index) with a column per label, in the order
+        of `classes`; no column before any learning.
 
         Raises
         ------
@@ -338,7 +340,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         self._check_probabilities()
         frame, scores = self._scores(X, progress)
         columns = dict(zip(self._labels, self._probabilities(scores).T, strict=True))
-        return to_native_frame(columns, like=frame)
+        return native_frame(columns, like=frame)
 
     @locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -347,20 +349,21 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
         progress
             Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
             lines of text. The result is the same, bit for bit.
 
         Returns
         -------
-        A series of the same kind (and pandas index); None per row before any learning.
+        A series or array like `X` (and with its pandas index); None per row before any learning.
 
         """
         frame, scores = self._scores(X, progress)
         classes = self.classes
         if not classes:
-            return to_native_series([None] * len(scores), name=None, like=frame)
+            return native_series([None] * len(scores), name=None, like=frame)
         if self._current is None:
             best = np.zeros(len(scores), dtype=np.int64)
         elif self._n_scores > 1:
@@ -368,7 +371,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         else:
             best = (scores[:, 0] > 0.0).astype(np.int64)
             best = np.minimum(best if self._positive == 1 else 1 - best, len(classes) - 1)
-        return to_native_series([classes[k] for k in best.tolist()], name=None, like=frame)
+        return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
 
     @property
     def _raw_memory_usage(self) -> int:

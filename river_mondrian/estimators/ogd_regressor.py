@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from river import optim
-from river.utils.dataframe import to_native_series
 
 from ..features.base import FeatureMap
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
+from ..native import native_series
 from .feature_learner import TargetLearner
 from .gradient_descent import OnlineGradientDescent
 
@@ -101,15 +101,16 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
         progress
             Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
             lines of text. The result is the same, bit for bit.
 
         Returns
         -------
-        A series of the same kind (and pandas index).
+        A series or array like `X` (and with its pandas index).
 
         """
         frame, scores = self._scores(X, progress)
-        return to_native_series(self._rule.loss.mean_func(scores[:, 0]), name=None, like=frame)
+        return native_series(self._rule.loss.mean_func(scores[:, 0]), name=None, like=frame)

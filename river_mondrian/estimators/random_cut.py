@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_series
 
 from ..arguments import check_integer
 from ..checks import refuse
@@ -20,6 +19,7 @@ from ..inputs import FeatureIndex, ordered
 from ..levels import Level
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
+from ..native import native_series
 from ..partitions.mondrian.inspection import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.displacement.scoring import (
@@ -103,7 +103,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     missing
         What an absent key, None and NaN mean: "unknown", or "zero".
     n_jobs
-        Number of threads of `score_many`. The results do not depend on it.
+        Number of threads of `score_many`; -1 for one for each processor that the process may use.
+        The results do not depend on it.
     seed
         Random seed for reproducibility.
     ranges
@@ -306,8 +307,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
-            categoricals, enums); nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
             lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
@@ -468,14 +469,15 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
         progress
             Whether to show on stderr how many rows have been scored, by tqdm or, without it, as
             lines of text. The result is the same, bit for bit.
 
         Returns
         -------
-        A series of the same kind (and pandas index).
+        A series or array like `X` (and with its pandas index).
 
         Raises
         ------
@@ -492,7 +494,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             rows = self._arrange(names, columns)
             found = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
             scores[n_short:] = found[:, RANK]
-        return to_native_series(scores, name="score", like=frame)
+        return native_series(scores, name="score", like=frame)
 
     def _joined_rows(
         self, names: list[Hashable], columns: NDArray[np.float64]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_integer, is_real
 from ..directions import Directions
 from ..frames import Frame, mapping_of, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
+from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..partitions.mondrian.trees import LEARNED_ROWS
@@ -95,7 +95,8 @@ class MondrianForestRegressor(
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
         category is a level of its own, whose place is 0 in all trees.
     n_jobs
-        Number of threads of `learn_many` and `predict_many`. The results do not depend on it.
+        Number of threads of `learn_many` and `predict_many`; -1 for one for each processor that the
+        process may use. The results do not depend on it.
     seed
         Random seed for reproducibility.
     ranges
@@ -415,8 +416,8 @@ class MondrianForestRegressor(
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers and categories (strings, truth values,
-            categoricals, enums); nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
             The targets of its rows.
         w
@@ -508,7 +509,7 @@ class MondrianForestRegressor(
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress
@@ -517,7 +518,7 @@ class MondrianForestRegressor(
 
         Returns
         -------
-        A series of means of the same kind (and pandas index), or the frame.
+        A series of means like `X` (and with its pandas index), or the frame.
 
         Raises
         ------
@@ -530,8 +531,8 @@ class MondrianForestRegressor(
         frame, moments = self._predict_rows(X, progress)
         means, variances = moments.T
         if with_dist:
-            return to_native_frame({"mean": means, "variance": variances}, like=frame)
-        return to_native_series(means, name=None, like=frame)
+            return native_frame({"mean": means, "variance": variances}, like=frame)
+        return native_series(means, name=None, like=frame)
 
     @classmethod
     def warmup(cls) -> None:

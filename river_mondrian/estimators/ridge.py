@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river.utils.dataframe import to_native_frame, to_native_series
 
 from ..arguments import check_flag, check_integer, check_positive, check_seed, check_window
 from ..changes import Steps
@@ -23,6 +22,7 @@ from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
 from ..model import locked
+from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import gaussian
 from ..status import DONE
 from .feature_learner import REPLAY, TargetLearner
@@ -224,7 +224,8 @@ class RidgeRegressor(TargetLearner[Posterior]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
         y
             The targets of its rows.
         w
@@ -413,7 +414,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress
@@ -422,7 +423,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
         Returns
         -------
-        A series of means of the same kind (and pandas index), or the frame.
+        A series of means like `X` (and with its pandas index), or the frame.
 
         """
         frame, names, columns = self._features._read_frame(X)
@@ -432,6 +433,6 @@ class RidgeRegressor(TargetLearner[Posterior]):
             for part, out in self._blocks(names, columns, self._current.compiled, progress):
                 moments[part] = self._current.predict_rows(out, with_dist)
         if not with_dist:
-            return to_native_series(moments[:, 0], name=None, like=frame)
+            return native_series(moments[:, 0], name=None, like=frame)
         variances = self._scale() * moments[:, 1]
-        return to_native_frame({"mean": moments[:, 0], "variance": variances}, like=frame)
+        return native_frame({"mean": moments[:, 0], "variance": variances}, like=frame)

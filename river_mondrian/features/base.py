@@ -41,7 +41,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from river.utils.dataframe import sparse_to_native_frame, to_native_frame
+from river.utils.dataframe import sparse_to_native_frame
 from scipy import sparse
 
 from ..changes import Snapshot, Steps
@@ -52,6 +52,7 @@ from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..model import Model, locked, new_lock
+from ..native import native_frame
 from ..progress import pieces
 from ..samples import SampleReader
 
@@ -116,7 +117,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
             lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
@@ -324,12 +326,14 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers; nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
 
         Returns
         -------
-        A frame of the same kind (and pandas index). For a map of cells it has only the columns
-        that are not zero in all rows, as sparse columns where pandas is the kind.
+        A frame or array like `X` (and with its pandas index); without any column while the map
+        cannot map yet. For a map of cells a frame has only the columns that are not zero in all
+        rows, as sparse columns where pandas is the kind; an array becomes what `to_csr` returns.
 
         Raises
         ------
@@ -341,12 +345,15 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """
         if self._map is None:
             frame, _, _ = self._read_frame(X)
-            return to_native_frame({}, like=frame)
+            return native_frame({}, like=frame)
         compiled = self._map
         frame, out = self._read(X)
         if compiled.dense:
             columns = compiled.names(range(compiled.n_columns))
-            return to_native_frame(dict(zip(columns, out.T, strict=True)), like=frame)
+            return native_frame(dict(zip(columns, out.T, strict=True)), like=frame)
+        if isinstance(frame, np.ndarray):
+            # Its columns have no names, so that each has its place.
+            return self._csr(out)
         present = np.unique(self._known(out))
         matrix = self._csr(out)[:, present]
         return sparse_to_native_frame(matrix, columns=compiled.names(present.tolist()), like=frame)

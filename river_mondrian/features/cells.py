@@ -65,7 +65,7 @@ class CellFeatures(FeatureMap):
         Parameters
         ----------
         X
-            A pandas, polars or pyarrow frame of numbers.
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
 
         Returns
         -------

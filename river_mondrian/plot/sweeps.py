@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..learners.lifetimes.result import SETS, LifetimePath
 from . import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STYLES = dict(zip(SETS, (":", "--", "-"), strict=True))
+# Of the errors on each set of rows.
+STYLES = {"train": ":", "validation": "--", "test": "-"}
 
 
-def lifetimes(path: LifetimePath, ax: Axes | None = None) -> Axes:
+def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
     """Draw the errors by lifetime, and the marginal likelihood on an axis of its own.
 
     Parameters
@@ -46,7 +46,7 @@ def lifetimes(path: LifetimePath, ax: Axes | None = None) -> Axes:
     'lifetime'
 
     """
-    if not isinstance(path, LifetimePath):
+    if not hasattr(path, "log_marginal_likelihood"):
         raise TypeError(
             f"path must be what lifetime_path returns, got {path!r} ({type(path).__name__})"
         )

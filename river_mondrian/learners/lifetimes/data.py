@@ -42,13 +42,7 @@ class Sets:
 
 def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Hashable], Array]:
     """Read an array or a frame; columns of frames are brought into the order of `names`."""
-    if isinstance(X, np.ndarray):
-        if X.ndim != 2:
-            raise ValueError(f"{what} must have two dimensions, got {X.ndim}")
-        found: list[Hashable] = list(range(X.shape[1]))
-        values = X.astype(np.float64)
-    else:
-        _, found, values = read_frame(X)
+    _, found, values = read_frame(X)
     if names is not None:
         if set(found) != set(names):
             raise ValueError(f"the columns of {what} must be those of X, got {found!r}")

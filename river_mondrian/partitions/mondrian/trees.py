@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
+import os
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from threading import Thread
@@ -56,6 +57,13 @@ def _rows_of(n_points: int, lacks_value: bool) -> int:
     A leaf's row holds two points, but for those that wait for one with a missing value.
     """
     return n_points * (1 + lacks_value)
+
+
+def _n_processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
@@ -329,11 +337,12 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         # Classes and cells are counted on the way.
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
-        """Call `work` on parts of 0..n, in threads where there are several jobs."""
-        if min(n_jobs, n) <= 1:
+        """Call `work` on parts of 0..n, in threads where there are several jobs; -1 for all."""
+        n_threads = min(_n_processors() if n_jobs == -1 else n_jobs, n)
+        if n_threads <= 1:
             work(0, n)
         else:
-            self._run_jobs(work, n, min(n_jobs, n))
+            self._run_jobs(work, n, n_threads)
 
     def _run_jobs(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
         """Call `work` on parts of 0..n, each in a thread."""

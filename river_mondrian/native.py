@@ -1,0 +1,38 @@
+"""From results back to what the caller has given: frames, series or arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river.utils import dataframe
+
+from .frames import Native
+
+
+def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
+    """Return columns as a frame like the one read, or as an array of shape (n, columns)."""
+    if isinstance(like, np.ndarray):
+        found = np.empty((len(like), len(columns)))
+        for place, column in enumerate(columns.values()):
+            found[:, place] = column
+        return found
+    return dataframe.to_native_frame(columns, like=like)
+
+
+def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
+    """Return values as a series like the frame read, or as an array of shape (n,).
+
+    Labels that an array would change, as it makes strings of numbers beside strings, are objects in
+    it.
+    """
+    if not isinstance(like, np.ndarray):
+        return dataframe.to_native_series(values, name=name, like=like)
+    if isinstance(values, np.ndarray):
+        return values
+    kinds = {type(value) for value in values}
+    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
+        return np.array(values)
+    return np.fromiter(values, dtype=object, count=len(values))

@@ -1,0 +1,151 @@
+"""NumPy arrays in all `*_many`: as frames whose columns are named 0, 1, ..."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import base
+
+import river_mondrian as rm
+from tests.test_contract import MODELS, SUPERVISED
+
+MANY = [name for name, make in MODELS.items() if hasattr(make(), "learn_many")]
+READING = [
+    "predict_many",
+    "predict_proba_many",
+    "transform_many",
+    "score_many",
+    "density_many",
+    "log_density_many",
+    "surprise_many",
+]
+
+
+def rows(n, first=0):
+    return np.random.default_rng(first).normal(size=(n, 3))
+
+
+def learn(model, X, labels):
+    if isinstance(model, SUPERVISED):
+        is_class = isinstance(model, base.Classifier)
+        model.learn_many(X, labels if is_class else rows(len(labels), 5)[:, 0])
+    else:
+        model.learn_many(X)
+
+
+@pytest.fixture(params=MANY)
+def pair(request):
+    """A model that has learned an array, and one that has learned a frame."""
+    X, labels = rows(60), np.where(rows(60)[:, 0] > 0.0, "a", "b")
+    of_array, of_frame = MODELS[request.param](), MODELS[request.param]()
+    learn(of_array, X, labels)
+    learn(of_frame, pd.DataFrame(X), pd.Series(labels))
+    return of_array, of_frame
+
+
+def test_every_class_that_takes_frames_is_here():
+    assert len(MANY) == len(MODELS) - 1
+    assert "dual" not in MANY
+
+
+def test_an_array_is_learned_as_a_frame(pair):
+    of_array, of_frame = pair
+    assert pickle.dumps(of_array) == pickle.dumps(of_frame)
+
+
+def test_an_array_gives_an_array(pair):
+    of_array, of_frame = pair
+    X, n_read = rows(7, 1), 0
+    for name in READING:
+        if not hasattr(of_array, name) or getattr(of_array, "loss", None) == "hinge":
+            continue
+        found = getattr(of_array, name)(X)
+        wanted = getattr(of_frame, name)(pd.DataFrame(X))
+        if not isinstance(found, np.ndarray):
+            # A map of cells: all its columns, among which a frame has those that are not zero.
+            assert found.shape[1] >= wanted.shape[1]
+            found = found[:, np.unique(found.indices)].toarray()
+        assert isinstance(found, np.ndarray)
+        assert found.dtype == np.float64 or found.dtype.kind == "U"
+        assert found.tolist() == wanted.to_numpy().tolist()
+        n_read += 1
+    assert n_read > 0
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_before_any_learning(name):
+    model, X = MODELS[name](), rows(4)
+    for reading in set(READING) & set(dir(model)):
+        found = getattr(model, reading)(X)
+        assert isinstance(found, np.ndarray)
+        assert len(found) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (["a", "b"], "U"),
+        ([3, 4], "i"),
+        ([False, True], "b"),
+        ([1, "a"], "O"),
+        ([(1, 2), (3, 4)], "O"),
+        ([True, 2], "O"),
+    ],
+)
+def test_labels_come_back_as_they_are(given, kind):
+    model = rm.MondrianForestClassifier(3, seed=1)
+    X = np.array([[0.0], [1.0]] * 10)
+    model.learn_many(X, given * 10)
+    found = model.predict_many(X[:2])
+    assert found.dtype.kind == kind
+    assert [(type(label), label) for label in found.tolist()] == [(type(k), k) for k in given]
+
+
+def test_kinds_of_arrays():
+    frame = pd.DataFrame({0: ["u", "v", None], 1: [1.5, None, 2.0]}, dtype=object)
+    missing = np.ma.masked_equal(np.array([[7, 1], [2, 7]]), 7)
+    for given, like in [
+        (frame.to_numpy(), frame),
+        (np.array([["u"], ["v"]]), pd.DataFrame([["u"], ["v"]])),
+        (np.array([[True], [False]]), pd.DataFrame([[True], [False]])),
+        (np.array([[1], [2]], dtype=np.uint8), pd.DataFrame([[1.0], [2.0]])),
+        (missing, pd.DataFrame([[np.nan, 1.0], [2.0, np.nan]])),
+        (np.asfortranarray(rows(9)), pd.DataFrame(rows(9))),
+        (rows(18)[::2], pd.DataFrame(rows(18)[::2])),
+        (np.empty((0, 2)), pd.DataFrame(np.empty((0, 2)))),
+    ]:
+        models = [rm.MondrianForestClassifier(3, seed=1) for _ in range(2)]
+        for model, X in zip(models, (given, like), strict=True):
+            model.learn_many(X, ["a", "b", "c"][: len(X)] if len(X) < 4 else ["a"] * len(X))
+        assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+
+
+def test_a_row_of_an_array_is_a_mapping_from_numbers():
+    model = rm.MondrianForestClassifier(3, seed=1)
+    X = rows(50)
+    model.learn_many(X, (X[:, 0] > 0.0).tolist())
+    one = model.predict_proba_one(dict(enumerate(X[0].tolist())))
+    assert list(one.values()) == model.predict_proba_many(X[:1])[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (rows(3)[0], ValueError, r"an array must have the shape \(samples, features\), got \(3,\)"),
+        (rows(3)[None], ValueError, r"\(samples, features\), got \(1, 3, 3\)"),
+        (rows(3) * 1j, TypeError, r"feature 0 must be a number, got .*\(complex\)"),
+        (rows(3) * np.inf, ValueError, "feature 0 must be finite in single precision, got -?inf"),
+        (np.full((2, 2), 1e39), ValueError, "feature 0 must be finite .*, got 1e.39 in row 0"),
+        (np.full((2, 2), 1e300), ValueError, "feature 0 must be finite .*, got 1e.300 in row 0"),
+        (np.array([[{}]]), TypeError, r"feature 0 must be a number, got \{\} \(dict\)"),
+    ],
+)
+def test_bad_arrays(pair, X, error, message):
+    model = pair[0]
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=message):
+        learn(model, X, ["a"] * len(X))
+    assert pickle.dumps(model) == before

@@ -1,0 +1,133 @@
+"""Every class in every wrapper of River's that it fits, and in what else composes models."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+
+import pytest
+from river import evaluate, metrics, model_selection, utils
+
+import river_mondrian as rm
+from tests.test_contract import MODELS, learn, stream
+from tests.wrappers import (
+    CLASSIFIERS,
+    DETECTORS,
+    KINDS,
+    MAPS,
+    REGRESSORS,
+    WRAPPERS,
+    mappings,
+    number,
+    pairs,
+    tables,
+    two,
+)
+
+PAGE = Path(__file__).parent.parent / "docs" / "guide" / "river.md"
+
+
+def numbers_in(found):
+    """Return all numbers of what a model says."""
+    if isinstance(found, dict):
+        found = list(found.values())
+    if isinstance(found, (list, tuple)):
+        return [number for part in found for number in numbers_in(part)]
+    return [found] if isinstance(found, (int, float)) else []
+
+
+@pytest.mark.parametrize(("kind", "path", "name"), list(pairs()))
+def test_a_class_in_a_wrapper(kind, path, name):
+    wrapper = WRAPPERS[kind][path]
+    if not wrapper.fits(name):
+        with pytest.raises(NotImplementedError, match="no probabilities: use OGDClassifier"):
+            wrapper.result(KINDS[kind][name])
+        return
+    found = wrapper.result(KINDS[kind][name])
+    assert found is not None and found != {}
+    assert all(math.isfinite(one) for one in numbers_in(found))
+
+
+def test_every_class_is_here():
+    listed = {name for kind in KINDS.values() for name in kind}
+    assert listed == {type(make()).__name__ for make in MODELS.values()}
+
+
+def test_the_table_of_the_docs():
+    assert tables().strip() in PAGE.read_text()
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS | REGRESSORS)
+def test_evaluate(name):
+    make = (CLASSIFIERS | REGRESSORS)[name]
+    target = two if name in CLASSIFIERS else number
+    samples = [(x, target(x)) for x in mappings(200)]
+    metric = metrics.Accuracy() if name in CLASSIFIERS else metrics.MAE()
+    whole = evaluate.progressive_val_score(samples, make(), metric.clone(), moment=None, delay=None)
+    late = evaluate.progressive_val_score(samples, make(), metric.clone(), delay=5)
+    steps = list(evaluate.iter_progressive_val_score(samples, make(), metric.clone(), step=50))
+    assert len(steps) == 4
+    assert all(math.isfinite(found.get()) for found in (whole, late))
+    # Chance is one half, and so is nearly the mean error of the mean.
+    assert whole.get() > 0.7 if name in CLASSIFIERS else whole.get() < 0.4
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_evaluate_a_detector(name):
+    samples = [(x, x["a"] > 0.95) for x in mappings(200)]
+    found = evaluate.progressive_val_score(samples, DETECTORS[name](), metrics.ROCAUC())
+    assert 0.0 <= found.get() <= 1.0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_clones_of_learned_models_begin_anew(name):
+    model = MODELS[name]()
+    fresh = pickle.dumps(model.clone())
+    learn(model, stream(40))
+    assert pickle.dumps(model.clone()) == fresh
+    assert model.clone()._get_params() == model._get_params() or "features" in model._get_params()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_may_be_mutated(name):
+    model = MODELS[name]()
+    learn(model, stream(40))
+    arguments = set(model._get_params())
+    for argument in arguments - model._mutable_attributes:
+        with pytest.raises(ValueError, match=f"'{argument}' is not a mutable attribute"):
+            model.mutate({argument: 3})
+    if "n_jobs" in arguments:
+        model.mutate({"n_jobs": 2})
+        assert model.n_jobs == 2
+    with pytest.raises(ValueError, match="'nothing' is not an attribute"):
+        model.mutate({"nothing": 1})
+
+
+def test_a_grid_of_parameters():
+    grid = {"n_estimators": [1, 3]}
+    models = utils.expand_param_grid(rm.MondrianForestClassifier(seed=1), grid)
+    assert [model.n_estimators for model in models] == [1, 3]
+    grid = {"features": (rm.IsolationFeatures, {"n_cells": [2, 4]}), "loss": ["log", "hinge"]}
+    models = utils.expand_param_grid(rm.OGDClassifier(rm.IsolationFeatures()), grid)
+    found = {(model.features.n_cells, model.loss) for model in models}
+    assert found == {(2, "log"), (2, "hinge"), (4, "log"), (4, "hinge")}
+
+
+def test_successive_halving_over_a_grid():
+    grid = {"n_estimators": [1, 2, 4, 6]}
+    models = utils.expand_param_grid(rm.MondrianForestClassifier(seed=1), grid)
+    best = model_selection.SuccessiveHalvingClassifier(models, metrics.Accuracy(), budget=600)
+    for x in mappings(300):
+        best.learn_one(x, two(x))
+    assert best.best_model in models
+    assert best.predict_one({"a": 0.9, "b": 0.1}) is True
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_map_under_a_learner_of_rivers(name):
+    wrapper = WRAPPERS["feature maps"]["compose.Pipeline"]
+    samples = [(x, two(x)) for x in mappings(300)]
+    model = wrapper.wrap(MAPS[name])
+    found = evaluate.progressive_val_score(samples, model, metrics.Accuracy())
+    assert found.get() > 0.6
