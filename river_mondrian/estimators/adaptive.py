@@ -346,7 +346,7 @@ class AdaptiveMondrianForestClassifier(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows.
+            The labels of its rows, by their places.
         w
             Weight of all rows, or their weights, as `learn_one` takes them.
         progress
@@ -361,12 +361,12 @@ class AdaptiveMondrianForestClassifier(
             feature has had so far; if a weight is no number or a label not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length wrong; nothing has been learned then.
+            length or order wrong; nothing has been learned then.
 
         """
-        _, names, columns = self._read_frame(X)
-        labels = read_labels(y, len(columns))
-        weights = read_weights(w, len(columns)).tolist()
+        frame, names, columns = self._read_frame(X)
+        labels = read_labels(y, len(columns), frame)
+        weights = read_weights(w, len(columns), frame).tolist()
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:

@@ -356,7 +356,7 @@ class MondrianForestClassifier(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows.
+            The labels of its rows, by their places.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
@@ -371,16 +371,16 @@ class MondrianForestClassifier(
             feature has had so far; if a weight is no number or a label not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length wrong; nothing has been learned then.
+            length or order wrong; nothing has been learned then.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)
 
     def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
         """Learn the rows of a frame that has been read; features and labels may be new."""
-        _, names, columns = frame
-        labels = read_labels(y, len(columns))
-        weights = read_weights(w, len(columns))
+        like, names, columns = frame
+        labels = read_labels(y, len(columns), like)
+        weights = read_weights(w, len(columns), like)
         if not weights.all():
             # What weighs nothing is not learned.
             learned = np.flatnonzero(weights)
@@ -436,8 +436,8 @@ class MondrianForestClassifier(
         check_label(y)
         return y
 
-    def _read_ys(self, y: Any, n: int) -> list[Any]:
-        return read_labels(y, n)
+    def _read_ys(self, y: Any, n: int, like: Any) -> list[Any]:
+        return read_labels(y, n, like)
 
     def _putter(
         self, trees: HierarchicalTrees[Any], y: Any, w: float

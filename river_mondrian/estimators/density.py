@@ -169,7 +169,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
                 check_lifetime_size(lifetime)
         check_directions(directions)
         check_seed(seed)
-        if estimator is not None and estimator not in ESTIMATORS:
+        is_known = isinstance(estimator, str) and estimator in ESTIMATORS
+        if estimator is not None and not is_known:
             raise ValueError(f"estimator must be one of {[*ESTIMATORS]} or None, got {estimator!r}")
         _check_bounds(n_estimators, window, max_nodes)
         if (window or max_nodes) and (directions is not None or origin is not None):

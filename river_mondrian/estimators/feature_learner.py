@@ -437,7 +437,7 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows.
+            The targets of its rows, by their places.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
@@ -454,8 +454,8 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             wrong; nothing has been learned then.
 
         """
-        _, names, columns = self._features._read_frame(X)
-        targets = read_targets(y, len(columns))
-        weights = read_weights(w, len(columns))
+        frame, names, columns = self._features._read_frame(X)
+        targets = read_targets(y, len(columns), frame)
+        weights = read_weights(w, len(columns), frame)
         for part in pieces(len(columns), progress):
             self._learn_rows(names, columns[part], targets[part], weights[part])

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from ..arguments import check_place
 from ..directions import Directions
-from ..inputs import check_level
+from ..inputs import check_level, check_mapping
 from ..model import Model, locked
 from ..optional import require
 from ..partitions.mondrian.inspection import NodeView, Shades, TreeView
@@ -54,8 +55,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
 
     def _nodes(self, tree: int) -> list[Any]:
         """Read a tree's nodes in preorder."""
-        if not 0 <= tree < self._n_readable:
-            raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
+        check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.read(tree)
 
     @property
@@ -102,6 +102,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         branched off by then), and the forest's prediction.
 
         """
+        check_mapping(x)
         nodes = self._nodes(tree)
         if not nodes:
             return "nothing has been learned yet"
@@ -296,8 +297,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         """
         if feature not in self._categories:
             raise ValueError(f"feature {feature!r} is no category that has been learned")
-        if not 0 <= tree < self._n_readable:
-            raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
+        check_place("tree", tree, self._n_readable)
         trees, dim = self._grown(), self.features.index(feature)
         return {
             level: trees.level_place(tree, dim, check_level(feature, level)) for level in levels
@@ -319,4 +319,5 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         for each feature. Empty before any learning.
 
         """
+        check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.directions_of(tree, self.features)

@@ -198,7 +198,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The labels of its rows.
+            The labels of its rows, by their places.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
@@ -212,12 +212,12 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             If a column holds something that is no number or a label is not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length wrong; nothing has been learned then.
+            length or order wrong; nothing has been learned then.
 
         """
-        _, names, columns = self._features._read_frame(X)
-        labels = read_labels(y, len(columns))
-        weights = read_weights(w, len(columns))
+        frame, names, columns = self._features._read_frame(X)
+        labels = read_labels(y, len(columns), frame)
+        weights = read_weights(w, len(columns), frame)
         for part in pieces(len(labels), progress):
             self._learn_labels(names, columns[part], labels[part], weights[part])
 

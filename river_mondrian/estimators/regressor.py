@@ -419,7 +419,7 @@ class MondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The targets of its rows.
+            The targets of its rows, by their places.
         w
             A weight for all rows, or one for each.
         progress
@@ -486,8 +486,8 @@ class MondrianForestRegressor(
     def _check_y(self, y: Any) -> float:
         return check_target(y)
 
-    def _read_ys(self, y: Any, n: int) -> list[float]:
-        targets: list[float] = read_targets(y, n).tolist()
+    def _read_ys(self, y: Any, n: int, like: Any) -> list[float]:
+        targets: list[float] = read_targets(y, n, like).tolist()
         return targets
 
     def _putter(self, trees: TargetTrees, y: float, w: float) -> Callable[[int], None]:

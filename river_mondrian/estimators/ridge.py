@@ -227,7 +227,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows.
+            The targets of its rows, by their places.
         w
             The weight of all rows, or their weights.
 
@@ -241,8 +241,11 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
         """
         self._check_holds()
-        _, names, columns = self._features._read_frame(X)
-        targets, weights = read_targets(y, len(columns)), read_weights(w, len(columns))
+        frame, names, columns = self._features._read_frame(X)
+        targets, weights = (
+            read_targets(y, len(columns), frame),
+            read_weights(w, len(columns), frame),
+        )
         self._catch_up()
         gone: set[int] = set()
         numbers = zip(columns, targets.tolist(), weights.tolist(), strict=True)

@@ -15,6 +15,7 @@ from ..arguments import (
     ClonesLifetime,
     check_integer,
     check_lifetime,
+    check_place,
     check_positive,
     check_seed,
     is_distribution,
@@ -450,6 +451,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         feature. Empty before any learning.
 
         """
+        check_place("partition", partition, self.n_partitions)
         return [] if self._map is None else self._map.trees.directions_of(partition, self.features)
 
     @property
@@ -478,6 +480,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         of these, of values less the first sample's. Before any learning there are none.
 
         """
+        check_place("partition", partition, self.n_partitions)
         return [] if self._map is None else self._map.trees.read(partition)
 
     def draw_partition(
@@ -515,8 +518,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         """Return the cells that a partition has at a time."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
-        if not 0 <= partition < self.n_partitions:
-            raise ValueError(f"partition must be in 0..{self.n_partitions - 1}, got {partition!r}")
+        check_place("partition", partition, self.n_partitions)
         check_plane(self.features)
         trees = self._map.trees
         cells = cells_of_plane(trees, partition, trees.read(partition), time)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import check_integer, check_positive, is_real
+from ...arguments import check_integer, check_positive, check_seed, is_real
 from ...partitions.sweep import LifetimeSweep
 from ...progress import Progress
 from .average import LifetimeAverage
@@ -111,7 +111,8 @@ def _check(
     check_positive("delta2", delta2)
     if noise_variance is not None:
         check_positive("noise_variance", noise_variance)
-    if isinstance(learners, str) or not learners or not set(learners) <= set(LEARNERS):
+    are_names = isinstance(learners, Collection) and not isinstance(learners, (str, bytes))
+    if not are_names or not learners or any(name not in [*LEARNERS] for name in learners):
         raise ValueError(f"learners must be some of {LEARNERS}, got {learners!r}")
     check_positive("sgd_passes", sgd_passes)
     check_integer("cuts_per_step", cuts_per_step, 1)
@@ -243,6 +244,9 @@ def lifetime_path(
         learning_rate,
         cuts_per_step,
     )
+    check_seed(seed)
+    if prior is not None and not callable(getattr(prior, "cdf", None)):
+        raise ValueError(f"prior must be a frozen distribution of scipy.stats, got {prior!r}")
     if prior is not None and ("ridge" not in learners or X_test is None):
         raise ValueError('a prior needs test rows and "ridge" among the learners')
     sets = read_sets(X, y, X_val, y_val, X_test, y_test)
