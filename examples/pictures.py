@@ -104,7 +104,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer samples")
     arguments = parser.parse_args()
 
-    n = 600 if arguments.quick else 1500
+    n = 1000 if arguments.quick else 1500
     figure, axes = plt.subplots(4, 3, figsize=(18, 19), layout="constrained")
     samples = drift(n)
     draw_curves(axes[0, 0], samples)

@@ -279,7 +279,7 @@ def test_curves_of_pairs():
 
 
 def test_drifts_of_a_model_are_read_after_its_run():
-    model = AdaptiveMondrianForestClassifier(seed=1)
+    model = AdaptiveMondrianForestClassifier(10, seed=1)
     before = synth.Sine(classification_function=0, seed=1).take(600)
     after = synth.Sine(classification_function=1, seed=2).take(600)
     samples = itertools.chain(before, after)
