@@ -14,15 +14,7 @@ from matplotlib import pyplot as plt
 from river import forest
 from river.datasets import synth
 
-from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-
-# What the mixture has predictions of.
-SOURCES = {
-    "all": "trees of all samples",
-    "recent": "trees of recent samples",
-    "both": "both together",
-    "lines": "lines",
-}
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier, plot
 
 
 def stream(n):
@@ -30,16 +22,6 @@ def stream(n):
     before = synth.Sine(classification_function=0, seed=1).take(n)
     after = synth.Sine(classification_function=1, seed=2).take(n)
     return list(itertools.chain(before, after))
-
-
-def shares(weights):
-    """Add up the weights in the fixed share by whose predictions they are of."""
-    sums = dict.fromkeys(SOURCES, 0.0)
-    # The last three tell how it is mixed with other mixtures.
-    for name, weight in list(weights.items())[:-3]:
-        source = name.rpartition(", ")[2]
-        sums[source if source in sums else "lines"] += weight
-    return sums.values()
 
 
 def main():
@@ -56,7 +38,7 @@ def main():
         "River's ARF": forest.ARFClassifier(seed=1),
     }
     _, (above, below) = plt.subplots(2, 1, figsize=(9, 7), sharex=True)
-    weights = []
+    history, curves = [], {}
     print(f"{2 * n} samples, the labels swap after {n}\n")
     for name, model in models.items():
         right = np.empty(2 * n)
@@ -65,24 +47,20 @@ def main():
             right[i] = model.predict_one(x) == y
             model.learn_one(x, y)
             if i % 50 == 0 and isinstance(model, AdaptiveMondrianForestClassifier):
-                weights.append([i, *shares(model.weights)])
+                history.append((i, model.weights))
         spent = time.perf_counter() - began
         before, after = right[:n].mean(), right[n:].mean()
         print(f"{name:<24} before {before:.3f}, after {after:.3f}, {spent:.1f} s")
         window = n // 25
         smooth = np.convolve(right, np.ones(window) / window, "valid")
-        above.plot(np.arange(len(smooth)) + window, smooth, label=name)
+        curves[name] = enumerate(smooth, window)
 
     ours = models["AdaptiveMondrianForest"]
     for i, kept in ours.drift_log:
-        above.axvline(i, color="0.5", linestyle=":")
         print(f"\na drift was seen after {i} samples; the latest {kept} were kept")
-    above.set(ylabel="accuracy, moving")
-    above.legend()
-    rows = np.array(weights)
-    below.stackplot(rows[:, 0], rows[:, 1:].T, labels=SOURCES.values())
-    below.set(xlabel="samples", ylabel="weights in the mixture, added up", ylim=(0, 1))
-    below.legend(loc="lower left", fontsize="small")
+    plot.progressive(curves, drifts=ours, ax=above)
+    above.set_ylabel(f"accuracy of the latest {window}")
+    plot.weights(history, ax=below)
     plt.tight_layout()
     plt.savefig(arguments.out, dpi=120)
     print(f"\nplot saved as {arguments.out}")

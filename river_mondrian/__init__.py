@@ -80,6 +80,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for first then: all of it takes twice as long as one estimator."""
+    if name == "plot":
+        return importlib.import_module(f".{name}", __name__)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f".{_HOMES.get(name, 'features')}", __name__), name)

@@ -41,6 +41,13 @@ def check_jobs(n_jobs: Any) -> None:
         raise ValueError(f"n_jobs must be -1 or an integer >= 1, got {n_jobs!r}") from None
 
 
+def check_place(name: str, value: Any, n: int) -> None:
+    """Refuse an argument that is none of the numbers 0 to n - 1."""
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value < n:
+        raise ValueError(f"{name} must be in 0..{n - 1}, got {value!r}")
+
+
 def check_window(window: Any) -> None:
     """Refuse a number of samples that are held at most which is none; None holds all."""
     if window is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -62,6 +62,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     """
     if isinstance(X, np.ndarray):
         return X, *_read_array(X, features)
+    _check_frame(X)
     from river.utils.dataframe import into_frame
 
     columns = getattr(X, "columns", None)
@@ -79,6 +80,23 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
         values[:, place] = _read_column(frame, name, features)
     _check_sizes(names, values)
     return frame, names, values
+
+
+def _check_frame(X: Any) -> None:
+    """Refuse what is no frame of any kind, with what may be done about it."""
+    if nw.dependencies.is_into_dataframe(X):
+        return
+    name = type(X).__name__
+    found = f"must be a pandas, polars or pyarrow frame, or an array, got {name}"
+    if isinstance(nw.from_native(X, pass_through=True, allow_series=True), nw.LazyFrame):
+        raise TypeError(
+            f"X is a lazy frame, whose rows are not there yet: give X.collect() ({name})"
+        )
+    if nw.dependencies.is_into_series(X):
+        raise TypeError(f"X {found}, which is one column: give X.to_frame()")
+    if isinstance(X, (list, tuple)) and all(isinstance(row, Mapping) for row in X):
+        raise TypeError(f"X {found}: give pandas.DataFrame(X), or use learn_one and predict_one")
+    raise TypeError(f"X {found}")
 
 
 def _read_array(
@@ -184,8 +202,13 @@ def _one_by_one(
     return values
 
 
-def _listed(values: Any, n: int, what: str) -> list[Any]:
-    """Turn a series, an array or a sequence of `n` values into a list."""
+def _listed(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
+    """Turn a series, an array or a sequence of `n` values into a list.
+
+    `like` is the frame of their rows, where that is known.
+    """
+    _check_list(values, what)
+    _check_order(values, what, like)
     found: list[Any] | None = list(values) if isinstance(values, Sequence) else None
     for method in ("tolist", "to_list", "to_pylist"):
         if found is None and hasattr(values, method):
@@ -195,6 +218,41 @@ def _listed(values: Any, n: int, what: str) -> list[Any]:
     if len(found) != n:
         raise ValueError(f"X has {n} rows but there are {len(found)} {what}")
     return found
+
+
+def _check_list(values: Any, what: str) -> None:
+    """Refuse what has no value for each row, or has them in no order."""
+    said = f"{what} must be a series, a list or an array of one dimension"
+    name = type(values).__name__
+    names = getattr(values, "columns", None)
+    if names is not None and not callable(names):
+        if hasattr(values, "collect"):
+            raise TypeError(f"{said}, got a {name}: give one column of y.collect()")
+        listed = [str(name) for name in getattr(values, "column_names", names)]
+        raise TypeError(f"{said}, got a {name} with the columns {listed}: give one of these")
+    shape = getattr(values, "shape", (0,))
+    if len(shape) != 1:
+        raise TypeError(f"{said}, got one of the shape {tuple(shape)}")
+    is_listing = hasattr(values, "__iter__") and not isinstance(values, (str, bytes, Mapping, Set))
+    if not is_listing:
+        raise TypeError(f"{said}, got {values!r} ({name})")
+
+
+def _check_order(values: Any, what: str, like: Any) -> None:
+    """Refuse a pandas series whose index has the labels of the rows in another order.
+
+    Rows and values belong together by their places, as in River. An index of other labels, such as
+    one that was made anew, is no matter.
+    """
+    ours = getattr(values, "index", None)
+    rows = getattr(nw.to_native(like, pass_through=True), "index", None)
+    if ours is None or rows is None or callable(ours) or callable(rows) or len(ours) != len(rows):
+        return
+    if not ours.equals(rows) and ours.is_unique and ours.isin(rows).all():
+        raise ValueError(
+            f"the {what} have the labels of the index of X in another order, but rows are matched "
+            "by their places: give y.loc[X.index]"
+        )
 
 
 def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
@@ -208,8 +266,8 @@ def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
     return found
 
 
-def read_labels(y: Any, n: int) -> list[Hashable]:
-    """Read the labels of `n` rows from a series, an array or a sequence.
+def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
+    """Read the labels of `n` rows, of the frame `like`, from a series, an array or a sequence.
 
     Raises
     ------
@@ -219,13 +277,13 @@ def read_labels(y: Any, n: int) -> list[Hashable]:
         If there are not `n` labels, or one is None or NaN.
 
     """
-    labels = _listed(y, n, "labels")
+    labels = _listed(y, n, "labels", like)
     _checked(labels, check_label)
     return labels
 
 
-def read_targets(y: Any, n: int) -> NDArray[np.float64]:
-    """Read the targets of `n` rows from a series, an array or a sequence.
+def read_targets(y: Any, n: int, like: Any = None) -> NDArray[np.float64]:
+    """Read the targets of `n` rows, of the frame `like`, from a series, an array or a sequence.
 
     Raises
     ------
@@ -235,11 +293,11 @@ def read_targets(y: Any, n: int) -> NDArray[np.float64]:
         If there are not `n` targets, or one is not finite or larger than 1e120 in size.
 
     """
-    return np.array(_checked(_listed(y, n, "targets"), check_target), dtype=float)
+    return np.array(_checked(_listed(y, n, "targets", like), check_target), dtype=float)
 
 
-def read_weights(w: Any, n: int) -> NDArray[np.float64]:
-    """Read the weights of `n` rows, or the one of all of them.
+def read_weights(w: Any, n: int, like: Any = None) -> NDArray[np.float64]:
+    """Read the weights of `n` rows, of the frame `like`, or the one of all of them.
 
     Raises
     ------
@@ -252,4 +310,4 @@ def read_weights(w: Any, n: int) -> NDArray[np.float64]:
     # What is no sequence is a weight, or none.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, check_weight(w))
-    return np.array(_checked(_listed(w, n, "weights"), check_weight), dtype=float)
+    return np.array(_checked(_listed(w, n, "weights", like), check_weight), dtype=float)

@@ -54,6 +54,7 @@ def test_the_reference_has_a_page_for_each_public_name():
     public = [
         *river_mondrian.__all__,
         *(f"distributed.{name}" for name in river_mondrian.distributed.__all__),
+        *(f"plot.{name}" for name in river_mondrian.plot.__all__),
     ]
     assert sorted(listed) == sorted(public)
 

@@ -266,15 +266,6 @@ def test_points_that_do_not_differ_and_targets_that_do_not():
         np.testing.assert_allclose(errors["train"], 0.0, atol=1e-12)
 
 
-def test_progress_is_shown_where_it_is_wanted(capsys, monkeypatch):
-    monkeypatch.setattr("river_mondrian.learners.lifetimes.progress.QUIET", -1.0)
-    monkeypatch.setattr("river_mondrian.learners.lifetimes.progress.EVERY", 0.0)
-    sweep(lifetime_max=3.0, progress=True)
-    assert " of 3, " in capsys.readouterr().err
-    sweep(lifetime_max=3.0)
-    assert capsys.readouterr().err == ""
-
-
 BAD = [
     ({"lifetime_max": 0.0}, ValueError, "lifetime_max.*0.0"),
     ({"delta2": -1.0}, ValueError, "delta2.*-1.0"),

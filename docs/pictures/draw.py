@@ -12,9 +12,20 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
-from river import datasets
+from river import datasets, metrics, naive_bayes, utils
+from river.datasets import synth
 
-from river_mondrian import IsolationFeatures, MondrianFeatures, MondrianForestClassifier
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
+    DensityForest,
+    IsolationFeatures,
+    MondrianFeatures,
+    MondrianForestClassifier,
+    RandomCutForest,
+    plot,
+)
+from river_mondrian.plot.canvas import color
 
 FOLDER = Path(__file__).parent
 
@@ -37,9 +48,10 @@ def draw_cells(model: MondrianForestClassifier, samples: list, lines: str, ax: A
         elif patch.get_alpha() is None:
             # A box of samples: paler, so that they are seen in it.
             patch.set_alpha(0.55)
-    # The package numbers classes in the order in which they came, and so does matplotlib colours.
+    ax.get_legend().remove()
+    # Classes are numbered in the order in which they came.
     classes = list(dict.fromkeys(y for _, y in samples))
-    colors = [f"C{classes.index(y)}" for _, y in samples]
+    colors = [color(classes.index(y)) for _, y in samples]
     places = np.array([list(x.values()) for x, _ in samples])
     ax.scatter(*places.T, 12, colors, zorder=3, linewidths=0.4, edgecolors=lines)
     ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
@@ -88,6 +100,7 @@ def before_and_after(model: MondrianForestClassifier, samples: list, lines: str)
         draw_cells(model, learned, lines, axes[0, column])
         model.draw(tree=0, ax=axes[1, column])
         axes[1, column].set_title("")
+        axes[1, column].get_legend().remove()
     return figure
 
 
@@ -144,12 +157,77 @@ def kernels(_: str) -> Figure:
     return figure
 
 
+def courses(_: str) -> Figure:
+    """Models on a stream whose labels swap, and intervals of a series."""
+    figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2))
+    before = synth.Sine(classification_function=0, seed=1).take(1500)
+    after = synth.Sine(classification_function=1, seed=2).take(1500)
+    samples = [*before, *after]
+    model = AdaptiveMondrianForestClassifier(seed=1)
+    models = {
+        "adaptive": model,
+        "exact": MondrianForestClassifier(seed=1),
+        "naive Bayes": naive_bayes.GaussianNB(),
+    }
+    history: list = []
+    said: dict[str, list] = {"adaptive": [], "exact": []}
+
+    def course(name: str):
+        metric = utils.Rolling(metrics.Accuracy, window_size=200)
+        for n, (x, y) in enumerate(samples, 1):
+            p = models[name].predict_proba_one(x)
+            if p:
+                metric.update(y, max(p, key=p.get))
+            if name in said:
+                said[name].append(p)
+            models[name].learn_one(x, y)
+            if n % 50 == 0:
+                yield n, metric.get()
+            if n % 50 == 0 and name == "adaptive":
+                history.append((n, model.weights))
+
+    plot.progressive({name: course(name) for name in models}, drifts=model, ax=axes[0, 0])
+    axes[0, 0].set_ylabel("accuracy of the latest 200")
+    plot.weights(history, ax=axes[0, 1])
+    plot.reliability(said, [y for _, y in samples], ax=axes[1, 0])
+    regressor = AdaptiveMondrianForestRegressor(seed=1)
+    targets, laws = [], []
+    for x, y in datasets.TrumpApproval().take(400):
+        targets.append(y)
+        laws.append(regressor.predict_one(x, with_dist=True) if regressor.n_samples else None)
+        regressor.learn_one(x, y)
+    plot.intervals(targets[300:], laws[300:], range(301, 401), ax=axes[1, 1])
+    return figure
+
+
+def insides(_: str) -> Figure:
+    """The top of a tree, what mattered, and maps of densities and scores."""
+    figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2))
+    model = MondrianForestClassifier(seed=1)
+    for x, y in datasets.ImageSegments():
+        model.learn_one(x, y)
+    plot.tree(model, max_depth=4, ax=axes[0, 0])
+    plot.importances(model, most=10, ax=axes[0, 1])
+    rng = np.random.default_rng(1)
+    forest, detector = DensityForest(50, seed=1), RandomCutForest(seed=1)
+    for centre in rng.choice([-1.0, 1.0], 2000):
+        a, b = rng.normal(centre, 0.4, 2).tolist()
+        forest.learn_one({"a": a, "b": b})
+        detector.learn_one({"a": a, "b": b})
+    ranges = {"a": (-3.0, 3.0), "b": (-3.0, 3.0)}
+    plot.density_map(forest, ranges, ax=axes[1, 0])
+    plot.score_map(detector, ranges, ax=axes[1, 1])
+    return figure
+
+
 def main() -> None:
     """Draw all pictures in both schemes."""
     drawn: dict[str, Callable[[str], Figure]] = {
         "paused": paused,
         "branching": branching,
         "kernels": kernels,
+        "courses": courses,
+        "insides": insides,
     }
     for scheme, (background, text, lines) in SCHEMES.items():
         names = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")

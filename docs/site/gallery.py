@@ -15,6 +15,7 @@ BUILT = ROOT / "build" / "gallery"
 # In the order of the gallery. The service is not run: it needs a broker.
 EXAMPLES = [
     "quickstart",
+    "pictures",
     "surviving_drift",
     "read_a_tree",
     "water_flow",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-# A test compares these with `__all__` of the package and of `river_mondrian.distributed`.
+# A test compares these with `__all__` of the package and of its subpackages.
 SECTIONS = {
     "Forests": [
         "AdaptiveMondrianForestClassifier",
@@ -28,6 +28,19 @@ SECTIONS = {
         "RandomFourierFeatures",
     ],
     "What is predicted": ["StudentMixture"],
+    "Pictures": [
+        "plot.progressive",
+        "plot.intervals",
+        "plot.reliability",
+        "plot.weights",
+        "plot.importances",
+        "plot.scores",
+        "plot.density_map",
+        "plot.score_map",
+        "plot.tree",
+        "plot.partition",
+        "plot.lifetimes",
+    ],
     "Files and merging": ["save", "load", "merge", "ModelFormatError"],
     "Several processes": [
         "distributed.ShardedForest",
@@ -40,7 +53,12 @@ SECTIONS = {
 
 def page_of(name: str) -> str:
     """Return the page of a public name."""
-    return f"reference/{name.rpartition('.')[2]}.md"
+    return f"reference/{_title(name).replace('.', '_')}.md"
+
+
+def _title(name: str) -> str:
+    """Return what a page is called; `plot` is a part of the names in it."""
+    return name.removeprefix("distributed.")
 
 
 def pages() -> dict[str, str]:
@@ -48,7 +66,7 @@ def pages() -> dict[str, str]:
     made = {"reference/index.md": _index()}
     for names in SECTIONS.values():
         for name in names:
-            title = name.rpartition(".")[2]
+            title = _title(name)
             made[page_of(name)] = f"---\ntitle: {title}\n---\n\n::: river_mondrian.{name}\n"
     return made
 
@@ -56,7 +74,7 @@ def pages() -> dict[str, str]:
 def nav() -> list[object]:
     """Return the part of the navigation that lists the pages."""
     sections = [
-        {section: [{name.rpartition(".")[2]: page_of(name)} for name in names]}
+        {section: [{_title(name): page_of(name)} for name in names]}
         for section, names in SECTIONS.items()
     ]
     return ["reference/index.md", *sections]

@@ -30,7 +30,9 @@ def check_bounds(max_samples: int, max_bytes: int | None, drift_detector: Detect
     if max_bytes is not None:
         check_integer("max_bytes", max_bytes, 1)
     if not (
-        drift_detector is None or drift_detector == "adwin" or isinstance(drift_detector, DETECTORS)
+        drift_detector is None
+        or (isinstance(drift_detector, str) and drift_detector == "adwin")
+        or isinstance(drift_detector, DETECTORS)
     ):
         raise ValueError(
             f'drift_detector must be "adwin", None or a drift detector, got {drift_detector!r}'

@@ -16,6 +16,7 @@ from ..limits import LARGEST_WEIGHT
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
+from ..progress import pieces
 from ..status import TOO_LARGE
 from .adapting import AdaptingForest, Detector, check_bounds
 from .label_forest import LabelForest
@@ -328,7 +329,7 @@ class AdaptiveMondrianForestClassifier(
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
 
         Parameters
@@ -337,9 +338,13 @@ class AdaptiveMondrianForestClassifier(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows.
+            The labels of its rows, by their places.
         w
             Weight of all rows, or their weights, as `learn_one` takes them.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -348,30 +353,35 @@ class AdaptiveMondrianForestClassifier(
             feature has had so far; if a weight is no number or a label not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length wrong; nothing has been learned then.
+            length or order wrong; nothing has been learned then.
 
         """
-        _, names, columns = self._read_frame(X)
-        labels = read_labels(y, len(columns))
-        weights = read_weights(w, len(columns)).tolist()
+        frame, names, columns = self._read_frame(X)
+        labels = read_labels(y, len(columns), frame)
+        weights = read_weights(w, len(columns), frame).tolist()
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:
                 self._settle()
             # Another thread may have added a feature.
             self._features.agree(names, columns)
-            for row, label, weight in zip(columns, labels, weights, strict=True):
-                self.learn_one(mapping_of(names, row), label, weight)
+            for part in pieces(len(columns), progress):
+                for row, label, weight in zip(
+                    columns[part], labels[part], weights[part], strict=True
+                ):
+                    self.learn_one(mapping_of(names, row), label, weight)
 
-    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
         if values is None or self._trees is None:
             return frame, np.empty((len(frame), 0))
         found = np.empty((len(values), len(self._labels)))
         out = bytearray(found[:1].nbytes)
-        for row, probabilities in zip(values[:, : self._trees.n_inputs], found, strict=True):
-            self._trees.predict(row.tobytes(), out)
-            probabilities[:] = np.frombuffer(out)
+        inputs = values[:, : self._trees.n_inputs]
+        for part in pieces(len(values), progress):
+            for row, probabilities in zip(inputs[part], found[part], strict=True):
+                self._trees.predict(row.tobytes(), out)
+                probabilities[:] = np.frombuffer(out)
         return frame, found
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:

@@ -14,8 +14,10 @@ from ..frames import mapping_of
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..native import native_frame, native_series
+from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
+from ..progress import pieces
 from .adapting import AdaptingForest, Detector, check_bounds
 from .explaining import TargetExplanations
 from .rows import TargetRows
@@ -319,7 +321,7 @@ class AdaptiveMondrianForestRegressor(
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
 
         Parameters
@@ -328,9 +330,13 @@ class AdaptiveMondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The targets of its rows.
+            The targets of its rows, by their places.
         w
             A weight for all rows, or one for each.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -349,13 +355,15 @@ class AdaptiveMondrianForestRegressor(
                 self._settle()
             # Another thread may have added a feature.
             self._features.agree(rows.names, rows.columns)
-            for row, target, weight in zip(
-                rows.columns, rows.targets.tolist(), rows.weights.tolist(), strict=True
-            ):
-                self.learn_one(mapping_of(rows.names, row), target, weight)
+            targets, weights = rows.targets.tolist(), rows.weights.tolist()
+            for part in pieces(len(rows), progress):
+                for row, target, weight in zip(
+                    rows.columns[part], targets[part], weights[part], strict=True
+                ):
+                    self.learn_one(mapping_of(rows.names, row), target, weight)
 
     @locked
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+    def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
         Parameters
@@ -366,6 +374,9 @@ class AdaptiveMondrianForestRegressor(
         with_dist
             Whether to return a frame with the columns "prediction", "mean" and "variance", of the
             laws.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -376,12 +387,14 @@ class AdaptiveMondrianForestRegressor(
         found = np.zeros((len(frame), 3))
         trees = self._trees
         if trees is not None and values is not None:
-            for row, out in zip(values[:, : trees.n_inputs], found, strict=True):
-                trees.predict(row.tobytes())
-                out[0] = trees.forest.point
-                if with_dist:
-                    law = trees.law()
-                    out[1:] = law.mean, law.variance
+            inputs = values[:, : trees.n_inputs]
+            for part in pieces(len(values), progress):
+                for row, out in zip(inputs[part], found[part], strict=True):
+                    trees.predict(row.tobytes())
+                    out[0] = trees.forest.point
+                    if with_dist:
+                        law = trees.law()
+                        out[1:] = law.mean, law.variance
         if with_dist:
             names = ("prediction", "mean", "variance")
             return native_frame(dict(zip(names, found.T, strict=True)), like=frame)
@@ -443,12 +456,5 @@ class AdaptiveMondrianForestRegressor(
             *(f"weight of {name}: {w:.3f}" for name, w in self.weights.items()),
         ]
 
-    def _colors(self, nodes: list[TargetsView]) -> list[Any]:
-        from matplotlib import colormaps
-
-        means = np.array([node.mean for node in nodes])
-        low, high = np.nanmin(means), np.nanmax(means)
-        return list(colormaps["viridis"]((means - low) / (high - low if high > low else 1.0)))
-
-    def _legend(self) -> dict[str, Any]:
-        return {}
+    def _shades(self, nodes: list[TargetsView]) -> Shades:
+        return Shades(np.array([node.mean for node in nodes]), None, "mean")

@@ -17,6 +17,7 @@ from ..model import locked
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
+from ..progress import Progress, in_pieces
 from ..status import DONE, TOO_LARGE, WAITS
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest
@@ -343,7 +344,7 @@ class MondrianForestClassifier(
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Extend every tree by the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -354,9 +355,13 @@ class MondrianForestClassifier(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows.
+            The labels of its rows, by their places.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -365,27 +370,31 @@ class MondrianForestClassifier(
             feature has had so far; if a weight is no number or a label not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length wrong; nothing has been learned then.
+            length or order wrong; nothing has been learned then.
 
         """
-        self._learn_read(self._read_frame(X), y, w)
+        self._learn_read(self._read_frame(X), y, w, progress)
 
-    def _learn_read(self, frame: Frame, y: Any, w: Any) -> None:
+    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
         """Learn the rows of a frame that has been read; features and labels may be new."""
-        _, names, columns = frame
-        labels = read_labels(y, len(columns))
-        weights = read_weights(w, len(columns))
+        like, names, columns = frame
+        labels = read_labels(y, len(columns), like)
+        weights = read_weights(w, len(columns), like)
         if not weights.all():
             # What weighs nothing is not learned.
             learned = np.flatnonzero(weights)
             columns, weights = columns[learned], weights[learned]
             labels = [labels[i] for i in learned.tolist()]
         start = 0
-        while start < len(columns) and self._warms_up:
-            self.learn_one(mapping_of(names, columns[start]), labels[start], float(weights[start]))
-            start += 1
-        while start < len(columns):
-            start = self._learn_rows(names, columns, labels, weights, start)
+        with Progress(progress, len(columns)) as shown:
+            while start < len(columns) and self._warms_up:
+                row = mapping_of(names, columns[start])
+                self.learn_one(row, labels[start], float(weights[start]))
+                start += 1
+            while start < len(columns):
+                shown.reach(start)
+                start = self._learn_rows(names, columns, labels, weights, start)
+            shown.reach(start)
 
     @locked
     def _learn_rows(
@@ -426,8 +435,8 @@ class MondrianForestClassifier(
         check_label(y)
         return y
 
-    def _read_ys(self, y: Any, n: int) -> list[Any]:
-        return read_labels(y, n)
+    def _read_ys(self, y: Any, n: int, like: Any) -> list[Any]:
+        return read_labels(y, n, like)
 
     def _putter(
         self, trees: HierarchicalTrees[Any], y: Any, w: float
@@ -437,8 +446,11 @@ class MondrianForestClassifier(
             return None
         return lambda p: trees._put(np.array([label]), np.array([w]), p)
 
-    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
         if values is None:
             return frame, np.empty((len(frame), 0))
-        return frame, self._grown().predict_rows(values, self.n_jobs)
+        trees = self._grown()
+        return frame, in_pieces(
+            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
+        )

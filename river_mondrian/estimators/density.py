@@ -27,6 +27,7 @@ from ..inputs import FeatureIndex, ordered
 from ..model import locked, new_lock
 from ..posteriors.density_trees import ESTIMATORS, DensityTrees
 from ..posteriors.pivot_trees import PivotTrees
+from ..progress import PIECE, Progress
 from ..status import DONE, WAITS
 from .density_directions import declared, drawn_matrices, given_matrix
 from .density_readings import DensityReadings
@@ -170,7 +171,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
                 check_lifetime_size(lifetime)
         check_directions(directions)
         check_seed(seed)
-        if estimator is not None and estimator not in ESTIMATORS:
+        is_known = isinstance(estimator, str) and estimator in ESTIMATORS
+        if estimator is not None and not is_known:
             raise ValueError(f"estimator must be one of {[*ESTIMATORS]} or None, got {estimator!r}")
         _check_bounds(n_estimators, window, max_nodes)
         if (window or max_nodes) and (directions is not None or origin is not None):
@@ -334,7 +336,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             names = ordered(values)
             self._learn_rows(names, np.array([[values[name] for name in names]]))
 
-    def learn_many(self, X: Any) -> None:
+    def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame; the result is that of `learn_one` on each row.
 
         Parameters
@@ -342,6 +344,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -354,7 +360,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         """
         _, names, columns = read_frame(X)
         if len(columns) > 0:
-            self._learn_rows(names, columns)
+            self._learn_rows(names, columns, progress)
 
     def _new_features(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
@@ -385,22 +391,27 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             found[i] = last = self._lifetime_at(n + i + 1, d, last)
         return found
 
-    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _learn_rows(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64], progress: bool = False
+    ) -> None:
         """Learn checked rows, whose features may be new."""
         with self._lock:
             self._settle()
             n_before, lifetimes = self.n_samples, self._lifetimes(names, columns)
         start = 0
-        while start < len(columns):
-            # Others may call in between.
-            with self._lock:
-                self._settle()
-                stop = start + (1 if self._trees is None else max(1, self._trees.rows_at_once))
-                part = None if lifetimes is None else lifetimes[start:stop]
-                if part is not None and self.n_samples != n_before + start:
-                    # Another thread has learned.
-                    part = self._lifetimes(names, columns[start:stop])
-                start += self._learn_part(names, columns[start:stop], part)
+        with Progress(progress, len(columns)) as shown:
+            while start < len(columns):
+                # Others may call in between.
+                with self._lock:
+                    self._settle()
+                    most = 1 if self._trees is None else max(1, self._trees.rows_at_once)
+                    stop = start + (min(most, PIECE) if progress else most)
+                    part = None if lifetimes is None else lifetimes[start:stop]
+                    if part is not None and self.n_samples != n_before + start:
+                        # Another thread has learned.
+                        part = self._lifetimes(names, columns[start:stop])
+                    start += self._learn_part(names, columns[start:stop], part)
+                shown.reach(start)
 
     def _learn_part(
         self,

@@ -24,6 +24,7 @@ from ..maps.compiled import Array, CompiledMap
 from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..model import Model, locked, new_lock
+from ..progress import Progress, pieces
 from ..status import DONE
 
 # Stored samples that a call replays when the map is new.
@@ -371,12 +372,18 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
     # Predicting.
 
     def _blocks(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
+        self,
+        names: Sequence[Hashable],
+        columns: NDArray[np.float64],
+        compiled: CompiledMap,
+        progress: bool,
     ) -> Iterator[tuple[slice, Array]]:
         """Map the rows of a frame, some at a time."""
-        for start in range(0, len(columns), BLOCK):
-            part = slice(start, min(start + BLOCK, len(columns)))
-            yield part, self._features._outputs(names, columns[part], compiled)
+        with Progress(progress, len(columns)) as shown:
+            for start in range(0, len(columns), BLOCK):
+                part = slice(start, min(start + BLOCK, len(columns)))
+                yield part, self._features._outputs(names, columns[part], compiled)
+                shown.reach(part.stop)
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -424,7 +431,7 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             self._learn(x, check_target(y), check_weight(w))
 
     @locked
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -435,9 +442,13 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows.
+            The targets of its rows, by their places.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -448,6 +459,8 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             wrong; nothing has been learned then.
 
         """
-        _, names, columns = self._features._read_frame(X)
-        targets = read_targets(y, len(columns))
-        self._learn_rows(names, columns, targets, read_weights(w, len(columns)))
+        frame, names, columns = self._features._read_frame(X)
+        targets = read_targets(y, len(columns), frame)
+        weights = read_weights(w, len(columns), frame)
+        for part in pieces(len(columns), progress):
+            self._learn_rows(names, columns[part], targets[part], weights[part])

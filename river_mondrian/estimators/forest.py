@@ -18,6 +18,7 @@ from ..arguments import (
     check_jobs,
     check_lifetime,
     check_missing,
+    check_place,
     check_ranges,
     check_seed,
 )
@@ -200,8 +201,7 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
             If there is no such tree.
 
         """
-        if not 0 <= t < self._n_readable:
-            raise ValueError(f"t must be in 0..{self._n_readable - 1}, got {t!r}")
+        check_place("t", t, self._n_readable)
         trees = self._trees
         if trees is None:
             return {}

@@ -74,7 +74,7 @@ class ForgettingForest(WindowForest[Trees]):
         """Check a label or a target, and return it as it is learned."""
 
     @abc.abstractmethod
-    def _read_ys(self, y: Any, n: int) -> Sequence[Any]:
+    def _read_ys(self, y: Any, n: int, like: Any) -> Sequence[Any]:
         """Return the checked labels or targets of `n` rows."""
 
     @abc.abstractmethod
@@ -156,8 +156,9 @@ class ForgettingForest(WindowForest[Trees]):
             As for `forget_one`, or if a column is doubled or a length wrong.
 
         """
-        _, names, columns = self._read_frame(X)
-        ys, weights = self._read_ys(y, len(columns)), read_weights(w, len(columns)).tolist()
+        frame, names, columns = self._read_frame(X)
+        n = len(columns)
+        ys, weights = self._read_ys(y, n, frame), read_weights(w, n, frame).tolist()
         rows = [mapping_of(names, row) for row in columns]
         self._forget_rows(list(zip(rows, ys, weights, strict=True)))
 

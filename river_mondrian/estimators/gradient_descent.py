@@ -129,7 +129,7 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
             raise self._features._bad_input(status, x, weights.compiled)
         return best
 
-    def _scores(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _scores(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         """Read a frame; returns it as a narwhals one with the scores of its rows."""
         frame, names, columns = self._features._read_frame(X)
         weights = self._current
@@ -141,7 +141,7 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
                 self._score(mapping_of(names, row))
                 scores[i] = weights.scores
             return frame, scores
-        for part, out in self._blocks(names, columns, weights.compiled):
+        for part, out in self._blocks(names, columns, weights.compiled, progress):
             scores[part] = weights.score_rows(out)
         return frame, scores
 

@@ -1,4 +1,4 @@
-"""Inspection of a forest: text, tables and drawings of its trees."""
+"""Inspection of a forest: text and tables of its trees, and what is drawn of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from ..arguments import check_place
 from ..directions import Directions
-from ..inputs import check_level
+from ..inputs import check_level, check_mapping
 from ..model import Model, locked
-from ..partitions.mondrian.drawing import axes_for, cells_of_plane, check_plane, clip, name_axes
-from ..partitions.mondrian.inspection import NodeView
+from ..optional import require
+from ..partitions.mondrian.inspection import NodeView, Shades, TreeView
+from ..partitions.mondrian.plane import Plane, box_in, cells_of_plane, check_plane
 from ..partitions.mondrian.trees import MondrianTrees
 
 if TYPE_CHECKING:
@@ -53,8 +55,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
 
     def _nodes(self, tree: int) -> list[Any]:
         """Read a tree's nodes in preorder."""
-        if not 0 <= tree < self._n_readable:
-            raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
+        check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.read(tree)
 
     @property
@@ -81,12 +82,8 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         """Describe the forest's prediction."""
 
     @abc.abstractmethod
-    def _colors(self, nodes: list[Any]) -> list[Any]:
-        """Return a colour for each node."""
-
-    @abc.abstractmethod
-    def _legend(self) -> dict[str, Any]:
-        """Return the labels of the colours."""
+    def _shades(self, nodes: list[Any]) -> Shades | None:
+        """Return what nodes are coloured by."""
 
     @locked
     def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
@@ -105,6 +102,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         branched off by then), and the forest's prediction.
 
         """
+        check_mapping(x)
         nodes = self._nodes(tree)
         if not nodes:
             return "nothing has been learned yet"
@@ -165,8 +163,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         c), a regressor mean and variance (the posterior of the node's mean).
 
         """
-        import pandas as pd
-
+        pd = require("pandas", "pandas", "to_dataframe")
         nodes = self._nodes(tree)
         trees = self._grown()
         frame = pd.DataFrame(
@@ -191,72 +188,84 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         return frame
 
     @locked
-    def draw(self, tree: int = 0, ax: Axes | None = None) -> Axes:
-        """Draw a tree on its time axis with matplotlib; see Figure 1(b) of the paper."""
-        ax = axes_for(ax)
-        nodes = self._nodes(tree)
-        leaves = [i for i, node in enumerate(nodes) if node.is_leaf]
-        across = {leaf: float(place) for place, leaf in enumerate(leaves)}
-        for i in range(len(nodes) - 1, -1, -1):
-            if not nodes[i].is_leaf:
-                across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
-        times = [node.time for node in nodes if not node.is_leaf]
-        latest = max(times, default=1.0)
-        end = float(min(self._grown().end_of(tree), 1.1 * latest))
-        colors = self._colors(nodes)
-
-        def height(node: NodeView) -> float:
-            return min(node.time, end)
-
-        for i, node in enumerate(nodes):
-            top = 0.0 if node.parent < 0 else height(nodes[node.parent])
-            ax.plot([across[i], across[i]], [top, height(node)], color="0.5", linewidth=0.8)
-            if node.is_leaf:
-                ax.plot(across[i], end, marker="o", markersize=4, color=colors[i], linestyle="none")
-            else:
-                ends = [across[node.left], across[node.right]]
-                ax.plot(ends, [node.time, node.time], color="0.5", linewidth=0.8)
-        legend = self._legend()
-        for label, color in legend.items():
-            ax.plot([], [], marker="o", linestyle="none", color=color, label=label)
-        if legend:
-            ax.legend(fontsize="small")
-        ax.invert_yaxis()
-        ax.set_xticks([])
-        ax.set_ylabel("time")
-        ax.set_title(f"tree {tree}: {len(leaves)} leaves")
-        return ax
+    def _tree_view(self, tree: int) -> TreeView:
+        """Return a tree as it is drawn."""
+        nodes, trees = self._learned_nodes(tree), self._grown()
+        cuts = [
+            ""
+            if node.is_leaf
+            else f"{self._name(node.dim)} <= {trees.cut_of(tree, node.dim, node.cut)[1]:.3g}"
+            for node in nodes
+        ]
+        return TreeView(nodes, cuts, self._shades(nodes), float(trees.end_of(tree)))
 
     @locked
+    def _plane(self, tree: int, time: float) -> Plane:
+        """Return a tree's partition of the plane at a time."""
+        nodes, trees = self._learned_nodes(tree), self._grown()
+        check_plane(self.features)
+        # A box without width is drawn as a line.
+        widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
+        cells = cells_of_plane(trees, tree, nodes, time)
+        boxes = [box_in(trees, tree, nodes[i], cell, widths) for i, cell in cells.items()]
+        shades = self._shades(nodes)
+        if shades is not None:
+            shades = shades._replace(values=shades.values[list(cells)])
+        return Plane(list(cells.values()), boxes, shades, self.features)
+
+    def _learned_nodes(self, tree: int) -> list[Any]:
+        """Read a tree's nodes, of which there are some."""
+        nodes = self._nodes(tree)
+        if not nodes:
+            raise RuntimeError(f"{type(self).__name__} has to learn a sample first")
+        return nodes
+
+    def draw(self, tree: int = 0, ax: Axes | None = None, max_depth: int | None = None) -> Axes:
+        """Draw a tree on its time axis; see `river_mondrian.plot.tree`.
+
+        Parameters
+        ----------
+        tree
+            Number of the tree.
+        ax
+            Axes of matplotlib to draw on; None stands for those of a new figure.
+        max_depth
+            Number of cuts, one below the other, that are shown; None shows all.
+
+        Returns
+        -------
+        The axes.
+
+        """
+        from ..plot.trees import tree as draw_tree
+
+        return draw_tree(self, tree, max_depth, ax)
+
     def draw_partition(self, tree: int = 0, ax: Axes | None = None) -> Axes:
-        """Draw a tree's partition of the plane with matplotlib; see Figure 1(a) of the paper.
+        """Draw a tree's partition of the plane; see `river_mondrian.plot.partition`.
+
+        Parameters
+        ----------
+        tree
+            Number of the tree.
+        ax
+            Axes of matplotlib to draw on; None stands for those of a new figure.
+
+        Returns
+        -------
+        The axes.
 
         Raises
         ------
+        RuntimeError
+            Before any learning.
         ValueError
             If the forest does not have exactly two features.
 
         """
-        from matplotlib.patches import Polygon
+        from ..plot.partitions import partition
 
-        check_plane(self.features)
-        ax = axes_for(ax)
-        nodes = self._nodes(tree)
-        trees = self._grown()
-        colors = self._colors(nodes)
-        # A box without width is drawn as a line.
-        widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
-        for i, cell in cells_of_plane(trees, tree, nodes).items():
-            ax.add_patch(Polygon(cell, facecolor=colors[i], alpha=0.25))
-            ax.add_patch(Polygon(cell, fill=False, edgecolor="0.4", lw=0.5))
-            held = cell
-            for dim in range(len(nodes[i].lower)):
-                for sign, bound in ((1.0, nodes[i].upper[dim]), (-1.0, nodes[i].lower[dim])):
-                    normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
-                    held = clip(held, sign * normal, sign * threshold)
-            ax.add_patch(Polygon(held, facecolor=colors[i], edgecolor=colors[i]))
-        name_axes(ax, self.features, f"partition of tree {tree}")
-        return ax
+        return partition(self, tree, ax=ax)
 
     @locked
     def level_places(
@@ -288,8 +297,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         """
         if feature not in self._categories:
             raise ValueError(f"feature {feature!r} is no category that has been learned")
-        if not 0 <= tree < self._n_readable:
-            raise ValueError(f"tree must be in 0..{self._n_readable - 1}, got {tree!r}")
+        check_place("tree", tree, self._n_readable)
         trees, dim = self._grown(), self.features.index(feature)
         return {
             level: trees.level_place(tree, dim, check_level(feature, level)) for level in levels
@@ -311,4 +319,5 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         for each feature. Empty before any learning.
 
         """
+        check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.directions_of(tree, self.features)

@@ -16,6 +16,7 @@ from ..checks import check_numbering
 from ..errors import ModelFormatError
 from ..model import has_global_lock, locked
 from ..native import native_frame, native_series
+from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE
 from .explaining import ClassExplanations
@@ -162,12 +163,21 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         return prepared.names[best]
 
     @abc.abstractmethod
-    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return a frame as a narwhals one, and its rows' probabilities, shape (n, labels)."""
 
     @locked
-    def predict_proba_many(self, X: Any) -> Any:
+    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the probability of each label for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -175,20 +185,29 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         of `classes`; no column before any learning.
 
         """
-        frame, probabilities = self._predict_rows(X)
+        frame, probabilities = self._predict_rows(X, progress)
         columns = dict(zip(self._labels, probabilities.T, strict=False))
         return native_frame(columns, like=frame)
 
     @locked
-    def predict_many(self, X: Any) -> Any:
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the most probable label for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
         A series or array like `X` (and with its pandas index); None per row before any learning.
 
         """
-        frame, probabilities = self._predict_rows(X)
+        frame, probabilities = self._predict_rows(X, progress)
         labels: list[Any] = [None] * len(probabilities)
         if self._labels and len(labels):
             classes = self.classes
@@ -214,8 +233,6 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         ranked = sorted(self.predict_proba_one(dict(x)).items(), key=lambda item: -item[1])
         return [f"{label!r}: {probability:.4f}" for label, probability in ranked]
 
-    def _colors(self, nodes: list[Any]) -> list[Any]:
-        return [f"C{int(node.counts.argmax()) % 10}" for node in nodes]
-
-    def _legend(self) -> dict[str, Any]:
-        return {str(label): f"C{k}" for k, label in enumerate(self.classes[:10])}
+    def _shades(self, nodes: list[Any]) -> Shades:
+        largest = np.array([int(node.counts.argmax()) for node in nodes], dtype=np.float64)
+        return Shades(largest, self.classes, "class")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from ..inputs import check_label, check_weight
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
 from ..native import native_frame, native_series
+from ..progress import pieces
 from .gradient_descent import OnlineGradientDescent
 
 
@@ -201,7 +202,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
                 self._learn(x, float(number), weight)
 
     @locked
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -212,9 +213,13 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The labels of its rows.
+            The labels of its rows, by their places.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -222,12 +227,23 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             If a column holds something that is no number or a label is not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length wrong; nothing has been learned then.
+            length or order wrong; nothing has been learned then.
 
         """
-        _, names, columns = self._features._read_frame(X)
-        labels = read_labels(y, len(columns))
-        weights = read_weights(w, len(columns))
+        frame, names, columns = self._features._read_frame(X)
+        labels = read_labels(y, len(columns), frame)
+        weights = read_weights(w, len(columns), frame)
+        for part in pieces(len(labels), progress):
+            self._learn_labels(names, columns[part], labels[part], weights[part])
+
+    def _learn_labels(
+        self,
+        names: Sequence[Hashable],
+        columns: NDArray[np.float64],
+        labels: list[Hashable],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn rows, whose labels may be new."""
         start = 0
         while start < len(labels):
             label = labels[start]
@@ -313,8 +329,17 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             return dict(zip(self._labels, self._probabilities(scores)[0].tolist(), strict=True))
 
     @locked
-    def predict_proba_many(self, X: Any) -> Any:
+    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the probability of each label for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -328,20 +353,29 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
 
         """
         self._check_probabilities()
-        frame, scores = self._scores(X)
+        frame, scores = self._scores(X, progress)
         columns = dict(zip(self._labels, self._probabilities(scores).T, strict=True))
         return native_frame(columns, like=frame)
 
     @locked
-    def predict_many(self, X: Any) -> Any:
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the label with the largest score for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
         A series or array like `X` (and with its pandas index); None per row before any learning.
 
         """
-        frame, scores = self._scores(X)
+        frame, scores = self._scores(X, progress)
         classes = self.classes
         if not classes:
             return native_series([None] * len(scores), name=None, like=frame)

@@ -95,13 +95,22 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
             return float(self._rule.loss.mean_func(score))
 
     @locked
-    def predict_many(self, X: Any) -> Any:
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
         A series or array like `X` (and with its pandas index).
 
         """
-        frame, scores = self._scores(X)
+        frame, scores = self._scores(X, progress)
         return native_series(self._rule.loss.mean_func(scores[:, 0]), name=None, like=frame)

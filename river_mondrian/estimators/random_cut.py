@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_integer, is_real
+from ..arguments import check_integer
 from ..checks import refuse
 from ..directions import Directions
 from ..frames import Frame, mapping_of, read_frame
@@ -20,7 +20,6 @@ from ..levels import Level
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
 from ..native import native_series
-from ..partitions.mondrian.drawing import axes_for
 from ..partitions.mondrian.inspection import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.displacement.scoring import (
@@ -32,6 +31,7 @@ from ..posteriors.displacement.scoring import (
     RELATIVE,
 )
 from ..posteriors.displacement.trees import CutTrees
+from ..progress import in_pieces, pieces
 from .forgetting import WindowForest
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         if is_new:
             trees.end_change()
 
-    def learn_many(self, X: Any) -> None:
+    def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -310,6 +310,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -322,9 +326,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
         """
         _, names, columns = self._read_frame(X)
-        for row in columns:
-            # Others may call in between.
-            self.learn_one(mapping_of(names, row))
+        for part in pieces(len(columns), progress):
+            for row in columns[part]:
+                # Others may call in between.
+                self.learn_one(mapping_of(names, row))
 
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Take a sample that the trees hold out of them, before its time.
@@ -457,7 +462,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             return float(self._readings(x)[RANK])
 
     @locked
-    def score_many(self, X: Any) -> Any:
+    def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
         With shingles the rows follow the samples learned, and each other.
@@ -467,6 +472,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
             are missing.
+        progress
+            Whether to show on stderr how many rows have been scored, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -485,7 +493,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             names, columns, n_short = self._joined_rows(names, columns)
         if trees is not None and len(columns):
             rows = self._arrange(names, columns)
-            scores[n_short:] = trees.score_rows(rows, self.n_jobs)[:, RANK]
+            found = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
+            scores[n_short:] = found[:, RANK]
         return native_series(scores, name="score", like=frame)
 
     def _joined_rows(
@@ -567,16 +576,15 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     # Reading.
 
-    @locked
     def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
-        """Draw the scores of the samples learned last over time, and mark what stood out.
+        """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.
 
         Parameters
         ----------
         threshold
             Samples whose rank among those drawn is above it are marked, from 0 to 1.
         ax
-            Where to draw, with matplotlib; None makes a figure.
+            Axes of matplotlib to draw on; None stands for those of a new figure.
 
         Returns
         -------
@@ -589,30 +597,15 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             If the threshold is not within [0, 1].
 
         """
-        if not (is_real(threshold) and 0.0 <= threshold <= 1.0):
-            raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
-        ax = axes_for(ax)
-        scores = np.array(self.recent_scores)
-        numbers = self.n_samples + self.shingle - len(scores) + np.arange(len(scores))
-        ax.plot(numbers, scores, color="0.5", linewidth=0.8)
-        if len(scores):
-            limit = float(np.quantile(scores, threshold))
-            odd = scores > limit
-            ax.axhline(limit, color="0.7", linestyle="--", linewidth=0.8)
-            ax.plot(numbers[odd], scores[odd], "o", color="C3", markersize=4)
-            # Of several in a row the first one is named.
-            firsts = odd & ~np.roll(odd, 1)
-            firsts[0] = odd[0]
-            for number, score in zip(
-                numbers[firsts].tolist(), scores[firsts].tolist(), strict=True
-            ):
-                ax.annotate(
-                    str(number), (number, score), (3, 3), textcoords="offset points", fontsize=7
-                )
-        ax.set_xlabel("sample")
-        ax.set_ylabel("log(1 + displacement) / log(1 + n)")
-        ax.set_title(f"samples above {threshold:g} of the latest {len(scores)}")
-        return ax
+        from ..plot.timelines import scores
+
+        return scores(self, threshold, ax=ax)
+
+    @locked
+    def _recent(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the numbers of the samples learned last, and their scores."""
+        scores = np.array(self.recent_scores, dtype=np.float64)
+        return self.n_samples + self.shingle - len(scores) + np.arange(len(scores)), scores
 
     def _columns(self, nodes: list[NodeView]) -> dict[str, list[Any]]:
         return {}
@@ -625,8 +618,5 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         raw = [f"{name} {found[place]:.4g}" for name, place in RAW_SCORES.items()]
         return [*raw, f"rank {found[RANK]:.4f}"]
 
-    def _colors(self, nodes: list[NodeView]) -> list[Any]:
-        return ["C0"] * len(nodes)
-
-    def _legend(self) -> dict[str, Any]:
-        return {}
+    def _shades(self, nodes: list[NodeView]) -> None:
+        return None

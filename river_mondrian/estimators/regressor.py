@@ -16,10 +16,12 @@ from ..frames import Frame, mapping_of, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..native import native_frame, native_series
+from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView
+from ..progress import Progress, in_pieces
 from .explaining import TargetExplanations
 from .forgetting import ForgettingForest
 from .rows import TargetRows, lifetimes_after
@@ -406,7 +408,7 @@ class MondrianForestRegressor(
 
     # Many samples.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Extend every tree by the rows of a frame, in order.
 
         The result is that of `learn_one` on each row.
@@ -417,9 +419,13 @@ class MondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The targets of its rows.
+            The targets of its rows, by their places.
         w
             A weight for all rows, or one for each.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -431,24 +437,27 @@ class MondrianForestRegressor(
             been learned then.
 
         """
-        self._learn_read(self._read_frame(X), y, w)
+        self._learn_read(self._read_frame(X), y, w, progress)
 
-    def _learn_read(self, frame: Frame, y: Any, w: Any) -> None:
+    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
         """Learn the rows of a frame that has been read, whose features may be new."""
         rows, start = TargetRows(frame, y, w), 0
         if callable(self.lifetime):
             with self._lock:
                 self._settle()
                 rows.n_before, rows.horizons = self.n_samples, self._horizons(len(rows))
-        while start < len(rows) and self._warms_up:
-            row = mapping_of(rows.names, rows.columns[start])
-            self.learn_one(row, float(rows.targets[start]), float(rows.weights[start]))
-            start += 1
-        while start < len(rows):
-            # Others may call in between.
-            with self._lock:
-                self._settle()
-                start = self._learn_rows(rows, start)
+        with Progress(progress, len(rows)) as shown:
+            while start < len(rows) and self._warms_up:
+                row = mapping_of(rows.names, rows.columns[start])
+                self.learn_one(row, float(rows.targets[start]), float(rows.weights[start]))
+                start += 1
+            while start < len(rows):
+                shown.reach(start)
+                # Others may call in between.
+                with self._lock:
+                    self._settle()
+                    start = self._learn_rows(rows, start)
+            shown.reach(start)
 
     def _learn_rows(self, rows: TargetRows, start: int) -> int:
         """Learn rows up to the next new feature, after the warm-up; returns where they end."""
@@ -477,21 +486,24 @@ class MondrianForestRegressor(
     def _check_y(self, y: Any) -> float:
         return check_target(y)
 
-    def _read_ys(self, y: Any, n: int) -> list[float]:
-        targets: list[float] = read_targets(y, n).tolist()
+    def _read_ys(self, y: Any, n: int, like: Any) -> list[float]:
+        targets: list[float] = read_targets(y, n, like).tolist()
         return targets
 
     def _putter(self, trees: TargetTrees, y: float, w: float) -> Callable[[int], None]:
         return lambda p: learning.put_target(trees.forest, y, w, p)
 
-    def _predict_rows(self, X: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
         if values is None:
             return frame, np.zeros((len(frame), 2))
-        return frame, self._grown().predict_rows(values, self.n_jobs)
+        trees = self._grown()
+        return frame, in_pieces(
+            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
+        )
 
     @locked
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+    def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
         Parameters
@@ -500,6 +512,9 @@ class MondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -513,7 +528,7 @@ class MondrianForestRegressor(
         """
         if with_dist:
             self._need_distribution()
-        frame, moments = self._predict_rows(X)
+        frame, moments = self._predict_rows(X, progress)
         means, variances = moments.T
         if with_dist:
             return native_frame({"mean": means, "variance": variances}, like=frame)
@@ -539,12 +554,5 @@ class MondrianForestRegressor(
             return [f"mean {mean:.6g}"]
         return [f"mean {mean:.6g}, standard deviation {math.sqrt(variance):.6g}"]
 
-    def _colors(self, nodes: list[TargetView]) -> list[Any]:
-        from matplotlib import colormaps
-
-        means = np.array([node.mean for node in nodes])
-        low, high = np.nanmin(means), np.nanmax(means)
-        return list(colormaps["viridis"]((means - low) / (high - low if high > low else 1.0)))
-
-    def _legend(self) -> dict[str, Any]:
-        return {}
+    def _shades(self, nodes: list[TargetView]) -> Shades:
+        return Shades(np.array([node.mean for node in nodes]), None, "mean")

@@ -227,7 +227,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows.
+            The targets of its rows, by their places.
         w
             The weight of all rows, or their weights.
 
@@ -241,8 +241,11 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
         """
         self._check_holds()
-        _, names, columns = self._features._read_frame(X)
-        targets, weights = read_targets(y, len(columns)), read_weights(w, len(columns))
+        frame, names, columns = self._features._read_frame(X)
+        targets, weights = (
+            read_targets(y, len(columns), frame),
+            read_weights(w, len(columns), frame),
+        )
         self._catch_up()
         gone: set[int] = set()
         numbers = zip(columns, targets.tolist(), weights.tolist(), strict=True)
@@ -408,7 +411,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         return gaussian(n, mean, self._scale() * variance)
 
     @locked
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+    def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
         Parameters
@@ -417,6 +420,9 @@ class RidgeRegressor(TargetLearner[Posterior]):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -427,7 +433,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         moments = np.full((len(columns), 2), math.inf)
         moments[:, 0] = 0.0
         if self._current is not None:
-            for part, out in self._blocks(names, columns, self._current.compiled):
+            for part, out in self._blocks(names, columns, self._current.compiled, progress):
                 moments[part] = self._current.predict_rows(out, with_dist)
         if not with_dist:
             return native_series(moments[:, 0], name=None, like=frame)

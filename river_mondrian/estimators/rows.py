@@ -27,9 +27,9 @@ class TargetRows:
     """
 
     def __init__(self, frame: Frame, y: Any, w: Any) -> None:
-        _, self.names, self.columns = frame
-        self.targets = read_targets(y, len(self.columns))
-        self.weights = read_weights(w, len(self.columns))
+        like, self.names, self.columns = frame
+        self.targets = read_targets(y, len(self.columns), like)
+        self.weights = read_weights(w, len(self.columns), like)
         self.places = {name: place for place, name in enumerate(self.names)}
         # The lifetimes after each row, where they change, if so many samples come before the first.
         self.n_before = 0

@@ -52,6 +52,7 @@ from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..model import Model, locked, new_lock
 from ..native import native_frame
+from ..progress import pieces
 from ..samples import SampleReader
 
 
@@ -109,7 +110,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Learn from a sample."""
 
     @locked
-    def learn_many(self, X: Any) -> None:
+    def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn from the rows of a frame; the result is that of `learn_one` on each row.
 
         Parameters
@@ -117,6 +118,10 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
 
         Raises
         ------
@@ -128,8 +133,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         """
         _, names, columns = self._read_frame(X)
-        if len(columns):
-            self._learn_rows(names, columns)
+        for part in pieces(len(columns), progress):
+            self._learn_rows(names, columns[part])
 
     def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Learn from the rows of a frame."""

@@ -15,6 +15,7 @@ from ..arguments import (
     ClonesLifetime,
     check_integer,
     check_lifetime,
+    check_place,
     check_positive,
     check_seed,
     is_distribution,
@@ -28,7 +29,7 @@ from ..maps.compiled import Array
 from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..model import locked
-from ..partitions.mondrian.drawing import draw_cells
+from ..partitions.mondrian.plane import Plane, cells_of_plane, check_plane
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.cells.map import MondrianMap
 from ..posteriors.cells.trees import CellView
@@ -450,6 +451,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         feature. Empty before any learning.
 
         """
+        check_place("partition", partition, self.n_partitions)
         return [] if self._map is None else self._map.trees.directions_of(partition, self.features)
 
     @property
@@ -478,13 +480,13 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         of these, of values less the first sample's. Before any learning there are none.
 
         """
+        check_place("partition", partition, self.n_partitions)
         return [] if self._map is None else self._map.trees.read(partition)
 
-    @locked
     def draw_partition(
         self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
     ) -> Axes:
-        """Draw the cells that a partition has at a time with matplotlib.
+        """Draw the cells that a partition has at a time; see `river_mondrian.plot.partition`.
 
         Parameters
         ----------
@@ -493,7 +495,11 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         time
             Cuts after it are left out.
         ax
-            Where to draw; None stands for a new figure.
+            Axes of matplotlib to draw on; None stands for those of a new figure.
+
+        Returns
+        -------
+        The axes.
 
         Raises
         ------
@@ -503,9 +509,20 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             If there are not exactly two features.
 
         """
+        from ..plot.partitions import partition as draw
+
+        return draw(self, partition, time, ax)
+
+    @locked
+    def _plane(self, partition: int, time: float) -> Plane:
+        """Return the cells that a partition has at a time."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
-        return draw_cells(self._map.trees, partition, self.features, time, ax)
+        check_place("partition", partition, self.n_partitions)
+        check_plane(self.features)
+        trees = self._map.trees
+        cells = cells_of_plane(trees, partition, trees.read(partition), time)
+        return Plane(list(cells.values()), [], None, self.features)
 
 
 def _samples(rows: NDArray[np.float64]) -> Iterator[Sample]:

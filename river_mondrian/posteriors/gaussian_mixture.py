@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from ..arguments import is_real
 from ..records import Float64s
 from .crps import crps
 
@@ -88,7 +89,7 @@ class GaussianMixture:
             If the probability is not between 0 and 1, both excluded.
 
         """
-        if not 0.0 < probability < 1.0:
+        if not (is_real(probability) and 0.0 < probability < 1.0):
             raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
         # The mixture's quantile lies between those of its components.
         quantiles = self.means + np.sqrt(self.variances) * scipy.special.ndtri(probability)
@@ -105,7 +106,7 @@ class GaussianMixture:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the central interval that has a probability of `level`."""
-        if not 0.0 < level < 1.0:
+        if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
 

@@ -9,6 +9,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from ..arguments import is_real
+
 Array = NDArray[np.float64]
 
 # Nodes in one half of the line, on which the score of a mixture is summed up.
@@ -129,7 +131,7 @@ class StudentMixture:
             If the probability is not between 0 and 1, both excluded.
 
         """
-        if not 0.0 < probability < 1.0:
+        if not (is_real(probability) and 0.0 < probability < 1.0):
             raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
         tail = min(probability, 1.0 - probability)
         if tail == 0.5:
@@ -156,7 +158,7 @@ class StudentMixture:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the central interval that has a probability of `level`."""
-        if not 0.0 < level < 1.0:
+        if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
 

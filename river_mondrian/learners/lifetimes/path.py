@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import check_integer, check_positive, is_real
+from ...arguments import check_integer, check_positive, check_seed, is_real
 from ...partitions.sweep import LifetimeSweep
+from ...progress import Progress
 from .average import LifetimeAverage
 from .data import Sets, read_sets
 from .fit import SweepLearner
 from .forest import ForestLearner
 from .gradient import GradientLearner
-from .progress import Progress
 from .result import LEARNERS, LifetimePath
 from .ridge import RidgeLearner
 
@@ -111,7 +111,8 @@ def _check(
     check_positive("delta2", delta2)
     if noise_variance is not None:
         check_positive("noise_variance", noise_variance)
-    if isinstance(learners, str) or not learners or not set(learners) <= set(LEARNERS):
+    are_names = isinstance(learners, Collection) and not isinstance(learners, (str, bytes))
+    if not are_names or not learners or any(name not in [*LEARNERS] for name in learners):
         raise ValueError(f"learners must be some of {LEARNERS}, got {learners!r}")
     check_positive("sgd_passes", sgd_passes)
     check_integer("cuts_per_step", cuts_per_step, 1)
@@ -135,7 +136,7 @@ def lifetime_path(
     learning_rate: float = 0.5,
     cuts_per_step: int = 1,
     prior: Any = None,
-    progress: bool | None = None,
+    progress: bool = False,
     seed: int | None = None,
 ) -> LifetimePath:
     """Learn with the Mondrian kernel at all lifetimes up to a terminal one, in one sweep.
@@ -187,8 +188,7 @@ def lifetime_path(
         Prior of the lifetime, a frozen distribution of `scipy.stats`, cut off at `lifetime_max`:
         predictions of the test rows are averaged over its posterior (Supplement B).
     progress
-        Whether to show on stderr how far the sweep is. None shows it where that is a terminal and
-        the sweep takes more than some seconds.
+        Whether to show on stderr how far the sweep is, by tqdm or, without it, as lines of text.
     seed
         Random seed for reproducibility.
 
@@ -244,6 +244,9 @@ def lifetime_path(
         learning_rate,
         cuts_per_step,
     )
+    check_seed(seed)
+    if prior is not None and not callable(getattr(prior, "cdf", None)):
+        raise ValueError(f"prior must be a frozen distribution of scipy.stats, got {prior!r}")
     if prior is not None and ("ridge" not in learners or X_test is None):
         raise ValueError('a prior needs test rows and "ridge" among the learners')
     sets = read_sets(X, y, X_val, y_val, X_test, y_test)
@@ -260,27 +263,27 @@ def lifetime_path(
     trace = _Trace(sets, mean, sweep, running)
     tests = sets.part("test")
     average = None if prior is None else LifetimeAverage(prior, tests.stop - tests.start)
-    shown = Progress(progress, lifetime_max)
     times: list[float] = [0.0]
     cuts: list[Cut] = []
-    while True:
-        trace.add()
-        n_before, following = len(cuts), times[-1]
-        while len(cuts) < n_before + cuts_per_step and sweep.next_time <= lifetime_max:
-            following = sweep.next_time
-            cuts.append(sweep.cut())
+    with Progress(progress, float(lifetime_max), "of the lifetime") as shown:
+        while True:
+            trace.add()
+            n_before, following = len(cuts), times[-1]
+            while len(cuts) < n_before + cuts_per_step and sweep.next_time <= lifetime_max:
+                following = sweep.next_time
+                cuts.append(sweep.cut())
+                for learner in running.values():
+                    learner.follow(cuts[-1][1])
+            stop = following if len(cuts) > n_before else float(lifetime_max)
+            if average is not None:
+                # What has been found for the last lifetime holds up to the next.
+                average.add(times[-1], stop, trace.logs[-1], running["ridge"].predicted[tests])
+            if len(cuts) == n_before:
+                shown.reach(stop, f"{sweep.n_cells} cells")
+                break
+            shown.reach(following, f"{sweep.n_cells} cells")
+            times.append(following)
             for learner in running.values():
-                learner.follow(cuts[-1][1])
-        stop = following if len(cuts) > n_before else float(lifetime_max)
-        if average is not None:
-            # What has been found for the last lifetime holds up to the next.
-            average.add(times[-1], stop, trace.logs[-1], running["ridge"].predicted[tests])
-        if len(cuts) == n_before:
-            break
-        shown.show(following, sweep.n_cells)
-        times.append(following)
-        for learner in running.values():
-            learner.finish_step()
-    shown.end()
+                learner.finish_step()
     averaged = None if average is None else mean + average.result
     return trace.path(times, float(lifetime_max), cuts, averaged)

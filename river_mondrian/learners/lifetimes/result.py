@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...optional import require
+
 Array = NDArray[np.float64]
 
 LEARNERS = ("ridge", "sgd", "forest")
@@ -109,8 +111,7 @@ class LifetimePath:
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row per lifetime."""
-        import pandas as pd
-
+        pd = require("pandas", "pandas", "to_frame")
         columns = {"lifetime": self.lifetimes, "n_cells": self.n_cells}
         if len(self.log_marginal_likelihood):
             columns["log_marginal_likelihood"] = self.log_marginal_likelihood
@@ -119,37 +120,18 @@ class LifetimePath:
         return pd.DataFrame(columns | {"seconds": self.seconds})
 
     def plot(self, ax: Any = None) -> Any:
-        """Plot the errors by lifetime, and the marginal likelihood on an axis of its own.
+        """Plot the errors by lifetime; see `river_mondrian.plot.lifetimes`.
 
         Parameters
         ----------
         ax
-            Matplotlib axes; None makes new ones.
+            Axes of matplotlib to draw on; None stands for those of a new figure.
 
         Returns
         -------
         The axes.
 
         """
-        from matplotlib import pyplot as plt
+        from ...plot.sweeps import lifetimes
 
-        if ax is None:
-            ax = plt.subplots()[1]
-        styles = dict(zip(SETS, (":", "--", "-"), strict=True))
-        for number, (learner, errors) in enumerate(self.errors.items()):
-            for kind, values in errors.items():
-                ax.plot(
-                    self.lifetimes[1:],
-                    values[1:],
-                    styles[kind],
-                    color=f"C{number}",
-                    label=f"{learner}, {kind}",
-                    drawstyle="steps-post",
-                )
-        ax.set(xscale="log", xlabel="lifetime", ylabel="root mean squared error")
-        ax.legend()
-        if len(self.log_marginal_likelihood):
-            other = ax.twinx()
-            other.plot(self.lifetimes[1:], self.log_marginal_likelihood[1:], color="0.7")
-            other.set_ylabel("log marginal likelihood (grey)")
-        return ax
+        return lifetimes(self, ax)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,47 @@ class NodeView:
     def mass(self) -> float:
         """What the samples below count for where the larger of two blocks is asked for."""
         return self.n_samples
+
+
+class Shades(NamedTuple):
+    """What nodes are coloured by: the numbers of classes, which have names, or numbers.
+
+    Attributes
+    ----------
+    values
+        A number for each node.
+    classes
+        The classes, where the values are their numbers; None else.
+    name
+        What the values are.
+
+    """
+
+    values: NDArray[np.float64]
+    classes: list[Any] | None
+    name: str
+
+
+class TreeView(NamedTuple):
+    """A tree as it is drawn.
+
+    Attributes
+    ----------
+    nodes
+        Its nodes in preorder.
+    cuts
+        What the cut of each node says, "" for leaves.
+    shades
+        What the nodes are coloured by, if anything.
+    end
+        When cutting ends.
+
+    """
+
+    nodes: list[Any]
+    cuts: list[str]
+    shades: Shades | None
+    end: float
 
 
 V = TypeVar("V", bound=NodeView)

@@ -1,32 +1,42 @@
-"""Drawing the cells of a tree over two features."""
+"""The cells of a tree over two features, as polygons."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .inspection import Shades
 from .trees import MondrianTrees
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+Polygon = NDArray[np.float64]
 
 
-def axes_for(ax: Axes | None) -> Axes:
-    """Return where to draw: a new figure for None."""
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot as plt
+class Plane(NamedTuple):
+    """The cells of a tree over two features.
 
-    _, new = plt.subplots()
-    return new
+    Attributes
+    ----------
+    cells
+        The cells, each with its corners, shape (corners, 2).
+    boxes
+        What of each cell its samples lie in; empty where that is not known.
+    shades
+        What the cells are coloured by, if anything.
+    names
+        Names of the features.
+
+    """
+
+    cells: list[Polygon]
+    boxes: list[Polygon]
+    shades: Shades | None
+    names: list[Any]
 
 
-def clip(
-    polygon: NDArray[np.float64], normal: NDArray[np.float64], threshold: float
-) -> NDArray[np.float64]:
+def clip(polygon: Polygon, normal: NDArray[np.float64], threshold: float) -> Polygon:
     """Return the part of a convex polygon, shape (corners, 2), where <normal, x> <= threshold."""
     heights = polygon @ normal - threshold
     corners = []
@@ -42,7 +52,7 @@ def clip(
 
 def cells_of_plane(
     trees: MondrianTrees[Any, Any], tree: int, nodes: list[Any], time: float = math.inf
-) -> dict[int, NDArray[np.float64]]:
+) -> dict[int, Polygon]:
     """Return the cells of a tree over two features at a time, within the range of the samples.
 
     They are polygons, shape (corners, 2), by the number of the node.
@@ -61,30 +71,18 @@ def cells_of_plane(
     return cells
 
 
-def name_axes(ax: Axes, names: list[Any], title: str) -> None:
-    """Write the names of two features along the axes, and a title."""
-    ax.autoscale_view()
-    ax.set_xlabel(str(names[0]))
-    ax.set_ylabel(str(names[1]))
-    ax.set_title(title)
-
-
 def check_plane(names: list[Any]) -> None:
     """Check that there are two features."""
     if len(names) != 2:
         raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
 
 
-def draw_cells(
-    trees: MondrianTrees[Any, Any], tree: int, names: list[Any], time: float, ax: Axes | None
-) -> Axes:
-    """Draw the cells of a tree over two features at a time."""
-    from matplotlib.patches import Polygon
-
-    check_plane(names)
-    ax = axes_for(ax)
-    cells = cells_of_plane(trees, tree, trees.read(tree), time)
-    for cell in cells.values():
-        ax.add_patch(Polygon(cell, fill=False, edgecolor="0.2", lw=0.8))
-    name_axes(ax, names, f"partition {tree}: {len(cells)} cells")
-    return ax
+def box_in(
+    trees: MondrianTrees[Any, Any], tree: int, node: Any, cell: Polygon, widths: NDArray[np.float64]
+) -> Polygon:
+    """Return the part of a cell within a node's box, which is at least so wide."""
+    for dim in range(len(node.lower)):
+        for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):
+            normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
+            cell = clip(cell, sign * normal, sign * threshold)
+    return cell

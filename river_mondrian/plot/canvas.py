@@ -1,0 +1,140 @@
+"""What all pictures share: axes, colours, legends.
+
+Colours are to be told apart by readers who see red and green alike, and to be seen on white as well
+as on the dark background of the documentation. Text, axes and what stands for the truth have the
+colours of the user's style.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..optional import require
+from ..partitions.mondrian.inspection import Shades
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# The colours of Okabe and Ito but for black and yellow, of which each vanishes on some background.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
+# Where there are more than colours, these tell them apart.
+STYLES = ("-", "--", ":", "-.")
+MARKERS = ("o", "s", "^", "D")
+HATCHES = ("", "///", "...", "xxx")
+# Lines of cells, trees and thresholds: as far from white as from the dark background.
+NEUTRAL = "0.5"
+# What is unusual.
+ODD = COLORS[1]
+# Numbers as colours: lighter is more, to all eyes.
+COLORMAP = "viridis"
+# More names make a legend that hides the picture.
+MOST_NAMES = 12
+
+
+def axes_for(ax: Axes | None) -> Axes:
+    """Return where to draw: the axes of a new figure for None.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If matplotlib is not installed.
+    TypeError
+        If `ax` is something else, such as an array of axes.
+
+    """
+    plt = require("matplotlib.pyplot", "plot", "drawing")
+    if ax is not None and not hasattr(ax, "add_patch"):
+        raise TypeError(f"ax must be axes of matplotlib or None, got {ax!r} ({type(ax).__name__})")
+    drawn: Axes = plt.subplots()[1] if ax is None else ax
+    return drawn
+
+
+def color(k: int) -> str:
+    """Return the colour of the k-th of several things."""
+    return COLORS[k % len(COLORS)]
+
+
+def style(k: int) -> str:
+    """Return the style of the k-th of several lines."""
+    return STYLES[k // len(COLORS) % len(STYLES)]
+
+
+def marker(k: int) -> str:
+    """Return the marker of the k-th of several kinds of points."""
+    return MARKERS[k // len(COLORS) % len(MARKERS)]
+
+
+def hatch(k: int) -> str:
+    """Return the hatch of the k-th of several kinds of areas."""
+    return HATCHES[k // len(COLORS) % len(HATCHES)]
+
+
+def text_color() -> str:
+    """Return the colour of text, which is seen on the background of the user's style."""
+    found: str = require("matplotlib", "plot", "drawing").rcParams["text.color"]
+    return found
+
+
+def node_colors(shades: Shades | None, n: int) -> list[Any]:
+    """Return the colours of a tree's `n` nodes."""
+    if shades is None:
+        return [COLORS[0]] * n
+    if shades.classes is not None:
+        return [color(k) for k in shades.values.astype(int).tolist()]
+    low, high = _ends(shades.values)
+    colormap = require("matplotlib", "plot", "drawing").colormaps[COLORMAP]
+    return list(colormap((shades.values - low) / (high - low)))
+
+
+def explain_colors(ax: Axes, shades: Shades | None, areas: bool = False) -> None:
+    """Add what tells the colours of nodes: a legend of classes, or a bar of values."""
+    if shades is None:
+        return
+    if shades.classes is None:
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
+
+        bar = ScalarMappable(Normalize(*_ends(shades.values)), COLORMAP)
+        ax.figure.colorbar(bar, ax=ax, label=shades.name)
+        return
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    present = np.unique(shades.values.astype(int)).tolist()
+    names = [str(shades.classes[k]) for k in present]
+    handles = [
+        Patch(facecolor=color(k), hatch=hatch(k), edgecolor=NEUTRAL)
+        if areas
+        else Line2D([], [], marker=marker(k), linestyle="none", color=color(k))
+        for k in present
+    ]
+    name_lines(ax, handles, names, beside=True)
+
+
+def name_lines(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], beside: bool = False
+) -> None:
+    """Add a legend, which is cut short where there are very many names.
+
+    It stands beside the axes where they have no room.
+    """
+    if not names:
+        return
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
+    shown = list(names[:MOST_NAMES])
+    title = f"{len(names) - MOST_NAMES} more are not named" if len(names) > MOST_NAMES else None
+    legend = ax.legend(list(handles[:MOST_NAMES]), shown, fontsize="small", title=title, **place)
+    legend.get_title().set_fontsize("x-small")
+
+
+def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the least and the largest value, or two around the only one."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = float(known.min()), float(known.max())
+    return (low, high) if low < high else (low - 0.5, high + 0.5)

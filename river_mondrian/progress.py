@@ -1,0 +1,125 @@
+"""How far a long call is, on stderr: a bar of tqdm where that is installed, else a line of text."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arguments import check_flag
+
+# Rows between two looks at how far a call is: some milliseconds up to a tenth of a second.
+PIECE = 1024
+# Seconds between two lines of text, on a terminal where a line replaces the one before, and else.
+EVERY, EVERY_IN_A_LOG = 0.5, 10.0
+
+
+class Progress:
+    """How far a call is, as long as it is entered.
+
+    Parameters
+    ----------
+    wanted
+        Whether to show anything.
+    total
+        How far the call goes.
+    unit
+        In what that is counted.
+
+    Raises
+    ------
+    ValueError
+        If `wanted` is neither True nor False.
+
+    """
+
+    def __init__(self, wanted: bool, total: float, unit: str = "rows") -> None:
+        check_flag("progress", wanted)
+        self._wanted, self._total, self._unit = wanted, total, unit
+        self._bar: Any = None
+        self._done: float = 0
+        self._began = self._shown_at = time.perf_counter()
+        self._has_line = False
+
+    def __enter__(self) -> Self:
+        if self._wanted:
+            try:
+                from tqdm.auto import tqdm
+            except ModuleNotFoundError:
+                return self
+            scale = isinstance(self._total, int)
+            self._bar = tqdm(total=self._total, unit=f" {self._unit}", unit_scale=scale)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._wanted:
+            self._write(sys.stderr.isatty())
+            if self._has_line:
+                print(file=sys.stderr, flush=True)
+
+    def reach(self, done: float, note: str = "") -> None:
+        """Show that the call has come so far, now and then.
+
+        Parameters
+        ----------
+        done
+            How far it is.
+        note
+            What else there is to say.
+
+        """
+        if not self._wanted:
+            return
+        step, self._done = done - self._done, done
+        if self._bar is not None:
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(step)
+            return
+        is_terminal = sys.stderr.isatty()
+        if time.perf_counter() - self._shown_at >= (EVERY if is_terminal else EVERY_IN_A_LOG):
+            self._write(is_terminal, note)
+
+    def _write(self, is_terminal: bool, note: str = "") -> None:
+        self._shown_at = time.perf_counter()
+        text = f"{self._done:,.4g}" if isinstance(self._total, float) else f"{self._done:,.0f}"
+        text += f" of {self._total:,} {self._unit}{', ' if note else ''}{note}"
+        text += f", {self._shown_at - self._began:.0f} s"
+        self._has_line = is_terminal
+        # A line of a terminal is written over.
+        start, end = ("\r\033[K", "") if is_terminal else ("", "\n")
+        print(start + text, end=end, file=sys.stderr, flush=True)
+
+
+def pieces(n: int, progress: bool) -> Iterator[slice]:
+    """Yield the rows of a call: all at once, or in pieces where progress is to be shown.
+
+    Parameters
+    ----------
+    n
+        Number of rows.
+    progress
+        Whether to show how many have been worked on.
+
+    """
+    with Progress(progress, n) as shown:
+        size = PIECE if progress else max(n, 1)
+        for start in range(0, n, size):
+            yield slice(start, min(start + size, n))
+            shown.reach(min(start + size, n))
+
+
+def in_pieces(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    rows: NDArray[np.float64],
+    progress: bool,
+) -> NDArray[np.float64]:
+    """Return what a function gives for rows, each of which has a result of its own."""
+    found = [function(rows[part]) for part in pieces(len(rows), progress)]
+    return found[0] if len(found) == 1 else np.concatenate(found) if found else function(rows)

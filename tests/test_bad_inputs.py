@@ -1,0 +1,254 @@
+"""Bad inputs and what is said of them: the table is for reading."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import river_mondrian as rm
+from river_mondrian import optional
+
+X = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0)[::-1] % 7})
+LABELS = pd.Series(["u", "v"] * 10)
+TARGETS = pd.Series(np.arange(20.0))
+GOOD = {"a": 1.0, "b": 2.0}
+
+
+@functools.cache
+def trained(name):
+    model = getattr(rm, name)()
+    if name == "DualOGDClassifier":
+        for x, y in zip(X.to_dict("records"), LABELS, strict=True):
+            model.learn_one(x, y)
+    elif name.endswith("Classifier"):
+        model.learn_many(X, LABELS)
+    elif name.endswith("Regressor"):
+        model.learn_many(X, TARGETS)
+    else:
+        model.learn_many(X)
+    return model
+
+
+def new(name, **arguments):
+    """Make a model with arguments."""
+    return lambda: getattr(rm, name)(**arguments)
+
+
+def call(name, method, *arguments, **more):
+    """Call a method of a model that has learned."""
+    return lambda: getattr(copy.deepcopy(trained(name)), method)(*arguments, **more)
+
+
+EXACT, ADAPTIVE = "MondrianForestClassifier", "AdaptiveMondrianForestClassifier"
+TARGET, ADAPTIVE_TARGET = "MondrianForestRegressor", "AdaptiveMondrianForestRegressor"
+CUTS, DENSITY, OGD, RIDGE = "RandomCutForest", "DensityForest", "OGDClassifier", "RidgeRegressor"
+CELLS = "MondrianFeatures"
+
+TABLE = [
+    # At construction.
+    (new(EXACT, n_estimators=0), ValueError, "n_estimators must be an integer >= 1, got 0"),
+    (new(EXACT, n_estimators="x"), ValueError, "n_estimators must be an integer >= 1, got 'x'"),
+    (new(EXACT, lifetime=-1.0), ValueError, "lifetime must be a number >= 0"),
+    (new(EXACT, gamma=math.inf), ValueError, "gamma must be None or a finite number > 0, got inf"),
+    (new(EXACT, missing="drop"), ValueError, 'missing must be "unknown" or "zero", got \'drop\''),
+    (new(EXACT, seed=-1), ValueError, "seed must be None or an integer >= 0, got -1"),
+    (new(EXACT, scale=None), ValueError, "scale must be True or False, got None"),
+    (new(EXACT, window=0), ValueError, "window must be an integer >= 1, got 0"),
+    (new(EXACT, ranges=[1]), ValueError, "ranges must be None or a mapping"),
+    (new(EXACT, ranges={"a": (2, 1)}), ValueError, "the range of feature 'a' must be two finite"),
+    (new(TARGET, posterior="x"), ValueError, "posterior must be"),
+    (new(ADAPTIVE, max_samples=10), ValueError, "max_samples must be an integer >= 1000, got 10"),
+    (new(ADAPTIVE, drift_detector=np.zeros(2)), ValueError, 'drift_detector must be "adwin", None'),
+    (new(ADAPTIVE_TARGET, n_estimators=None), ValueError, "n_estimators must be an integer"),
+    (new(CUTS, shingle=1.5), ValueError, "shingle must be an integer >= 1, got 1.5"),
+    (new(DENSITY, estimator=[1]), ValueError, "estimator must be one of"),
+    (new(DENSITY, lifetime="x"), ValueError, "lifetime must be a number >= 0 or a distribution"),
+    (new(OGD, features=3), TypeError, "features must be a feature map of this package or None"),
+    (new(OGD, loss="x"), ValueError, "loss must be one of"),
+    (new(OGD, learning_rate="x"), ValueError, "learning_rate must be a finite number > 0"),
+    (new(RIDGE, features="x"), TypeError, "features must be a feature map of this package"),
+    (new("OGDRegressor", features=1), TypeError, "features must be a feature map of this package"),
+    (new("DualOGDClassifier", kernel=3), ValueError, 'kernel must be "laplace" or "gaussian"'),
+    (new("NystromFeatures", n_landmarks="x"), ValueError, "n_landmarks must be an integer >= 2"),
+    (new("IsolationFeatures", method="x"), ValueError, "method must be"),
+    (new("RandomBinningFeatures", n_partitions=0), ValueError, "must be an integer >= 1, got 0"),
+    (new("RandomFourierFeatures", kernel="x"), ValueError, 'kernel must be "laplace"'),
+    # One sample.
+    (call(EXACT, "learn_one", None, "u"), TypeError, "a sample must be a mapping .* got None"),
+    (call(EXACT, "learn_one", [1, 2], "u"), TypeError, r"a sample must be a mapping .* \(list\)"),
+    (call(EXACT, "learn_one", {"a": "x"}, "u"), TypeError, "feature 'a' must be a number, got 'x'"),
+    (call(EXACT, "learn_one", {"a": [1]}, "u"), TypeError, "feature 'a' must be a number"),
+    (call(EXACT, "learn_one", {"a": math.inf}, "u"), ValueError, "feature 'a' must be finite"),
+    (call(EXACT, "learn_one", GOOD, None), ValueError, "label"),
+    (call(EXACT, "learn_one", GOOD, [1]), TypeError, "label must be hashable"),
+    (call(EXACT, "learn_one", GOOD, "u", w=-1), ValueError, "weight must be .*-1"),
+    (call(EXACT, "learn_one", GOOD, "u", w="x"), TypeError, "weight must be a number, got 'x'"),
+    (call(EXACT, "predict_proba_one", "abc"), TypeError, "a sample must be a mapping"),
+    (call(EXACT, "debug_one", None), TypeError, "a sample must be a mapping"),
+    (call(EXACT, "explain_one", 3), TypeError, "a sample must be a mapping"),
+    (call(EXACT, "forget_one", GOOD, "w"), KeyError, "no sample that is stored equals"),
+    (call(ADAPTIVE, "learn_one", 3, "u"), TypeError, "a sample must be a mapping"),
+    (call(ADAPTIVE, "predict_one", {"a": {}}), TypeError, "feature 'a' must be a number"),
+    (call(TARGET, "learn_one", GOOD, "x"), TypeError, "target must be a number, got 'x'"),
+    (call(TARGET, "learn_one", GOOD, math.nan), ValueError, "target must be .*nan"),
+    (call(ADAPTIVE_TARGET, "learn_one", GOOD, None), TypeError, "target must be a number"),
+    (call(CUTS, "score_one", [("a", 1)]), TypeError, "a sample must be a mapping"),
+    (call(DENSITY, "score_one", {"a": "x"}), TypeError, "feature 'a' must be a number"),
+    (call(OGD, "learn_one", {"a": 1j}, "u"), TypeError, "feature 'a' must be a number, got 1j"),
+    (call(RIDGE, "learn_one", GOOD, 1j), TypeError, "target must be a number"),
+    (call("DualOGDClassifier", "learn_one", 3, "u"), TypeError, "a sample must be a mapping"),
+    (call(CELLS, "transform_one", None), TypeError, "a sample must be a mapping"),
+    # Frames.
+    (call(EXACT, "learn_many", None, LABELS), TypeError, "X must be a pandas, .* got NoneType"),
+    (call(EXACT, "learn_many", [GOOD], ["u"]), TypeError, r"give pandas.DataFrame\(X\)"),
+    (call(EXACT, "learn_many", X["a"], LABELS), TypeError, r"one column: give X.to_frame\(\)"),
+    (
+        call(EXACT, "learn_many", pl.from_pandas(X).lazy(), LABELS),
+        TypeError,
+        r"X is a lazy frame, .* give X.collect\(\)",
+    ),
+    (call(EXACT, "predict_many", "abc"), TypeError, "X must be a pandas, .* got str"),
+    (call(EXACT, "learn_many", np.zeros(3), LABELS), ValueError, "must have the shape"),
+    (
+        call(EXACT, "learn_many", pd.DataFrame({"a": pd.date_range("2020", periods=20)}), LABELS),
+        TypeError,
+        "feature 'a' must be a number",
+    ),
+    (
+        call(EXACT, "learn_many", pd.concat([X, X], axis=1), LABELS),
+        ValueError,
+        "column 'a' occurs more than once",
+    ),
+    (call(CUTS, "score_many", {"a": [1.0]}), TypeError, "X must be a pandas, .* got dict"),
+    (call(DENSITY, "learn_many", 3), TypeError, "X must be a pandas"),
+    (call(CELLS, "transform_many", None), TypeError, "X must be a pandas"),
+    (call(CELLS, "gram", X, 3), TypeError, "must be a pandas"),
+    # Labels, targets and weights of frames.
+    (call(EXACT, "learn_many", X, LABELS[:5]), ValueError, "X has 20 rows but there are 5 labels"),
+    (
+        call(EXACT, "learn_many", X, LABELS.to_frame("y")),
+        TypeError,
+        r"labels must be a series.* with the columns \['y'\]: give one of these",
+    ),
+    (
+        call(EXACT, "learn_many", X, pa.table({"y": list(LABELS)})),
+        TypeError,
+        r"got a Table with the columns \['y'\]",
+    ),
+    (
+        call(EXACT, "learn_many", X, pl.LazyFrame({"y": list(LABELS)})),
+        TypeError,
+        r"got a LazyFrame: give one column of y.collect\(\)",
+    ),
+    (call(EXACT, "learn_many", X, None), TypeError, "labels must be a series.* got None"),
+    (call(EXACT, "learn_many", X, "u" * 20), TypeError, "labels must be a series.* got 'uuuu"),
+    (call(EXACT, "learn_many", X, set(range(20))), TypeError, "labels must be a series"),
+    (call(EXACT, "learn_many", X, dict.fromkeys(range(20))), TypeError, "labels must be a series"),
+    (
+        call(EXACT, "learn_many", X, LABELS.to_numpy().reshape(-1, 1)),
+        TypeError,
+        r"labels must be .* one dimension, got one of the shape \(20, 1\)",
+    ),
+    (
+        call(EXACT, "learn_many", X, LABELS[::-1]),
+        ValueError,
+        r"labels of the index of X in another order.*give y.loc\[X.index\]",
+    ),
+    (call(EXACT, "learn_many", X, [None] * 20), ValueError, "label .* in row 0"),
+    (call(EXACT, "learn_many", X, LABELS, w=np.zeros((20, 2))), TypeError, "weights must be"),
+    (call(EXACT, "forget_many", X, LABELS[::-1]), ValueError, "in another order"),
+    (call(ADAPTIVE, "learn_many", X, LABELS[::-1]), ValueError, "in another order"),
+    (call(TARGET, "learn_many", X, X), TypeError, "targets must be a series"),
+    (call(TARGET, "learn_many", X, TARGETS[::-1]), ValueError, "in another order"),
+    (call(ADAPTIVE_TARGET, "learn_many", X, lambda: 0), TypeError, "targets must be a series"),
+    (call(OGD, "learn_many", X, LABELS.to_frame("y")), TypeError, "labels must be a series"),
+    (call(OGD, "learn_many", X, LABELS[::-1]), ValueError, "in another order"),
+    (call(RIDGE, "learn_many", X, ["a"] * 20), TypeError, "target must be a number.* in row 0"),
+    (call(RIDGE, "learn_many", X, TARGETS[::-1]), ValueError, "in another order"),
+    # Trees and partitions.
+    (call(EXACT, "debug_one", GOOD, tree="x"), ValueError, "tree must be in 0..9, got 'x'"),
+    (call(EXACT, "to_dataframe", tree=1.5), ValueError, "tree must be in 0..9, got 1.5"),
+    (call(EXACT, "cut_directions", tree=None), ValueError, "tree must be in 0..9, got None"),
+    (call(EXACT, "tree_widths", [1]), ValueError, r"t must be in 0..9, got \[1\]"),
+    (call(EXACT, "level_places", "a", ["x"]), ValueError, "feature 'a' is no category"),
+    (call(ADAPTIVE, "draw", 99), ValueError, r"tree must be in 0..\d+, got 99"),
+    (call(CELLS, "nodes", "x"), ValueError, "partition must be in 0..49, got 'x'"),
+    (call(CELLS, "cut_directions", -1), ValueError, "partition must be in 0..49, got -1"),
+    (call(CELLS, "draw_partition", 50), ValueError, "partition must be in 0..49, got 50"),
+    # Functions, files and laws.
+    (lambda: rm.lifetime_path(None, TARGETS, 1.0), TypeError, "X must be a pandas"),
+    (lambda: rm.lifetime_path(X, None, 1.0), TypeError, "targets must be a series.* got None"),
+    (lambda: rm.lifetime_path(X, TARGETS, "x"), ValueError, "lifetime_max must be a finite"),
+    (lambda: rm.lifetime_path(X, TARGETS, 1.0, X_val=X), ValueError, "X_val needs y_val"),
+    (lambda: rm.lifetime_path(X, TARGETS, 1.0, learners=3), ValueError, "learners must be some of"),
+    (lambda: rm.lifetime_path(X, TARGETS, 1.0, seed="x"), ValueError, "seed must be None or an"),
+    (
+        lambda: rm.lifetime_path(X, TARGETS, 1.0, X_test=X, y_test=TARGETS, prior=3),
+        ValueError,
+        "prior must be a frozen distribution of scipy.stats, got 3",
+    ),
+    (lambda: rm.exact_density([1], [1], 1.0), ValueError, "X must have two dimensions, got 1"),
+    (lambda: rm.save(3, "model"), TypeError, "save takes an estimator or a feature map"),
+    (lambda: rm.save(trained(EXACT), "model", extra=3), TypeError, "extra must be a dict or None"),
+    (
+        lambda: rm.StudentMixture(0.0, np.ones(1), np.ones(1), np.ones(1)).quantile("x"),
+        ValueError,
+        "probability must be between 0 and 1, got 'x'",
+    ),
+    (
+        lambda: rm.StudentMixture(0.0, np.ones(1), np.ones(1), np.ones(1)).interval(90),
+        ValueError,
+        "level must be between 0 and 1, got 90",
+    ),
+]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row[2])
+def test_what_is_wrong_is_named(row):
+    make, error, message = row
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_an_index_of_other_labels_is_no_matter():
+    # Labels that were made anew after rows have been chosen belong to these by their places.
+    rows, labels = X[5:15], LABELS[5:15].reset_index(drop=True)
+    model, same = rm.MondrianForestClassifier(2, seed=1), rm.MondrianForestClassifier(2, seed=1)
+    model.learn_many(rows, labels)
+    for x, y in zip(rows.to_dict("records"), labels, strict=True):
+        same.learn_one(x, y)
+    assert model.predict_proba_many(X).equals(same.predict_proba_many(X))
+
+
+@pytest.mark.parametrize(
+    ("extra", "module", "use"),
+    [
+        ("pandas", "pandas", lambda: trained(EXACT).to_dataframe()),
+        ("plot", "matplotlib", lambda: trained(EXACT).draw()),
+    ],
+)
+def test_what_is_not_installed_is_named(extra, module, use, monkeypatch):
+    def missing(name, *_):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    use_first = trained(EXACT)
+    assert use_first.n_samples == 20
+    monkeypatch.setattr(optional.importlib, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError, match=rf"needs {module}.*\[{extra}\]"):
+        use()
+
+
+def test_the_table_has_all_classes():
+    names = {name for name in rm.__all__ if isinstance(getattr(rm, name), type)}
+    models = {EXACT, ADAPTIVE, TARGET, ADAPTIVE_TARGET, CUTS, DENSITY, OGD, RIDGE, CELLS}
+    models |= {"OGDRegressor", "DualOGDClassifier", "NystromFeatures", "IsolationFeatures"}
+    models |= {"RandomBinningFeatures", "RandomFourierFeatures"}
+    assert names - models == {"ModelFormatError", "StudentMixture"}
+    assert len(TABLE) > 100

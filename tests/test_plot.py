@@ -1,0 +1,584 @@
+"""Pictures, by what is drawn; and that they are seen by all, on white and on dark."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import math
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from naive import stit
+from river import datasets, evaluate, metrics, naive_bayes, proba, utils
+from river.datasets import synth
+
+import river_mondrian
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
+    DensityForest,
+    MondrianFeatures,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    RandomCutForest,
+    plot,
+)
+from river_mondrian.plot import canvas
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def bananas(model, n=200):
+    for x, y in datasets.Bananas().take(n):
+        model.learn_one(x, y)
+    return model
+
+
+def classifier():
+    return bananas(MondrianForestClassifier(2, seed=1))
+
+
+def regressor():
+    model = MondrianForestRegressor(2, seed=1)
+    for x, _ in datasets.Bananas().take(200):
+        model.learn_one(x, x["1"] * x["2"])
+    return model
+
+
+def names(ax):
+    legend = ax.get_legend()
+    return [] if legend is None else [text.get_text() for text in legend.get_texts()]
+
+
+# Colours.
+
+# How people without cones for long, middle and short waves see linear RGB (Machado, Oliveira and
+# Fernandes 2009, severity 1).
+EYES = {
+    "all cones": np.eye(3),
+    "no long": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "no middle": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "no short": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def linear(color):
+    values = np.array(mpl.colors.to_rgb(color))
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    parts = TO_XYZ @ np.clip(rgb, 0.0, 1.0) / (TO_XYZ @ np.ones(3))
+    f = np.where(parts > 216 / 24389, np.cbrt(parts), (24389 / 27 * parts + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("eye", EYES)
+def test_colours_are_told_apart_by_all_eyes(eye):
+    seen = [lab(np.asarray(EYES[eye]) @ linear(color)) for color in canvas.COLORS]
+    # A difference of 2.3 is just noticeable.
+    for one, other in itertools.combinations(seen, 2):
+        assert np.linalg.norm(one - other) > 5 * 2.3
+
+
+@pytest.mark.parametrize("background", ["#ffffff", "#1e2029"])
+def test_colours_are_seen_on_light_and_dark(background):
+    below = TO_XYZ[1] @ linear(background)
+    for color in (*canvas.COLORS, canvas.NEUTRAL):
+        lighter, darker = sorted([TO_XYZ[1] @ linear(color), below], reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) > 2.2
+
+
+def test_more_things_than_colours_differ_by_more():
+    for styles in (canvas.style, canvas.marker, canvas.hatch):
+        assert len({(canvas.color(k), styles(k)) for k in range(24)}) == 24
+
+
+def test_lines_of_the_truth_have_the_colour_of_text():
+    with mpl.rc_context({"text.color": "white"}):
+        ax = plot.intervals([1.0, 2.0], [None, None])
+    assert ax.lines[0].get_color() == "white"
+
+
+# Trees.
+
+
+def test_a_whole_tree_has_a_dot_for_each_leaf():
+    for model in (classifier(), regressor(), bananas(AdaptiveMondrianForestClassifier(3, seed=1))):
+        frame = model.to_dataframe(0)
+        ax = model.draw(0)
+        (lines,), dots = ax.collections[:1], ax.collections[1:]
+        leaves = int(frame.is_leaf.sum())
+        assert sum(len(of_class.get_offsets()) for of_class in dots) == leaves
+        # A line down for each node, and one across for each fork.
+        assert len(lines.get_segments()) == len(frame) + leaves - 1
+        forks = {round(t, 9) for t in frame.time[~frame.is_leaf]}
+        across = [(a, b) for a, b in lines.get_segments() if a[1] == b[1] and a[0] != b[0]]
+        assert {round(a[1], 9) for a, _ in across} == forks
+        assert ax.get_title() == f"tree 0: {leaves} leaves"
+        assert not ax.texts and not ax.patches
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 5])
+def test_the_top_of_a_tree_tells_what_is_below(depth):
+    model = classifier()
+    frame = model.to_dataframe(1)
+    ax = plot.tree(model, 1, max_depth=depth)
+    below = frame[(frame.depth == depth) & ~frame.is_leaf]
+    assert len(ax.patches) == len(below)
+    texts = [text.get_text().replace("\n", " ") for text in ax.texts]
+    told = sorted(text for text in texts if "leaves" in text)
+    # What is below: the frame is in preorder.
+    found = []
+    for i in below.index:
+        end = next((j for j in range(i + 1, len(frame)) if frame.depth[j] <= depth), len(frame))
+        inside = frame[i:end]
+        found.append(f"{inside.is_leaf.sum()} leaves, {frame.n_samples[i]} samples")
+    assert told == sorted(found)
+    dots = sum(len(c.get_offsets()) for c in ax.collections[1:])
+    assert dots == len(frame[frame.is_leaf & (frame.depth <= depth)])
+    cuts = {
+        f"{row.feature} <= {row.threshold:.3g}"
+        for row in frame[(frame.depth < depth) & ~frame.is_leaf].itertuples()
+    }
+    written = {text for text in texts if "<=" in text}
+    assert written <= cuts and bool(written) == bool(cuts)
+    assert ax.get_title() == f"tree 1: {frame.is_leaf.sum()} leaves, {depth} of " + (
+        f"{frame.depth.max()} levels shown"
+    )
+
+
+def test_a_depth_that_a_tree_has_not_shows_all_of_it():
+    model = classifier()
+    ax = model.draw(0, max_depth=1000)
+    assert not ax.patches and ax.get_title() == model.draw(0).get_title()
+
+
+def test_leaves_have_the_colour_and_the_name_of_their_class():
+    model = classifier()
+    ax = plot.tree(model)
+    counts = model.to_dataframe(0)
+    counts = counts[counts.is_leaf][[f"count_{label}" for label in model.classes]].to_numpy()
+    assert names(ax) == [str(label) for label in model.classes]
+    for k, dots in enumerate(ax.collections[1:]):
+        assert len(dots.get_offsets()) == (counts.argmax(axis=1) == k).sum()
+        assert mpl.colors.same_color(dots.get_facecolors()[0], canvas.COLORS[k])
+
+
+def test_a_bar_tells_the_means_of_a_regressor():
+    model = regressor()
+    means = model.to_dataframe(0)["mean"]
+    ax = plot.tree(model)
+    bar = ax.figure.axes[1]
+    assert bar.get_ylabel() == "mean" and not names(ax)
+    assert bar.get_ylim() == pytest.approx((means.min(), means.max()))
+
+
+def test_many_classes_make_no_endless_legend():
+    model = MondrianForestClassifier(1, seed=1)
+    for i in range(40):
+        model.learn_one({"a": i * 37 % 41, "b": i * 17 % 43}, i % 20)
+    ax = model.draw()
+    assert len(names(ax)) == canvas.MOST_NAMES
+    assert ax.get_legend().get_title().get_text() == "8 more are not named"
+
+
+def test_detectors_have_trees_without_classes():
+    model = RandomCutForest(2, seed=1)
+    for x, _ in datasets.Bananas().take(50):
+        model.learn_one(x)
+    ax = plot.tree(model, max_depth=2)
+    assert ax.get_legend() is None and len(ax.figure.axes) == 1
+
+
+# Partitions.
+
+
+@pytest.mark.parametrize("time", [0.0, 1.0, math.inf])
+def test_cells_are_those_of_the_time_and_tile_the_plane(time):
+    for model in (classifier(), regressor()):
+        frame = model.to_dataframe(0)
+        ax = plot.partition(model, time=time)
+        cells = [patch for patch in ax.patches if patch.get_alpha() is not None]
+        assert len(cells) == ((frame.time <= time) & ~frame.is_leaf).sum() + 1
+        assert len(ax.patches) == 3 * len(cells)
+        areas = [stit.area(list(map(tuple, cell.get_xy()[:-1].tolist()))) for cell in cells]
+        places = np.array([list(x.values()) for x, _ in datasets.Bananas().take(200)])
+        # The samples are kept in single precision.
+        assert sum(areas) == pytest.approx(np.prod(1.04 * np.ptp(places, axis=0)), rel=1e-6)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("1", "2")
+
+
+def test_features_and_forests_have_partitions():
+    features = MondrianFeatures(2, lifetime=2.0, seed=1)
+    for x, _ in datasets.Bananas().take(100):
+        features.learn_one(x)
+    drawn, same = plot.partition(features, 1), features.draw_partition(1)
+    assert len(drawn.patches) == len(same.patches) > 1
+    assert names(plot.partition(classifier())) == ["False", "True"]
+
+
+# Curves.
+
+
+def test_curves_are_rivers_progressive_scores():
+    samples = list(datasets.Phishing().take(120))
+    made = {"forest": MondrianForestClassifier, "NB": naive_bayes.GaussianNB}
+
+    def run(model, metric):
+        return evaluate.iter_progressive_val_score(samples, model, metric, step=30)
+
+    ax = plot.progressive(
+        {name: run(model(), metrics.Accuracy()) for name, model in made.items()}, drifts=[60, 90]
+    )
+    for line, (name, model) in zip(ax.lines, made.items(), strict=False):
+        scores = [state["Accuracy"].get() for state in run(model(), metrics.Accuracy())]
+        if name == "NB":
+            assert line.get_ydata()[-1] == scores[-1]
+        assert line.get_xdata().tolist() == [30, 60, 90, 120]
+        assert line.get_label() == name
+    assert [line.get_xdata()[0] for line in ax.lines[2:]] == [60, 90]
+    assert names(ax) == ["forest", "NB", "drift"]
+    assert ax.get_ylabel() == "Accuracy"
+    ax = plot.progressive(
+        {"NB": run(naive_bayes.GaussianNB(), utils.Rolling(metrics.Accuracy, window_size=50))}
+    )
+    assert ax.get_ylabel() == "Accuracy of the latest 50"
+    both = metrics.Accuracy() + metrics.CohenKappa()
+    ax = plot.progressive({"NB": run(naive_bayes.GaussianNB(), both)}, metric="CohenKappa")
+    assert ax.get_ylabel() == "CohenKappa"
+
+
+def test_curves_of_pairs():
+    ax = plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
+    assert ax.lines[0].get_xydata().tolist() == [[1, 0.5], [2, 0.75]]
+    assert ax.lines[1].get_xydata().tolist() == [[1, 0.25]]
+
+
+def test_drifts_of_a_model_are_read_after_its_run():
+    model = AdaptiveMondrianForestClassifier(10, seed=1)
+    before = synth.Sine(classification_function=0, seed=1).take(600)
+    after = synth.Sine(classification_function=1, seed=2).take(600)
+    samples = itertools.chain(before, after)
+    run = evaluate.iter_progressive_val_score(samples, model, metrics.Accuracy(), step=100)
+    ax = plot.progressive({"adaptive": run}, drifts=model)
+    assert model.drift_log
+    assert [line.get_xdata()[0] for line in ax.lines[1:]] == [n for n, _ in model.drift_log]
+
+
+# Intervals.
+
+
+def test_intervals_are_those_of_the_laws():
+    model = MondrianForestRegressor(3, seed=1)
+    targets, laws = [], []
+    for x, y in datasets.TrumpApproval().take(60):
+        targets.append(y)
+        laws.append(model.predict_mixture_one(x) if model.n_samples else None)
+        model.learn_one(x, y)
+    ax = plot.intervals(targets, laws, levels=(0.5, 0.9))
+    wide, narrow = ax.collections
+    for band, level in ((wide, 0.9), (narrow, 0.5)):
+        drawn = band.get_paths()[0].vertices
+        ends = np.array([law.interval(level) for law in laws[1:]])
+        inside = np.mean((ends[:, 0] <= targets[1:]) & (targets[1:] <= ends[:, 1]))
+        assert band.get_label() == f"{level:.0%} interval, {inside:.1%} inside"
+        assert drawn[:, 1].min() == pytest.approx(ends[:, 0].min())
+        assert drawn[:, 1].max() == pytest.approx(ends[:, 1].max())
+        assert drawn[:, 0].min() == 2
+    target, predicted = ax.lines
+    assert target.get_ydata().tolist() == targets
+    assert predicted.get_ydata()[1:].tolist() == [law.mean for law in laws[1:]]
+    assert math.isnan(predicted.get_ydata()[0])
+
+
+def test_rivers_normal_law_has_intervals():
+    law = proba.Gaussian()
+    for value in (1.0, 2.0, 4.0):
+        law.update(value)
+    ax = plot.intervals([2.0, 2.0], [law, law], levels=[0.9])
+    drawn = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert law.cdf(drawn.max()) - law.cdf(drawn.min()) == pytest.approx(0.9)
+    adaptive = AdaptiveMondrianForestRegressor(2, seed=1)
+    for i in range(30):
+        adaptive.learn_one({"a": i % 7}, float(i % 5))
+    law = adaptive.predict_one({"a": 3}, with_dist=True)
+    assert plot.intervals([1.0], [law], times=[5]).lines[1].get_ydata() == [law.median]
+
+
+# Importances.
+
+
+def test_bars_are_importances():
+    model = MondrianForestClassifier(2, seed=1)
+    for x, y in datasets.Phishing().take(200):
+        model.learn_one(x, y)
+    found = model.feature_importances
+    ax = plot.importances(model, most=4)
+    ranked = sorted(found, key=lambda name: -abs(found[name]))
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == [*ranked[:4], f"{len(found) - 4} others"]
+    drawn = [bar.get_width() for bar in ax.patches]
+    assert drawn[:4] == [found[name] for name in ranked[:4]]
+    assert sum(drawn) == pytest.approx(sum(found.values()))
+    assert ax.yaxis_inverted()
+
+
+def test_bars_of_an_explanation_have_signs():
+    ax = plot.importances({"a": -2.0, "b": 1.0, 3: 0.5}, most=3)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "3"]
+    below, above = ax.patches[0].get_facecolor(), ax.patches[1].get_facecolor()
+    assert mpl.colors.same_color(below, canvas.COLORS[1])
+    assert mpl.colors.same_color(above, canvas.COLORS[0])
+    assert "adds" in ax.get_xlabel()
+
+
+# Weights.
+
+
+def history_of(model, stream):
+    found = [(0, model.weights)]
+    for i, (x, y) in enumerate(stream):
+        model.learn_one(x, y)
+        if i % 20 == 0:
+            found.append((model.n_samples, model.weights))
+    return found
+
+
+def test_areas_are_weights_added_up_by_kind():
+    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    history = history_of(model, synth.Sine(seed=1).take(200))
+    ax = plot.weights(history)
+    assert names(ax) == [
+        "trees of all samples",
+        "trees of recent samples",
+        "trees, both together",
+        "lines",
+    ]
+    last = model_weights = history[-1][1]
+    tops = [area.get_paths()[0].vertices for area in ax.collections]
+    of_all = sum(weight for name, weight in last.items() if name.endswith(", all"))
+    at_end = tops[0][tops[0][:, 0] == history[-1][0]][:, 1].max()
+    assert at_end == pytest.approx(of_all)
+    # All experts of the fixed share add up to 1, to which the last mixture does not belong.
+    assert tops[-1][tops[-1][:, 0] == history[-1][0]][:, 1].max() == pytest.approx(1.0)
+    assert len(model_weights) == 18
+    chosen = plot.weights(history, groups=dict.fromkeys(last, "all") | {"naive Bayes": None})
+    assert names(chosen) == ["all"]
+
+
+def test_negative_weights_are_lines():
+    model = AdaptiveMondrianForestRegressor(3, autoregressive=True, seed=1)
+    stream = [(x, y) for x, y in datasets.TrumpApproval().take(120)]
+    history = history_of(model, stream)
+    assert min(min(weights.values()) for _, weights in history[1:]) < 0.0
+    ax = plot.weights(history)
+    assert not ax.collections
+    kinds = {"lines", "bends", "waves", "trees", "trees of residuals", "trees of errors"}
+    assert set(names(ax)) == kinds | {"first mixture", "series"}
+    last = [line.get_ydata()[-1] for line in ax.lines[:-1]]
+    assert sum(last) == pytest.approx(1.0)
+
+
+# Reliability.
+
+
+def test_reliability_by_hand():
+    predictions = [{}, {"a": 0.9, "b": 0.1}, {"a": 0.9, "b": 0.1}, {"a": 0.4, "b": 0.6}]
+    ax = plot.reliability(predictions, ["a", "a", "b", "b"], n_bins=2)
+    line = ax.lines[1]
+    # Below 1/2: .1, .1, .4, of which one came true; from there on .9, .9, .6, of which two did.
+    np.testing.assert_allclose(line.get_xydata(), [[0.2, 1 / 3], [0.8, 2 / 3]])
+    assert names(ax) == [f"calibration error {2 / 15:.3f}"]
+    sizes = ax.collections[0].get_sizes()
+    assert sizes[0] == sizes[1]
+    several = plot.reliability({"one": predictions, "two": predictions}, ["a", "a", "b", "b"])
+    assert [name.partition(":")[0] for name in names(several)] == ["one", "two"]
+
+
+# Scores.
+
+
+def test_scores_of_any_detector():
+    scores = [0.1, 0.2, 0.9, 0.95, 0.1, 0.3, 0.2, 0.1, 0.2, 0.97]
+    odd = [i in (2, 9) for i in range(10)]
+    ax = plot.scores(scores, 0.75, odd)
+    assert ax.lines[0].get_xydata().tolist() == [[i + 1, s] for i, s in enumerate(scores)]
+    assert ax.lines[2].get_xdata().tolist() == [3, 4, 10]
+    # Of several in a row the first one is named.
+    assert [text.get_text() for text in ax.texts] == ["3", "10"]
+    assert ax.lines[3].get_xdata().tolist() == [3, 10]
+    crowd = plot.scores(np.tile([0.0, 1.0], 60) + np.arange(120) / 1e3, 0.5)
+    assert len(crowd.texts) == 20 and crowd.texts[-1].get_text() == "120"
+
+
+def test_scores_of_a_forest_are_its_own():
+    model = RandomCutForest(3, seed=1)
+    for x, _ in datasets.Bananas().take(100):
+        model.learn_one(x)
+    drawn, same = plot.scores(model, 0.9), model.draw_scores(0.9)
+    assert drawn.lines[0].get_ydata().tolist() == model.recent_scores
+    assert drawn.lines[0].get_xydata().tolist() == same.lines[0].get_xydata().tolist()
+
+
+# Maps.
+
+
+def test_maps_show_what_models_say_at_each_place():
+    forest, detector = DensityForest(5, seed=1), RandomCutForest(5, seed=1)
+    rng = np.random.default_rng(1)
+    for a, b in rng.normal(size=(200, 2)).tolist():
+        forest.learn_one({"a": a, "b": b})
+        detector.learn_one({"a": a, "b": b, "c": 0.5})
+    ranges = {"b": (-1.0, 2.0), "a": (0.0, 1.0)}
+    density = plot.density_map(forest, ranges, n=4)
+    drawn = density.collections[0].get_array().reshape(4, 4)
+    for i, a in enumerate(np.linspace(0.0, 1.0, 4).tolist()):
+        for j, b in enumerate(np.linspace(-1.0, 2.0, 4).tolist()):
+            assert drawn[i, j] == forest.density_one({"a": a, "b": b})
+    assert (density.get_xlabel(), density.get_ylabel()) == ("b", "a")
+    assert density.figure.axes[1].get_ylabel() == "density"
+    score = plot.score_map(detector, ranges, at={"c": 0.5}, n=3)
+    drawn = score.collections[0].get_array().reshape(3, 3)
+    assert drawn[2, 0] == detector.score_one({"a": 1.0, "b": -1.0, "c": 0.5})
+
+
+# Axes, and what is refused.
+
+
+def drawings():
+    """Return one call of each function, by its name."""
+    model, detector = classifier(), RandomCutForest(2, seed=1)
+    detector.learn_one({"a": 1.0})
+    path = river_mondrian.lifetime_path(
+        np.arange(20.0)[:, None] / 20,
+        np.arange(20.0),
+        lifetime_max=1.0,
+        n_partitions=2,
+        delta2=0.1,
+        seed=1,
+    )
+    unit = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+    return {
+        "tree": lambda ax: plot.tree(model, ax=ax),
+        "partition": lambda ax: plot.partition(model, ax=ax),
+        "progressive": lambda ax: plot.progressive({"a": [(1, 0.5)]}, ax=ax),
+        "intervals": lambda ax: plot.intervals([1.0], [None], ax=ax),
+        "importances": lambda ax: plot.importances({"a": 1.0}, ax=ax),
+        "weights": lambda ax: plot.weights([(1, {"a": 1.0})], ax=ax),
+        "reliability": lambda ax: plot.reliability([{"a": 1.0}], ["a"], ax=ax),
+        "scores": lambda ax: plot.scores([0.5], ax=ax),
+        "density_map": lambda ax: plot.density_map(DensityForest(2), unit, n=2, ax=ax),
+        "score_map": lambda ax: plot.score_map(detector, unit, n=2, ax=ax),
+        "lifetimes": lambda ax: plot.lifetimes(path, ax=ax),
+    }
+
+
+def test_each_function_takes_axes_and_returns_them():
+    calls = drawings()
+    assert sorted(calls) == sorted(plot.__all__)
+    for name, call in calls.items():
+        _, ax = plt.subplots()
+        assert call(ax) is ax, name
+        assert call(None) is not ax, name
+        plt.close("all")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    calls = drawings()
+    real = builtins.__import__
+
+    def refuse(name, *rest, **more):
+        if name.partition(".")[0] == "matplotlib":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return real(name, *rest, **more)
+
+    import importlib
+
+    def refuse_module(name, *rest):
+        return refuse(name) if name.startswith("matplotlib") else sys.modules[name]
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setattr(importlib, "import_module", refuse_module)
+    for call in calls.values():
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'river-mondrian\[plot\]'"):
+            call(None)
+
+
+REFUSED = [
+    (lambda: plot.tree(3), TypeError, "model must be a forest, got 3"),
+    (lambda: plot.tree(MondrianForestClassifier()), RuntimeError, "has to learn"),
+    (lambda: plot.tree(classifier(), 2), ValueError, "tree must be in 0..1, got 2"),
+    (lambda: plot.tree(classifier(), max_depth=-1), ValueError, "max_depth must be an integer"),
+    (lambda: plot.tree(classifier(), ax=[1]), TypeError, "ax must be axes"),
+    (lambda: plot.partition(DensityForest()), TypeError, "a forest or MondrianFeatures"),
+    (lambda: plot.partition(classifier(), time="now"), ValueError, "time must be a number"),
+    (lambda: plot.partition(MondrianFeatures()), RuntimeError, "has to learn"),
+    (lambda: plot.progressive([1, 2]), TypeError, "curves must be a mapping"),
+    (lambda: plot.progressive({"a": [1, 2]}), TypeError, "curve of 'a' must hold"),
+    (lambda: plot.progressive({}, drifts=["x"]), TypeError, "drifts must be"),
+    (lambda: plot.intervals([1.0], [3]), TypeError, "laws must have quantiles"),
+    (lambda: plot.intervals([1.0], []), ValueError, "1 targets, 0 laws"),
+    (lambda: plot.intervals([1.0], [None], levels=[90]), ValueError, "levels must be between"),
+    (lambda: plot.importances(3), TypeError, "feature_importances"),
+    (lambda: plot.importances({"a": {"b": 1.0}}), TypeError, "for each label: choose one"),
+    (lambda: plot.weights([{"a": 1.0}]), TypeError, "history must hold pairs"),
+    (lambda: plot.reliability([{"a": 1.0}], []), ValueError, "1 predictions but 0 labels"),
+    (lambda: plot.reliability(["a"], ["a"]), TypeError, "as predict_proba_one"),
+    (lambda: plot.reliability([{"a": 2.0}], ["a"]), ValueError, "from 0 to 1, got"),
+    (lambda: plot.scores(3), TypeError, "scores must be numbers"),
+    (lambda: plot.scores([1.0], anomalies=[]), ValueError, "1 scores but 0 anomalies"),
+    (lambda: plot.density_map(RandomCutForest(), {}), TypeError, "must have density_one"),
+    (lambda: plot.score_map(RandomCutForest(), {"a": (0, 1)}), ValueError, "two features"),
+    (lambda: plot.lifetimes([1]), TypeError, "what lifetime_path returns"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[2])
+def test_what_cannot_be_drawn_is_refused(case):
+    call, error, message = case
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_checkpoints_in_a_list_are_refused():
+    run = evaluate.iter_progressive_val_score(
+        datasets.Phishing().take(60), naive_bayes.GaussianNB(), metrics.Accuracy(), step=20
+    )
+    with pytest.raises(ValueError, match="not a list of it"):
+        plot.progressive({"NB": list(run)})
+    run = evaluate.iter_progressive_val_score(
+        datasets.Phishing().take(60),
+        naive_bayes.GaussianNB(),
+        metrics.Accuracy() + metrics.CohenKappa(),
+        step=20,
+    )
+    with pytest.raises(ValueError, match="which one to draw"):
+        plot.progressive({"NB": run})
+
+
+def test_the_package_has_plot_as_an_attribute():
+    assert river_mondrian.plot is plot

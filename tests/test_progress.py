@@ -1,0 +1,193 @@
+"""Progress of long calls: what is shown, and that it changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import river_mondrian as rm
+from river_mondrian import progress as module
+
+N = 2 * module.PIECE + 300
+RNG = np.random.default_rng(1)
+X = pd.DataFrame(RNG.random((N, 3)), columns=list("abc"))
+LABELS = pd.Series(np.where(X["a"] + X["b"] > 1.0, "high", "low"))
+TARGETS = pd.Series(X["a"] * X["b"] + 0.1 * RNG.normal(size=N))
+
+MODELS = {
+    "classifier": lambda: rm.MondrianForestClassifier(2, seed=1),
+    "regressor": lambda: rm.MondrianForestRegressor(2, seed=1),
+    "means": lambda: rm.MondrianForestRegressor(
+        2, lifetime=lambda n: 1.0 + n / 1e3, posterior="mean", seed=1
+    ),
+    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(3, seed=1),
+    "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(3, seed=1),
+    "density": lambda: rm.DensityForest(5, seed=1),
+    "growing density": lambda: rm.DensityForest(5, lifetime=None, seed=1),
+    "cuts": lambda: rm.RandomCutForest(5, seed=1),
+    "shingles": lambda: rm.RandomCutForest(5, shingle=3, seed=1),
+    "OGD": lambda: rm.OGDClassifier(rm.IsolationFeatures(20, 8, pool_size=100, seed=1), seed=1),
+    "OGD of cells": lambda: rm.OGDRegressor(rm.MondrianFeatures(10, lifetime=1.0, seed=1), seed=1),
+    "ridge": lambda: rm.RidgeRegressor(rm.MondrianFeatures(5, lifetime=1.0, seed=1)),
+    "Mondrian features": lambda: rm.MondrianFeatures(10, lifetime=1.0, seed=1),
+    "isolation features": lambda: rm.IsolationFeatures(20, 8, pool_size=3000, seed=1),
+    "binning": lambda: rm.RandomBinningFeatures(10, seed=1),
+    "Fourier": lambda: rm.RandomFourierFeatures(10, seed=1),
+    "Nystrom": lambda: rm.NystromFeatures(20),
+}
+
+
+def arguments(model, n=N, start=0):
+    """Return what a model learns: rows, and labels or targets where it takes such."""
+    if "y" not in inspect.signature(model.learn_many).parameters:
+        return (X[start:n],)
+    return X[start:n], (LABELS if hasattr(model, "classes") else TARGETS)[start:n]
+
+
+def readings(model, **more):
+    """Return what a model says of rows, by all of its methods for many."""
+    found = {}
+    for name in ("predict_proba_many", "predict_many", "score_many", "transform_many"):
+        if hasattr(model, name):
+            method = getattr(model, name)
+            with_progress = "progress" in inspect.signature(method).parameters
+            if more and not with_progress:
+                continue
+            found[name] = np.asarray(method(X, **more)).tolist()
+    return found
+
+
+class Bar:
+    """What tqdm would show."""
+
+    made: list[Bar] = []  # noqa: RUF012
+    # The update at which Ctrl-C comes.
+    stops_at = None
+
+    def __init__(self, total, unit, unit_scale):
+        self.total, self.steps, self.notes, self.is_closed = total, [], [], False
+        self.made.append(self)
+
+    def update(self, step):
+        self.steps.append(step)
+        if len(self.steps) == self.stops_at:
+            raise KeyboardInterrupt
+
+    def set_postfix_str(self, note, refresh):
+        self.notes.append(note)
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture
+def bars(monkeypatch):
+    auto = types.ModuleType("tqdm.auto")
+    auto.tqdm = Bar
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", auto)
+    monkeypatch.setattr(Bar, "made", [])
+    return Bar.made
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_progress_changes_no_result(name, bars):
+    model, shown = MODELS[name](), MODELS[name]()
+    model.learn_many(*arguments(model))
+    assert not bars
+    shown.learn_many(*arguments(model), progress=True)
+    (bar,) = bars
+    assert bar.total == sum(bar.steps) == N and bar.is_closed and len(bar.steps) > 2
+    said = readings(model)
+    assert said and said == readings(shown)
+    bars.clear()
+    again = readings(model, progress=True)
+    assert all(again[method] == said[method] for method in again)
+    for bar in bars:
+        assert bar.total == sum(bar.steps) and bar.total >= N - 2 and bar.is_closed
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
+    model = MODELS[name]()
+    monkeypatch.setattr(Bar, "stops_at", 2)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_many(*arguments(model), progress=True)
+    (bar,) = bars
+    n = sum(bar.steps)
+    assert 0 < n < N and bar.is_closed
+    same = MODELS[name]()
+    same.learn_many(*arguments(model, n))
+    if hasattr(same, "n_samples"):
+        assert model.n_samples == same.n_samples
+    assert readings(model) == readings(same)
+    # It goes on from there.
+    for one in (model, same):
+        one.learn_many(*arguments(one, n + 50, n))
+    assert readings(model) == readings(same)
+
+
+def test_bad_rows_are_refused_before_the_first_piece(bars):
+    bad = X.copy()
+    bad.loc[N - 1, "b"] = np.inf
+    for name, make in MODELS.items():
+        model = make()
+        with pytest.raises(ValueError, match=f"'b'.*row {N - 1}"):
+            model.learn_many(bad, *arguments(model)[1:], progress=True)
+        assert getattr(model, "n_samples", 0) == 0, name
+
+
+def test_without_tqdm_there_are_lines_of_text(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    monkeypatch.setattr(module, "EVERY_IN_A_LOG", 0.0)
+    model = rm.MondrianForestClassifier(2, seed=1)
+    model.learn_many(X, LABELS, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith(f"{N:,} of {N:,} rows, ") and len(lines) > 3
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(module, "EVERY", 0.0)
+    model.predict_many(X, progress=True)
+    shown = capsys.readouterr().err
+    assert shown.count("\r\033[K") > 2 and shown.endswith("\n") and shown.count("\n") == 1
+    model.predict_many(X)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_sweep_shows_its_lifetime(bars):
+    rows = X[:60].to_numpy()
+    settings = {"lifetime_max": 2.0, "n_partitions": 3, "delta2": 0.1, "seed": 1}
+    path = rm.lifetime_path(rows, TARGETS[:60], **settings)
+    assert not bars
+    same = rm.lifetime_path(rows, TARGETS[:60], **settings, progress=True)
+    (bar,) = bars
+    assert bar.total == 2.0 and sum(bar.steps) == pytest.approx(2.0) and bar.is_closed
+    assert bar.notes[-1] == f"{path.n_cells[-1]} cells"
+    assert same.errors["ridge"]["train"].tolist() == path.errors["ridge"]["train"].tolist()
+
+
+@pytest.mark.parametrize("name", ["classifier", "density", "cuts", "OGD", "Fourier"])
+def test_what_is_no_flag_is_refused(name):
+    model = MODELS[name]()
+    with pytest.raises(ValueError, match="progress must be True or False, got 'yes'"):
+        model.learn_many(*arguments(model), progress="yes")
+    assert getattr(model, "n_samples", 0) == 0
+
+
+def test_it_is_a_keyword_that_is_off():
+    for name, make in MODELS.items():
+        parameter = inspect.signature(make().learn_many).parameters["progress"]
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY, name
+        assert parameter.default is False
+
+
+def test_pipelines_hand_it_on(bars):
+    from river import preprocessing
+
+    model = preprocessing.StandardScaler() | rm.MondrianForestClassifier(2, seed=1)
+    model.learn_many(X, LABELS, progress=True)
+    assert len(bars) == 1
