@@ -84,6 +84,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
 def _check_frame(X: Any) -> None:
     """Refuse what is no frame of any kind, with what may be done about it."""
+    import narwhals.stable.v2 as nw
+
     if nw.dependencies.is_into_dataframe(X):
         return
     name = type(X).__name__
@@ -244,6 +246,8 @@ def _check_order(values: Any, what: str, like: Any) -> None:
     Rows and values belong together by their places, as in River. An index of other labels, such as
     one that was made anew, is no matter.
     """
+    import narwhals.stable.v2 as nw
+
     ours = getattr(values, "index", None)
     rows = getattr(nw.to_native(like, pass_through=True), "index", None)
     if ours is None or rows is None or callable(ours) or callable(rows) or len(ours) != len(rows):
