@@ -141,7 +141,7 @@ class Explanation:
         for i, ref in enumerate(refs.tolist()):
             if i < n - 1:
                 spans[i] = tree.nodes.row(ref).delta
-            etas[i], reach[i] = gaps_from(forest, tree, ref, x).sum(), comes
+            etas[i], reach[i] = gaps_from(forest, t, ref, x).sum(), comes
             if etas[i] > 0.0:
                 stays[i] = math.exp(-etas[i] * spans[i])
             comes *= stays[i]

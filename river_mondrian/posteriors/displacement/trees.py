@@ -184,7 +184,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
             if i > 0 and (n_above - n) / (n + 1.0) > most:
                 most, dim_of_most = (n_above - n) / (n + 1.0), int(tree.nodes.row(refs[i - 1]).dim)
             if weight > 0.0 and n >= most:
-                gaps = gaps_from(forest, tree, ref, x)
+                gaps = gaps_from(forest, path.tree, ref, x)
                 out += weight * math.log1p(n) * gaps / gaps.sum()
             elif weight > 0.0:
                 out[dim_of_most] += weight * math.log1p(most)
