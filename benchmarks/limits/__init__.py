@@ -1,5 +1,5 @@
 """Where models meet their limits: what time and memory cost there, a part for each limit."""
 
-from . import classes
+from . import calls, classes
 
-PARTS = {"classes": classes.classes}
+PARTS = {"calls": calls.calls, "classes": classes.classes}
