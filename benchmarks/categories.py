@@ -211,7 +211,7 @@ def _exact(seed: int) -> Any:
 
 
 def _adaptive(seed: int) -> Any:
-    return AdaptiveMondrianForestClassifier(seed=seed)
+    return AdaptiveMondrianForestClassifier(10, seed=seed)
 
 
 MODELS: dict[str, Callable[[int], Any]] = {
@@ -347,8 +347,8 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
     )
     rows = []
     for name, make in {
-        "adaptive": lambda: AdaptiveMondrianForestClassifier(missing="zero", seed=1),
-        "adaptive, unknown": lambda: AdaptiveMondrianForestClassifier(seed=1),
+        "adaptive": lambda: AdaptiveMondrianForestClassifier(10, missing="zero", seed=1),
+        "adaptive, unknown": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
         "exact": lambda: MondrianForestClassifier(missing="zero", seed=1),
         "multinomial naive Bayes": naive_bayes.MultinomialNB,
         "complement naive Bayes": naive_bayes.ComplementNB,

@@ -49,7 +49,7 @@ MAPS: dict[str, Callable[[], Any]] = {
 FORESTS: dict[str, Callable[[], Any]] = {
     "MondrianForestClassifier": lambda: MondrianForestClassifier(seed=1),
     "MondrianForestClassifier, directions": lambda: MondrianForestClassifier(seed=1, directions=4),
-    "AdaptiveMondrianForestClassifier": lambda: AdaptiveMondrianForestClassifier(seed=1),
+    "AdaptiveMondrianForestClassifier": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
 }
 REGRESSORS: dict[str, Callable[[], Any]] = {
     'MondrianForestRegressor, "gaussian"': lambda: MondrianForestRegressor(seed=1),

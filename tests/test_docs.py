@@ -25,6 +25,7 @@ CODELESS = {
     "ideas.md",
     "reproducibility.md",
     "choosing.md",
+    "versions.md",
     "widths.md",
     "guide/index.md",
     "migration/index.md",

@@ -66,3 +66,8 @@ def test_no_circle_of_imports():
     }
     assert all(imported in modules for found in graph.values() for imported in found)
     graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_the_citation_is_of_this_version():
+    text = (Path(__file__).parents[1] / "CITATION.cff").read_text()
+    assert f"\nversion: {river_mondrian.__version__}\n" in text

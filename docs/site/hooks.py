@@ -1,7 +1,7 @@
 """What the site has beside the pages of this folder, for MkDocs.
 
 Reference, gallery and the index of benchmarks are made here, and the repository's own changelog,
-guide for contributors and architecture become pages.
+guide for contributors, architecture and security policy become pages.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ TAKEN = {
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
     "architecture.md": "ARCHITECTURE.md",
+    "security.md": "SECURITY.md",
 }
 
 

@@ -76,7 +76,8 @@ class AdaptiveMondrianForestClassifier(
     Parameters
     ----------
     n_estimators
-        Number of trees. A third of them, rounded, know recent samples only.
+        Number of trees. A third of them, rounded, know recent samples only. More predict better and
+        take more time and memory.
     n_candidates
         Number of cuts among which one is chosen. With 1 cuts do not look at labels, and each tree
         of all samples has the law of `MondrianForestClassifier`.
@@ -157,7 +158,7 @@ class AdaptiveMondrianForestClassifier(
 
     def __init__(
         self,
-        n_estimators: int = 10,
+        n_estimators: int = 20,
         n_candidates: int = 20,
         max_samples: int = 50_000,
         max_bytes: int | None = None,
