@@ -158,6 +158,15 @@ class KeyedModels(base.Wrapper[Any], base.Estimator):
     def key_of(self, x: Mapping[Any, Any]) -> Any:
         """Return the key of a sample.
 
+        Parameters
+        ----------
+        x
+            A mapping that has the key, or from which `key` makes it.
+
+        Returns
+        -------
+        The key.
+
         Raises
         ------
         ValueError
@@ -181,7 +190,18 @@ class KeyedModels(base.Wrapper[Any], base.Estimator):
         return {name: value for name, value in x.items() if name != self.key}
 
     def get(self, key: Hashable) -> Any:
-        """Return the model of a key; None where there is none."""
+        """Return the model of a key.
+
+        Parameters
+        ----------
+        key
+            The key.
+
+        Returns
+        -------
+        The model itself, which is made ready if it was packed; None where there is none.
+
+        """
         with self._lock:
             return self._store.get(key)
 
@@ -205,7 +225,18 @@ class KeyedModels(base.Wrapper[Any], base.Estimator):
             return getattr(self._blank if model is None else model, name)(rest, **given)
 
     def flush(self) -> int:
-        """Save all models that have changed since they were saved; returns how many."""
+        """Save all models that have changed since they were saved.
+
+        Returns
+        -------
+        How many have been saved.
+
+        Raises
+        ------
+        ValueError
+            If there is no folder.
+
+        """
         with self._lock:
             if self.folder is None:
                 raise ValueError("models are saved to a folder, got None")
@@ -367,7 +398,20 @@ class SpreadKeyedModels:
                 raise ValueError(f"{error} in sample {share[n]}")
 
     def ask_many(self, name: str, X: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Return what a method, such as "predict_one", of the models says of samples."""
+        """Ask the models of samples.
+
+        Parameters
+        ----------
+        name
+            Name of a method of one sample, such as "predict_one".
+        X
+            Samples, each with its key.
+
+        Returns
+        -------
+        What the method of each sample's model says, in the order of the samples.
+
+        """
         shares, found = self._share(X), [None] * len(X)
         arguments = [(name, [X[i] for i in share]) for share in shares]
         for share, answers in zip(shares, self._call("ask", arguments), strict=True):
@@ -392,9 +436,21 @@ class SpreadKeyedModels:
         return found
 
     def flush(self) -> int:
-        """Save all models that have changed since they were saved; returns how many."""
+        """Save all models that have changed since they were saved.
+
+        Returns
+        -------
+        How many have been saved by all workers.
+
+        """
         return sum(self._call("flush", [()] * len(self.workers)))
 
     def counts(self) -> list[tuple[int, int]]:
-        """Return the number of models in memory, and their bytes, of each worker."""
+        """Tell what the workers hold.
+
+        Returns
+        -------
+        The number of models in memory, and their bytes, of each worker.
+
+        """
         return self._call("count", [()] * len(self.workers))

@@ -145,8 +145,12 @@ class ShardedForest(base.Estimator):
             The model, which is copied.
         n_shards
             Number of workers.
-        arguments
+        **arguments
             Other arguments of the class.
+
+        Returns
+        -------
+        A sharded forest, whose workers have the parts of the model.
 
         """
         made = cls(model.clone(), n_shards, **arguments)
@@ -189,7 +193,13 @@ class ShardedForest(base.Estimator):
         return state
 
     def gather(self) -> Any:
-        """Return the ordinary model, with all that has been learned; this one goes on."""
+        """Make an ordinary model of what has been learned; this one goes on.
+
+        Returns
+        -------
+        A `MondrianForestClassifier` or `MondrianForestRegressor`.
+
+        """
         with self._lock:
             state = self._state
             return self._whole() if isinstance(state, Crew) else copy.deepcopy(state)
@@ -315,7 +325,14 @@ class ShardedForest(base.Estimator):
             return self._state.n_restarts if isinstance(self._state, Crew) else 0
 
     def describe_shards(self) -> list[dict[str, Any]]:
-        """Return the bytes and the process of each shard, and a regressor's hyperparameters."""
+        """Tell what the shards are.
+
+        Returns
+        -------
+        Of each shard the bytes, the process, and a regressor's hyperparameters; nothing while the
+        whole model is here.
+
+        """
         with self._lock:
             return self._state.ask("describe") if isinstance(self._state, Crew) else []
 

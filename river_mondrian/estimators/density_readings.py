@@ -75,14 +75,29 @@ class DensityReadings(Model):
     def density_one(self, x: Mapping[Any, Any]) -> float:
         """Return the density at a sample, per unit of volume of the features.
 
-        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
+        Errors are those of `log_density_one`.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        The density; 0 before any learning.
+
         """
         return _exp(self.log_density_one(x))
 
     def surprise_one(self, x: Mapping[Any, Any]) -> float:
         """Return minus the logarithm of the density, or of its floor.
 
-        Parameters and errors are those of `log_density_one`.
+        Errors are those of `log_density_one`.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
 
         Returns
         -------
@@ -111,7 +126,17 @@ class DensityReadings(Model):
         1 / (1 + m), with m the number of samples that the density gives to the mean volume of a
         cell, (2 / lifetime)^d.
 
-        Parameters and errors are those of `log_density_one`. It is 0 before any learning.
+        Errors are those of `log_density_one`.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        The score; 0 before any learning.
+
         """
         with self._lock:
             trees = self._trees
@@ -171,7 +196,18 @@ class DensityReadings(Model):
     def density_many(self, X: Any) -> Any:
         """Return the density at each row of a frame.
 
-        Parameters, result and errors are as for `log_density_many`.
+        Errors are those of `log_density_many`.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
+
+        Returns
+        -------
+        A series or array like `X` (and with its pandas index), with `density_one` of each row.
+
         """
         frame, out = self._log_densities(X, False)
         values = np.array([_exp(value) for value in out.tolist()])
@@ -181,7 +217,18 @@ class DensityReadings(Model):
     def surprise_many(self, X: Any) -> Any:
         """Return `surprise_one` of each row of a frame.
 
-        Parameters, result and errors are as for `log_density_many`.
+        Errors are those of `log_density_many`.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
+
+        Returns
+        -------
+        A series or array like `X` (and with its pandas index), with `surprise_one` of each row.
+
         """
         frame, out = self._log_densities(X, True)
         values = np.zeros(len(out)) if self._trees is None else -out
@@ -191,7 +238,18 @@ class DensityReadings(Model):
     def score_many(self, X: Any) -> Any:
         """Return `score_one` of each row of a frame.
 
-        Parameters, result and errors are as for `log_density_many`.
+        Errors are those of `log_density_many`.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
+
+        Returns
+        -------
+        A series or array like `X` (and with its pandas index), with `score_one` of each row.
+
         """
         trees = self._trees
         if trees is not None and not isinstance(trees, PivotTrees):

@@ -141,7 +141,7 @@ class DualOGDClassifier(Model, base.Classifier):
     @property
     @locked
     def n_supports(self) -> int:
-        """Number of support vectors."""
+        """Number of support vectors: samples whose hinge loss was not 0 when they were learned."""
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:
@@ -150,6 +150,11 @@ class DualOGDClassifier(Model, base.Classifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Refuse: there are no probabilities.
+
+        Parameters
+        ----------
+        x
+            Whatever it is.
 
         Raises
         ------

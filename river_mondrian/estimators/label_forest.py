@@ -155,7 +155,19 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         return by_label(*self._probabilities(x))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Predict the most probable label, the one seen first where several are; None at first."""
+        """Predict the most probable label, the one seen first where several are.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+
+        Returns
+        -------
+        A label; None before any learning.
+
+        """
         found = self._predict(x)
         if found is None:
             return None

@@ -39,6 +39,10 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
         The models, made with the same arguments. They stay as they are, and no sample may have been
         learned by both.
 
+    Returns
+    -------
+    A model of the same class and arguments that has learned the samples of both.
+
     Raises
     ------
     TypeError

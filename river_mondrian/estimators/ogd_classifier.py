@@ -260,7 +260,18 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             start = stop
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Predict the label with the largest score; None before any learning."""
+        """Predict the label with the largest score.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        A label; None before any learning.
+
+        """
         with self._lock:
             if self._pending is not None:
                 self._settle()

@@ -84,7 +84,18 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
         return 1
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
-        """Predict the target; what a score of 0 stands for before any learning."""
+        """Predict the target.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        The target; what a score of 0 stands for before any learning.
+
+        """
         with self._lock:
             if self._pending is not None:
                 self._settle()

@@ -519,7 +519,13 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     def raw_scores_one(self, x: Mapping[Any, Any]) -> dict[str, float]:
         """Return the scores that are no ranks, by name.
 
-        Parameters and errors are those of `score_one`.
+        Errors are those of `score_one`.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
 
         Returns
         -------
@@ -556,7 +562,13 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         which it is outside of their box, by the distances; that by a cut further up, of the feature
         that is cut. It takes some milliseconds for 50 trees.
 
-        Parameters and errors are those of `score_one`.
+        Errors are those of `score_one`.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
 
         Returns
         -------

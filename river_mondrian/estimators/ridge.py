@@ -330,7 +330,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
     @property
     @locked
     def n_columns(self) -> int:
-        """Columns of the map that are in the model."""
+        """Number of columns of the map that samples have had so far, at most `max_columns`."""
         return 0 if self._current is None else self._current.n_rows - bool(self.fit_intercept)
 
     @property

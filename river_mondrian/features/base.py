@@ -363,6 +363,12 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     def to_csr(self, X: Any) -> scipy.sparse.csr_matrix:
         """Map the rows of a frame to a SciPy matrix, as scikit-learn's linear models take it.
 
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
+
         Returns
         -------
         A matrix with a row per row and a column per column of the map, so that matrices of

@@ -24,6 +24,15 @@ class CellFeatures(FeatureMap):
     def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
         """Return the share of partitions in which two samples fall into the same cell.
 
+        Parameters
+        ----------
+        x, y
+            Mappings from feature to number.
+
+        Returns
+        -------
+        The share, from 0 to 1: the kernel of the samples.
+
         Raises
         ------
         RuntimeError

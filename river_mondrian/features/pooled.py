@@ -46,7 +46,7 @@ class Pooled(FeatureMap):
     @property
     @locked
     def frozen(self) -> bool:
-        """Whether the map is final."""
+        """Whether the map is final: later samples change neither its columns nor what they mean."""
         return self._pool is None
 
     def _changing(self) -> list[Any]:

@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
         The file.
     with_extra
         Whether to return `extra`, too.
-    code
+    **code
         Parameters that are code, by name, as the model had them: `load(path, lifetime=f)`.
 
     Returns

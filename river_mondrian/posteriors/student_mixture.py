@@ -60,17 +60,17 @@ class StudentMixture:
 
     @property
     def mean(self) -> float:
-        """Mean of the mixture."""
+        """Mean of the mixture, which is its centre."""
         return self.centre
 
     @property
     def median(self) -> float:
-        """Median of the mixture."""
+        """Median of the mixture, which is its centre."""
         return self.centre
 
     @property
     def mode(self) -> float:
-        """The most likely value."""
+        """The most likely value, which is the centre."""
         return self.centre
 
     @property
@@ -87,11 +87,33 @@ class StudentMixture:
         return math.exp(self.log_pdf(y))
 
     def pdf(self, y: float) -> float:
-        """Return the density at `y`."""
+        """Return the density at a value.
+
+        Parameters
+        ----------
+        y
+            A value, in units of the target.
+
+        Returns
+        -------
+        The density, per unit of the target; the law itself, called, gives the same.
+
+        """
         return self(y)
 
     def log_pdf(self, y: float) -> float:
-        """Return the log density at `y`."""
+        """Return the logarithm of the density at a value.
+
+        Parameters
+        ----------
+        y
+            A value, in units of the target.
+
+        Returns
+        -------
+        The logarithm, finite wherever the value is.
+
+        """
         z = (y - self.centre) / self.scales
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             v = self.freedoms
@@ -118,17 +140,37 @@ class StudentMixture:
         return found
 
     def cdf(self, y: float) -> float:
-        """Return the probability of at most `y`."""
+        """Return the probability of at most a value.
+
+        Parameters
+        ----------
+        y
+            A value, in units of the target.
+
+        Returns
+        -------
+        The probability.
+
+        """
         beyond = float(self._beyond(np.array([abs(y - self.centre)]))[0])
         return beyond if y < self.centre else 1.0 - beyond
 
     def quantile(self, probability: float) -> float:
         """Return the value that is exceeded with probability 1 - `probability`.
 
+        Parameters
+        ----------
+        probability
+            A probability between 0 and 1, both excluded.
+
+        Returns
+        -------
+        The value, in units of the target.
+
         Raises
         ------
         ValueError
-            If the probability is not between 0 and 1, both excluded.
+            If the probability is not between 0 and 1.
 
         """
         if not (is_real(probability) and 0.0 < probability < 1.0):
@@ -157,17 +199,43 @@ class StudentMixture:
         return self.centre + (low if probability > 0.5 else -low)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval that has a probability of `level`."""
+        """Return the central interval of a given probability.
+
+        Parameters
+        ----------
+        level
+            The probability that a value is inside, between 0 and 1, both excluded.
+
+        Returns
+        -------
+        The lower and the upper end, in units of the target.
+
+        Raises
+        ------
+        ValueError
+            If the level is not between 0 and 1.
+
+        """
         if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
 
     def crps(self, y: float) -> float:
-        """Return the continuous ranked probability score of `y`, in its units; less is better.
+        """Return the continuous ranked probability score of a value; less is better.
 
         It is the integral of (F(x) - 1{x >= y})^2. With the tail G(u) = 1 - F(centre + u) and the
         distance a of `y` from the centre that is, by symmetry, the integral of 2 G(u)^2 over u > 0
         plus that of 1 - 2 G(u) from 0 to a; both by Gauss and Legendre, in steps that grow.
+
+        Parameters
+        ----------
+        y
+            The value that has come, in units of the target.
+
+        Returns
+        -------
+        The score, in units of the target.
+
         """
         away = abs(y - self.centre)
         scale = float(self.scales[self.weights > 1e-12].max())
@@ -187,7 +255,18 @@ class StudentMixture:
         return total
 
     def sample(self, rng: np.random.Generator) -> float:
-        """Draw a value."""
+        """Draw a value.
+
+        Parameters
+        ----------
+        rng
+            What draws it.
+
+        Returns
+        -------
+        The value, in units of the target.
+
+        """
         k = rng.choice(len(self.weights), p=self.weights / self.weights.sum())
         if math.isinf(self.freedoms[k]):
             return self.centre + float(self.scales[k] * rng.normal())
