@@ -305,8 +305,13 @@ def test_public_methods_hold_the_lock(name):
             given = {"X": frame}
         entered.clear()
         # What has not been learned cannot be forgotten.
-        with contextlib.suppress(NotImplementedError, ValueError, KeyError):
+        try:
             method(model, **given)
+        except NotImplementedError:
+            # It reads nothing of the model.
+            continue
+        except (ValueError, KeyError):
+            pass
         assert entered, attribute
 
 

@@ -66,6 +66,17 @@ class PointPartitions(CompiledMap):
     ) -> None:
         places, values, starts = pool.csr(0, len(pool))
         few = len(places) < DENSE_SHARE * len(pool) * n_inputs and n_inputs >= MANY_FEATURES
+        points = scipy.sparse.csr_matrix((values, places, starts), shape=(len(pool), n_inputs))
+        factors = factors_of(points, scale)
+        is_cosine = metric == "cosine" or (metric == "auto" and few)
+        rows = np.arange(len(pool))
+        if is_cosine:
+            # A sample of zeros has no direction, and would be near to all that are short.
+            there = np.bincount(
+                np.repeat(rows, np.diff(starts)), weights=factors[places] != 0.0, minlength=len(rows)
+            )
+            rows = rows[there > 0.0] if there.any() else rows[:1]
+            psi = min(psi, len(rows))
         super().__init__(
             number,
             n_out=n_partitions,
@@ -77,18 +88,17 @@ class PointPartitions(CompiledMap):
         self.psi = psi
         # Each partition has its subset of psi points, any one as likely (section 4, Definition 1).
         # The pool's order is random: in it ties are broken, and it is the same for each partition.
-        order = rng.permutation(len(pool))
+        order = rows[rng.permutation(len(rows))]
         members = np.stack(
-            [np.sort(rng.choice(len(pool), psi, replace=False)) for _ in range(n_partitions)]
+            [np.sort(rng.choice(len(rows), psi, replace=False)) for _ in range(n_partitions)]
         )
         used, members = np.unique(members, return_inverse=True)
         self.members = np.ascontiguousarray(members.reshape(n_partitions, psi).T, dtype=np.int32)
-        points = scipy.sparse.csr_matrix((values, places, starts), shape=(len(pool), n_inputs))
-        self.factors = factors_of(points, scale)
+        self.factors = factors
         points = points[order[used]]
         scaled = points.data.astype(np.float64) * self.factors[points.indices]
         scaled = np.clip(scaled, -FARTHEST, FARTHEST)
-        if metric == "cosine" or (metric == "auto" and few):
+        if is_cosine:
             scaled /= np.repeat(lengths_of(scaled, points.indptr), np.diff(points.indptr))
         points.data = scaled.astype(np.float32)
         points.eliminate_zeros()

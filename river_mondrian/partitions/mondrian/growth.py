@@ -154,7 +154,10 @@ class GrowingTrees(TreeMemory[AnyForest]):
         moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
         if had_inputs:
             moves.append((kept, int(forest.inputs_word), 2 * n_old))
-        self.points = self.points.relaid(self._point_layout().words, moves, fill)
+        points = self.points.relaid(self._point_layout().words, moves, fill)
+        # Room for points to come is as if none had been asked for yet: an interrupted call may have.
+        points.trim(0, self.n_points)
+        self.points = points
         if self.keeps_inputs:
             self._put_inputs(inputs, n_old if had_inputs else 0)
         words = self.trees.words

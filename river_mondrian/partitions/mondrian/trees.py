@@ -179,7 +179,10 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         n_rows = _rows_of(2 * n if n < self._warm_up_end else n, bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
-            self._reserve_rows(t, max(n_rows - tree.nodes.n_rows, 0), 0)
+            # The new trees begin at row 0, of nodes and of boxes.
+            self.nodes.grow(tree.slot, tree.nodes, n_rows)
+            if self.forest.light_size > 0:
+                self.boxes.grow(tree.slot, tree.boxes, n_rows)
         self._rebuild(n, self._fitted_scaling(n))
         self._complete()
         self._reserve_warm_up(self.n_points)
