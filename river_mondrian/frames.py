@@ -105,8 +105,14 @@ def _read_array(
     X: NDArray[Any], features: FeatureIndex | None
 ) -> tuple[list[Hashable], NDArray[np.float64]]:
     """Return the names of an array's columns, and its values."""
+    if isinstance(X, np.matrix):
+        # Its columns have two dimensions.
+        X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
+    if X.dtype.kind in "mM" and X.size > 0:
+        # As a list dates may be plain integers.
+        raise TypeError(f"feature 0 must be a number, got {X.flat[0]!r} ({X.dtype})")
     names: list[Hashable] = list(range(X.shape[1]))
     values = np.empty(X.shape)
     for place, name in enumerate(names):
@@ -255,7 +261,8 @@ def _check_order(values: Any, what: str, like: Any) -> None:
     if not ours.equals(rows) and ours.is_unique and ours.isin(rows).all():
         raise ValueError(
             f"the {what} have the labels of the index of X in another order, but rows are matched "
-            "by their places: give y.loc[X.index]"
+            "by their places: give them by .loc[X.index] if labels tell what belongs together, or "
+            "by .to_numpy() if places do"
         )
 
 

@@ -51,6 +51,9 @@ def _number(name: Hashable, value: Any) -> float:
     """Return what is no float as one."""
     if value is None:
         return math.nan
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        # NumPy takes some of them for integers.
+        raise TypeError(f"feature {name!r} must be a number, got {value!r}")
     if not isinstance(value, (numbers.Real, np.bool_)):
         try:
             value = struct.unpack("d", struct.pack("d", value))[0]
@@ -413,7 +416,12 @@ def check_label(label: Any) -> None:
         hash(label)
     except TypeError:
         raise TypeError(f"the label must be hashable, got {label!r}") from None
-    if label is None or label != label:
+    try:
+        is_missing = label is None or bool(label != label)
+    except (TypeError, ValueError):
+        # pandas.NA is neither equal to itself nor not.
+        is_missing = True
+    if is_missing:
         raise ValueError(f"the label must not be missing, got {label!r}")
 
 

@@ -37,5 +37,8 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
         return values
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
-        return np.array(values)
+        made = np.array(values)
+        # Of integers that none of NumPy's holds it makes floats, and of a string it drops zeros.
+        if all(type(label) in kinds for label in made.tolist()) and made.tolist() == list(values):
+            return made
     return np.fromiter(values, dtype=object, count=len(values))

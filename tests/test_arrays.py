@@ -149,3 +149,27 @@ def test_bad_arrays(pair, X, error, message):
     with pytest.raises(error, match=message):
         learn(model, X, ["a"] * len(X))
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("labels", [[2**63, -1], ["a\0", "b"], [2**64, 1]])
+def test_labels_that_numpy_would_change_are_objects(labels):
+    model = rm.MondrianForestClassifier(3, seed=1)
+    X = np.array([[0.0], [1.0]] * 10)
+    model.learn_many(X, labels * 10)
+    assert model.predict_many(X[:2]).tolist() == labels
+
+
+@pytest.mark.parametrize("kind", ["M8[ns]", "M8[s]", "m8[ns]"])
+def test_dates_are_no_numbers(kind):
+    model, X = rm.MondrianForestClassifier(3, seed=1), np.array([[5, 6]], dtype="i8").view(kind)
+    with pytest.raises(TypeError, match=r"feature 0 must be a number, got "):
+        model.learn_many(X, ["a"])
+    with pytest.raises(TypeError, match=r"feature 'x' must be a number, got "):
+        model.learn_one({"x": X[0, 0]}, "a")
+
+
+def test_a_matrix_is_an_array():
+    X, models = rows(20), [rm.MondrianForestClassifier(3, seed=1) for _ in range(2)]
+    models[0].learn_many(np.matrix(X), ["a", "b"] * 10)
+    models[1].learn_many(X, ["a", "b"] * 10)
+    assert pickle.dumps(models[0]) == pickle.dumps(models[1])

@@ -399,6 +399,22 @@ def test_a_linear_model_behind_it_learns_what_it_cannot_alone():
     assert accuracy(mapped) > accuracy(plain) + 0.2
 
 
+@pytest.mark.parametrize("n_empty", [0, 5, 50, 60])
+def test_by_the_cosine_empty_texts_are_no_points(n_empty):
+    """They would be nearer than any point at more than 60 degrees to all texts of length 1."""
+    rng = np.random.default_rng(0)
+    texts = [{} for _ in range(n_empty)]
+    while len(texts) < 60:
+        texts.append({f"w{k:03}": 0.3 for k in rng.choice(400, 9, replace=False)})
+    features = IsolationFeatures(20, 10, pool_size=60, metric="cosine", seed=1)
+    for i in rng.permutation(60):
+        features.learn_one(texts[i])
+    if n_empty < 60:
+        lengths = np.linalg.norm(features._map._points().astype(float), axis=1)
+        np.testing.assert_allclose(lengths, 1.0, atol=1e-6)
+    assert len(features.cells_one(texts[-1])) == 20
+
+
 @pytest.mark.parametrize("kind", ["text", "dense"])
 def test_cosine_cells_are_those_at_the_least_angle(kind):
     """Against cosines in double precision, but for cells that are as near up to rounding."""

@@ -174,6 +174,21 @@ def test_batches_and_parts(name, wide):
         np.testing.assert_array_equal(own, found)
 
 
+@pytest.mark.parametrize("n", [127, 255])
+def test_trees_that_are_drawn_anew_have_room_for_all_boxes(n):
+    """A copy has no more room than its boxes need, and the trees of the next sample other boxes."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(n + 1, 512)), rng.integers(3, size=n + 1).tolist()
+    model = MondrianForestClassifier(20, split_pure=True, seed=2)
+    model.learn_many(X[:n], y[:n])
+    model = pickle.loads(pickle.dumps(model))
+    before = model._trees.trees.words["boxes.n_rows"].tolist()
+    model.learn_many(X[n:], y[n:])
+    words = model._trees.trees.words
+    assert words["boxes.n_rows"].tolist() != before
+    assert (words["boxes.n_rows"] <= words["boxes.capacity"]).all()
+
+
 def test_damaged_boxes_are_refused(wide):
     model = MODELS["classes"]()
     learn(model, draw(7)[:200])

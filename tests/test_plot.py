@@ -529,12 +529,12 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 
 
 REFUSED = [
-    (lambda: plot.tree(3), TypeError, "model must be a forest, got 3"),
+    (lambda: plot.tree(3), TypeError, "forest whose trees can be drawn, got int"),
     (lambda: plot.tree(MondrianForestClassifier()), RuntimeError, "has to learn"),
     (lambda: plot.tree(classifier(), 2), ValueError, "tree must be in 0..1, got 2"),
     (lambda: plot.tree(classifier(), max_depth=-1), ValueError, "max_depth must be an integer"),
     (lambda: plot.tree(classifier(), ax=[1]), TypeError, "ax must be axes"),
-    (lambda: plot.partition(DensityForest()), TypeError, "a forest or MondrianFeatures"),
+    (lambda: plot.partition(DensityForest()), TypeError, "MondrianFeatures or a forest"),
     (lambda: plot.partition(classifier(), time="now"), ValueError, "time must be a number"),
     (lambda: plot.partition(MondrianFeatures()), RuntimeError, "has to learn"),
     (lambda: plot.progressive([1, 2]), TypeError, "curves must be a mapping"),

@@ -22,6 +22,7 @@ from ..learners.gradient_descent.weights import DescentWeights
 from ..maps.compiled import CompiledMap
 from ..maps.record import Sample
 from ..model import locked
+from ..progress import Progress
 from ..status import DONE
 from .feature_learner import FeatureLearner
 
@@ -137,9 +138,11 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
             return frame, np.zeros((len(columns), self._n_scores))
         scores = np.empty((len(columns), len(weights.scores)))
         if weights.has_words:
-            for i, row in enumerate(columns):
-                self._score(mapping_of(names, row))
-                scores[i] = weights.scores
+            with Progress(progress, len(columns)) as shown:
+                for i, row in enumerate(columns):
+                    self._score(mapping_of(names, row))
+                    scores[i] = weights.scores
+                    shown.reach(i + 1)
             return frame, scores
         for part, out in self._blocks(names, columns, weights.compiled, progress):
             scores[part] = weights.score_rows(out)

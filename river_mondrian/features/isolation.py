@@ -61,9 +61,11 @@ class IsolationFeatures(Pooled, CellFeatures):
         should have comparable units. Scaled values end at 1e30.
     metric
         By what the nearest point of a Voronoi diagram is found: "euclidean" distance, or "cosine",
-        the angle between a sample and a point, so that lengths do not count. "auto" stands for
-        "cosine" where samples have few of many features (fewer than a tenth of 256 or more), as
-        texts have words, and for "euclidean" elsewhere. Isolation trees know no distance.
+        the angle between a sample and a point. Angles are found in single precision: of points at
+        nearly the same one any may be the nearest, and samples should have lengths from 1e-5 to
+        1e5. Samples of zeros are no points. "auto" stands for "cosine" where samples have few of
+        many features (fewer than a tenth of 256 or more), as texts have words, and for "euclidean"
+        elsewhere. Isolation trees know no distance.
     device
         Where `learn_many`, `transform_many`, `cells_many` and the like find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy, which has to be usable when the map is made. The cells are

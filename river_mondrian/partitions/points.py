@@ -45,7 +45,7 @@ class PointPartitions(CompiledMap):
     metric
         "cosine" divides the points by their lengths, "auto" those of samples that are read by their
         entries, and "euclidean" none. Of points of one length the nearest to a sample is the one
-        at the least angle, whatever the sample's length.
+        at the least angle, to rounding.
 
     """
 
@@ -73,7 +73,9 @@ class PointPartitions(CompiledMap):
         if is_cosine:
             # A sample of zeros has no direction, and would be near to all that are short.
             there = np.bincount(
-                np.repeat(rows, np.diff(starts)), weights=factors[places] != 0.0, minlength=len(rows)
+                np.repeat(rows, np.diff(starts)),
+                weights=factors[places] != 0.0,
+                minlength=len(rows),
             )
             rows = rows[there > 0.0] if there.any() else rows[:1]
             psi = min(psi, len(rows))

@@ -58,7 +58,8 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
     """
     if not hasattr(model, "_plane"):
         raise TypeError(
-            f"model must be a forest or MondrianFeatures, got {model!r} ({type(model).__name__})"
+            "model must be MondrianFeatures or a forest whose partitions can be drawn, "
+            f"got {type(model).__name__}"
         )
     if not is_real(time) or not time >= 0.0:
         raise ValueError(f"time must be a number >= 0, got {time!r}")

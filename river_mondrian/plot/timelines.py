@@ -88,7 +88,7 @@ def scores(
     ax = canvas.axes_for(ax)
     ax.plot(numbers, found, color=canvas.NEUTRAL, linewidth=0.8)
     if len(found):
-        limit = float(np.quantile(found, threshold))
+        limit = float(np.nanquantile(found, threshold))
         odd = found > limit
         ax.axhline(limit, color=canvas.NEUTRAL, linestyle="--", linewidth=0.8)
         ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="stands out")

@@ -72,7 +72,9 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
 
     """
     if not hasattr(model, "_tree_view"):
-        raise TypeError(f"model must be a forest, got {model!r} ({type(model).__name__})")
+        raise TypeError(
+            f"model must be a forest whose trees can be drawn, got {type(model).__name__}"
+        )
     if max_depth is not None:
         check_integer("max_depth", max_depth, 0)
     view = model._tree_view(tree)
@@ -83,7 +85,7 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     forks = sorted({*shown} - {*ends})
     across = _across(nodes, ends, forks)
     latest = max((nodes[i].time for i in forks), default=0.0)
-    bottom = min(view.end, (1.0 + AFTER) * latest or 1.0)
+    bottom = min(view.end, (1.0 + AFTER) * latest or 1.0) or 1.0
     _draw_branches(ax, nodes, across, ends, forks, bottom)
     _draw_ends(ax, view, across, ends, bottom)
     ax.set_xlim(-0.7, len(ends) - 0.3)

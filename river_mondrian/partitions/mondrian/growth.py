@@ -155,7 +155,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if had_inputs:
             moves.append((kept, int(forest.inputs_word), 2 * n_old))
         points = self.points.relaid(self._point_layout().words, moves, fill)
-        # Room for points to come is as if none had been asked for yet: an interrupted call may have.
+        # An interrupted call may have asked for room for points to come: there is none of it here.
         points.trim(0, self.n_points)
         self.points = points
         if self.keeps_inputs:
