@@ -28,7 +28,6 @@ from .leaves import (
 )
 from .light import begin_box, distance_to_light, distances_down, hold_below, make_box
 from .records import (
-    AHEAD,
     COMPLETE,
     EMPTY,
     LEFT,
@@ -288,6 +287,34 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
         prefetch(forest.values_of(tree, ~child), layout.capacity + 1)
 
 
+@separate
+def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
+    """Return how far a point is outside the box where it has come to, in a wide forest."""
+    node = tree.nodes.known(lane.node)
+    x = forest.values_in(tree, lane.point)
+    if node.has_box(forest):
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        return distance_outside(x, lower, upper, forest.n_dims)
+    if forest.has_missing == 1:
+        return distance_to_light(forest, tree, tree.walk_ref, x)
+    if lane.n_light == 0:
+        distances_down(forest, tree, tree.walk_ref, x, False, lane.rates)
+    rate = lane.rates[lane.n_light]
+    lane.n_light = lane.n_light + 1
+    return rate
+
+
+@separate
+def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
+    """Let the box that a point has passed hold it; a node that is light no more gets one."""
+    node = tree.nodes.known(lane.node)
+    if not node.has_box(forest) and node.n_samples >= forest.light_size:
+        make_box(forest, tree, tree.walk_ref)
+    if node.has_box(forest) and (rate > 0.0 or forest.has_missing == 1):
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        hold(lane.point, forest.values_word + tree.first_value, lower, upper, forest.n_dims)
+
+
 @merged
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Take the walk of a lane to a child; False where it has ended by a cut above the node.
@@ -298,28 +325,23 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    is_light = not node.has_box(forest)
-    if is_light and layout.has_missing == 1:
-        rate = distance_to_light(forest, tree, tree.walk_ref, x)
-    elif is_light:
-        if lane.n_light == 0:
-            distances_down(forest, tree, tree.walk_ref, x, False, lane.rates)
-        rate = lane.rates[lane.n_light]
-        lane.n_light = lane.n_light + 1
-    else:
-        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+    # Where forests are not wide, all nodes have boxes in their rows.
+    lower = Float32s(node, layout.box_word, layout.capacity)
+    upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
+    if layout.light_size == 0:
         rate = distance_outside(x, lower, upper, layout.n_dims)
+    else:
+        rate = _rate_of_wide(forest, tree, lane)
     time = math.inf
     if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
     if time < node.delta:
         insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
-    if is_light and node.n_samples >= layout.light_size:
-        make_box(forest, tree, tree.walk_ref)
+    if layout.light_size > 0:
+        _hold_in_wide(forest, tree, lane, rate)
     # A value where the node had none is no distance but opens the box.
-    if node.has_box(forest) and (rate > 0.0 or layout.has_missing == 1):
-        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+    elif rate > 0.0 or layout.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     _pass(forest, layout, tree, lane, node, x)
     return True
@@ -390,19 +412,16 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     """
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
-    n_ahead = AHEAD if layout.light_size > 0 else 0
     for start in range(first, last, n_lanes):
         n_active = _begin_lanes(forest, start, min(start + n_lanes, last), lanes, active)
         if n_active < 0:
             return ~n_active
         while n_active > 0:
             still = 0
-            for ahead in range(n_active + n_ahead):
-                if n_ahead > 0 and ahead < n_active:
-                    _look_ahead(forest, lanes.known(active[ahead].lane))
-                i = ahead - n_ahead
-                if i < 0:
-                    continue
+            if layout.light_size > 0:
+                for i in range(n_active):
+                    _look_ahead(forest, lanes.known(active[i].lane))
+            for i in range(n_active):
                 lane = lanes.known(active[i].lane)
                 goes_on = _advance(forest, layout, lane)
                 if goes_on < 0:

@@ -50,9 +50,6 @@ from .oblique import ObliqueTransform
 EMPTY = -(2**31)
 NONE = -1
 
-# Walks between looking ahead at a node and going on from there.
-AHEAD = 3
-
 # Sides of a cut.
 LEFT = 0
 RIGHT = 1

@@ -30,7 +30,7 @@ from ...records import (
 from .boxes import distance_outside
 from .leaves import distance_to, mass_below
 from .light import distance_to_light, distances_down
-from .records import AHEAD, LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
+from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
 # Walks in lock-step.
@@ -154,12 +154,9 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
         tree.nodes.known(step.place).look_ahead(forest, tree)
 
 
-@inlined
-def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
-    """Note a path's geometry where it has come to; False where it ends there.
-
-    The way of a sample that lacks nothing is known to its end.
-    """
+@separate
+def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
+    """Return how far a sample is outside the box where it has come to, in a wide forest."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_row = step.ref >= 0
@@ -169,17 +166,37 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
         if walk.light_depth == 0:
             walk.light_depth = walk.depth
             distances_down(forest, tree, step.ref, walk.sample, True, walk.etas)
-        eta = walk.etas[walk.depth - walk.light_depth]
-    elif is_light:
-        eta = distance_to_light(forest, tree, step.ref, walk.sample)
-    else:
+        return walk.etas[walk.depth - walk.light_depth]
+    if is_light:
+        return distance_to_light(forest, tree, step.ref, walk.sample)
+    # A point's values are both sides of its box.
+    lower = upper = forest.values_in(tree, forest.points.known(step.place))
+    if is_row:
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+    return distance_outside(walk.sample, lower, upper, forest.n_dims)
+
+
+@inlined
+def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
+    """Note a path's geometry where it has come to; False where it ends there.
+
+    The way of a sample that lacks nothing is known to its end.
+    """
+    step = walk.path[walk.depth]
+    tree = forest.trees.known(walk.tree)
+    is_row = step.ref >= 0
+    if layout.light_size == 0:
         # A point's values are both sides of its box.
-        lower = upper = forest.values_in(tree, forest.points.known(step.place))
-        if is_row:
-            lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        low = layout.box_word if is_row else layout.values_word + tree.first_value
+        high = layout.box_word + layout.capacity if is_row else low
+        lower = Float32s(step.place, low, layout.capacity)
+        upper = Float32s(step.place, high, layout.capacity)
         eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
+    else:
+        eta = _eta_of_wide(forest, walk, lacks_nothing)
     time = walk.time
     horizon = forest.horizon - time
+    node = tree.nodes.known(step.place)
     goes_on = is_row and node.dim >= 0 and not node.hides(forest) and node.delta < horizon
     span = node.delta if goes_on else min(tree.lifetime - time, horizon)
     reach = walk.reach
@@ -218,16 +235,13 @@ def walk_in_lockstep(
         active[i].walk = i
         _start(forest, tree, rows.part(begin, forest.dim_capacity), walks[i])
     layout = layout_of(forest)
-    n_ahead = AHEAD if layout.light_size > 0 else 0
     n_active = n
     for _ in range(FIRST_DEPTH - 2):
         still = 0
-        for ahead in range(n_active + n_ahead):
-            if n_ahead > 0 and ahead < n_active:
-                _look_ahead(forest, walks[active[ahead].walk])
-            a = ahead - n_ahead
-            if a < 0:
-                continue
+        if layout.light_size > 0:
+            for a in range(n_active):
+                _look_ahead(forest, walks[active[a].walk])
+        for a in range(n_active):
             walk = walks[active[a].walk]
             if _step(forest, layout, walk, True):
                 node = forest.trees.known(walk.tree).nodes.known(walk.path[walk.depth].place)
