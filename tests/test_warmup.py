@@ -16,7 +16,7 @@ from river_mondrian.compiling.first_calls import Watch
 
 # Counts what a process compiles or loads, calls `warmup`, and then uses a model in its own way.
 CHILD = """
-import json, logging, random, sys
+import json, logging, pickle, random, sys
 from numba.core.dispatcher import Dispatcher
 
 made = []
@@ -68,6 +68,8 @@ if hasattr(model, "learn_many"):
 for name in reads:
     if name.endswith("_many"):
         getattr(model, name)(frame)
+model = pickle.loads(pickle.dumps(model))
+model.learn_one(rows[0], target(0)) if supervised else model.learn_one(rows[0])
 print(json.dumps([after_warmup, made[after_warmup:], sorted(reads)]))
 """
 
