@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
+from pathlib import Path
 
 import river_mondrian
 
 from .compiling.cache import CACHE
 from .compiling.first_calls import WATCH
+from .compiling.kernels import COMPILES
 from .model import Model
 
 
@@ -23,17 +26,37 @@ def estimators() -> list[str]:
 
 
 def warmup(names: list[str]) -> None:
-    """Compile the kernels of classes, and say how long it took and where code is kept."""
+    """Compile the kernels of classes, and say how long it took and where code is kept.
+
+    Raises
+    ------
+    SystemExit
+        If nothing is compiled, or code is not kept.
+
+    """
+    if not COMPILES:
+        raise SystemExit("Nothing is compiled: NUMBA_DISABLE_JIT is set.")
+    folder = CACHE.folder
+    if folder is None:
+        raise SystemExit("Code is not kept: set NUMBA_CACHE_DIR to a folder that can be written.")
     for name in names:
         n_before, start = len(WATCH.names), time.perf_counter()
         getattr(river_mondrian, name).warmup()
         n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
         print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
-    folder = CACHE.folder
-    if folder is None:
-        raise SystemExit("Code is not kept: set NUMBA_CACHE_DIR to a folder that can be written.")
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    print(f"Code is in {folder}, {size / 1e6:.1f} MB")
+    if CACHE.n_unkept:
+        raise SystemExit(f"Code of {CACHE.n_unkept} functions could not be written to {folder}.")
+    print(f"Code is in {folder}, {size_of_code(folder) / 1e6:.1f} MB")
+
+
+def size_of_code(folder: Path) -> int:
+    """Return how many bytes the compiled code in a folder has."""
+    size = 0
+    for path in folder.glob("*.nbc"):
+        # Another process may remove the folder meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -91,9 +91,9 @@ class Model:
     def warmup(cls, **arguments: Any) -> None:
         """Compile the kernels of learning and predicting, or load them, ahead of the first sample.
 
-        A model is made, learns some 500 samples, one by one and a frame of them where pandas or
-        polars is installed, and predicts. What is compiled at a first weight other than 1, at
-        `forget_one` and at what explains a model is left to these.
+        A model is made, learns some 500 samples, one by one and an array of them, predicts, and is
+        pickled and loaded. Left to their first use are weights other than 1, `forget_one`, strings
+        and truth values, text, `explain_one`, `feature_importances`, pictures and `gram`.
 
         Parameters
         ----------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from river import base
 
 # After so many samples forests have drawn their trees anew, and then renewed widths.
@@ -30,10 +31,8 @@ READINGS = (
     "transform",
     "cells",
 )
-# What has frames, best known first.
-BACKENDS = ("pandas", "polars")
-
-Values = dict[str, float]
+# Features are named as the columns of an array are.
+Values = dict[int, float]
 
 
 def samples(n: int) -> list[tuple[Values, int]]:
@@ -43,7 +42,7 @@ def samples(n: int) -> list[tuple[Values, int]]:
     """
     return [
         (
-            {"a": i * 37 % 101 / 101 * (1.0 if i < N_CHANGES else 10.0), "b": i * 53 % 103 / 103},
+            {0: i * 37 % 101 / 101 * (1.0 if i < N_CHANGES else 10.0), 1: i * 53 % 103 / 103},
             i % (2 if i < n - 4 else 3),
         )
         for i in range(n)
@@ -51,15 +50,19 @@ def samples(n: int) -> list[tuple[Values, int]]:
 
 
 def rehearse(make: Callable[[], Any]) -> None:
-    """Let models learn and predict, one sample and many, as soon as they can and later."""
+    """Let a model learn and predict, one sample and many, as soon as it can and later.
+
+    Then it is copied by pickle: a model that comes from a file is checked.
+    """
     given = samples(N_SAMPLES)
     model = make()
     for i, (x, y) in enumerate(given):
         _learn_one(model, x, y)
         if i in (0, N_SAMPLES // 2, N_SAMPLES - 5, N_SAMPLES - 1):
-            for inputs in (x, {"a": x["a"]}):
+            for inputs in (x, {0: x[0]}):
                 _read_one(model, inputs)
     _learn_and_read_rows(model, given)
+    _store_and_load(model)
 
 
 def _learn_one(model: Any, x: Values, y: int) -> None:
@@ -105,21 +108,28 @@ def _read_law(model: Any, x: Values) -> None:
 
 
 def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
-    backend = next((name for name in BACKENDS if importlib.util.find_spec(name)), None)
-    # Nobody calls with frames where nothing has them.
-    if backend is None or not hasattr(model, "learn_many"):
+    if not hasattr(model, "learn_many"):
         return
-    frames: Any = importlib.import_module(backend)
-    rows = frames.DataFrame([x for x, _ in given[:N_ROWS]])
+    rows = _array(given[:N_ROWS])
     if isinstance(model, base.MiniBatchClassifier | base.MiniBatchRegressor):
-        targets = frames.Series([_target(model, y) for _, y in given[:N_ROWS]])
-        model.learn_many(rows, targets)
+        model.learn_many(rows, np.array([_target(model, y) for _, y in given[:N_ROWS]]))
     else:
         model.learn_many(rows)
     # Some are new.
-    rows = frames.DataFrame(
-        [x for x, _ in given[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:]]
-    )
+    rows = _array(given[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:])
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):
             method(rows)
+
+
+def _array(given: list[tuple[Values, int]]) -> NDArray[np.float64]:
+    return np.array([[x[0], x[1]] for x, _ in given])
+
+
+def _store_and_load(model: Any) -> None:
+    try:
+        stored = pickle.dumps(model)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        # An argument is what cannot be pickled, so that there will be no file.
+        return
+    pickle.loads(stored)

@@ -1,5 +1,6 @@
 """First calls: what `warmup` leaves to compile, what the log says, and what is not imported."""
 
+import errno
 import gc
 import json
 import logging
@@ -11,12 +12,14 @@ import pytest
 
 import river_mondrian
 from river_mondrian.__main__ import estimators, main
-from river_mondrian.compiling import first_calls
+from river_mondrian.compiling import first_calls, folders
+from river_mondrian.compiling.cache import CACHE, CodeCache
 from river_mondrian.compiling.first_calls import Watch
+from river_mondrian.compiling.kernels import COMPILES
 
 # Counts what a process compiles or loads, calls `warmup`, and then uses a model in its own way.
 CHILD = """
-import json, logging, random, sys
+import json, logging, pickle, random, sys
 from numba.core.dispatcher import Dispatcher
 
 made = []
@@ -68,6 +71,8 @@ if hasattr(model, "learn_many"):
 for name in reads:
     if name.endswith("_many"):
         getattr(model, name)(frame)
+model = pickle.loads(pickle.dumps(model))
+model.learn_one(rows[0], target(0)) if supervised else model.learn_one(rows[0])
 print(json.dumps([after_warmup, made[after_warmup:], sorted(reads)]))
 """
 
@@ -105,6 +110,7 @@ def test_every_estimator_has_a_warmup():
             assert one.warmup.__doc__.startswith("Compile the kernels")
 
 
+@pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
 def test_the_command_says_what_it_compiled_and_where_code_is(capsys):
     main(["warmup", "RandomFourierFeatures", "RandomBinningFeatures"])
     lines = capsys.readouterr().out.splitlines()
@@ -113,6 +119,42 @@ def test_the_command_says_what_it_compiled_and_where_code_is(capsys):
         "RandomBinningFeatures",
     ]
     assert lines[2].startswith("Code is in ")
+
+
+def test_the_command_fails_at_once_where_nothing_is_kept(monkeypatch, capsys):
+    monkeypatch.setattr(CACHE, "_looked", True)
+    monkeypatch.setattr(CACHE, "_folder", None)
+    with pytest.raises(SystemExit, match="is not kept" if COMPILES else "Nothing is compiled"):
+        main(["warmup", "RandomFourierFeatures"])
+    monkeypatch.setattr(river_mondrian.__main__, "COMPILES", False)
+    with pytest.raises(SystemExit, match="NUMBA_DISABLE_JIT is set"):
+        main(["warmup", "RandomFourierFeatures"])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
+def test_the_command_fails_where_code_could_not_be_written(monkeypatch):
+    monkeypatch.setattr(CACHE, "n_unkept", 2)
+    with pytest.raises(SystemExit, match="Code of 2 functions could not be written"):
+        main(["warmup", "RandomFourierFeatures"])
+
+
+def test_code_that_could_not_be_written_is_counted(monkeypatch, tmp_path):
+    package = CodeCache(tmp_path, "fake")
+    # The folder is gone, which is no reason to warn.
+    package.write(tmp_path / "gone" / "one.nbc", b"code")
+    assert package.n_unkept == 1
+
+    def fail(path, content):
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(folders, "write", fail)
+    with pytest.warns(RuntimeWarning, match="no room"):
+        package.write(tmp_path / "two.nbc", b"code")
+    assert package.n_unkept == 2
+    (tmp_path / "two.nbc").write_bytes(b"code")
+    package.write(tmp_path / "two.nbc", b"code")
+    assert package.n_unkept == 2
 
 
 def test_the_command_names_a_class_that_it_does_not_know(capsys):
@@ -159,6 +201,37 @@ def test_all_objects_are_searched_for_garbage_again_after_the_outermost_call():
         assert gc.get_threshold() != before
         raise KeyboardInterrupt
     assert gc.get_threshold() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_does_not_wait_for_a_thread_that_compiles():
+    code = """
+import gc, os, signal, threading
+from river_mondrian.compiling.first_calls import WATCH
+
+before, begun = gc.get_threshold(), threading.Event()
+
+def compile_for_ever():
+    with WATCH.call(), WATCH.expected():
+        WATCH.compiles("one", None)
+        with WATCH._lock:
+            begun.set()
+            threading.Event().wait()
+
+threading.Thread(target=compile_for_ever, daemon=True).start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    is_restored = gc.get_threshold() == before
+    with WATCH.call():
+        WATCH.compiles("two", None)
+        is_lowered = gc.get_threshold() != before
+    os._exit(0 if is_restored and is_lowered and gc.get_threshold() == before else 1)
+print(os.waitpid(child, 0)[1], flush=True)
+os._exit(0)
+"""
+    assert run("-W", "ignore", "-c", code)[0] == "0\n"
 
 
 def test_a_process_that_loads_its_kernels_says_nothing_and_imports_little():

@@ -75,6 +75,11 @@ class CodeCache:
         The package's folder.
     package
         The package's name, as it is imported.
+
+    Attributes
+    ----------
+    n_unkept
+        How many functions were compiled whose code could not be written.
     """
 
     def __init__(self, root: Path, package: str) -> None:
@@ -84,6 +89,7 @@ class CodeCache:
         self._looked = False
         self._folder: Path | None = None
         self._warned = False
+        self.n_unkept = 0
         # Modules read the package's own switches as they are imported.
         prefix = package.upper() + "_"
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
@@ -109,8 +115,9 @@ class CodeCache:
     def folder(self) -> Path | None:
         """Where code is kept; None where there is no such place."""
         if not self._looked:
-            self._looked = True
             self._folder = folders.find(self._package, self._root, self._sources.digest)
+            # Other threads ask meanwhile.
+            self._looked = True
         return self._folder
 
     def path(self, function: FunctionType, options: str, types: Any, codegen: Any) -> Path | None:
@@ -134,10 +141,12 @@ class CodeCache:
         try:
             folders.write(path, content)
         except OSError as error:
-            # A process with newer sources has removed the folder, or another one reads the file,
-            # which is in the way on Windows.
-            expected = isinstance(error, FileNotFoundError) or os.path.exists(path)
-            if not expected and not self._warned:
+            # Another process has written the file and reads it, which is in the way on Windows.
+            if os.path.exists(path):
+                return
+            self.n_unkept += 1
+            # A process with newer sources may have removed the folder.
+            if not isinstance(error, FileNotFoundError) and not self._warned:
                 self._warned = True
                 warnings.warn(
                     f"{self._package}: new compiled code is not kept in {path.parent} "
@@ -230,11 +239,23 @@ def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
     """Have numba provide the functions of C that code calls: LLVM ends the process without.
 
     Most code finds them as they are. All that numba has to provide takes it a fifth of a second.
+
+    Raises
+    ------
+    LookupError
+        If one is not there, as in code of another build of numba.
     """
     for provide in (_nrt.rtsys.initialize, type(target_context).refresh):
-        if all(llvm.address_of_symbol(name) for name in symbols):
+        if not _missing(symbols):
             return
         provide(target_context)
+    missing = _missing(symbols)
+    if missing:
+        raise LookupError(f"there is no function {missing[0]}")
+
+
+def _missing(symbols: list[str]) -> list[str]:
+    return [name for name in symbols if not llvm.address_of_symbol(name)]
 
 
 def _checksum(content: bytes) -> bytes:

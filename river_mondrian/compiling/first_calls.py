@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,10 +52,21 @@ class Watch:
             yield
         finally:
             with self._lock:
-                self._n_open -= 1
-                if not self._n_open and self._thresholds is not None:
-                    gc.set_threshold(*self._thresholds)
-                    self._thresholds = None
+                # A call that forks ends in the child, too, where none is open.
+                self._n_open = max(self._n_open - 1, 0)
+                if not self._n_open:
+                    self._restore()
+
+    def _restore(self) -> None:
+        if self._thresholds is not None:
+            gc.set_threshold(*self._thresholds)
+            self._thresholds = None
+
+    def begin_anew(self) -> None:
+        """Forget the calls of other threads, which are not in the child after a fork."""
+        self._lock = threading.RLock()
+        self._n_open = 0
+        self._restore()
 
     @contextlib.contextmanager
     def expected(self) -> Iterator[None]:
@@ -93,3 +105,6 @@ class Watch:
 
 
 WATCH = Watch()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=WATCH.begin_anew)

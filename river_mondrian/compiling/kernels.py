@@ -58,7 +58,8 @@ class _Links:
         declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
-            for (function, taken), instance in _INSTANCES.items()
+            # Other threads may add some meanwhile.
+            for (function, taken), instance in list(_INSTANCES.items())
             if instance.symbol in declared
         ]
 
