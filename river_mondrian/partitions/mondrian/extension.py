@@ -26,7 +26,7 @@ from .leaves import (
     put_point,
     side_of,
 )
-from .light import begin_box, distance_to_light, distances_down, hold_below, make_box
+from .light import begin_box, distances_down, hold_below, make_box
 from .records import (
     COMPLETE,
     EMPTY,
@@ -290,13 +290,9 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
 @separate
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
     """Return how far a point is outside the box where it has come to, in a wide forest."""
-    node = tree.nodes.known(lane.node)
     x = forest.values_in(tree, lane.point)
-    if node.has_box(forest):
-        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
-        return distance_outside(x, lower, upper, forest.n_dims)
-    if forest.has_missing == 1:
-        return distance_to_light(forest, tree, tree.walk_ref, x)
+    if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
+        return distance_to(forest, tree, tree.walk_ref, x)
     if lane.n_light == 0:
         distances_down(forest, tree, tree.walk_ref, x, False, lane.rates)
     rate = lane.rates[lane.n_light]

@@ -29,7 +29,7 @@ from ...records import (
 )
 from .boxes import distance_outside
 from .leaves import distance_to, mass_below
-from .light import distance_to_light, distances_down
+from .light import distances_down
 from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
@@ -159,21 +159,13 @@ def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
     """Return how far a sample is outside the box where it has come to, in a wide forest."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
-    is_row = step.ref >= 0
-    node = tree.nodes.known(step.place)
-    is_light = is_row and not node.has_box(forest)
+    is_light = step.ref >= 0 and not tree.nodes.known(step.place).has_box(forest)
     if lacks_nothing and (is_light or walk.light_depth > 0):
         if walk.light_depth == 0:
             walk.light_depth = walk.depth
             distances_down(forest, tree, step.ref, walk.sample, True, walk.etas)
         return walk.etas[walk.depth - walk.light_depth]
-    if is_light:
-        return distance_to_light(forest, tree, step.ref, walk.sample)
-    # A point's values are both sides of its box.
-    lower = upper = forest.values_in(tree, forest.points.known(step.place))
-    if is_row:
-        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
-    return distance_outside(walk.sample, lower, upper, forest.n_dims)
+    return distance_to(forest, tree, step.ref, walk.sample)
 
 
 @inlined
