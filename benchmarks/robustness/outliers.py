@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import adaptive
+from ..adaptive import comparing
 from ..data import Array, DataFolder, Stream
 from ..regressor.streams import load_streams
 from ..report import Report, progress, verdict
@@ -35,9 +35,9 @@ TARGETS = {False: 0.003, True: 2.0}  # accuracy; percent of the mean absolute er
 
 def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Stream, bool]]:
     """Yield names, samples and whether these have targets."""
-    for name in (*adaptive.MADE, *adaptive.FILES):
+    for name in (*comparing.MADE, *comparing.FILES):
         if not quick or name in QUICK_STREAMS:
-            samples = adaptive.load(data, name, n)
+            samples = comparing.load(data, name, n)
             if samples is not None:
                 yield name, samples, False
     for name, samples in load_streams(data, False):
@@ -110,7 +110,7 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
     excesses: Excesses = []
     for stream, samples, regression in _streams(data, n, quick):
         for model, make in (REGRESSORS if regression else CLASSIFIERS).items():
-            own = 1 if stream in adaptive.WIDE else seeds
+            own = 1 if stream in comparing.WIDE else seeds
             name = f"{stream}, {model}"
             clean, found = _compare(name, make, samples, regression, own, placements)
             mean, by_placement = float(found.mean()), found.mean(axis=1)

@@ -1,14 +1,11 @@
-"""The adaptive forest on streams of all kinds beside River's best, its speed, drift and memory.
-
-Each part takes the data folder, a report and whether to be quick.
-"""
+"""The adaptive forest on streams of all kinds beside River's best, and by its number of trees."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,11 +14,9 @@ from river import datasets, ensemble, forest, tree
 from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-from river_mondrian.posteriors.adaptive.trees import EXPERTS, POSTERIORS
 
-from .data import DataFolder, Stream, min_max_stream, stream, take
-from .report import Report, progress, pyplot, verdict
-from .timing import TURN, median, ratio, repeated
+from ..data import DataFolder, Stream, min_max_stream, stream, take
+from ..report import Report, progress, verdict
 
 FLOOR = 1e-3
 PREFIX = 5000
@@ -97,14 +92,14 @@ def load(data: DataFolder, name: str, n: int) -> Stream | None:
     return stream(X, y, n)
 
 
-def _ours(seed: int) -> Any:
+def adaptive_forest(seed: int) -> Any:
     # As many trees as River's forests have by default.
     return AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
 
 
 # Models, and whether they get scaled samples.
 MODELS: dict[str, tuple[Callable[[int], Any], bool]] = {
-    "adaptive": (_ours, False),
+    "adaptive": (adaptive_forest, False),
     "exact": (lambda seed: MondrianForestClassifier(seed=seed), False),
     "AMF": (lambda seed: forest.AMFClassifier(seed=seed), True),
     "ARF": (lambda seed: forest.ARFClassifier(seed=seed), False),
@@ -143,7 +138,7 @@ class LastLabel:
         self.seen.add(y)
 
 
-def _scores(model: Any, samples: Stream) -> tuple[float, float, float]:
+def scores(model: Any, samples: Stream) -> tuple[float, float, float]:
     """Return progressive accuracy, log loss and Brier score."""
     right, loss, brier = 0, 0.0, 0.0
     for x, y in samples:
@@ -164,10 +159,10 @@ def _mean(name: str, make: Callable[[int], Any], samples: Stream, seeds: int) ->
         progress(f"{name}, seed {seed}")
         model = make(seed)
         start = time.perf_counter()
-        scores = _scores(model, samples)
+        found_scores = scores(model, samples)
         rate = len(samples) / (time.perf_counter() - start)
         size = getattr(model, "_raw_memory_usage", 0) / 2**20
-        found.append([*scores, rate, size])
+        found.append([*found_scores, rate, size])
     mean: list[float] = np.mean(found, axis=0).tolist()
     return mean
 
@@ -271,7 +266,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{name}, {number} trees, seed {seed + 1}")
             model = AdaptiveMondrianForestClassifier(number, seed=seed + 1)
             start = time.process_time()
-            accuracy, loss, _ = _scores(model, samples)
+            accuracy, loss, _ = scores(model, samples)
             runs[place, seed] = accuracy, loss, time.process_time() - start
         mean = found[name] = runs.mean(axis=1)
         mean[:, 2] = np.median(runs[:, :, 2] / runs[1, :, 2], axis=1)
@@ -300,216 +295,3 @@ def long(data: DataFolder, report: Report, quick: bool) -> None:
     seeds = {model: 1 for model in models if not (quick and model == "ARF")}
     n, least = (700, 600) if quick else (LONG, PREFIX)
     _compare(data, report, n, seeds, least)
-
-
-def _progressive(model: Any, samples: Stream) -> Iterator[str]:
-    for start in range(0, len(samples), 100):
-        for x, y in samples[start : start + 100]:
-            model.predict_proba_one(x)
-            model.learn_one(x, y)
-        yield "both"
-
-
-def _longest(model: Any, samples: Stream) -> float:
-    """Return the longest learn_one, in milliseconds of CPU."""
-    longest = 0.0
-    for x, y in samples:
-        start = time.process_time()
-        model.learn_one(x, y)
-        longest = max(longest, time.process_time() - start)
-    return 1e3 * longest
-
-
-def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time to predict and learn beside River's forests with as many trees."""
-    n, repeats = (500, 1) if quick else (3000, 9)
-    table = []
-    for name in ("letter", "covtype", "Agrawal"):
-        samples = load(data, name, n)
-        if samples is None:
-            continue
-        scaled = min_max_stream(samples)
-
-        def peers(seed: int, samples: Stream = samples, scaled: Stream = scaled) -> Any:
-            return {
-                "adaptive": _progressive(_ours(seed), samples),
-                "exact": _progressive(MondrianForestClassifier(seed=seed), samples),
-                "AMF": _progressive(forest.AMFClassifier(seed=seed), scaled),
-                "ARF": _progressive(forest.ARFClassifier(seed=seed), samples),
-            }
-
-        progress(f"{name}")
-        for model in (_ours(0), MondrianForestClassifier(seed=0)):  # compile
-            _scores(model, samples[:300])
-        runs = repeated(repeats, peers, TURN)
-        own = 1e6 * median(runs, "adaptive", "both") / len(samples)
-        times = {peer: ratio(runs, peer, "adaptive", "both")[0] for peer in ("AMF", "ARF", "exact")}
-        reached = verdict(min(times["AMF"], times["ARF"]) >= 25.0)
-        cells = [f"{times[peer]:.1f}" for peer in ("AMF", "ARF")] + [f"{1 / times['exact']:.1f}"]
-        whole = load(data, name, 500 if quick else LONG)
-        longest = math.nan if whole is None else _longest(_ours(1), whole)
-        table.append([name, len(samples), f"{own:.0f}", *cells, reached, f"{longest:.1f}"])
-    report.note(
-        "Predict and learn each sample, 10 trees; microseconds of ours, times of River's forests "
-        "over ours (target 25), and ours over that of the exact forest; medians of "
-        f"{repeats} repeats in one process. Then the "
-        f"longest learn_one of the first {LONG} samples, warm-up and all (target 5 ms of CPU)."
-    )
-    headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "reached", "longest, ms"]
-    report.table(headers, table)
-
-
-def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Memory, speed and the longest call over a long stream."""
-    n, most = (5000, 1000) if quick else (1_000_000, 20_000)
-    model = AdaptiveMondrianForestClassifier(N_TREES, max_samples=most, seed=1)
-    table, longest, began = [], 0.0, time.perf_counter()
-    source = iter(synth.Agrawal(seed=1, perturbation=0.05))
-    _scores(_ours(0), MADE["Agrawal"](300))  # compile
-    right = 0
-    for i in range(1, n + 1):
-        x, y = next(source)
-        right += model.predict_one(x) == y
-        start = time.process_time()
-        model.learn_one(x, y)
-        longest = max(longest, time.process_time() - start)
-        if i % (n // 10) == 0:
-            rate = (n // 10) / (time.perf_counter() - began)
-            size = model._raw_memory_usage / 2**20
-            accuracy = right / (n // 10)
-            table.append(
-                [i, f"{size:.1f}", f"{rate:,.0f}", f"{accuracy:.4f}", f"{1e3 * longest:.1f}"]
-            )
-            longest, right, began = 0.0, 0, time.perf_counter()
-            progress(f"{i} samples")
-    report.note(
-        f"Agrawal with 5 % perturbation, {N_TREES} trees, max_samples={most}: after each tenth, "
-        "memory, samples per second of making, predicting and learning, accuracy and the "
-        "longest learn_one (CPU) in it."
-    )
-    report.table(["samples", "MiB", "samples/s", "accuracy", "longest, ms"], table)
-
-
-def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
-    """Return streams, each with the class that is going to weigh more; two have few of it."""
-    rng = np.random.default_rng(1)
-    bananas = take(datasets.Bananas(), n)
-    thinned = [(x, y) for x, y in bananas if not y or rng.random() < 0.1]
-    rare = rng.random(n) < 0.04
-    values = rng.normal(size=(n, 4)) + 1.5 * rare[:, None] * [1.0, 1.0, 0.0, 0.0]
-    normals = [
-        (dict(zip("abcd", row, strict=True)), y)
-        for row, y in zip(values.tolist(), rare.tolist(), strict=True)
-    ]
-    return {
-        "Bananas": (bananas, True),
-        "ImageSegments": (take(datasets.ImageSegments(), n), "window"),
-        "Bananas, a tenth of the positives": (thinned, True),
-        "two normals in 4 dimensions": (normals, True),
-    }
-
-
-def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[float, float]:
-    """Return progressive recall and precision of a class that weighs so much, after a start."""
-    model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
-    found, said, right = 0, 0, 0
-    for i, (x, y) in enumerate(samples):
-        if i >= 300:
-            is_said = model.predict_one(x) == label
-            found += y == label
-            said += is_said
-            right += is_said and y == label
-        model.learn_one(x, y, weight if y == label else 1.0)
-    return right / found, right / max(said, 1)
-
-
-def weights(data: DataFolder, report: Report, quick: bool) -> None:
-    """Recall of a class by the weight of its samples."""
-    n, seeds = (600, 1) if quick else (6000, 3)
-    table = []
-    for name, (samples, label) in _with_rare_classes(n).items():
-        progress(name)
-        part = sum(y == label for _, y in samples) / len(samples)
-        cells = []
-        for weight in (0.2, 1.0, 5.0, 20.0):
-            runs = [_recall(samples, label, weight, seed) for seed in range(1, seeds + 1)]
-            cells.append(" / ".join(f"{mean:.3f}" for mean in np.mean(runs, axis=0)))
-        table.append([name, str(label), f"{part:.3f}", *cells])
-    report.note(
-        "Recall / precision of a class whose samples weigh as much as the column says, all others "
-        f"1; progressive, {N_TREES} trees, from the 301st sample on, means of {seeds} seeds."
-    )
-    report.table(["stream", "class", "share", "0.2", "1", "5", "20"], table)
-
-
-def pictures(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy along drifting streams, weights over time, reliability."""
-    plt = pyplot()
-    if plt is None:
-        return
-    n = 600 if quick else PREFIX
-    names = ("SineDrift", "AgrawalDrift", "SEADrift")
-    figure, axes = plt.subplots(3, 3, figsize=(15, 11))
-    for column, name in zip(axes.T, names, strict=True):
-        samples = MADE[name](n)
-        models = {
-            "adaptive": AdaptiveMondrianForestClassifier(N_TREES, seed=1),
-            "exact": MondrianForestClassifier(seed=1),
-        }
-        outputs: list[tuple[float, bool]] = []
-        kept: list[list[float]] = []
-        for label, model in models.items():
-            progress(f"{name}, {label}")
-            right = np.empty(len(samples))
-            for i, (x, y) in enumerate(samples):
-                p = model.predict_proba_one(x)
-                best = max(p, key=p.__getitem__) if p else None
-                right[i] = best == y
-                if label == "adaptive":
-                    outputs += [(q, k == y) for k, q in p.items()]
-                    if i % 50 == 0 and model.weights:
-                        kept.append([i, *model.weights.values()])
-                model.learn_one(x, y)
-            window = max(20, len(samples) // 50)
-            smooth = np.convolve(right, np.ones(window) / window, "valid")
-            column[0].plot(np.arange(len(smooth)) + window, smooth, label=label)
-        for i, _ in models["adaptive"].drift_log:
-            column[0].axvline(i, color="0.5", linestyle=":")
-        column[0].set(title=name, xlabel="samples", ylabel="accuracy, moving")
-        column[0].legend()
-        rows = np.array(kept)
-        weights = rows[:, 1:].T
-        parts = np.split(weights[: len(EXPERTS)], len(POSTERIORS) * np.arange(1, 4))
-        labels = ("trees of all samples", "trees of recent samples", "both together", "lines")
-        column[1].stackplot(rows[:, 0], [part.sum(axis=0) for part in parts], labels=labels)
-        pool = weights[list(models["adaptive"].weights).index("log-linear pool")]
-        column[1].plot(rows[:, 0], pool, "k", lw=0.9, label="log-linear pool against it")
-        column[1].set(xlabel="samples", ylabel="weight", ylim=(0, 1))
-        p, hit = np.array(outputs).T
-        bins = np.minimum((p * 10).astype(int), 9)
-        means = [
-            (p[bins == b].mean(), hit[bins == b].mean()) for b in range(10) if (bins == b).any()
-        ]
-        column[2].plot([0, 1], [0, 1], color="0.7")
-        column[2].plot(*zip(*means, strict=True), "o-")
-        column[2].set(xlabel="predicted probability", ylabel="frequency")
-    axes[1, 0].legend(fontsize=7, loc="lower left")
-    figure.tight_layout()
-    report.note(
-        f"{N_TREES} trees. Above: accuracy in a moving window, with the logged drifts dotted. "
-        "Middle: weights of the fixed share, added up, and the pool's weight against it. Below: "
-        "reliability, all labels' probabilities in ten bins."
-    )
-    report.figure(figure, "")
-    plt.close(figure)
-
-
-PARTS = {
-    "streams": streams,
-    "long": long,
-    "sizes": sizes,
-    "speed": speed,
-    "memory": memory,
-    "weights": weights,
-    "pictures": pictures,
-}

@@ -1,0 +1,27 @@
+"""The adaptive forest on streams of all kinds beside River's best, its speed, drift and memory.
+
+Each part takes the data folder, a report and whether to be quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .batches import batches
+from .comparing import long, sizes, streams
+from .jumps import jumps
+from .pictures import pictures
+from .speed import memory, speed
+from .weights import weights
+
+PARTS: dict[str, Callable[..., None]] = {
+    "streams": streams,
+    "long": long,
+    "sizes": sizes,
+    "jumps": jumps,
+    "speed": speed,
+    "batches": batches,
+    "memory": memory,
+    "weights": weights,
+    "pictures": pictures,
+}

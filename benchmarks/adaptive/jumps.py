@@ -1,0 +1,95 @@
+"""The adaptive forest on streams whose linear boundary jumps or turns, beside plain lines."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from river import forest, linear_model, optim, preprocessing
+
+from river_mondrian import AdaptiveMondrianForestClassifier
+
+from ..data import DataFolder, Stream
+from ..report import Report, progress
+from .comparing import FLOOR, N_TREES
+
+# Samples between two changes, and those after a change that are also counted alone.
+EVERY = 2000
+FIRST = 500
+N_LINES = 4
+
+
+def _plain(rate: float) -> Callable[[int], Any]:
+    def made(seed: int) -> Any:
+        line = linear_model.LogisticRegression(optim.SGD(rate))
+        return preprocessing.StandardScaler() | line
+
+    return made
+
+
+MODELS: dict[str, Callable[[int], Any]] = {
+    "adaptive, 20 trees": lambda seed: AdaptiveMondrianForestClassifier(seed=seed),
+    "adaptive, 10 trees": lambda seed: AdaptiveMondrianForestClassifier(N_TREES, seed=seed),
+    "SGD(0.01)": _plain(0.01),
+    "SGD(0.1)": _plain(0.1),
+    "SGD(1)": _plain(1.0),
+    "ARF": lambda seed: forest.ARFClassifier(seed=seed),
+}
+
+
+def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -> Stream:
+    """Make samples of two classes, parted by a line that turns by an angle, any where it is 0."""
+    rng = np.random.default_rng(seed)
+    normal, found = np.zeros(n_features), []
+    for i in range(N_LINES * every):
+        if i % every == 0:
+            drawn = rng.normal(size=n_features)
+            if turn and i > 0:
+                across = drawn - drawn @ normal * normal
+                normal = math.cos(turn) * normal + math.sin(turn) * across / np.linalg.norm(across)
+            else:
+                normal = drawn / np.linalg.norm(drawn)
+        x = rng.normal(size=n_features)
+        label = bool(x @ normal > 0.0) != bool(rng.random() < noise)
+        found.append((dict(enumerate(x.tolist())), label))
+    return found
+
+
+def jumps(data: DataFolder, report: Report, quick: bool) -> None:
+    """Accuracy after jumps and turns of a line, beside online logistic regressions."""
+    every, seeds = (300, 1) if quick else (EVERY, 3)
+    table = []
+    kinds = itertools.product((0.0, math.pi / 6.0), (5, 20), (0.0, 0.1))
+    for turn, n_features, noise in kinds:
+        name = "30 degrees" if turn else "any"
+        cells = []
+        for model, make in MODELS.items():
+            if quick and model == "ARF":
+                continue
+            right, losses = np.empty((2, seeds, N_LINES, every))
+            for seed in range(seeds):
+                progress(f"{name}, {n_features} features, noise {noise}, {model}, seed {seed + 1}")
+                learner = make(seed + 1)
+                chances = []
+                for x, y in _stream(n_features, noise, turn, every, seed + 1):
+                    chances.append(learner.predict_proba_one(x).get(y, 0.5))
+                    learner.learn_one(x, y)
+                of_labels = np.reshape(chances, (N_LINES, every))
+                right[seed] = of_labels > 0.5
+                losses[seed] = -np.log(np.maximum(of_labels, FLOOR))
+            after = right[:, 1:]
+            means = after.mean(), after[:, :, :FIRST].mean(), losses[:, 1:].mean()
+            cells.append(" / ".join(f"{mean:.3f}" for mean in means))
+        table.append([name, n_features, noise, *cells])
+    report.note(
+        f"Two classes of normal inputs, parted by a line that changes after each {every} samples, "
+        f"{N_LINES - 1} times; part of the labels is flipped. Progressive accuracy after the first "
+        f"change / over the {FIRST} samples after each / log loss (floored at {FLOOR}) after the "
+        f"first change; means of {seeds} seeds. SGD is StandardScaler | LogisticRegression with "
+        "steps of that size; .01 is the default."
+    )
+    models = [model for model in MODELS if not (quick and model == "ARF")]
+    report.table(["turn", "features", "noise", *models], table)

@@ -1,0 +1,106 @@
+"""Time and memory of the adaptive forest."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from river import forest
+from river.datasets import synth
+
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
+
+from ..data import DataFolder, Stream, min_max_stream
+from ..report import Report, progress, verdict
+from ..timing import TURN, median, ratio, repeated
+from .comparing import LONG, MADE, N_TREES, adaptive_forest, load, scores
+
+
+def _progressive(model: Any, samples: Stream) -> Iterator[str]:
+    for start in range(0, len(samples), 100):
+        for x, y in samples[start : start + 100]:
+            model.predict_proba_one(x)
+            model.learn_one(x, y)
+        yield "both"
+
+
+def _longest(model: Any, samples: Stream) -> float:
+    """Return the longest learn_one, in milliseconds of CPU."""
+    longest = 0.0
+    for x, y in samples:
+        start = time.process_time()
+        model.learn_one(x, y)
+        longest = max(longest, time.process_time() - start)
+    return 1e3 * longest
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Time to predict and learn beside River's forests with as many trees."""
+    n, repeats = (500, 1) if quick else (3000, 9)
+    table = []
+    for name in ("letter", "covtype", "Agrawal"):
+        samples = load(data, name, n)
+        if samples is None:
+            continue
+        scaled = min_max_stream(samples)
+
+        def peers(seed: int, samples: Stream = samples, scaled: Stream = scaled) -> Any:
+            return {
+                "adaptive": _progressive(adaptive_forest(seed), samples),
+                "exact": _progressive(MondrianForestClassifier(seed=seed), samples),
+                "AMF": _progressive(forest.AMFClassifier(seed=seed), scaled),
+                "ARF": _progressive(forest.ARFClassifier(seed=seed), samples),
+            }
+
+        progress(f"{name}")
+        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):  # compile
+            scores(model, samples[:300])
+        runs = repeated(repeats, peers, TURN)
+        own = 1e6 * median(runs, "adaptive", "both") / len(samples)
+        times = {peer: ratio(runs, peer, "adaptive", "both")[0] for peer in ("AMF", "ARF", "exact")}
+        reached = verdict(min(times["AMF"], times["ARF"]) >= 25.0)
+        cells = [f"{times[peer]:.1f}" for peer in ("AMF", "ARF")] + [f"{1 / times['exact']:.1f}"]
+        whole = load(data, name, 500 if quick else LONG)
+        longest = math.nan if whole is None else _longest(adaptive_forest(1), whole)
+        table.append([name, len(samples), f"{own:.0f}", *cells, reached, f"{longest:.1f}"])
+    report.note(
+        "Predict and learn each sample, 10 trees; microseconds of ours, times of River's forests "
+        "over ours (target 25), and ours over that of the exact forest; medians of "
+        f"{repeats} repeats in one process. Then the "
+        f"longest learn_one of the first {LONG} samples, warm-up and all (target 5 ms of CPU)."
+    )
+    headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "reached", "longest, ms"]
+    report.table(headers, table)
+
+
+def memory(data: DataFolder, report: Report, quick: bool) -> None:
+    """Memory, speed and the longest call over a long stream."""
+    n, most = (5000, 1000) if quick else (1_000_000, 20_000)
+    model = AdaptiveMondrianForestClassifier(N_TREES, max_samples=most, seed=1)
+    table, longest, began = [], 0.0, time.perf_counter()
+    source = iter(synth.Agrawal(seed=1, perturbation=0.05))
+    scores(adaptive_forest(0), MADE["Agrawal"](300))  # compile
+    right = 0
+    for i in range(1, n + 1):
+        x, y = next(source)
+        right += model.predict_one(x) == y
+        start = time.process_time()
+        model.learn_one(x, y)
+        longest = max(longest, time.process_time() - start)
+        if i % (n // 10) == 0:
+            rate = (n // 10) / (time.perf_counter() - began)
+            size = model._raw_memory_usage / 2**20
+            accuracy = right / (n // 10)
+            table.append(
+                [i, f"{size:.1f}", f"{rate:,.0f}", f"{accuracy:.4f}", f"{1e3 * longest:.1f}"]
+            )
+            longest, right, began = 0.0, 0, time.perf_counter()
+            progress(f"{i} samples")
+    report.note(
+        f"Agrawal with 5 % perturbation, {N_TREES} trees, max_samples={most}: after each tenth, "
+        "memory, samples per second of making, predicting and learning, accuracy and the "
+        "longest learn_one (CPU) in it."
+    )
+    report.table(["samples", "MiB", "samples/s", "accuracy", "longest, ms"], table)
