@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 
@@ -13,7 +14,7 @@ from scipy import stats
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.targets import choice, learning, messages, prediction
-from river_mondrian.posteriors.targets.trees import CHOICES, TargetTrees
+from river_mondrian.posteriors.targets.trees import SPREAD_FROM, TargetTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
@@ -188,9 +189,7 @@ def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
         X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
     trees = grow(X, y, n_trees=3, plain_means=pools, min_samples_split=4)
     before = trees.__getstate__()["nodes"].rows
-    first = trees.trees[0]
-    learning.put_hyperparameters(trees.forest, first.gamma2, first.gamma2, first.noise)
-    messages.update(trees.forest, 0, 3)
+    forget_all(trees)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
 
@@ -212,23 +211,35 @@ def test_means_are_those_of_the_cells(schedule, seed):
 # The choice of hyperparameters.
 
 
+def likelihood(trees, first, last, pair, stops=None):
+    """Return the progressive likelihood under a pair, with the trees asked up to each stop."""
+    densities = np.zeros((last - first, 2))
+    stops = [trees.n_trees] if stops is None else stops
+    for start, stop in itertools.pairwise([0, *stops]):
+        choice.add_densities(trees.forest, (first, last), (start, stop), pair, densities)
+    return choice.progressive_likelihood(densities, trees.n_trees)
+
+
 @pytest.mark.blas
+@pytest.mark.parametrize("later", [0, 9])
 @pytest.mark.parametrize("places", [0, 15])
-def test_the_progressive_likelihood_is_the_twins(places):
+def test_the_progressive_likelihood_is_the_twins(places, later):
     X, y = draw(90, 5, places=places)
     trees = grow(X, y, n_trees=3, min_samples_split=3)
-    n, m = len(y), 12
+    m = 12
+    first, last = len(y) - later - m, len(y) - later
     before = pickle.dumps(trees)
-    gamma2, noise = hyperparameters(trees, 0)
-    room = choice.room_for(m, 3, n)
-    same = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2, noise, *room)
-    assert pickle.dumps(trees) == before
-    for gamma2_, noise_ in ((gamma2, noise), (3.0, 0.05)):
-        got = choice.progressive_likelihood(trees.forest, n - m, n, 3, gamma2_, noise_, *room)
+    pair = hyperparameters(trees, 0)
+    same = likelihood(trees, first, last, pair)
+    for gamma2_, noise_ in (pair, (3.0, 0.05)):
+        got = likelihood(trees, first, last, (gamma2_, noise_))
+        # As many trees at once as there is time for.
+        assert likelihood(trees, first, last, (gamma2_, noise_), [1, 3]) == got
+        assert pickle.dumps(trees) == before
         nodes = [as_twin(trees, t, X) for t in range(3)]
         total = 0.0
-        for p in range(n - m, n):
-            w = (np.arange(n) < p).astype(float)
+        for p in range(first, last):
+            w = (np.arange(len(y)) < p).astype(float)
             scale = y[:p].var() / (0.5 + noise_)
             density = 0.0
             for tree in nodes:
@@ -239,6 +250,14 @@ def test_the_progressive_likelihood_is_the_twins(places):
             total += math.log(density * y[:p].std())
         assert got == pytest.approx(total / m, abs=1e-8)
     assert got != same
+
+
+def forget_all(trees):
+    """Bring all messages up to date anew, by a pass over the trees."""
+    pair = hyperparameters(trees, 0)
+    for gamma2, noise in ((2.0 * pair[0], pair[1]), pair):
+        learning.put_hyperparameters(trees.forest, gamma2, noise, gamma2, 0, trees.n_trees)
+    messages.update(trees.forest, 0, trees.n_trees)
 
 
 def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
@@ -253,14 +272,12 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
         if not seen or seen[-1][1] != pair:
             seen.append((i + 1, pair))
     changes = [n for n, _ in seen]
-    assert all(n & (n - 1) == 0 for n in changes)
-    assert changes[-1] <= CHOICES[-1]
+    assert all(n & (n - 1) == 0 for n in changes if n < SPREAD_FROM)
+    assert changes[-1] < trees.splits_at
     assert len(changes) > 8
     # What is read is never from before a change.
     before = trees.__getstate__()["nodes"].rows
-    first = trees.trees[0]
-    learning.put_hyperparameters(trees.forest, first.gamma2, first.gamma2, first.noise)
-    messages.update(trees.forest, 0, 2)
+    forget_all(trees)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
 

@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive import moments as twin
-from test_gaussian import dense, draw, grow, make
+from test_gaussian import dense, draw, forget_all, grow, make
 from test_regressor import NAMES, SETTINGS, make_data, rows, state
 
 import river_mondrian
 from river_mondrian import MondrianForestRegressor
-from river_mondrian.posteriors.targets import learning, messages
 
 
 def spoilt(y, places, value):
@@ -108,9 +107,7 @@ def test_messages_are_those_of_a_pass_over_the_tree(params):
     y[240:256] += 35.0
     trees = grow(X, y, n_trees=2, scale=False, **params)
     before = trees.__getstate__()["nodes"].rows
-    first = trees.trees[0]
-    learning.put_hyperparameters(trees.forest, first.gamma2, first.gamma2, first.noise)
-    messages.update(trees.forest, 0, 2)
+    forget_all(trees)
     for found, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(found, old)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_integer, is_real
+from ..arguments import check_integer, check_takes, is_distribution, is_real
 from ..directions import Directions
 from ..frames import Frame, mapping_of, read_targets
 from ..inputs import check_target, check_weight
@@ -122,6 +122,8 @@ class MondrianForestRegressor(
     latest targets best, by their progressive likelihood given the targets before (128 samples and
     10 trees at most). A smaller K is taken only if it gains .03 in log likelihood per sample and
     step. n and R are renewed whenever n has doubled, up to 4096; V is always up to date.
+    From 1024 samples on, without a window and `max_nodes`, choices are made and trees take them
+    over little by little, while the samples that follow are learned.
     Fixed values are not chosen, and nothing is once a forest has stopped storing samples.
 
     The robust range of numbers is that of those within 3 interquartile ranges of the quartiles
@@ -204,6 +206,8 @@ class MondrianForestRegressor(
             raise ValueError(f'tails must be "learned" or "normal", got {tails!r}')
         if callable(lifetime) and posterior != "mean":
             raise ValueError('a lifetime that depends on n needs posterior="mean"')
+        if callable(lifetime) and not is_distribution(lifetime):
+            check_takes("lifetime", lifetime, "n")
         check_integer("min_samples_split", min_samples_split, 2)
         for name, value in (
             ("gamma1", gamma1),

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import check_array, check_number, check_types, refuse
-
-# More steps than any choice of hyperparameters is away from the reference.
-MOST_STEPS = 100
+from ...checks import check_array, check_number, check_types
+from .choosing import check_change, check_choice
 
 
 def check_targets(trees: Any) -> None:
@@ -24,7 +22,8 @@ def check_targets(trees: Any) -> None:
     Raises
     ------
     ModelFormatError
-        If an argument, the choice or a weight of the targets' law is out of its range.
+        If an argument, the choice, a change of it or a weight of the targets' law is out of its
+        range.
 
     """
     number = (type(None), int, float)
@@ -41,9 +40,8 @@ def check_targets(trees: Any) -> None:
         value = float(getattr(forest, name))
         check_number(trees, name, value, trees.__dict__[name] or 0.0, trees.__dict__[name] or 0.0)
     check_number(trees, "horizon", float(forest.horizon), 0.0, math.inf)
-    if len(trees.choice) != 2 or not all(type(step) is int for step in trees.choice):
-        refuse(trees, "choice", trees.choice, "but it is two integers")
-    for step in trees.choice:
-        check_number(trees, "choice", step, -MOST_STEPS, MOST_STEPS)
+    check_choice(trees, trees.choice)
+    if trees.__dict__.get("change") is not None:
+        check_change(trees, trees.change)
     if trees.law_numbers is not None:
         check_array(trees, "law_numbers", trees.law_numbers, np.float64, -math.inf, math.inf)

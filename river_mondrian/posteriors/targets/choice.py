@@ -2,20 +2,22 @@
 
 The trees stay as they are, cut by all samples. The latest targets are taken out of them; then each
 is predicted by the mixture of the trees from the targets before it, and put back. This progressive
-likelihood costs a pass over the trees, and a pass along the path per sample and tree.
+likelihood costs a pass over the trees, and a pass along the path per sample and tree. It can be
+found some trees at a time, also while further samples are learned: their targets are out, too.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, merged
+from ...compiling.kernels import batch_kernel, inlined, merged
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
-from ...records import Array, Float64, Int64, Record
+from ...records import Array, Float64, Float64s, Int64, Record, inline
 from .messages import (
     forget_messages,
     is_leaf,
@@ -32,7 +34,7 @@ from .messages import (
 )
 from .moments import add_to_moments
 from .prediction import scale_of
-from .records import T, TargetForest, TargetNode, TargetTree
+from .records import Message, T, TargetForest, TargetNode, TargetTree
 
 # How many of a leaf's latest points are searched for one whose walk is uncertain.
 LONGEST = 1024
@@ -54,6 +56,13 @@ class TakenOut(Record):
     # Weight and mean of the leaf with it; the point's own weight.
     weight: Float64
     mean: Float64
+
+
+class KeptNode(Record):
+    """What a node has under the hyperparameters that its tree has had."""
+
+    messages: Array[Message] = inline(2)
+    prior_variance: Float64
 
 
 class NodeAt(Record):
@@ -87,15 +96,17 @@ def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
 
 
 @merged
-def _take_out(forest: TargetForest, p: int, n_trees: int, kept: Array[TakenOut]) -> None:
+def _take_out(
+    forest: TargetForest, p: int, start: int, n_trees: int, kept: Array[TakenOut]
+) -> None:
     """Take a point's target out of its leaves; `kept`, one for each tree and one more, notes it.
 
-    One that is set aside is in none.
+    There are so many trees from `start` on. A target that is set aside is in none.
     """
     own = kept[n_trees]
     own.leaf = ~p if forest.points.row(p).weight >= 0.0 else EMPTY
     for t in range(n_trees):
-        leaf = _find_leaf(forest, t, p)
+        leaf = _find_leaf(forest, start + t, p)
         kept[t].leaf = leaf
         if leaf == EMPTY:
             own.leaf = EMPTY
@@ -108,7 +119,7 @@ def _take_out(forest: TargetForest, p: int, n_trees: int, kept: Array[TakenOut])
     for t in range(n_trees):
         leaf = kept[t].leaf
         if leaf >= 0:
-            message = forest.trees[t].nodes.row(leaf).messages[0]
+            message = forest.trees[start + t].nodes.row(leaf).messages[0]
             total, mean = message.precision, message.mean
             kept[t].weight = total
             kept[t].mean = mean
@@ -121,14 +132,15 @@ def _take_out(forest: TargetForest, p: int, n_trees: int, kept: Array[TakenOut])
 
 
 @merged
-def _put_back(forest: TargetForest, t: int, p: int, n_trees: int, kept: Array[TakenOut]) -> None:
-    """Put a target back into a tree's leaf."""
-    forest.points.row(p).weight = kept[n_trees].weight
-    leaf = kept[t].leaf
-    if leaf >= 0:
-        message = forest.trees[t].nodes.row(leaf).messages[0]
-        message.precision = kept[t].weight
-        message.mean = kept[t].mean
+def _put_back(
+    forest: TargetForest, tree: TargetTree, p: int, taken: TakenOut, own: TakenOut
+) -> None:
+    """Put a target, which both notes are of, back into a tree's leaf."""
+    forest.points.row(p).weight = own.weight
+    if taken.leaf >= 0:
+        message = tree.nodes.row(taken.leaf).messages[0]
+        message.precision = taken.weight
+        message.mean = taken.mean
 
 
 @merged
@@ -204,84 +216,148 @@ def _take_from_moments(forest: TargetForest, y: float, weight: float) -> None:
 
 @merged
 def _take_all_out(
-    forest: TargetForest, first: int, last: int, n_trees: int, kept: Array[TakenOut]
+    forest: TargetForest, first: int, end: int, start: int, n_trees: int, kept: Array[TakenOut]
 ) -> None:
-    """Take the targets of points `first` to `last` out of all, the latest first."""
+    """Take the targets of points `first` to `end` out of all, the latest first."""
     width = n_trees + 1
-    for p in range(last - 1, first - 1, -1):
-        _take_out(forest, p, n_trees, kept.part(width * (p - first), width))
-    for p in range(last - 1, first - 1, -1):
+    for p in range(end - 1, first - 1, -1):
+        _take_out(forest, p, start, n_trees, kept.part(width * (p - first), width))
+    for p in range(end - 1, first - 1, -1):
         own = kept[width * (p - first) + n_trees]
         if own.leaf != EMPTY:
             _take_from_moments(forest, forest.points.row(p).target, own.weight)
 
 
-class Room(NamedTuple):
-    """Room for what is taken out, and for the nodes of a path and their references."""
-
-    kept: Array[TakenOut]
-    path: Array[NodeAt]
-    refs: Array[RefAt]
-
-
-def room_for(n: int, n_trees: int, n_rows: int) -> Room:
-    """Return room for `n` points, under trees of at most so many rows."""
-
-    def room(kind: Any, length: int) -> Any:
-        return Array.over(kind, np.empty(length * kind.SIZE, dtype=np.uint8))
-
-    kept = room(TakenOut, n * (n_trees + 1))
-    return Room(kept, room(NodeAt, n_rows + 1), room(RefAt, n_rows + 2))
+@inlined
+def _copy_messages(source: TargetNode | KeptNode, to: TargetNode | KeptNode) -> None:
+    """Let one have what the other has under the hyperparameters of its tree."""
+    for side in range(2):
+        to.messages[side].precision = source.messages[side].precision
+        to.messages[side].mean = source.messages[side].mean
+    to.prior_variance = source.prior_variance
 
 
 @batch_kernel
-def progressive_likelihood(
+def _add_densities(
     forest: T,
     first: int,
     last: int,
-    n_trees: int,
+    start: int,
+    stop: int,
     gamma2: float,
     noise: float,
     kept: Array[TakenOut],
+    nodes: Array[KeptNode],
     path: Array[NodeAt],
     refs: Array[RefAt],
-) -> float:
-    """Return the mean log density of the targets of points `first` to `last`, one after another.
-
-    Densities are per standard deviation of the targets before. The first `n_trees` trees predict,
-    with these hyperparameters; they keep them. The last three are room (`room_for`).
-    """
-    width = n_trees + 1
-    for t in range(n_trees):
+    out: Float64s,
+) -> None:
+    """Do what `add_densities` does; all between the hyperparameters and `out` is room."""
+    n_trees = stop - start
+    width, end, place = n_trees + 1, forest.n_points, 0
+    for t in range(start, stop):
         tree = forest.trees[t]
-        tree.gamma2 = gamma2
-        tree.noise = noise
+        for j in range(tree.nodes.n_rows):
+            _copy_messages(tree.nodes.row(j), nodes[place + j])
+        place += tree.nodes.n_rows
+        # Those that it has had are noted beside what is taken out.
+        had = kept[width * (end - first) + t - start]
+        had.weight, had.mean = tree.gamma2, tree.noise
+        tree.gamma2, tree.noise = gamma2, noise
         forget_messages(tree)
     y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
-    _take_all_out(forest, first, last, n_trees, kept)
-    update_messages(forest, 0, n_trees)
-    total, n = 0.0, 0
-    for p in range(first, last):
+    _take_all_out(forest, first, end, start, n_trees, kept)
+    update_messages(forest, start, stop)
+    for p in range(first, end):
         taken = kept.part(width * (p - first), width)
         own = taken[n_trees]
+        found = out.part(2 * (p - first), 2) if p < last else out.part(0, 0)
         if own.leaf == EMPTY:
+            if p < last:
+                found[1] = math.nan
             continue
         y, weight = forest.points.row(p).target, own.weight
-        spread = math.sqrt(forest.y_squares / forest.y_weight)
-        mixed = 0.0
+        is_told = p < last and weight > 0.0
         for t in range(n_trees):
-            depth = 0
-            if weight > 0.0:
-                density, depth = _density(forest, t, p, weight, path, refs)
-                mixed += density
-            _put_back(forest, t, p, n_trees, taken)
-            if weight > 0.0:
-                _renew(forest, forest.trees[t], depth, path, refs)
-        if weight > 0.0 and spread > 0.0:
-            total += math.log(max(mixed * spread / n_trees, LEAST_DENSITY))
-            n += 1
+            tree, depth = forest.trees[start + t], 0
+            if is_told:
+                density, depth = _density(forest, start + t, p, weight, path, refs)
+                found[0] = found[0] + density
+            _put_back(forest, tree, p, taken[t], own)
+            if is_told:
+                _renew(forest, tree, depth, path, refs)
+        if p < last and weight == 0.0:
+            found[1] = math.nan
+        elif p < last and found[1] == found[1]:
+            found[1] = math.sqrt(forest.y_squares / forest.y_weight)
         add_to_moments(forest, y, weight)
     forest.y_weight = y_weight
     forest.y_mean = y_mean
     forest.y_squares = y_squares
+    place = 0
+    for t in range(start, stop):
+        tree = forest.trees[t]
+        had = kept[width * (end - first) + t - start]
+        tree.gamma2, tree.noise = had.weight, had.mean
+        for j in range(tree.nodes.n_rows):
+            _copy_messages(nodes[place + j], tree.nodes.row(j))
+        place += tree.nodes.n_rows
+
+
+def add_densities(
+    forest: TargetForest,
+    places: tuple[int, int],
+    trees: tuple[int, int],
+    pair: tuple[float, float],
+    found: NDArray[np.float64],
+) -> None:
+    """Add densities of targets under some trees to those so far; the forest stays as it is.
+
+    Parameters
+    ----------
+    forest
+        The forest, whose messages are up to date.
+    places
+        The first of the points whose targets are predicted, each from those before it, and the one
+        after the last. The targets of later points are out.
+    trees
+        The first of the trees, and the one after the last.
+    pair
+        The hyperparameters: gamma2 and the noise variance in units of gamma1.
+    found
+        For each of the targets the sum of its densities so far, and the standard deviation of those
+        before it; NaN where it tells nothing.
+
+    """
+    n = int(forest.n_points) - places[0]
+    n_trees = trees[1] - trees[0]
+    sizes = [int(forest.trees[t].nodes.n_rows) for t in range(*trees)]
+
+    def room(kind: Any, length: int) -> Any:
+        return Array.over(kind, np.empty(length * kind.SIZE, dtype=np.uint8))
+
+    depth = max(sizes) + 2
+    _add_densities(
+        forest,
+        *places,
+        *trees,
+        *pair,
+        room(TakenOut, (n + 1) * (n_trees + 1)),
+        room(KeptNode, sum(sizes)),
+        room(NodeAt, depth),
+        room(RefAt, depth),
+        Float64s.of(found.reshape(-1)),
+    )
+
+
+def progressive_likelihood(found: NDArray[np.float64], n_trees: int) -> float:
+    """Return the mean log density, per standard deviation of the targets before, of some targets.
+
+    `found` is what `add_densities` has made of all of so many trees.
+    """
+    total, n = 0.0, 0
+    for density, spread in found.tolist():
+        if spread > 0.0:
+            total += math.log(max(density * spread / n_trees, LEAST_DENSITY))
+            n += 1
     return total / n if n > 0 else 0.0

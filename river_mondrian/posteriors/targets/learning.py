@@ -112,18 +112,23 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 
 
 @batch_kernel
-def put_hyperparameters(forest: T, gamma2: float, drawn_gamma2: float, noise: float) -> None:
-    """Give all trees hyperparameters; messages, which depend on them, are to be updated next.
+def put_hyperparameters(
+    forest: T, gamma2: float, noise: float, drawn_gamma2: float, first: int, last: int
+) -> None:
+    """Give trees `first` to `last` hyperparameters; their messages are to be updated next.
 
     Those that are not in the current frame, as others that are drawn anew, have a gamma2 of theirs.
+    Nothing happens to a tree that has these.
     """
     forest.drawn_gamma2 = drawn_gamma2
-    for t in range(forest.n_drawn()):
+    for t in range(first, min(last, forest.n_drawn())):
         tree = forest.trees[t]
         is_drawn = forest.phase == DRAWING and tree.frame != forest.frame
-        tree.gamma2 = drawn_gamma2 if is_drawn else gamma2
-        tree.noise = noise
-        forget_messages(tree)
+        own = drawn_gamma2 if is_drawn else gamma2
+        if tree.gamma2 != own or tree.noise != noise:
+            tree.gamma2 = own
+            tree.noise = noise
+            forget_messages(tree)
 
 
 @helper

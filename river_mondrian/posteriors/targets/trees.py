@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import PAUSED, Node, Point, Tree
+from ...partitions.mondrian.records import PAUSED, STEADY, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
@@ -20,6 +20,7 @@ from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, moments, prediction, scale_mixture
 from .checking import check_targets
+from .choosing import MOST_CANDIDATES, NOISE_STEP, Change, Choice, chosen, n_targets
 from .explanation import ExplainedTargetTrees
 from .parts import told_by
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
@@ -33,15 +34,13 @@ CHOICES = (64, 256, 1024, 4096)
 # moved by wild values only, so many of its widths.
 MOST_WIDTHS = 1.5
 
-# A choice takes the latest half of the samples, at most so many, and so many trees.
-CHOICE_SAMPLES = 128
+# Trees that a choice asks at most.
 CHOICE_TREES = 10
 
-# The noise, over gamma1, is the reference's times a power of this, from 0 to the last, and each
-# step away from it has to gain so much log likelihood per sample.
-NOISE_STEP = 5.0
-LAST_NOISE = 4
-LEAST_GAIN = 0.03
+# From so many samples on a change is spread over the samples that follow, of which each sees to
+# trees of so many samples together.
+SPREAD_FROM = 1024
+SPREAD_SAMPLES = 8192
 
 # Trees whose messages are updated at once.
 UPDATED_TREES = 32
@@ -118,6 +117,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         "block",
         "law",
         "_climbed",
+        "_fences_at",
         "version_now",
     }
 
@@ -135,7 +135,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self.min_samples_split = min_samples_split
         self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
         # The choice: powers of 2 on the reference's gamma2, of `NOISE_STEP` on its noise.
-        self.choice = (0, 0)
+        self.choice: Choice = (0, 0)
+        # The change of hyperparameters that is under way.
+        self.change: Change | None = None
         # The weights of the scales, then the scores of the laws.
         self.law_numbers: NDArray[np.float64] | None = None
         if learns_law and not plain_means:
@@ -182,7 +184,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         state = super().__getstate__()
         if self.law_numbers is not None:
             state["law_numbers"] = self.law_numbers.copy()
+        # Most of the time there is none.
+        if state.pop("change") is not None:
+            state["change"] = dict(vars(self.change))
         return state
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        change = state.get("change")
+        super()._restore(state | {"change": None if change is None else Change(**change)})
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         found = super()._shapes()
@@ -241,6 +250,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _forgotten(self) -> None:
         super()._forgotten()
+        if self.change is not None:
+            self.change = self._go_on_changing(self.change)
+            self._renew_next()
         self._built()
 
     def _built(self) -> None:
@@ -304,7 +316,12 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     @property
     def splits_at(self) -> int:
         """Number of samples from which on parts of the trees may learn apart."""
-        return super().splits_at if self.plain_means else CHOICES[-1]
+        if self.plain_means:
+            return super().splits_at
+        # The last change has ended by then, whatever it has chosen.
+        n_together = SPREAD_SAMPLES // CHOICES[-1]
+        n_asked = MOST_CANDIDATES * -(-min(self.n_trees, CHOICE_TREES) // n_together)
+        return CHOICES[-1] + n_asked + -(-self.n_trees // n_together) + 1
 
     def _learned_rows(self, n_jobs: int) -> None:
         self.block = None
@@ -356,9 +373,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         )
         return after / before if before > 0.0 else 1.0
 
-    def _hyperparameters(self, choice: tuple[int, int], extent: float) -> tuple[float, float]:
-        """Return gamma2, and the noise variance in units of gamma1."""
-        n = min(max(self._n_held(), 2), CHOICES[-1])
+    def _hyperparameters(
+        self, choice: Choice, extent: float, n: int | None = None, variance: float | None = None
+    ) -> tuple[float, float]:
+        """Return gamma2, and the noise variance in units of gamma1.
+
+        They are for so many samples, whose targets have such a variance: those that are held.
+        """
+        n = min(max(self._n_held() if n is None else n, 2), CHOICES[-1])
         gamma2 = self.gamma2
         if gamma2 is None:
             gamma2 = (extent or 1.0) / (2.0 * math.log2(n)) * 2.0 ** choice[0]
@@ -367,22 +389,31 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         gamma1 = self.gamma1
         if gamma1 is None:
             # The rest of the targets' variance is that of a leaf's mean.
-            weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
-            rest = squares / weight - self.noise_variance if weight > 0.0 else 0.0
+            rest = self._variance() if variance is None else variance
+            rest = rest - self.noise_variance if self.forest.y_weight > 0.0 else 0.0
             lifetimes = self.trees.words["lifetime"][: self.n_trees]
             increase = float(np.mean(0.5 * np.tanh(0.5 * gamma2 * lifetimes)))
             gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
-    def _drawn_gamma2(self, scaling: NDArray[np.float64], gamma2: float) -> float:
+    def _variance(self) -> float:
+        """Return the variance of the targets that count."""
+        weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
+        return squares / weight if weight > 0.0 else 0.0
+
+    def _drawn_gamma2(
+        self, scaling: NDArray[np.float64], gamma2: float, choice: Choice, n: int | None = None
+    ) -> float:
         """Return gamma2 of trees that are drawn anew under a scaling; others have `gamma2`."""
         if self.keeps_inputs and self.gamma2 is None:
             return gamma2 * self._growth(self.scaling, scaling)
-        return self._hyperparameters(self.choice, self._extent(scaling))[0]
+        return self._hyperparameters(choice, self._extent(scaling), n)[0]
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         # It says nothing before trees are drawn anew.
-        self.forest.drawn_gamma2 = self._drawn_gamma2(scaling, float(self.trees[0].gamma2))
+        self.forest.drawn_gamma2 = self._drawn_gamma2(
+            scaling, float(self.trees[0].gamma2), self.choice
+        )
         super()._begin_renewal(scaling)
 
     def _go_on(self) -> Callable[[TargetForest], int]:
@@ -390,14 +421,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return found
 
     def _renew_next(self) -> None:
-        """Note the number of samples at which fences are renewed next."""
+        """Note the number of samples at which fences are renewed next, or a change goes on."""
         n = self.n_samples
         following = moments.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
             # Four times while all samples of a window become other ones.
             step = max(int(self.forest.window) // 4, 1)
             following = min(following, n // step * step + step)
-        self.forest.renewed_at = following
+        self._fences_at = following
+        self.forest.renewed_at = following if self.change is None else n + 1
 
     def _renew(self) -> None:
         """Let fences follow the number of samples, and hyperparameters where it is a power of 2.
@@ -407,54 +439,98 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if not learning.is_renewal_due(self.forest):
             return
         n = self.n_samples
-        # A full forest has not stored the latest samples.
-        stores = self.n_points == self._n_held()
-        if stores:
-            moments.put_fences(self.forest, *moments.find_fences(self.forest))
-        if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
-            extent = self._extent(self.scaling)
-            if n in CHOICES and stores:
-                # A second climb would begin where the first one has ended.
-                if self._climbed[0] != n:
-                    self._climbed = n, self._climb(extent)
-                self.choice = self._climbed[1]
-            gamma2, noise = self._hyperparameters(self.choice, extent)
-            drawn_gamma2 = self._drawn_gamma2(self.next_scaling, gamma2)
-            learning.put_hyperparameters(self.forest, gamma2, drawn_gamma2, noise)
+        if n >= self._fences_at:
+            # A full forest has not stored the latest samples.
+            stores = self.n_points == self._n_held()
+            if stores:
+                moments.put_fences(self.forest, *moments.find_fences(self.forest))
+            if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
+                self._change_hyperparameters(n in CHOICES and stores)
+        change = self.change
+        if change is not None and change.at < n:
+            self.change = self._go_on_changing(change)
         self._renew_next()
 
-    def _climb(self, extent: float) -> tuple[int, int]:
+    def _change_hyperparameters(self, chooses: bool) -> None:
+        """Change hyperparameters with the number of samples; they may be chosen, too."""
+        n, extent, forest = self.n_samples, self._extent(self.scaling), self.forest
+        # Points of a window change their places, and those of a full forest are not all.
+        if n >= SPREAD_FROM and not (self.has_window or self.bounded):
+            # A second change would begin where the first one has come to.
+            if self.change is None or self.change.n != n:
+                about = n, n, extent, self._variance(), int(forest.frame), int(forest.n_forgotten)
+                self.change = Change(*about, self.choice, not chooses)
+            return
+        if chooses:
+            # A second climb would begin where the first one has ended.
+            if self._climbed[0] != n:
+                self._climbed = n, self._climb(extent)
+            self.choice = self._climbed[1]
+        pair = self._hyperparameters(self.choice, extent)
+        drawn_gamma2 = self._drawn_gamma2(self.next_scaling, pair[0], self.choice)
+        learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
+
+    def _climb(self, extent: float) -> Choice:
         """Go step by step to where the latest samples would have been predicted best."""
-        n = self.n_points
-        m = min(n // 2, CHOICE_SAMPLES)
+        n, n_trees = self.n_points, min(self.n_trees, CHOICE_TREES)
+        scores: dict[Choice, float] = {}
+        while True:
+            reached, candidate = self._chosen(self.choice, scores)
+            if candidate is None:
+                return reached
+            densities = np.zeros((n_targets(n), 2))
+            pair = self._hyperparameters(candidate, extent)
+            places = n - len(densities), n
+            choice.add_densities(self.forest, places, (0, n_trees), pair, densities)
+            scores[candidate] = choice.progressive_likelihood(densities, n_trees)
+
+    def _chosen(self, start: Choice, scores: dict[Choice, float]) -> tuple[Choice, Choice | None]:
+        return chosen(start, scores, self.gamma2 is None, self.noise_variance is None)
+
+    def _go_on_changing(self, change: Change) -> Change | None:
+        """Take the next step of a change; returns it as it is then, or None where it has ended."""
+        forest = self.forest
+        change = replace(change, at=self.n_samples)
+        if change.frame != forest.frame:
+            # All trees have been drawn anew meanwhile.
+            extent = self._extent(self.scaling)
+            change = replace(change, frame=int(forest.frame), extent=extent)
+        if change.n_forgotten != forest.n_forgotten:
+            # The points whose targets are predicted may have other places now.
+            found = change.choice if change.is_chosen else self._climb(change.extent)
+            return self._put(replace(change, choice=found, n_done=0), self.n_trees)
+        last = change.n_done + max(SPREAD_SAMPLES // change.n, 1)
+        if change.is_chosen:
+            return self._put(change, last)
+        found, candidate = self._chosen(change.choice, change.scores)
+        if candidate is None:
+            return replace(change, choice=found, is_chosen=True)
         n_trees = min(self.n_trees, CHOICE_TREES)
-        n_rows = int(self.trees.words["nodes.n_rows"].max())
-        room = choice.room_for(m, n_trees, n_rows)
-        found: dict[tuple[int, int], float] = {}
+        last = min(last, n_trees)
+        densities = np.zeros((change.n_targets, 2))
+        if change.densities is not None:
+            densities[:] = change.densities
+        pair = self._hyperparameters(candidate, change.extent, change.n, change.variance)
+        places = change.n - len(densities), change.n
+        choice.add_densities(self.forest, places, (change.n_done, last), pair, densities)
+        if last < n_trees:
+            return replace(change, n_done=last, densities=densities)
+        return change.scored(candidate, choice.progressive_likelihood(densities, n_trees))
 
-        def score(one: tuple[int, int]) -> float:
-            if one not in found:
-                gamma2, noise = self._hyperparameters(one, extent)
-                found[one] = choice.progressive_likelihood(
-                    self.forest, n - m, n, n_trees, gamma2, noise, room.kept, room.path, room.refs
-                )
-            return found[one] - LEAST_GAIN * one[1]
-
-        reached = self.choice
-        for _ in range(5):
-            power, step = reached
-            near = [reached]
-            if self.gamma2 is None:
-                near += [(power - 1, step), (power + 1, step)]
-            if self.noise_variance is None:
-                near += [(power, s) for s in (step - 1, step + 1) if 0 <= s <= LAST_NOISE]
-            if len(near) == 1:
-                break
-            best = max(near, key=score)
-            if best == reached:
-                break
-            reached = best
-        return reached
+    def _put(self, change: Change, last: int) -> Change | None:
+        """Let trees up to the `last` take over what has been chosen, as `_go_on_changing`."""
+        forest, found = self.forest, change.choice
+        pair = self._hyperparameters(found, change.extent, change.n, change.variance)
+        drawn_gamma2 = pair[0]
+        if forest.phase != STEADY:
+            drawn_gamma2 = self._drawn_gamma2(self.next_scaling, pair[0], found, change.n)
+        self.choice = found
+        if last < self.n_trees:
+            learning.put_hyperparameters(forest, *pair, drawn_gamma2, change.n_done, last)
+            return replace(change, n_done=last)
+        # Trees that were drawn anew meanwhile may have come with what others had before.
+        learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
+        return None
 
     @property
     def hyperparameters(self) -> dict[str, float]:
