@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,16 @@ LEVEL_DRAWS = 3
 # Random cut trees, which samples enter at random, have no lifetimes to draw.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
+# Letters of an argument's own text that a message shows.
+LONGEST_TOLD = 80
+
+
+def told(value: Any) -> str:
+    """Return what an argument is, for a message: a model's own text would take many lines."""
+    kind = type(value).__name__
+    text = repr(value)
+    return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"
+
 
 def is_real(value: Any) -> bool:
     """Tell whether an argument is a real number and no truth value."""
@@ -29,6 +40,19 @@ def check_integer(name: str, value: Any, least: int) -> None:
     """Refuse an argument that is no integer, or one below `least`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+
+
+def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
+    """Refuse a function that cannot be called with the arguments that are to be given."""
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must be a function that is called by {name}({', '.join(given)}), "
+            f"got {told(function)}: {error}"
+        ) from None
+    except ValueError:
+        pass  # What is not written in Python may not tell.
 
 
 def check_jobs(n_jobs: Any) -> None:

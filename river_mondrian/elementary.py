@@ -1,7 +1,7 @@
 """Elementary functions of arrays: logarithms, and probabilities from log weights.
 
-The logarithm is plain arithmetic, which LLVM can compute for several numbers at once; the C
-library's own is called for one number at a time.
+The logarithm and the exponential function are plain arithmetic, which LLVM can compute for several
+numbers at once; the C library's own are called for one number at a time.
 """
 
 from __future__ import annotations
@@ -79,6 +79,43 @@ def logarithm(x: float) -> float:
     return exponent_of(x) * _LN2 + s * series
 
 
+# Of the series of the exponential function, whose next term is below 1e-17 of the first.
+_N_POWERS = 14
+_INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
+# Below it the exponential function is not a normal number.
+_LEAST_LOG = -708.0
+_CONTRACT = ("contract",)
+
+
+def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
+    # In one piece: loops within a loop would have to be unrolled before LLVM makes vectors of it.
+    def sum_of(product: tuple[Any, Any], other: Any) -> Any:
+        return builder.fadd(builder.fmul(*product, flags=_CONTRACT), other, flags=_CONTRACT)
+
+    least = _DOUBLE(_LEAST_LOG)
+    x = builder.select(builder.fcmp_ordered("<", x, least), least, x)
+    k = builder.fptosi(sum_of((x, _DOUBLE(1.0 / _LN2)), _DOUBLE(-0.5)), _HALF)
+    rest = sum_of((builder.sitofp(k, _DOUBLE), _DOUBLE(-_LN2)), x)
+    series = _DOUBLE(_INVERSE_FACTORIALS[-1])
+    for inverse in reversed(_INVERSE_FACTORIALS[:-1]):
+        series = sum_of((series, rest), _DOUBLE(inverse))
+    biased = builder.zext(builder.add(k, _HALF(_BIAS)), _WORD)
+    power = builder.bitcast(builder.shl(biased, _WORD(_MANTISSA_BITS)), _DOUBLE)
+    return builder.fmul(series, power)
+
+
+@lowered(_lower_exponential)
+def exponential(x: float) -> float:
+    """Return exp(x) of a number that is not above 0; where that is tiny, another tiny number."""
+    # x = k log 2 + r; exp x = 2^k exp r, and exp r = 1 + r + r^2 / 2 + r^3 / 6 + ...
+    x = max(x, _LEAST_LOG)
+    k = int(x * (1.0 / _LN2) - 0.5)
+    rest, series = x - k * _LN2, 0.0
+    for inverse in reversed(_INVERSE_FACTORIALS):
+        series = series * rest + inverse
+    return math.ldexp(series, k)
+
+
 @inlined
 def logarithms(values: Float64s, n: int, out: Float64s) -> None:
     """Write the logarithms of `n` numbers; of what is not positive, anything."""
@@ -104,6 +141,11 @@ def ordered_sum(values: Float64s, n: int) -> float:
     return total
 
 
+# More exponentials than these are computed several at once. Fewer are the C library's, by which
+# the results of earlier versions have been rounded.
+_FEW = 128
+
+
 @inlined
 def normalize_logs(values: Float64s, n: int) -> None:
     """Turn `n` log weights into the probabilities exp(v_k) / sum_j exp(v_j), in place."""
@@ -111,9 +153,14 @@ def normalize_logs(values: Float64s, n: int) -> None:
     for k in range(n):
         largest = max(largest, values[k])
     total = 0.0
-    for k in range(n):
-        # Not to overflow: a factor that all have in common cancels.
-        values[k] = math.exp(values[k] - largest)
-        total += values[k]
+    # Not to overflow: a factor that all have in common cancels.
+    if n > _FEW:
+        for k in range(n):
+            values[k] = exponential(values[k] - largest)
+            total += values[k]
+    else:
+        for k in range(n):
+            values[k] = math.exp(values[k] - largest)
+            total += values[k]
     for k in range(n):
         values[k] = values[k] / total

@@ -97,7 +97,7 @@ class Progress:
         print(start + text, end=end, file=sys.stderr, flush=True)
 
 
-def pieces(n: int, progress: bool) -> Iterator[slice]:
+def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
     """Yield the rows of a call: all at once, or in pieces where progress is to be shown.
 
     Parameters
@@ -106,20 +106,23 @@ def pieces(n: int, progress: bool) -> Iterator[slice]:
         Number of rows.
     progress
         Whether to show how many have been worked on.
+    size
+        Rows of a piece.
 
     """
     with Progress(progress, n) as shown:
-        size = PIECE if progress else max(n, 1)
+        size = size if progress else max(n, 1)
         for start in range(0, n, size):
             yield slice(start, min(start + size, n))
             shown.reach(min(start + size, n))
 
 
 def in_pieces(
-    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    function: Callable[[NDArray[np.float64]], NDArray[Any]],
     rows: NDArray[np.float64],
     progress: bool,
-) -> NDArray[np.float64]:
+    size: int = PIECE,
+) -> NDArray[Any]:
     """Return what a function gives for rows, each of which has a result of its own."""
-    found = [function(rows[part]) for part in pieces(len(rows), progress)]
+    found = [function(rows[part]) for part in pieces(len(rows), progress, size)]
     return found[0] if len(found) == 1 else np.concatenate(found) if found else function(rows)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from naive import adaptive as naive
 from naive.discriminants import Discriminants
-from river import datasets, drift
+from river import datasets, drift, linear_model, optim, preprocessing
 from river.datasets import synth
 from test_adaptive import SEEDS, begin_building, draw, grown, long_slots, posteriors
 
@@ -194,6 +194,28 @@ def test_a_drift_is_survived(detector):
 
 def test_the_exact_forest_does_not_survive_it():
     assert accuracy_after(MondrianForestClassifier(5, seed=1), two_concepts(2500), 2700) < 0.8
+
+
+def jumping_line(rng, n_features, every):
+    """Draw samples of two classes, parted by a line that jumps after `every` of them."""
+    for _ in range(4):
+        normal = rng.normal(size=n_features)
+        for x in rng.normal(size=(every, n_features)):
+            yield dict(enumerate(x.tolist())), bool(x @ normal > 0.0)
+
+
+def test_lines_that_jump_are_followed_as_by_online_logistic_regression():
+    """After the jumps, with steps of 1, the best of .01, .1 and 1."""
+    right = np.zeros(2)
+    for seed in SEEDS:
+        plain = preprocessing.StandardScaler() | linear_model.LogisticRegression(optim.SGD(1.0))
+        models = plain, AdaptiveMondrianForestClassifier(4, seed=seed)
+        for i, (x, y) in enumerate(jumping_line(np.random.default_rng(seed), 10, 1000)):
+            for m, model in enumerate(models):
+                if i >= 1000:
+                    right[m] += model.predict_one(x) == y
+                model.learn_one(x, y)
+    assert right[1] > right[0]
 
 
 def test_fewer_errors_are_no_drift():

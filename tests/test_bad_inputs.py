@@ -12,9 +12,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from river import preprocessing
 
 import river_mondrian as rm
-from river_mondrian import optional
+from river_mondrian import optional, plot
+from river_mondrian.distributed import KeyedModels, ShardedForest
 
 X = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0)[::-1] % 7})
 LABELS = pd.Series(["u", "v"] * 10)
@@ -47,6 +49,27 @@ def call(name, method, *arguments, **more):
     return lambda: getattr(copy.deepcopy(trained(name)), method)(*arguments, **more)
 
 
+def sharded(*arguments):
+    """Let a forest over several processes learn its first rows, which it does in this one."""
+    return lambda: ShardedForest(rm.MondrianForestClassifier(2, seed=1)).learn_many(*arguments)
+
+
+def pipeline():
+    """Return a model with a step in front."""
+    return preprocessing.StandardScaler() | trained(EXACT)
+
+
+def forget_what_is_lacking():
+    """Take out a sample that lacked a feature, whose mean has changed since."""
+    model = rm.MondrianForestClassifier(1, directions=2, seed=1)
+    rows = np.random.default_rng(1).random((300, 2))
+    model.learn_many(rows, [0, 1] * 150)
+    model.learn_one({0: 0.5}, 1)
+    model.learn_many(rows + 1.0, [0, 1] * 150)
+    model.forget_one({0: 0.5}, 1)
+
+
+PLANE = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 EXACT, ADAPTIVE = "MondrianForestClassifier", "AdaptiveMondrianForestClassifier"
 TARGET, ADAPTIVE_TARGET = "MondrianForestRegressor", "AdaptiveMondrianForestRegressor"
 CUTS, DENSITY, OGD, RIDGE = "RandomCutForest", "DensityForest", "OGDClassifier", "RidgeRegressor"
@@ -81,6 +104,22 @@ TABLE = [
     (new("IsolationFeatures", method="x"), ValueError, "method must be"),
     (new("RandomBinningFeatures", n_partitions=0), ValueError, "must be an integer >= 1, got 0"),
     (new("RandomFourierFeatures", kernel="x"), ValueError, 'kernel must be "laplace"'),
+    (
+        new(TARGET, posterior="mean", lifetime=lambda: 1.0),
+        TypeError,
+        r"lifetime must be a function that is called by lifetime\(n\), got .*: too many positional",
+    ),
+    (
+        new(TARGET, posterior="mean", lifetime=lambda n, d: 1.0),
+        TypeError,
+        r"called by lifetime\(n\), .*: missing a required argument: 'd'",
+    ),
+    (new(DENSITY, lifetime=lambda *, n: 1.0), TypeError, r"that is called by lifetime\(n\), got"),
+    (
+        lambda: KeyedModels(lambda: "a", rm.MondrianForestClassifier()),
+        TypeError,
+        r"key must be a function that is called by key\(x\), got .*: too many positional",
+    ),
     # One sample.
     (call(EXACT, "learn_one", None, "u"), TypeError, "a sample must be a mapping .* got None"),
     (call(EXACT, "learn_one", [1, 2], "u"), TypeError, r"a sample must be a mapping .* \(list\)"),
@@ -95,6 +134,7 @@ TABLE = [
     (call(EXACT, "debug_one", None), TypeError, "a sample must be a mapping"),
     (call(EXACT, "explain_one", 3), TypeError, "a sample must be a mapping"),
     (call(EXACT, "forget_one", GOOD, "w"), KeyError, "no sample that is stored equals"),
+    (forget_what_is_lacking, KeyError, "what a sample lacks is stored as the mean of when it was"),
     (call(ADAPTIVE, "learn_one", 3, "u"), TypeError, "a sample must be a mapping"),
     (call(ADAPTIVE, "predict_one", {"a": {}}), TypeError, "feature 'a' must be a number"),
     (call(TARGET, "learn_one", GOOD, "x"), TypeError, "target must be a number, got 'x'"),
@@ -173,6 +213,8 @@ TABLE = [
     (call(OGD, "learn_many", X, LABELS[::-1]), ValueError, "in another order"),
     (call(RIDGE, "learn_many", X, ["a"] * 20), TypeError, "target must be a number.* in row 0"),
     (call(RIDGE, "learn_many", X, TARGETS[::-1]), ValueError, "in another order"),
+    (sharded(X, LABELS[::-1]), ValueError, "labels of the index of X in another order"),
+    (sharded(X, LABELS, LABELS[::-1].index.to_series()), ValueError, "the weights have the labels"),
     # Trees and partitions.
     (call(EXACT, "debug_one", GOOD, tree="x"), ValueError, "tree must be in 0..9, got 'x'"),
     (call(EXACT, "to_dataframe", tree=1.5), ValueError, "tree must be in 0..9, got 1.5"),
@@ -198,6 +240,39 @@ TABLE = [
     (lambda: rm.exact_density([1], [1], 1.0), ValueError, "X must have two dimensions, got 1"),
     (lambda: rm.save(3, "model"), TypeError, "save takes an estimator or a feature map"),
     (lambda: rm.save(trained(EXACT), "model", extra=3), TypeError, "extra must be a dict or None"),
+    (lambda: rm.save(pipeline(), "model"), TypeError, r"each step by itself\), got a Pipeline$"),
+    (lambda: rm.save(trained(EXACT), 3), TypeError, r"path must be a str or .* got 3 \(int\)"),
+    (lambda: rm.save(trained(EXACT), None), TypeError, "path must be a str or a pathlib.Path"),
+    (lambda: rm.load(0), TypeError, r"path must be a str or .* got 0 \(int\)"),
+    (lambda: rm.load(["model"]), TypeError, r"path must be a str or .* got \['model'\] \(list\)"),
+    # Pictures: models are told by their class.
+    (lambda: plot.importances(trained(DENSITY)), TypeError, "to number, got a DensityForest$"),
+    (lambda: plot.importances(3), TypeError, r"to number, got 3 \(int\)"),
+    (lambda: plot.density_map(trained(EXACT), PLANE), TypeError, f"density_one, got a {EXACT}$"),
+    (lambda: plot.score_map(trained(EXACT), PLANE), TypeError, f"have score_one, got a {EXACT}$"),
+    (lambda: plot.lifetimes(trained(EXACT)), TypeError, f"path returns, got a {EXACT}$"),
+    (lambda: plot.scores(trained(EXACT)), TypeError, f"a RandomCutForest, got a {EXACT}$"),
+    (lambda: plot.weights(trained(ADAPTIVE)), TypeError, "history must be a list or another"),
+    (lambda: plot.progressive({"a": 3}), TypeError, "the curve of 'a' must be a list or another"),
+    (
+        lambda: plot.progressive({"a": [(1, 0.5)]}, drifts=trained(EXACT)),
+        TypeError,
+        f"drifts must be .* got a {EXACT}$",
+    ),
+    (lambda: plot.intervals([], [], levels=0.9), TypeError, r"levels must be a list .* got 0.9 \("),
+    (lambda: plot.intervals([], [], levels=[90]), ValueError, "levels must be .*, got 90"),
+    (lambda: plot.intervals(["a"], [None]), TypeError, r"targets must be numbers, got 'a' \(str\)"),
+    (lambda: plot.intervals([1.0], None), TypeError, "laws must be a list .* got None"),
+    (lambda: plot.intervals([1.0], [None], times=1), TypeError, "times must be a list"),
+    (lambda: plot.reliability({"u": 1.0}, ["u"]), TypeError, "predictions must be a list"),
+    (lambda: plot.reliability([{"u": 1.0}], None), TypeError, "labels must be a list .* got None"),
+    (
+        lambda: plot.reliability([{"u": "x"}], ["u"]),
+        TypeError,
+        "probability of 'u' must be a number",
+    ),
+    (lambda: plot.reliability([{"u": 2.0}], ["u"]), ValueError, "must be from 0 to 1, got 2.0$"),
+    (lambda: plot.reliability(X, LABELS), TypeError, r"a DataFrame: give its rows, by to_dict\("),
     (
         lambda: rm.StudentMixture(0.0, np.ones(1), np.ones(1), np.ones(1)).quantile("x"),
         ValueError,

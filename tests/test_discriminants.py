@@ -57,10 +57,11 @@ def mapping(values):
     st.sampled_from([0.0, 1.0]),
     st.sampled_from([0.0, 0.03]),
     st.sampled_from([1e-3, 1.0, 1e3]),
+    st.sampled_from([0.0, 0.05]),
 )
 @settings(max_examples=100, deadline=None)
 def test_kernels_are_the_twin(
-    seed, n, n_classes, n_inputs, missing, constant, spread, wild, new_units
+    seed, n, n_classes, n_inputs, missing, constant, spread, wild, new_units, drift
 ):
     rng = np.random.default_rng(seed)
     X = rng.normal(5.0, 10.0 ** rng.uniform(-3, 3, n_inputs), (n, n_inputs))
@@ -72,7 +73,11 @@ def test_kernels_are_the_twin(
     y = rng.integers(0, n_classes, n).tolist()
     weights = np.exp(spread * rng.normal(size=n)).tolist()
     kernels, twin, labels = Kernels(n_classes, n_inputs), Discriminants(), range(n_classes)
-    for values, label, weight in zip(X, y, weights, strict=True):
+    drifts = rng.random(n) < drift
+    for values, label, weight, drifts_here in zip(X, y, weights, drifts, strict=True):
+        if drifts_here:
+            kernels.memory.follow_drift()
+            twin.follow_drift()
         found = kernels.predict(values, n_classes)
         expected = twin.predict(mapping(values), labels)
         for own, other in zip(found, expected, strict=True):
@@ -91,6 +96,9 @@ def test_kernels_are_the_twin_with_levels(seed, absent):
     rows = {row_of(level, i) for level in levels for i in (1, 2, 4)}
     assert len(rows) == 18
     for i in range(200):
+        if i in (90, 150):
+            kernels.memory.follow_drift()
+            twin.follow_drift()
         label, weight = int(rng.integers(3)), float(rng.exponential())
         x = {}
         for place in range(5):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special
@@ -62,6 +63,19 @@ def test_probabilities_are_those_of_log_weights(logs):
     values = np.array(logs)
     write_probabilities(Float64s.of(values), len(values))
     np.testing.assert_allclose(values, special.softmax(logs), rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0, 1e300])
+@pytest.mark.parametrize("n", [129, 136, 1000])
+def test_probabilities_of_many_are_those_of_log_weights(n, scale):
+    logs = scale * np.random.default_rng(n).normal(size=n)
+    values = logs.copy()
+    write_probabilities(Float64s.of(values), n)
+    expected = special.softmax(logs)
+    # An exponent of k log 2 is off by k times the distance of log 2 from a number, and a sum by its
+    # terms' distances.
+    distances = np.abs(np.maximum(logs - logs.max(), -708.0)) + 16.0
+    assert np.all(np.abs(values - expected) <= 2.2e-16 * distances * expected + 1e-300)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=21))

@@ -26,8 +26,11 @@ def recorded(rng, n, n_experts, n_classes):
     return predicted / predicted.sum(axis=2, keepdims=True), labels.tolist()
 
 
-def run_mixture(predicted, labels, room=0, again=(), weights=None):
-    """Yield what each sample finds; the mixture is copied before those numbered in `again`."""
+def run_mixture(predicted, labels, room=0, again=(), weights=None, drifts=()):
+    """Yield what each sample finds; the mixture is copied before those numbered in `again`.
+
+    It follows a drift before those numbered in `drifts`.
+    """
     _, n_experts, n_classes = predicted.shape
     mixture = experts.Mixture(n_experts)
     mixture.reserve(n_classes + room)
@@ -35,6 +38,8 @@ def run_mixture(predicted, labels, room=0, again=(), weights=None):
     for i, (one, label) in enumerate(zip(predicted, labels, strict=True)):
         if i in again:
             mixture = pickle.loads(pickle.dumps(mixture))
+        if i in drifts:
+            mixture.follow_drift()
         mixture.predicted[:, :n_classes] = one
         experts.combine(mixture.record)
         logs, finalists = (
@@ -53,8 +58,12 @@ def test_the_mixture_is_the_twins(seed, room, spread):
     predicted, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
     twin = Twin(5, experts.FLOOR, experts.SHARE_RATE, experts.STEP, experts.LARGEST_EXPONENT)
     weights = np.exp(spread * np.random.default_rng(seed).normal(size=300)).tolist()
-    runs = run_mixture(predicted, labels, room, weights=weights)
-    for one, label, weight, run in zip(predicted, labels, weights, runs, strict=True):
+    drifts = (100, 101, 250)
+    runs = run_mixture(predicted, labels, room, weights=weights, drifts=drifts)
+    rows = zip(predicted, labels, weights, runs, strict=True)
+    for i, (one, label, weight, run) in enumerate(rows):
+        if i in drifts:
+            twin.follow_drift()
         np.testing.assert_allclose(run[-1], twin.predict(one.tolist()), rtol=1e-9)
         twin.learn(label, weight)
 

@@ -210,6 +210,22 @@ def test_prediction_is_the_twins(params, places, seed):
         np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("classes", [20, 75, 160, 171])
+def test_prediction_is_the_twins_in_any_words_of_a_set(classes):
+    X, y = draw(400, 3, classes=classes, places=150)
+    # All are there, whatever has been drawn.
+    y[:classes] = range(classes)
+    trees = grow(X, y, n_trees=2, lifetime=4.0)
+    queries = np.vstack([X[:40], 3.0 * draw(40, 5)[0] - 1.0])
+    roots = [as_twin(trees, t) for t in range(2)]
+    got = trees.predict_rows(queries, 1)
+    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
+        expected = np.mean(
+            [hnsp.predict(root, x, 7.0, [1 / classes] * classes) for root in roots], axis=0
+        )
+        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+
+
 @pytest.mark.parametrize("lifetime", [20.0, math.inf])
 def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
     X, _ = draw(600, 0)

@@ -12,6 +12,7 @@ import pytest
 
 import river_mondrian as rm
 from river_mondrian import progress as module
+from river_mondrian.distributed import sharded
 
 N = 2 * module.PIECE + 300
 RNG = np.random.default_rng(1)
@@ -42,6 +43,18 @@ MODELS = {
 }
 
 
+READINGS = (
+    "predict_proba_many",
+    "predict_many",
+    "score_many",
+    "density_many",
+    "log_density_many",
+    "surprise_many",
+    "transform_many",
+    "cells_many",
+)
+
+
 def arguments(model, n=N, start=0):
     """Return what a model learns: rows, and labels or targets where it takes such."""
     if "y" not in inspect.signature(model.learn_many).parameters:
@@ -52,13 +65,9 @@ def arguments(model, n=N, start=0):
 def readings(model, **more):
     """Return what a model says of rows, by all of its methods for many."""
     found = {}
-    for name in ("predict_proba_many", "predict_many", "score_many", "transform_many"):
+    for name in READINGS:
         if hasattr(model, name):
-            method = getattr(model, name)
-            with_progress = "progress" in inspect.signature(method).parameters
-            if more and not with_progress:
-                continue
-            found[name] = np.asarray(method(X, **more)).tolist()
+            found[name] = np.asarray(getattr(model, name)(X, **more)).tolist()
     return found
 
 
@@ -106,8 +115,8 @@ def test_progress_changes_no_result(name, bars):
     said = readings(model)
     assert said and said == readings(shown)
     bars.clear()
-    again = readings(model, progress=True)
-    assert all(again[method] == said[method] for method in again)
+    assert readings(model, progress=True) == said
+    assert len(bars) == len(said)
     for bar in bars:
         assert bar.total == sum(bar.steps) and bar.total >= N - 2 and bar.is_closed
 
@@ -130,6 +139,45 @@ def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
     for one in (model, same):
         one.learn_many(*arguments(one, n + 50, n))
     assert readings(model) == readings(same)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rm.MondrianForestClassifier(2, seed=1),
+        lambda: rm.MondrianForestRegressor(2, seed=1),
+        lambda: rm.RidgeRegressor(rm.MondrianFeatures(5, lifetime=1.0, seed=1), window=N),
+    ],
+    ids=["classifier", "regressor", "ridge"],
+)
+def test_rows_are_forgotten_piece_by_piece(make, bars):
+    model, shown = make(), make()
+    n = module.PIECE + 100
+    for one, more in ((model, {}), (shown, {"progress": True})):
+        one.learn_many(*arguments(one))
+        one.forget_many(*arguments(one, n), **more)
+    (bar,) = bars
+    assert bar.total == sum(bar.steps) == n and len(bar.steps) == 2 and bar.is_closed
+    assert readings(shown) == readings(model)
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+def test_shards_show_blocks(name, bars, engine, monkeypatch):
+    monkeypatch.setattr(sharded, "BLOCK_ROWS", 500)
+    forest = sharded.ShardedForest(MODELS[name](), 2)
+    # A regressor spreads after 4,096 rows: some are learned before.
+    rows = pd.concat([X, X], ignore_index=True)
+    y = pd.concat([LABELS if name == "classifier" else TARGETS] * 2, ignore_index=True)
+    forest.learn_many(rows, y, progress=True)
+    (bar,) = bars
+    assert bar.total == sum(bar.steps) == len(rows) and len(bar.steps) >= 2 and bar.is_closed
+    assert len(forest.describe_shards()) == 2
+    said = readings(forest)
+    bars.clear()
+    assert readings(forest, progress=True) == said
+    assert len(bars) == len(said)
+    for bar in bars:
+        assert bar.total == sum(bar.steps) == N and len(bar.steps) == 5
 
 
 def test_bad_rows_are_refused_before_the_first_piece(bars):

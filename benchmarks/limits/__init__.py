@@ -1,10 +1,11 @@
 """Where models meet their limits: what time and memory cost there, a part for each limit."""
 
-from . import calls, classes, text, width
+from . import calls, classes, rows, text, width
 
 PARTS = {
     "calls": calls.calls,
     "classes": classes.classes,
+    "rows": rows.rows,
     "text": text.text,
     "width": width.width,
 }

@@ -123,11 +123,15 @@ class Known:
             If one cannot be learned, which the message names by its row.
 
         """
-        rows = self._read_samples(X) if isinstance(X, (list, tuple)) else self.read_frame(X)[1]
+        frame: Any = None
+        if isinstance(X, (list, tuple)):
+            rows = self._read_samples(X)
+        else:
+            frame, rows = self.read_frame(X)
         n = len(rows)
-        weights = read_weights(w, n)
+        weights = read_weights(w, n, frame)
         if self.is_classifier:
-            labels = read_labels(y, n)
+            labels = read_labels(y, n, frame)
             kept = np.flatnonzero(weights)
             # What weighs nothing is not learned.
             return Block(
@@ -135,7 +139,7 @@ class Known:
             )
         if callable(self.model.lifetime):
             lifetimes_after(self.model.lifetime, self.n_samples, n, self.horizon)
-        return Block(rows.names, rows.columns, read_targets(y, n), weights)
+        return Block(rows.names, rows.columns, read_targets(y, n, frame), weights)
 
     # Learning.
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from river import base, compose
 
-from ..arguments import check_flag, check_integer
+from ..arguments import check_flag, check_integer, check_takes
 from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.density import DensityForest
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.classes import name_of
 from .model_store import ModelStore, digest_of, text_of
+
+# How often a worker may die while it is asked, and the seconds that one may take to start again.
+MOST_DEATHS, LONGEST_START = 3, 60.0
+# Seconds until a worker that is being started is asked again.
+PAUSE = 0.1
 
 
 def _end_of(model: Any) -> Any:
@@ -94,6 +100,8 @@ class KeyedModels(base.Wrapper[Any], base.Estimator):
     ) -> None:
         if not isinstance(key, str) and not callable(key):
             raise ValueError(f"key must be the name of a feature or a function, got {key!r}")
+        if callable(key):
+            check_takes("key", key, "x")
         check_flag("trusted", trusted)
         check_integer("n_ready", n_ready, 1)
         kinds = base.Classifier | base.Regressor | base.AnomalyDetector
@@ -341,7 +349,7 @@ class SpreadKeyedModels:
     -----
     A worker that dies is started anew by Ray, with the models that have been saved: by `flush`, or
     for lack of room. What others have learned since is lost. A batch that was lost with it raises
-    Ray's error; questions are asked again.
+    Ray's error; questions are asked again, for a minute while it starts.
 
     """
 
@@ -423,17 +431,25 @@ class SpreadKeyedModels:
         """Call a method of each worker that may be called again where a worker has died."""
         pairs = list(zip(self.workers, arguments, strict=True))
         calls = [getattr(worker, method).remote(*given) for worker, given in pairs]
-        found = []
-        for (worker, given), call in zip(pairs, calls, strict=True):
-            for last in (False, False, True):
-                try:
-                    found.append(self._ray.get(call))
-                    break
-                except self._ray.exceptions.RayActorError:
-                    if last:
-                        raise
-                    call = getattr(worker, method).remote(*given)
-        return found
+        answers = zip(pairs, calls, strict=True)
+        return [self._answer(worker, method, given, call) for (worker, given), call in answers]
+
+    def _answer(self, worker: Any, method: str, given: tuple[Any, ...], call: Any) -> Any:
+        """Return a worker's answer to a call, which is repeated where the worker has died."""
+        deaths, until = 0, time.monotonic() + LONGEST_START
+        while True:
+            try:
+                return self._ray.get(call)
+            except self._ray.exceptions.ActorUnavailableError:
+                # It is being started.
+                if time.monotonic() > until:
+                    raise
+                time.sleep(PAUSE)
+            except self._ray.exceptions.RayActorError:
+                deaths += 1
+                if deaths == MOST_DEATHS:
+                    raise
+            call = getattr(worker, method).remote(*given)
 
     def flush(self) -> int:
         """Save all models that have changed since they were saved.

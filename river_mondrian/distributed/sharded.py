@@ -6,7 +6,7 @@ import copy
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
 from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
+from ..progress import Progress, in_pieces
 from .blocks import Block, Known, Rows
 from .crew import Crew, Engine
 from .engine import RayEngine
@@ -224,7 +225,7 @@ class ShardedForest(base.Estimator):
 
     # Learning.
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn a block of samples, in order.
 
         Parameters
@@ -236,6 +237,9 @@ class ShardedForest(base.Estimator):
             Their labels or targets.
         w
             A weight for all, or one for each.
+        progress
+            Whether to show on stderr how many rows have been learned or accepted, by tqdm or,
+            without it, as lines of text. What is learned is the same, bit for bit.
 
         Raises
         ------
@@ -251,8 +255,10 @@ class ShardedForest(base.Estimator):
             known = state.known if isinstance(state, Crew) else Known.of(state)
             block = known.read_block(X, y, w)
             start = 0
-            while start < len(block):
-                start += self._learn_part(block.part(start, start + BLOCK_ROWS))
+            with Progress(progress, len(block)) as shown:
+                while start < len(block):
+                    start += self._learn_part(block.part(start, start + BLOCK_ROWS))
+                    shown.reach(start)
 
     def _learn_part(self, block: Block) -> int:
         """Learn the first rows of a block; returns how many."""
@@ -352,6 +358,18 @@ class ShardedForest(base.Estimator):
         found: list[NDArray[np.float64]] = crew.ask(name, crew.put(rows), crew.law)
         return found
 
+    def _of_rows(
+        self,
+        function: Callable[[Crew, Rows], NDArray[np.float64]],
+        crew: Crew,
+        rows: Rows,
+        progress: bool,
+    ) -> NDArray[np.float64]:
+        """Return what shards make of rows: of all at once, or in blocks to show how far it is."""
+        return in_pieces(
+            lambda part: function(crew, Rows(rows.names, part)), rows.columns, progress, BLOCK_ROWS
+        )
+
     def _shares(self) -> NDArray[np.float64]:
         """Return which share of the trees each shard has."""
         n = self.model.n_estimators
@@ -398,24 +416,53 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
             found = self.predict_proba_one(x)
             return max(found, key=found.__getitem__)
 
-    def predict_proba_many(self, X: Any) -> Any:
-        """Predict the probability of each label for a frame's rows; a frame of the same kind."""
+    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Predict the probability of each label for a frame's rows.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text.
+
+        Returns
+        -------
+        A frame or array like `X`, with a column for each label.
+
+        """
         with self._lock:
             crew = self._state
             if not isinstance(crew, Crew):
-                return crew.predict_proba_many(X)
+                return crew.predict_proba_many(X, progress=progress)
             frame, rows = crew.known.read_frame(X)
-            columns = self._probabilities(crew, rows).T
+            columns = self._of_rows(self._probabilities, crew, rows, progress).T
             return native_frame(dict(zip(crew.known.labels, columns, strict=True)), like=frame)
 
-    def predict_many(self, X: Any) -> Any:
-        """Predict the most probable label for a frame's rows; a series of the same kind."""
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Predict the most probable label for a frame's rows.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text.
+
+        Returns
+        -------
+        A series or array like `X`, with a label for each row.
+
+        """
         with self._lock:
             crew = self._state
             if not isinstance(crew, Crew):
-                return crew.predict_many(X)
+                return crew.predict_many(X, progress=progress)
             frame, rows = crew.known.read_frame(X)
-            best, classes = self._probabilities(crew, rows).argmax(axis=1), self.classes
+            found = self._of_rows(self._probabilities, crew, rows, progress)
+            best, classes = found.argmax(axis=1), self.classes
             return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
 
 
@@ -477,7 +524,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             means, variances = (np.concatenate([one[i] for one in found]) for i in (1, 2))
             return GaussianMixture(np.concatenate(weights), means, variances)
 
-    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+    def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of a frame's rows, or a frame of their means and variances.
 
         Parameters
@@ -486,16 +533,19 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text.
 
         """
         with self._lock:
             crew = self._state
             if not isinstance(crew, Crew):
-                return crew.predict_many(X, with_dist)
+                return crew.predict_many(X, with_dist, progress=progress)
             if with_dist:
                 self.model._need_distribution()
             frame, rows = crew.known.read_frame(X)
-            means, variances = self._moments(crew, rows).T
+            means, variances = self._of_rows(self._moments, crew, rows, progress).T
             if with_dist:
                 return native_frame({"mean": means, "variance": variances}, like=frame)
             return native_series(means, name=None, like=frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from river import base
@@ -39,6 +40,17 @@ def check_bounds(max_samples: int, max_bytes: int | None, drift_detector: Detect
         )
 
 
+def parts_between(new: set[int], n: int) -> Iterator[tuple[slice, bool]]:
+    """Yield the parts of `n` rows in order, with whether they are new: each of these is alone."""
+    start = 0
+    for stop in (*sorted(new), n):
+        if start < stop:
+            yield slice(start, stop), False
+        if stop < n:
+            yield slice(stop, stop + 1), True
+        start = stop + 1
+
+
 class AdaptingForest(MondrianForest[Trees]):
     """A forest whose trees are built anew of a window, and at drifts of the samples since."""
 
@@ -48,7 +60,6 @@ class AdaptingForest(MondrianForest[Trees]):
     lifetime: Any = math.inf
     max_nodes: int | None = None
     directions: Directions = None
-    n_jobs: int = 1
 
     # It is stored as what is known of errors.
     _TRANSIENT: ClassVar[frozenset[str]] = MondrianForest._TRANSIENT | {"_watch"}
@@ -64,6 +75,9 @@ class AdaptingForest(MondrianForest[Trees]):
         self._watch = Watch(*stored)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "n_jobs" not in state:
+            # Models that were stored before there was this argument had one thread.
+            state = state | {"n_jobs": 1}
         for name, kind in zip(WATCHED[1:], (float, int, float, list), strict=True):
             if type(state.get(name)) is not kind:
                 refuse(self, name, state.get(name), f"but it should be a {kind.__name__}")

@@ -15,10 +15,11 @@ from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import LARGEST_WEIGHT
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
+from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
-from ..progress import pieces
+from ..progress import in_pieces, pieces
 from ..status import TOO_LARGE
-from .adapting import AdaptingForest, Detector, check_bounds
+from .adapting import AdaptingForest, Detector, check_bounds, parts_between
 from .label_forest import LabelForest
 from .prepared import Prepared
 
@@ -62,7 +63,7 @@ class AdaptiveMondrianForestClassifier(
       and follow lines that turn: two online softmax regressions[^4] of standardized features, with
       small and with large steps, and naive Bayes.
     - A drift detector watches the error. Where that increases, all trees are built anew of the
-      samples since.
+      samples since, and lines move in large steps again.
     - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
 
     Building is spread over calls. Features need no scaling, may be categories or missing, and may
@@ -113,6 +114,10 @@ class AdaptiveMondrianForestClassifier(
         new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
         that, and 8 while trees are drawn anew; once there is a category, a sample takes 8 bytes
         more for each feature instead. Widths stay, whatever this says, with `scale=False`.
+    n_jobs
+        Number of threads of `predict_many` and `predict_proba_many`; -1 for one for each processor
+        that the process may use. The results do not depend on it. Samples are learned one after
+        the other in one thread: what each takes is too little to be shared.
 
     Notes
     -----
@@ -170,6 +175,7 @@ class AdaptiveMondrianForestClassifier(
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
         renews_widths: bool = True,
+        n_jobs: int = 1,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         check_flag("no_change", no_change)
@@ -185,6 +191,7 @@ class AdaptiveMondrianForestClassifier(
         self.seed = seed
         self.ranges = ranges
         self.renews_widths = renews_widths
+        self.n_jobs = n_jobs
         self._begin()
         self._begin_watch()
 
@@ -358,7 +365,7 @@ class AdaptiveMondrianForestClassifier(
         """
         frame, names, columns = self._read_frame(X)
         labels = read_labels(y, len(columns), frame)
-        weights = read_weights(w, len(columns), frame).tolist()
+        weights = read_weights(w, len(columns), frame)
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:
@@ -366,23 +373,57 @@ class AdaptiveMondrianForestClassifier(
             # Another thread may have added a feature.
             self._features.agree(names, columns)
             for part in pieces(len(columns), progress):
-                for row, label, weight in zip(
-                    columns[part], labels[part], weights[part], strict=True
-                ):
-                    self.learn_one(mapping_of(names, row), label, weight)
+                for start in range(part.start, part.stop, LEARNED_ROWS):
+                    rows = slice(start, min(start + LEARNED_ROWS, part.stop))
+                    self._learn_rows(names, columns[rows], labels[rows], weights[rows])
+
+    def _learn_rows(
+        self,
+        names: list[Hashable],
+        columns: NDArray[np.float64],
+        labels: list[Hashable],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn rows of a frame: one by one where a feature or label is new, else many at once."""
+        there = np.flatnonzero(weights)
+        columns, weights = columns[there], weights[there]
+        labels = [labels[i] for i in there]
+        known, new = set(self._labels), set(self._features.first_rows(names, columns).values())
+        for i, label in enumerate(labels):
+            if label not in known:
+                known.add(label)
+                new.add(i)
+        for part, is_new in parts_between(new, len(labels)):
+            if is_new:
+                i = part.start
+                self.learn_one(mapping_of(names, columns[i]), labels[i], float(weights[i]))
+            else:
+                classes = np.array([self._labels[label] for label in labels[part]], dtype=np.int64)
+                self._learn_known(self._arrange(names, columns[part]), classes, weights[part])
+
+    def _learn_known(
+        self,
+        rows: NDArray[np.float64],
+        classes: NDArray[np.int64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn rows of inputs that bring nothing new."""
+        trees = self._grown()
+        if self._watch.detector is None:
+            trees.learn_rows(rows, classes, weights)
+            return
+        for row, label, weight in zip(rows, classes.tolist(), weights.tolist(), strict=True):
+            trees.vector[:] = row
+            self._learn(trees, label, weight, False)
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)
-        if values is None or self._trees is None:
+        trees = self._trees
+        if values is None or trees is None:
             return frame, np.empty((len(frame), 0))
-        found = np.empty((len(values), len(self._labels)))
-        out = bytearray(found[:1].nbytes)
-        inputs = values[:, : self._trees.n_inputs]
-        for part in pieces(len(values), progress):
-            for row, probabilities in zip(inputs[part], found[part], strict=True):
-                self._trees.predict(row.tobytes(), out)
-                probabilities[:] = np.frombuffer(out)
-        return frame, found
+        return frame, in_pieces(
+            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
+        )
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         return super()._summary(x) + [

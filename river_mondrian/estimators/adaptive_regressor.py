@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_flag, check_integer, check_missing
@@ -16,9 +17,10 @@ from ..model import locked
 from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import Partitions
+from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
-from ..progress import pieces
-from .adapting import AdaptingForest, Detector, check_bounds
+from ..progress import in_pieces, pieces
+from .adapting import AdaptingForest, Detector, check_bounds, parts_between
 from .explaining import TargetExplanations
 from .rows import TargetRows
 
@@ -101,6 +103,10 @@ class AdaptiveMondrianForestRegressor(
         new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
         that, and 8 while trees are drawn anew; once there is a category, a sample takes 8 bytes
         more for each feature instead. Widths stay, whatever this says, with `scale=False`.
+    n_jobs
+        Number of threads of `predict_many`; -1 for one for each processor that the process may use.
+        The results do not depend on it. Samples are learned one after the other in one thread: what
+        each takes is too little to be shared.
 
     Notes
     -----
@@ -153,6 +159,7 @@ class AdaptiveMondrianForestRegressor(
         seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
         renews_widths: bool = True,
+        n_jobs: int = 1,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         if loss not in LOSSES:
@@ -171,6 +178,7 @@ class AdaptiveMondrianForestRegressor(
         self.seed = seed
         self.ranges = ranges
         self.renews_widths = renews_widths
+        self.n_jobs = n_jobs
         self._begin()
         self._begin_watch()
 
@@ -355,12 +363,38 @@ class AdaptiveMondrianForestRegressor(
                 self._settle()
             # Another thread may have added a feature.
             self._features.agree(rows.names, rows.columns)
-            targets, weights = rows.targets.tolist(), rows.weights.tolist()
             for part in pieces(len(rows), progress):
-                for row, target, weight in zip(
-                    rows.columns[part], targets[part], weights[part], strict=True
-                ):
-                    self.learn_one(mapping_of(rows.names, row), target, weight)
+                for start in range(part.start, part.stop, LEARNED_ROWS):
+                    self._learn_rows(rows, start, min(start + LEARNED_ROWS, part.stop))
+
+    def _learn_rows(self, rows: TargetRows, start: int, stop: int) -> None:
+        """Learn rows of a frame: one by one where a feature is new, else many at once."""
+        there = start + np.flatnonzero(rows.weights[start:stop])
+        columns, targets, weights = rows.columns[there], rows.targets[there], rows.weights[there]
+        new = set(self._features.first_rows(rows.names, columns).values())
+        for part, is_new in parts_between(new, len(there)):
+            if is_new:
+                i = part.start
+                x = mapping_of(rows.names, columns[i])
+                self.learn_one(x, float(targets[i]), float(weights[i]))
+            else:
+                inputs = self._arrange(rows.names, columns[part])
+                self._learn_known(inputs, targets[part], weights[part])
+
+    def _learn_known(
+        self,
+        rows: NDArray[np.float64],
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn rows of inputs that bring nothing new."""
+        trees = self._grown()
+        if self._watch.detector is None:
+            trees.learn_rows(rows, targets, weights)
+            return
+        for row, y, w in zip(rows, targets.tolist(), weights.tolist(), strict=True):
+            trees.vector[:] = row
+            self._learn(trees, y, w)
 
     @locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
@@ -384,21 +418,30 @@ class AdaptiveMondrianForestRegressor(
 
         """
         frame, values = self._read_rows(X)
-        found = np.zeros((len(frame), 3))
         trees = self._trees
-        if trees is not None and values is not None:
-            inputs = values[:, : trees.n_inputs]
-            for part in pieces(len(values), progress):
-                for row, out in zip(inputs[part], found[part], strict=True):
-                    trees.predict(row.tobytes())
-                    out[0] = trees.forest.point
-                    if with_dist:
-                        law = trees.law()
-                        out[1:] = law.mean, law.variance
+        if trees is None or values is None:
+            found = np.zeros((len(frame), 3))
+        else:
+            found = in_pieces(
+                lambda rows: self._predict_rows(trees, rows, with_dist), values, progress
+            )
         if with_dist:
             names = ("prediction", "mean", "variance")
             return native_frame(dict(zip(names, found.T, strict=True)), like=frame)
         return native_series(found[:, 0], name=None, like=frame)
+
+    def _predict_rows(
+        self, trees: AdaptiveTargetTrees, rows: NDArray[np.float64], with_dist: bool
+    ) -> NDArray[np.float64]:
+        """Return the predictions of rows, and the means and variances of laws that are wanted."""
+        said = trees.predict_rows(rows, self.n_jobs)
+        if not with_dist:
+            return said[:, :1]
+        found = said[:, :3].copy()
+        for one, out in zip(said, found, strict=True):
+            law = trees.law_of(one.tolist())
+            out[1:] = law.mean, law.variance
+        return found
 
     # How a prediction has come about.
 

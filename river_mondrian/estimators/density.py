@@ -15,6 +15,7 @@ from ..arguments import (
     check_integer,
     check_lifetime,
     check_seed,
+    check_takes,
     draw_lifetimes,
     is_distribution,
     is_real,
@@ -169,6 +170,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             check_lifetime(lifetime)
             if is_real(lifetime):
                 check_lifetime_size(lifetime)
+        elif callable(lifetime):
+            check_takes("lifetime", lifetime, "n")
         check_directions(directions)
         check_seed(seed)
         is_known = isinstance(estimator, str) and estimator in ESTIMATORS

@@ -17,6 +17,7 @@ from ..model import Model, locked
 from ..native import native_series
 from ..posteriors.density_trees import DensityTrees
 from ..posteriors.pivot_trees import PivotTrees
+from ..progress import pieces
 
 
 class DensityReadings(Model):
@@ -159,16 +160,19 @@ class DensityReadings(Model):
         found = np.exp(-np.logaddexp(0.0, m))
         return float(found) if np.ndim(found) == 0 else found
 
-    def _log_densities(self, X: Any, is_floored: bool) -> tuple[Any, NDArray[np.float64]]:
+    def _log_densities(
+        self, X: Any, is_floored: bool, progress: bool
+    ) -> tuple[Any, NDArray[np.float64]]:
         frame, names, columns = read_frame(X)
         out = np.full(len(columns), -math.inf)
         if self._trees is not None:
             rows = self._features.arrange(names, columns, len(self._features))
-            self._trees.log_densities(rows, out, is_floored)
+            for part in pieces(len(rows), progress):
+                self._trees.log_densities(rows[part], out[part], is_floored)
         return frame, out
 
     @locked
-    def log_density_many(self, X: Any) -> Any:
+    def log_density_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return the logarithm of the density at each row of a frame.
 
         Parameters
@@ -176,6 +180,9 @@ class DensityReadings(Model):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -189,11 +196,11 @@ class DensityReadings(Model):
             If a value is infinite or too large, or a column is doubled.
 
         """
-        frame, out = self._log_densities(X, False)
+        frame, out = self._log_densities(X, False, progress)
         return native_series(out, name="log_density", like=frame)
 
     @locked
-    def density_many(self, X: Any) -> Any:
+    def density_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return the density at each row of a frame.
 
         Errors are those of `log_density_many`.
@@ -203,18 +210,21 @@ class DensityReadings(Model):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
         A series or array like `X` (and with its pandas index), with `density_one` of each row.
 
         """
-        frame, out = self._log_densities(X, False)
+        frame, out = self._log_densities(X, False, progress)
         values = np.array([_exp(value) for value in out.tolist()])
         return native_series(values, name="density", like=frame)
 
     @locked
-    def surprise_many(self, X: Any) -> Any:
+    def surprise_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `surprise_one` of each row of a frame.
 
         Errors are those of `log_density_many`.
@@ -224,18 +234,21 @@ class DensityReadings(Model):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
         A series or array like `X` (and with its pandas index), with `surprise_one` of each row.
 
         """
-        frame, out = self._log_densities(X, True)
+        frame, out = self._log_densities(X, True, progress)
         values = np.zeros(len(out)) if self._trees is None else -out
         return native_series(values, name="surprise", like=frame)
 
     @locked
-    def score_many(self, X: Any) -> Any:
+    def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
         Errors are those of `log_density_many`.
@@ -245,6 +258,9 @@ class DensityReadings(Model):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -253,13 +269,15 @@ class DensityReadings(Model):
         """
         trees = self._trees
         if trees is not None and not isinstance(trees, PivotTrees):
-            frame, out = self._log_densities(X, True)
+            frame, out = self._log_densities(X, True, progress)
             out = self._scores_of(out)
         else:
             frame, names, columns = read_frame(X)
             out = np.zeros(len(columns))
             if trees is not None:
-                trees.scores(self._features.arrange(names, columns, len(self._features)), out)
+                rows = self._features.arrange(names, columns, len(self._features))
+                for part in pieces(len(rows), progress):
+                    trees.scores(rows[part], out[part])
         return native_series(out, name="score", like=frame)
 
 

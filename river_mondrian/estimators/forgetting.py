@@ -13,6 +13,7 @@ from ..frames import mapping_of, read_weights
 from ..inputs import check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
+from ..progress import pieces
 from .forest import MondrianForest
 from .inspection import Trees
 
@@ -105,7 +106,9 @@ class ForgettingForest(WindowForest[Trees]):
         Raises
         ------
         KeyError
-            If no sample that is stored equals this one. The forest has not changed then.
+            If no sample that is stored equals this one. The forest has not changed then. With
+            `directions` that may be so of a sample that lacked a feature: what it lacks is stored
+            as the mean of when it was learned.
         TypeError
             If a value is neither a number nor a level, or the target or weight no number.
         ValueError
@@ -134,7 +137,7 @@ class ForgettingForest(WindowForest[Trees]):
         values = self._read(x)
         self._forget(values, self._check_y(y), check_weight(w), x)
 
-    def forget_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Take the rows of a frame out of every tree, as `forget_one` does.
 
         Parameters
@@ -146,6 +149,10 @@ class ForgettingForest(WindowForest[Trees]):
             The labels or targets of its rows.
         w
             The weight of all rows, or their weights.
+        progress
+            Whether to show on stderr how many rows have been taken out, by tqdm or, without it, as
+            lines of text. What is left is the same, bit for bit; after Ctrl-C in between the rows
+            so far are gone, whole.
 
         Raises
         ------
@@ -160,10 +167,12 @@ class ForgettingForest(WindowForest[Trees]):
         n = len(columns)
         ys, weights = self._read_ys(y, n, frame), read_weights(w, n, frame).tolist()
         rows = [mapping_of(names, row) for row in columns]
-        self._forget_rows(list(zip(rows, ys, weights, strict=True)))
+        self._forget_rows(list(zip(rows, ys, weights, strict=True)), progress)
 
     @locked
-    def _forget_rows(self, samples: Sequence[tuple[Mapping[Any, float], Any, float]]) -> None:
+    def _forget_rows(
+        self, samples: Sequence[tuple[Mapping[Any, float], Any, float]], progress: bool
+    ) -> None:
         """Forget checked samples, if all are stored."""
         keys = []
         for i, sample in enumerate(samples):
@@ -178,8 +187,9 @@ class ForgettingForest(WindowForest[Trees]):
                     f"row {i} is to be forgotten {n} times with y = {sample[1]!r} and weight "
                     f"{sample[2]!r}, but fewer samples that are stored equal it"
                 )
-        for sample in samples:
-            self._forget(*sample, sample[0])
+        for part in pieces(len(samples), progress):
+            for sample in samples[part]:
+                self._forget(*sample, sample[0])
 
     def _prepared_to_forget(
         self, values: Mapping[Hashable, float], y: Any, w: float
@@ -199,4 +209,14 @@ class ForgettingForest(WindowForest[Trees]):
         if put is None or not self._take_out(self._grown(), put):
             raise KeyError(
                 f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}"
+                f"{self._why_not(values)}"
             )
+
+    def _why_not(self, values: Mapping[Hashable, float]) -> str:
+        """Return why a sample may not be found although it was learned."""
+        if self.directions is None or values.keys() >= self._features.places.keys():
+            return ""
+        return (
+            "; with directions, what a sample lacks is stored as the mean of when it was learned, "
+            "by which it is not found later"
+        )

@@ -33,8 +33,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
         return {first: a, second: b}
     # A copy has the room that a new mapping would grow to step by step.
     found: dict[Any, float] = labels.copy()
-    for label, value in zip(labels, values):  # noqa: B905
-        found[label] = value
+    found.update(zip(labels, values))  # noqa: B905
     return found
 
 

@@ -24,6 +24,7 @@ from ..maps.compiled import CompiledMap
 from ..model import locked
 from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import gaussian
+from ..progress import pieces
 from ..status import DONE
 from .feature_learner import REPLAY, TargetLearner
 
@@ -218,7 +219,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         self._take_out(places[0])
 
     @locked
-    def forget_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Take the rows of a frame out of the posterior, as `forget_one` does.
 
         Parameters
@@ -230,6 +231,10 @@ class RidgeRegressor(TargetLearner[Posterior]):
             The targets of its rows, by their places.
         w
             The weight of all rows, or their weights.
+        progress
+            Whether to show on stderr how many rows have been taken out, by tqdm or, without it, as
+            lines of text. What is left is the same, bit for bit; after Ctrl-C in between some of
+            the rows are gone, whole.
 
         Raises
         ------
@@ -259,8 +264,10 @@ class RidgeRegressor(TargetLearner[Posterior]):
                     "held, or more rows do than samples"
                 )
             gone.add(left[0])
-        for k in sorted(gone, reverse=True):
-            self._take_out(k)
+        latest_first = sorted(gone, reverse=True)
+        for part in pieces(len(latest_first), progress):
+            for k in latest_first[part]:
+                self._take_out(k)
 
     def _check_holds(self) -> None:
         """Refuse to forget where there is no window."""

@@ -52,7 +52,7 @@ from ..maps.pool import Pool
 from ..maps.record import Sample
 from ..model import Model, locked, new_lock
 from ..native import native_frame
-from ..progress import pieces
+from ..progress import in_pieces, pieces
 from ..samples import SampleReader
 
 
@@ -299,10 +299,13 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     # Many samples.
 
-    def _read(self, X: Any) -> tuple[Any, Array]:
+    def _read(self, X: Any, progress: bool = False) -> tuple[Any, Array]:
         """Read a frame; returns it as a narwhals one with its rows' outputs."""
         frame, names, columns = self._read_frame(X)
-        return frame, self._outputs(names, columns, self._ready())
+        compiled = self._ready()
+        return frame, in_pieces(
+            lambda rows: self._outputs(names, rows, compiled), columns, progress
+        )
 
     def _known(self, out: Array) -> Array:
         """Return the cells among outputs that have a column, in one dimension."""
@@ -319,7 +322,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         )
 
     @locked
-    def transform_many(self, X: Any) -> Any:
+    def transform_many(self, X: Any, *, progress: bool = False) -> Any:
         """Map the rows of a frame.
 
         Parameters
@@ -327,6 +330,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been mapped, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -346,7 +352,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             frame, _, _ = self._read_frame(X)
             return native_frame({}, like=frame)
         compiled = self._map
-        frame, out = self._read(X)
+        frame, out = self._read(X, progress)
         if compiled.dense:
             columns = compiled.names(range(compiled.n_columns))
             return native_frame(dict(zip(columns, out.T, strict=True)), like=frame)

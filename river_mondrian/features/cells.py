@@ -68,13 +68,16 @@ class CellFeatures(FeatureMap):
         return self._cells(self._output(x))
 
     @locked
-    def cells_many(self, X: Any) -> NDArray[np.int64]:
+    def cells_many(self, X: Any, *, progress: bool = False) -> NDArray[np.int64]:
         """Return the cells in which the rows of a frame fall.
 
         Parameters
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
+        progress
+            Whether to show on stderr how many rows have been mapped, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -86,4 +89,4 @@ class CellFeatures(FeatureMap):
             If the map cannot map yet.
 
         """
-        return self._cells(self._read(X)[1])
+        return self._cells(self._read(X, progress)[1])

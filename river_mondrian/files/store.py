@@ -10,6 +10,7 @@ import numpy as np
 from river import base
 
 from .._version import __version__
+from ..arguments import told
 from ..errors import ModelFormatError
 from .classes import name_of
 from .container import Arrays, read, write
@@ -56,9 +57,9 @@ def save(
     Raises
     ------
     TypeError
-        If something of the model has no form in files: a label or the name of a feature that is
-        not a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of these; or a drift
-        detector of your own, whose state would be lost. The message names it.
+        If the path is none; or if something of the model has no form in files: a label or the name
+        of a feature that is not a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of
+        these; or a drift detector of your own, whose state would be lost. The message names it.
 
     Notes
     -----
@@ -90,15 +91,16 @@ def save(
     if name_of(type(model)) is None or not isinstance(model, base.Base):
         raise TypeError(
             "save takes an estimator or a feature map of river_mondrian (of a pipeline, each step "
-            f"by itself), got {model!r}"
+            f"by itself), got {told(model)}"
         )
     if extra is not None and not isinstance(extra, dict):
-        raise TypeError(f"extra must be a dict or None, got {extra!r}")
+        raise TypeError(f"extra must be a dict or None, got {told(extra)}")
+    name = _name_of_file(path)
     encoder = Encoder()
     document = {"model": encoder.encode(model, "model"), "extra": encoder.encode(extra, "extra")}
     content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
     arrays = encoder.arrays | {DOCUMENT: np.frombuffer(content, np.uint8)}
-    write(path, arrays, {"format": str(FORMAT), "river_mondrian": __version__})
+    write(name, arrays, {"format": str(FORMAT), "river_mondrian": __version__})
 
 
 def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any) -> Any:
@@ -126,7 +128,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
         If the file is damaged, cut off, no stored model, or of a format that is newer than this
         version.
     TypeError
-        If a parameter that is code is not given, or one is given that the file does not lack.
+        If the path is none, a parameter that is code is not given, or one is given that the file
+        does not lack.
 
     Examples
     --------
@@ -148,8 +151,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     True
 
     """
-    arrays, metadata = read(path)
-    name = os.fspath(path)
+    name = _name_of_file(path)
+    arrays, metadata = read(name)
     document, arrays = _migrated(name, arrays, metadata)
     _check_code(name, document, code)
     decoder = Decoder(arrays, code)
@@ -162,6 +165,14 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     if name_of(type(model)) is None or not isinstance(model, base.Base):
         raise ModelFormatError(f"{name} is no stored model, but a {type(model).__name__}")
     return (model, extra) if with_extra else model
+
+
+def _name_of_file(path: Any) -> str:
+    """Return a path as text; numbers are refused, which Python takes for files that are open."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"path must be a str or a pathlib.Path, got {told(path)}") from None
 
 
 def _migrated(name: str, arrays: Arrays, metadata: dict[str, str]) -> tuple[Any, Arrays]:

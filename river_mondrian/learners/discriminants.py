@@ -8,6 +8,9 @@ variances themselves, and leave out missing values. An input that is a category 
 count for each level, in tables whose rows levels share by a hash (Weinberger et al. 2009). A
 sample's weight is a factor of its gradients, and what it counts for in means and variances, which
 wild values do not decide (`moments.py`).
+
+After a drift steps are as large as at first again, so that lines follow boundaries that jump, and
+naive Bayes knows later samples only. The lines themselves stay: some drifts turn them a little.
 """
 
 from __future__ import annotations
@@ -371,6 +374,17 @@ _OF_CLASSES = ("small_weights", "large_weights", "class_counts", "class_means")
 _OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
 
+def _own_prediction(memory: Memory[Discriminants], predicted: Array) -> None:
+    """Give a record the memory that the prediction of a sample is written to."""
+    n_categories, columns = int(memory[0].n_categories), int(memory[0].columns)
+    memory.own("level_places", np.full(n_categories, -1))
+    memory.own("level_totals", np.zeros(n_categories))
+    memory.own("numbers", np.zeros(columns - 1))
+    memory.own("standardized", np.zeros(columns))
+    memory.own("precisions", np.zeros(columns))
+    memory.own("predicted", predicted.ravel())
+
+
 class LinearDiscriminants(OwnsArrays):
     """The memory of discriminants, which grows with classes and inputs."""
 
@@ -493,12 +507,13 @@ class LinearDiscriminants(OwnsArrays):
         self.learned = learned
         self.record.n_categories, self.record.absent = len(categories), absent
         self.memory.own("categories", np.array(categories, dtype=np.int64))
-        self.memory.own("level_places", np.full(len(categories), -1))
-        self.memory.own("level_totals", np.zeros(len(categories)))
-        self.memory.own("numbers", np.zeros(n_inputs))
-        self.memory.own("standardized", np.zeros(columns))
-        self.memory.own("precisions", np.zeros(columns))
-        self.memory.own("predicted", predicted.ravel())
+        _own_prediction(self.memory, predicted)
+
+    def reader(self, predicted: Array) -> Memory[Discriminants]:
+        """Return a copy of the record by which another thread predicts, to where it is told."""
+        copy = self.memory.copied()
+        _own_prediction(copy, predicted)
+        return copy
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:
         """Let new inputs, which are no categories, have been 0 in all samples so far."""
@@ -507,6 +522,20 @@ class LinearDiscriminants(OwnsArrays):
             counts[0, 1 + i] = counts[0, 0]
             # A class begins with one value.
             class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
+
+    def follow_drift(self) -> None:
+        """Let steps be as large as at first again, and naive Bayes know no sample.
+
+        Lines and what is known of inputs stay. Doing it twice is doing it once.
+        """
+        learned = self.learned
+        self.record.small_squares = self.record.large_squares = 0.0
+        learned["class_counts"][:] = 0.0
+        # As `forget_classes` has it for one input.
+        learned["within"][0] = learned["squares"][0]
+        if _OF_LEVELS[0] in learned:
+            learned["level_counts"][:] = 0.0
+            learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0
 
     @property
     def nbytes(self) -> int:

@@ -214,6 +214,14 @@ def learn(experts: Experts, label: int, weight: float) -> None:
     share(experts.last_weights, N_FINALISTS, width, finalists, label, part)
 
 
+def _own_prediction(memory: Memory[Experts]) -> None:
+    """Give a record the memory that the prediction of a sample is written to."""
+    n, width = memory[0].n_experts, memory[0].width
+    n_rows = {"predicted": n, "logs": n + 1, "finalists": N_FINALISTS, "mixed": 1}
+    for name, n_of in n_rows.items():
+        memory.own(name, np.zeros(n_of * width))
+
+
 class Mixture:
     """The memory of experts and of what mixing them has learned.
 
@@ -242,21 +250,23 @@ class Mixture:
 
     def reserve(self, width: int) -> None:
         """Make room for the probabilities of so many classes; those of the last sample go."""
-        n = len(self.weights)
         self.record.width = width
-        self.predicted = np.zeros((n, width))
-        self.mixed = np.zeros(width)
-        for name, array in {
-            "weights": self.weights,
-            "exponents": self.exponents,
-            "squares": self.squares,
-            "last_weights": self.last_weights,
-            "predicted": self.predicted.ravel(),
-            "logs": np.zeros((n + 1) * width),
-            "finalists": np.zeros(N_FINALISTS * width),
-            "mixed": self.mixed,
-        }.items():
-            self.memory.own(name, array)
+        for name in ("weights", "exponents", "squares", "last_weights"):
+            self.memory.own(name, getattr(self, name))
+        _own_prediction(self.memory)
+        arrays = self.memory.arrays
+        self.predicted = arrays["predicted"].reshape(len(self.weights), width)
+        self.mixed = arrays["mixed"]
+
+    def reader(self) -> Memory[Experts]:
+        """Return a copy of the record by which another thread predicts."""
+        copy = self.memory.copied()
+        _own_prediction(copy)
+        return copy
+
+    def follow_drift(self) -> None:
+        """Let the steps of the pool's exponents be as large as at first again."""
+        self.squares[:] = 0.0
 
     @property
     def nbytes(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arguments import is_real
+from ..arguments import is_real, told
 from . import canvas
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def intervals(
     Raises
     ------
     TypeError
-        If something is no law.
+        If something is no law, a target no number, or `levels` a number instead of a list.
     ValueError
         If a level is not between 0 and 1, or lengths differ.
 
@@ -69,8 +69,9 @@ def intervals(
     ['target', 'predicted']
 
     """
-    ys, said = np.array(list(targets), dtype=np.float64), list(laws)
-    when = range(1, len(ys) + 1) if times is None else times
+    ys, said = canvas.numbers("targets", targets), list(canvas.iterated("laws", laws))
+    when = range(1, len(ys) + 1) if times is None else list(canvas.iterated("times", times))
+    levels = list(canvas.iterated("levels", levels))
     if not len(ys) == len(said) == len(when):
         raise ValueError(
             f"there are {len(ys)} targets, {len(said)} laws and {len(when)} times: "
@@ -129,7 +130,6 @@ def _is_normal(law: Any) -> bool:
     """Tell whether this is a normal law of River's."""
     if not (hasattr(law, "mu") and hasattr(law, "sigma")):
         raise TypeError(
-            f"laws must have quantiles, as those of predict_one(x, with_dist=True), "
-            f"got {law!r} ({type(law).__name__})"
+            f"laws must have quantiles, as those of predict_one(x, with_dist=True), got {told(law)}"
         )
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import check_integer, is_real
+from ..arguments import check_integer, is_real, told
 from . import canvas
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
     if not isinstance(found, Mapping):
         raise TypeError(
             "importances need a forest with feature_importances or a mapping from feature to "
-            f"number, got {model!r} ({type(model).__name__})"
+            f"number, got {told(model)}"
         )
     for name, value in found.items():
         if isinstance(value, Mapping):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_integer
+from ..arguments import check_integer, is_real, told
 from . import canvas
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def reliability(
 
     """
     check_integer("n_bins", n_bins, 1)
-    truth = list(labels)
+    truth = list(canvas.iterated("labels", labels))
     named = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    found = {name: _bins(list(given), truth, n_bins) for name, given in named.items()}
+    found = {name: _bins(_listed(given), truth, n_bins) for name, given in named.items()}
     ax = canvas.axes_for(ax)
     ax.plot([0.0, 1.0], [0.0, 1.0], color=canvas.NEUTRAL, linewidth=0.8)
     handles, names = [], []
@@ -103,6 +103,17 @@ def reliability(
     return ax
 
 
+def _listed(given: Any) -> list[Any]:
+    """Return the predictions of a model as a list."""
+    if hasattr(given, "columns"):
+        raise TypeError(
+            "predictions must be mappings from label to probability, got a "
+            f"{type(given).__name__}: give its rows, by to_dict('records') of pandas, to_dicts() "
+            "of polars or to_pylist() of pyarrow"
+        )
+    return list(canvas.iterated("predictions", given))
+
+
 def _bins(
     predictions: list[Any], labels: list[Any], n_bins: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -114,13 +125,16 @@ def _bins(
         if not isinstance(said, Mapping):
             raise TypeError(
                 "predictions must be mappings from label to probability, as predict_proba_one "
-                f"returns, got {said!r} ({type(said).__name__})"
+                f"returns, got {told(said)}"
             )
-        pairs += [(float(p), other == label) for other, p in said.items()]
+        for other, p in said.items():
+            if not is_real(p):
+                raise TypeError(f"the probability of {other!r} must be a number, got {told(p)}")
+            pairs.append((float(p), other == label))
     p, came_true = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
     bad = ~((p >= 0.0) & (p <= 1.0 + 1e-9))
     if bad.any():
-        raise ValueError(f"probabilities must be from 0 to 1, got {p[bad][0]!r}")
+        raise ValueError(f"probabilities must be from 0 to 1, got {p[bad][0]}")
     bins = np.minimum((p * n_bins).astype(int), n_bins - 1)
     sizes = np.bincount(bins, minlength=n_bins).astype(np.float64)
     with np.errstate(invalid="ignore"):

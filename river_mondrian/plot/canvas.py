@@ -7,12 +7,13 @@ colours of the user's style.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arguments import is_real, told
 from ..optional import require
 from ..partitions.mondrian.inspection import Shades
 
@@ -48,9 +49,40 @@ def axes_for(ax: Axes | None) -> Axes:
     """
     plt = require("matplotlib.pyplot", "plot", "drawing")
     if ax is not None and not hasattr(ax, "add_patch"):
-        raise TypeError(f"ax must be axes of matplotlib or None, got {ax!r} ({type(ax).__name__})")
+        raise TypeError(f"ax must be axes of matplotlib or None, got {told(ax)}")
     drawn: Axes = plt.subplots()[1] if ax is None else ax
     return drawn
+
+
+def iterated(name: str, values: Any) -> Iterable[Any]:
+    """Return what an argument lists; refuse what lists nothing.
+
+    Raises
+    ------
+    TypeError
+        If it is a number, a text or a mapping, for example.
+
+    """
+    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{name} must be a list or another sequence, got {told(values)}")
+    found: Iterable[Any] = values
+    return found
+
+
+def numbers(name: str, values: Any) -> NDArray[np.float64]:
+    """Return the numbers that an argument lists.
+
+    Raises
+    ------
+    TypeError
+        If something is no number.
+
+    """
+    found = list(iterated(name, values))
+    for value in found:
+        if not is_real(value):
+            raise TypeError(f"{name} must be numbers, got {told(value)}")
+    return np.array(found, dtype=np.float64)
 
 
 def color(k: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import told
 from . import canvas
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def _places_of(drifts: Any) -> list[float]:
         return [float(drift[0] if isinstance(drift, Sequence) else drift) for drift in log]
     except (TypeError, ValueError, IndexError):
         raise TypeError(
-            f"drifts must be numbers of samples, a drift_log or an adaptive forest, got {drifts!r}"
+            f"drifts must be numbers of samples, a drift_log or an adaptive forest, "
+            f"got {told(drifts)}"
         ) from None
 
 
@@ -111,7 +113,7 @@ def _read(
     seen: Any = None
     x: Any
     y: Any
-    for item in curve:
+    for item in canvas.iterated(f"the curve of {name!r}", curve):
         if isinstance(item, Mapping):
             metric = _metric_of(name, item, metric)
             if isinstance(curve, Sequence) and item[metric] is seen:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arguments import check_integer, check_ranges
+from ..arguments import check_integer, check_ranges, told
 from . import canvas
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def score_map(
 def _method_of(model: Any, name: str) -> Callable[[Mapping[Any, Any]], float]:
     method = getattr(model, name, None)
     if not callable(method):
-        raise TypeError(f"model must have {name}, got {model!r} ({type(model).__name__})")
+        raise TypeError(f"model must have {name}, got {told(model)}")
     found: Callable[[Mapping[Any, Any]], float] = method
     return found
 

@@ -97,7 +97,7 @@ def weights(
     """
     numbers: list[float] = []
     rows: list[dict[str, float]] = []
-    for item in history:
+    for item in canvas.iterated("history", history):
         try:
             n, at = item
             found = dict(at.items())

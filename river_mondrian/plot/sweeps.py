@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import told
 from . import canvas
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
 
     """
     if not hasattr(path, "log_marginal_likelihood"):
-        raise TypeError(
-            f"path must be what lifetime_path returns, got {path!r} ({type(path).__name__})"
-        )
+        raise TypeError(f"path must be what lifetime_path returns, got {told(path)}")
     ax = canvas.axes_for(ax)
     for number, (learner, errors) in enumerate(path.errors.items()):
         for kind, values in errors.items():

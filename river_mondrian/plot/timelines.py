@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arguments import is_real
+from ..arguments import is_real, told
 from . import canvas
 
 if TYPE_CHECKING:
@@ -77,10 +77,7 @@ def scores(
         except (TypeError, ValueError):
             found = np.zeros((0, 0))
         if found.ndim != 1:
-            raise TypeError(
-                f"scores must be numbers or a RandomCutForest, got {scores!r} "
-                f"({type(scores).__name__})"
-            )
+            raise TypeError(f"scores must be numbers or a RandomCutForest, got {told(scores)}")
         numbers, name = np.arange(1, len(found) + 1), "score"
     known = None if anomalies is None else np.array(list(anomalies), dtype=bool)
     if known is not None and len(known) != len(found):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,6 +151,13 @@ class Memory(Generic[R]):
     def nbytes(self) -> int:
         """Bytes held."""
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
+
+    def copied(self) -> Self:
+        """Return a copy of the records, whose fields refer to the same arrays, which it keeps."""
+        made = type(self)(self.kind, len(self))
+        made.bytes[:] = self.bytes
+        made.arrays = self.arrays.copy()
+        return made
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the numbers that are state, by name, over the same memory."""

@@ -144,6 +144,9 @@ class Mixture:
         self.inverse, self.inverse_squares = 1.0, 0.0
         self.heaviest = 1.0
 
+    def follow_drift(self):
+        self.squares = [0.0] * len(self.squares)
+
     def predict(self, experts):
         n_classes = len(experts[0])
         floored = [[max(p, self.floor / n_classes) for p in expert] for expert in experts]

@@ -137,6 +137,12 @@ class Discriminants:
                 self.within[name] = self.within.get(name, 0.0) + product
             self._look_at_later_half(name, value, weight)
 
+    def follow_drift(self):
+        """Begin anew but for the lines and the moments of all samples."""
+        self.gradients = [0.0, 0.0]
+        self.counts, self.own, self.levels = {}, {}, {}
+        self.within = {name: moments.squares for name, moments in self.features.items()}
+
     def _look_at_later_half(self, name, value, weight):
         """Forget all but the later half of a feature's values where these vary much less."""
         moments, later = self.features[name], self.later.setdefault(name, Moments())

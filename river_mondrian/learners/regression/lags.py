@@ -150,6 +150,12 @@ _SHAPES: dict[str, tuple[int, ...]] = {
 }
 
 
+def _own_prediction(memory: Memory[Lags], predicted: Array) -> None:
+    """Give a record the memory that a prediction is written to."""
+    memory.own("columns", np.zeros(N_COLUMNS))
+    memory.own("predicted", predicted)
+
+
 class LaggedTargets:
     """The memory of the latest targets, and of what regressions have learned of them."""
 
@@ -169,9 +175,14 @@ class LaggedTargets:
     def _show(self) -> None:
         for name in _SHAPES:
             self.memory.own(name, getattr(self, name))
-        self.memory.own("columns", np.zeros(N_COLUMNS))
         self.memory.own("work", np.zeros(N_COLUMNS))
-        self.memory.own("predicted", self.predicted)
+        _own_prediction(self.memory, self.predicted)
+
+    def reader(self, predicted: Array) -> Memory[Lags]:
+        """Return a copy of the record by which another thread predicts, to where it is told."""
+        copy = self.memory.copied()
+        _own_prediction(copy, predicted)
+        return copy
 
     def write_to(self, predicted: Array) -> None:
         """Let predictions go to an array of N_PREDICTIONS numbers."""

@@ -324,6 +324,13 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
     mixture.n_samples = n_samples + 1
 
 
+def _own_prediction(memory: Memory[TargetMixture]) -> None:
+    """Give a record the memory that the prediction of a sample is written to."""
+    n = int(memory[0].n_experts)
+    for name, length in {"predicted": n, "deviations": n, "finalists": N_FINALISTS}.items():
+        memory.own(name, np.zeros(length))
+
+
 class TargetMixtures:
     """The memory of experts and of what mixing them has learned.
 
@@ -364,19 +371,22 @@ class TargetMixtures:
 
     def _make_room(self) -> None:
         n = int(self.record.n_experts)
-        self.predicted = np.zeros(n)
-        room = max(n, N_FINALISTS)
+        _own_prediction(self.memory)
+        self.predicted = self.memory.arrays["predicted"]
         arrays = self.learned | {
-            "predicted": self.predicted,
-            "deviations": np.zeros(n),
-            "finalists": np.zeros(N_FINALISTS),
-            "densities": np.zeros(room),
+            "densities": np.zeros(max(n, N_FINALISTS)),
             "triangle": np.zeros(n * (n + 1) // 2),
             "vector": np.zeros(n),
             "work": np.zeros(n),
         }
         for name, array in arrays.items():
             self.memory.own(name, array)
+
+    def reader(self) -> Memory[TargetMixture]:
+        """Return a copy of the record by which another thread predicts."""
+        copy = self.memory.copied()
+        _own_prediction(copy)
+        return copy
 
     @property
     def nbytes(self) -> int:

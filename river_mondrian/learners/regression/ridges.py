@@ -281,10 +281,7 @@ class RidgeExperts(OwnsArrays):
         arrays: dict[str, NDArray[Any]] = {
             **{name: self.learned[name].ravel() for name in (*_OF_RIDGES, *_ROWS)},
             "ignored": ignored,
-            "units": np.zeros(room),
-            "columns": np.zeros(2 * columns),
             "targets": np.zeros(N_SOLVED),
-            "predicted": predicted.ravel(),
             "triangle": np.zeros(columns * (columns + 1) // 2),
             "vector": np.zeros(columns),
             "row_units": np.zeros(N_EXAMINED * room),
@@ -293,6 +290,19 @@ class RidgeExperts(OwnsArrays):
         }
         for name, array in arrays.items():
             self.memory.own(name, array)
+        self._own_prediction(self.memory, predicted)
+
+    def _own_prediction(self, memory: Memory[Ridges], predicted: Array) -> None:
+        """Give a record the memory that the prediction of a sample is written to."""
+        memory.own("units", np.zeros(self.room))
+        memory.own("columns", np.zeros(2 * int(memory[0].capacity)))
+        memory.own("predicted", predicted.ravel())
+
+    def reader(self, predicted: Array) -> Memory[Ridges]:
+        """Return a copy of the record by which another thread predicts, to where it is told."""
+        copy = self.memory.copied()
+        self._own_prediction(copy, predicted)
+        return copy
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

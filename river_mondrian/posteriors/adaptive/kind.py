@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import kernel
+from ...compiling.kernels import kernel, merged
 from ...limits import LEAST_WEIGHT
 from ...partitions.mondrian.records import NONE, START
-from ...records import Float64s
-from ...status import TOO_LARGE
+from ...records import Float64s, Int64s
+from ...status import DONE, TOO_LARGE
 from ..rebuilt.learning import accept
 from ..rebuilt.records import REPLAYING
 from .learning import catch_up, replay, score, update_path
@@ -68,13 +68,9 @@ class ClassForest(AdaptiveForest):
         return replay(self, t, start, stop)
 
 
-@kernel
-def learn(forest: ClassForest, label: int, weight: float, is_new: bool) -> int:
-    """Learn the class of the sample in the forest's `inputs`, and count it.
-
-    A weight below LEAST_WEIGHT counts as that. Returns as `accept` does, or `TOO_LARGE - i` where
-    the i-th input is, and nothing has changed.
-    """
+@merged
+def _learn(forest: ClassForest, label: int, weight: float, is_new: bool) -> int:
+    """Learn the class of the sample in the forest's `inputs`, as `learn` does."""
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
@@ -82,3 +78,31 @@ def learn(forest: ClassForest, label: int, weight: float, is_new: bool) -> int:
     forest.accepted_weight = max(weight, LEAST_WEIGHT)
     forest.accepted_is_new = 1 if is_new else 0
     return accept(forest)
+
+
+@kernel
+def learn(forest: ClassForest, label: int, weight: float, is_new: bool) -> int:
+    """Learn the class of the sample in the forest's `inputs`, and count it.
+
+    A weight below LEAST_WEIGHT counts as that. Returns as `accept` does, or `TOO_LARGE - i` where
+    the i-th input is, and nothing has changed.
+    """
+    return _learn(forest, label, weight, is_new)
+
+
+@kernel
+def learn_rows(
+    forest: ClassForest, rows: Float64s, classes: Int64s, weights: Float64s, start: int, stop: int
+) -> int:
+    """Learn the rows `start` to `stop` of checked inputs, with classes that there are.
+
+    Returns the number of the next row. It is `stop`, unless the forest is closed behind the row
+    before, as `accept` leaves it.
+    """
+    inputs, capacity = forest.inputs, forest.input_capacity
+    for i in range(start, stop):
+        for d in range(capacity):
+            inputs[d] = rows[capacity * i + d]
+        if _learn(forest, classes[i], weights[i], False) != DONE:
+            return i + 1
+    return stop

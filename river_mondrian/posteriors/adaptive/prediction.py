@@ -6,8 +6,9 @@ context-tree weighting (`weighting`). All are sums of the classes on the path, o
 statistics has the numbers: a walk down finds the factors, and a pass up adds the rows.
 
 Sums are in a row of `class_capacity` classes for each posterior. Of many classes they are in a row
-of the posteriors for each class, behind a row of what all classes get: what a node adds to those
-that it has not seen is one number for each posterior, so that it costs by those that it has seen.
+of the posteriors for each class, behind `N_FRONT` others, the first of which has what all classes
+get: what a node adds to those that it has not seen is one number for each posterior, so that it
+costs by those that it has seen.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import inlined, kernel, merged, separate
+from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.scaling import scale
@@ -24,7 +25,7 @@ from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
 from ...status import DONE, TOO_LARGE, WAITS
 from ..labels.hnsp import most_probable
 from ..rebuilt.paths import is_predicted, note_predicted, walk_all
-from ..rebuilt.records import RECENT
+from ..rebuilt.records import PATH_LENGTH, RECENT
 from .factors import Factors, add_statistics
 from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
@@ -34,6 +35,7 @@ from .statistics import (
     LATE,
     LATEST,
     MIXED,
+    N_FRONT,
     N_POSTERIORS,
     NOISY,
     PRIORS,
@@ -41,7 +43,7 @@ from .statistics import (
 )
 
 _room_of_factors = room_of_array(Factors, 1)
-_room_of_seen_factors = room_of_array(SeenFactors, 1)
+_room_of_seen_factors = room_of_array(SeenFactors, PATH_LENGTH)
 
 
 @inlined
@@ -53,7 +55,7 @@ def _add(out: Float32s, k: int, weight: float) -> None:
 def _place(forest: AdaptiveForest, posterior: int, k: int) -> int:
     """Return where the sum of a posterior is for a class."""
     if forest.is_sparse == 1:
-        return N_POSTERIORS * (1 + k) + posterior
+        return N_POSTERIORS * (N_FRONT + k) + posterior
     return forest.class_capacity * posterior + k
 
 
@@ -200,16 +202,16 @@ def _count_tables(forest: AdaptiveForest, tree: AdaptiveTree, step: Step, ends: 
     step.sum_of_tables = tables
 
 
-@separate
-def _add_seen(
+@merged
+def _note_seen(
     forest: AdaptiveForest,
-    tree: AdaptiveTree,
     statistics: Statistics,
     factors: Factors,
+    own: SeenFactors,
     out: Float32s,
 ) -> None:
-    """Add a node's part to all posteriors, where there are many classes."""
-    own = _room_of_seen_factors()[0]
+    """Add a node's part to all of many classes, and note what it adds to those that it has seen."""
+    own.statistics = statistics
     by_weight, by_first, by_second = own.by_weight, own.by_first, own.by_second
     for v in range(N_POSTERIORS):
         by_first[v] = 0.0
@@ -219,7 +221,6 @@ def _add_seen(
     by_weight[1 + NOISY], by_weight[1 + DEEP] = factors.noisy_samples, factors.deep_samples
     by_weight[1 + MIXED], by_first[1 + MIXED] = factors.mixed_all, factors.mixed_late
     by_second[1 + MIXED] = factors.mixed_latest
-    add_seen(forest, tree, statistics, own, out)
     _add_to_all(forest, 1 + NOISY, factors.noisy_constant, out)
     _add_to_all(forest, 1 + DEEP, factors.deep_constant, out)
     _add_to_all(forest, 1 + MIXED, factors.mixed_constant, out)
@@ -231,12 +232,16 @@ def _add_step(
     tree: AdaptiveTree,
     step: Step,
     factors: Factors,
+    seen: SeenFactors,
     weight: float,
     of_tables: float,
     ends: bool,
     out: Float32s,
 ) -> None:
-    """Add a node's part to all posteriors; the HNSP's is a weight of c and one of tab."""
+    """Add a node's part to all posteriors; the HNSP's is a weight of c and one of tab.
+
+    Of many classes those that it has seen are left to `add_seen`.
+    """
     statistics = step.statistics
     units = statistics.units
     # c of a leaf's classes are their samples.
@@ -254,7 +259,7 @@ def _add_step(
     prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
     factors.mixed_constant = PRIORS[MIXED] * prior
     if forest.is_sparse == 1:
-        _add_seen(forest, tree, statistics, factors, out)
+        _note_seen(forest, statistics, factors, seen, out)
     else:
         add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
     if is_weighted:
@@ -278,7 +283,7 @@ def predict_tree(
     if forest.is_weighted == 1 and forest.is_sparse == 1:
         # A node notes those classes only that it has seen.
         _clear_below(forest, path[n - 1].ref)
-    room = _room_of_factors()
+    room, noted, n_noted = _room_of_factors(), _room_of_seen_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
         step = steps[i]
@@ -299,7 +304,9 @@ def predict_tree(
                 step.sum_of_tables = statistics.n_seen
             total, tables = step.sum_of_c, step.sum_of_tables
             of_tables = own / tables - weight * discount / total
-            _add_step(forest, tree, step, room[0], weight / total, of_tables, ends, out)
+            own_weight = weight / total
+            _add_step(forest, tree, step, room[0], noted[n_noted], own_weight, of_tables, ends, out)
+            n_noted += 1
             weight = weight * discount * tables / total + passed
             continue
         if forest.is_weighted == 1:
@@ -311,6 +318,8 @@ def predict_tree(
             own += weight * (1.0 - share)
             _add(out, _place(forest, 0, forest.label_of(~ref)), own)
             weight = weight * share + passed
+    if forest.is_sparse == 1:
+        add_seen(forest, tree, noted, n_noted, out)
     # The base distribution is uniform.
     _add_to_all(forest, 0, weight / forest.n_classes, out)
 
@@ -324,9 +333,9 @@ def _part_sums(forest: AdaptiveForest) -> None:
         for posterior in range(N_POSTERIORS):
             of_all = sums[first + posterior]
             for k in range(capacity):
-                rows[start + k] = sums[first + N_POSTERIORS * (1 + k) + posterior] + of_all
+                rows[start + k] = sums[first + N_POSTERIORS * (N_FRONT + k) + posterior] + of_all
             start += capacity
-        first += N_POSTERIORS * (1 + capacity)
+        first += N_POSTERIORS * (N_FRONT + capacity)
 
 
 @merged
@@ -337,7 +346,7 @@ def _add_trees(forest: AdaptiveForest) -> None:
     then the mean of both.
     """
     sums, width = forest.posterior_sums, N_POSTERIORS * forest.class_capacity
-    room = width + N_POSTERIORS if forest.is_sparse == 1 else width
+    room = width + N_POSTERIORS * N_FRONT if forest.is_sparse == 1 else width
     for k in range(2 * room):
         sums[k] = 0.0
     n_long, n_recent = 0, 0
@@ -414,3 +423,18 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
     for k in range(n_classes):
         probabilities[k] = mixed[k]
     return most_probable(mixed, n_classes)
+
+
+@batch_kernel
+def predict_rows(forest: A, rows: Float64s, n: int, out: Float64s) -> None:
+    """Predict `n` rows of inputs, into rows of a probability of each class.
+
+    What a prediction is written to is the caller's own (see `BatchedTrees`), since other threads
+    predict meanwhile.
+    """
+    mixed, n_classes, capacity = forest.experts.mixed, forest.n_classes, forest.input_capacity
+    for i in range(n):
+        predict_anew(forest, rows.part(capacity * i, capacity))
+        probabilities = out.part(n_classes * i, n_classes)
+        for k in range(n_classes):
+            probabilities[k] = mixed[k]

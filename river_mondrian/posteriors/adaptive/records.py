@@ -137,6 +137,8 @@ class FoundRow(Record):
     """A row of a node, by its place."""
 
     row: Statistics
+    # The node's number among those whose rows are read together.
+    owner: Int64
 
 
 class AdaptiveForest(RebuiltForest):
@@ -167,7 +169,7 @@ class AdaptiveForest(RebuiltForest):
     # What a node knows of a class that it has not seen, and room for the classes that it has.
     nothing: Array[SeenClass]
     seen_labels: Int64s
-    # Rows of a node that are yet to be read.
+    # Rows of nodes that are yet to be read.
     found: Array[FoundRow]
     # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
     # samples, then for those of recent ones. Those of many classes are then parted into rows.

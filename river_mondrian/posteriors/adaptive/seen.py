@@ -111,8 +111,11 @@ def sides_of(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics,
 
 
 @inlined
-def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, n: int) -> int:
-    """Write the rows to which one is linked behind `n` in `found`; returns how many are there."""
+def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
+    """Write the rows to which one is linked behind `n` in `found`; returns how many are there.
+
+    They are of the node that `owner` names.
+    """
     links = row.links()
     for bit in range(N_LINKS):
         if links[bit] != 0:
@@ -120,6 +123,7 @@ def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, n: int) 
             # It is read after all those that are waiting.
             prefetch(following, LINKS_WORD + N_LINKS)
             forest.found[n].row = following
+            forest.found[n].owner = owner
             n += 1
     return n
 
@@ -139,7 +143,7 @@ def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics
     row, first, n = statistics, HEAD_WORDS, N_FIRST
     at, end = 0, 0
     while True:
-        end = follow(forest, tree, row, end)
+        end = follow(forest, tree, row, 0, end)
         for i in range(n):
             seen = seen_at(row, first, i)
             if seen.key == 0:

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from ...compiling.kernels import separate
-from ...records import Float32s, Record, inline
+from ...records import Array, Float32s, Record, inline
 from ...records.compiled import lowered, pointer_to
 from .records import AdaptiveForest, AdaptiveTree
 from .seen import follow, seen_at
@@ -22,8 +22,10 @@ from .statistics import (
     LATEST,
     MORE_WORD,
     N_FIRST,
+    N_FRONT,
     N_MORE,
     N_POSTERIORS,
+    N_TOGETHER,
     SEEN_WORDS,
     SIDE_BITS,
     Statistics,
@@ -41,6 +43,8 @@ class SeenFactors(Record):
     by_weight: Float32s = inline(N_POSTERIORS)
     by_first: Float32s = inline(N_POSTERIORS)
     by_second: Float32s = inline(N_POSTERIORS)
+    # The node's.
+    statistics: Statistics
 
 
 _WORD, _FLOAT, _INDEX = ir.IntType(32), ir.FloatType(), ir.IntType(64)
@@ -83,7 +87,10 @@ def _add_vectors(
         firsts = _pick(builder, tables, values, memories)
         seconds = _pick(builder, values, values, [1, 1, 1, 2 + LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
-        place = builder.shl(builder.zext(builder.lshr(key, _WORD(SIDE_BITS)), _INDEX), _INDEX(2))
+        place = builder.zext(builder.lshr(key, _WORD(SIDE_BITS)), _INDEX)
+        place = builder.add(place, _INDEX(N_FRONT - 1))
+        is_none = builder.icmp_unsigned("==", key, _WORD(0))
+        place = builder.mul(builder.select(is_none, loop.index, place), _INDEX(N_POSTERIORS))
         place = builder.bitcast(builder.gep(sums, [place]), _FLOATS.as_pointer())
         total = builder.load(place, align=_ALIGNMENT)
         for factor, vector in ((by_weight, weight), (by_first, firsts), (by_second, seconds)):
@@ -94,14 +101,18 @@ def _add_vectors(
 
 @lowered(_add_vectors)
 def _add_row(row: Statistics, first: int, n: int, factors: SeenFactors, out: Float32s) -> None:
-    """Add the `n` classes of a row from a word on; where there is room for one, nothing."""
+    """Add the `n` classes of a row from a word on.
+
+    Where there is room for one, nothing is added to a row in front: to another one for each place,
+    since they would wait for each other.
+    """
     for i in range(n):
         seen = seen_at(row, first, i)
         weight, bits = seen.count, seen.key & 3
         tables, sides = min(weight, 1.0), bits - (bits >> 1)
         late, latest = seen.weights[LATE], seen.weights[LATEST]
         firsts, seconds = (tables, 0.0, 0.0, late), (sides, 0.0, 0.0, latest)
-        start = N_POSTERIORS * (seen.label() + 1)
+        start = N_POSTERIORS * (i if seen.key == 0 else N_FRONT + seen.label())
         for v in range(N_POSTERIORS):
             out[start + v] = (
                 out[start + v]
@@ -115,20 +126,29 @@ def _add_row(row: Statistics, first: int, n: int, factors: SeenFactors, out: Flo
 def add_seen(
     forest: AdaptiveForest,
     tree: AdaptiveTree,
-    statistics: Statistics,
-    factors: SeenFactors,
+    factors: Array[SeenFactors],
+    n: int,
     out: Float32s,
 ) -> None:
-    """Add what a node has seen to a tree's posteriors.
+    """Add what `n` nodes have seen to a tree's posteriors.
 
-    `out` has a row of N_POSTERIORS for each class, behind one for what all classes get.
+    `out` has a row of N_POSTERIORS for each class, behind N_FRONT others, the first of which has
+    what all classes get.
     """
-    row, first, n = statistics, HEAD_WORDS, N_FIRST
-    at, end = 0, 0
-    while True:
-        end = follow(forest, tree, row, end)
-        _add_row(row, first, n, factors, out)
-        if at == end:
-            return
-        row, first, n = tree.side_rows.known(forest.found[at].row), MORE_WORD, N_MORE
-        at += 1
+    found = forest.found
+    for start in range(0, n, N_TOGETHER):
+        # The rows of several nodes wait together: of one at a time too few are known ahead to be
+        # there when they are read.
+        n_own = min(n - start, N_TOGETHER)
+        for i in range(n_own):
+            found[i].row = factors[start + i].statistics
+            found[i].owner = start + i
+        at, end = 0, n_own
+        while at < end:
+            owner, row = found[at].owner, tree.side_rows.known(found[at].row)
+            end = follow(forest, tree, row, owner, end)
+            if at < n_own:
+                _add_row(row, HEAD_WORDS, N_FIRST, factors[owner], out)
+            else:
+                _add_row(row, MORE_WORD, N_MORE, factors[owner], out)
+            at += 1

@@ -15,13 +15,14 @@ from ...learners.experts import Mixture
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
-from ...records import INT32, Part, RowLayout
+from ...records import INT32, Float64s, Int64s, Memory, Part, RowLayout
+from ..rebuilt.batches import BatchedTrees
 from ..rebuilt.records import DEEPEST, PATH_LENGTH
-from ..rebuilt.trees import RebuiltTrees, room_for
+from ..rebuilt.trees import room_for
 from . import prediction
 from .checking import check_adaptive, check_seen
 from .explanation import ExplainedAdaptiveTrees
-from .kind import ClassForest, learn
+from .kind import ClassForest, learn, learn_rows
 from .records import (
     AdaptiveNode,
     AdaptivePoint,
@@ -36,8 +37,10 @@ from .statistics import (
     BLOCK,
     CLASSES_OF_WORD,
     N_FIRST,
+    N_FRONT,
     N_LINKS,
     N_POSTERIORS,
+    N_TOGETHER,
     ClassBlock,
     SeenClass,
     Statistics,
@@ -71,7 +74,7 @@ class AdaptiveView(NodeView):
 
 
 class AdaptiveTrees(
-    RebuiltTrees[ClassForest, AdaptiveView], ExplainedAdaptiveTrees[ClassForest, AdaptiveView]
+    BatchedTrees[ClassForest, AdaptiveView], ExplainedAdaptiveTrees[ClassForest, AdaptiveView]
 ):
     """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
 
@@ -100,7 +103,7 @@ class AdaptiveTrees(
     _learn_one: Callable[[ClassForest, int, float, bool], int] | None
     _predict_one: Callable[[ClassForest], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
-    _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
+    _DERIVED: ClassVar[frozenset[str]] = BatchedTrees._DERIVED | {"out"}
     _ENTRY = StatisticsEntry
 
     def __init__(
@@ -155,14 +158,7 @@ class AdaptiveTrees(
     def _finish_kind(self) -> None:
         forest, own = self.forest, self.shared.own
         capacity = int(forest.class_capacity)
-        own("steps", room_for(Step, PATH_LENGTH))
-        own("posterior_sums", np.zeros(2 * N_POSTERIORS * (capacity + 1), dtype=np.float32))
-        own("posterior_rows", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
         own("nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
-        own("found", room_for(FoundRow, most_rows(capacity)))
-        own("seen_labels", np.zeros(capacity, dtype=np.int64))
-        own("node_c", np.zeros(capacity, dtype=np.float32))
-        own("below", np.zeros(capacity, dtype=np.float32))
         own("class_sides", room_for(ClassSides, self.n_candidates * capacity))
         own("block_classes", np.zeros(capacity, dtype=np.int64))
         own("class_numbers", np.zeros(capacity, dtype=np.int64))
@@ -180,6 +176,25 @@ class AdaptiveTrees(
         )
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         self._show_classes()
+
+    def _own_prediction(self, shared: Memory[ClassForest]) -> None:
+        super()._own_prediction(shared)
+        own, capacity = shared.own, int(shared[0].class_capacity)
+        own("steps", room_for(Step, PATH_LENGTH))
+        own("posterior_sums", np.zeros(2 * N_POSTERIORS * (N_FRONT + capacity), dtype=np.float32))
+        own("posterior_rows", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
+        own("found", room_for(FoundRow, N_TOGETHER * most_rows(capacity)))
+        own("seen_labels", np.zeros(capacity, dtype=np.int64))
+        own("node_c", np.zeros(capacity, dtype=np.float32))
+        own("below", np.zeros(capacity, dtype=np.float32))
+
+    def _reader(self) -> list[Memory[Any]]:
+        experts = self.mixture.reader()
+        of_trees = N_TREE_EXPERTS * int(experts[0].width)
+        discriminants = self.discriminants.reader(experts.arrays["predicted"][of_trees:])
+        shared, *rest = super()._reader()
+        shared[0].experts, shared[0].discriminants = experts[0], discriminants[0]
+        return [shared, *rest, experts, discriminants]
 
     def _reserve_points(self, n: int) -> None:
         # Kernels hear of more points once there is room for the ages of as many.
@@ -287,6 +302,23 @@ class AdaptiveTrees(
             learn_one = self._learn_one = learn.of()
         return self._learned(learn_one(self.forest, label, weight, is_new), kept)
 
+    def learn_rows(
+        self,
+        rows: NDArray[np.float64],
+        classes: NDArray[np.int64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn rows of checked inputs, shape (n, inputs), with classes that there are."""
+        given = Float64s.of(rows), Int64s.of(classes), Float64s.of(weights)
+        learn = learn_rows.of()
+        self._learn_rows_by(lambda a, b: learn(self.forest, *given, a, b), len(rows))
+
+    def forget_before(self, n: int) -> None:
+        """Keep the latest `n` samples as other trees do, and let lines and mixture follow."""
+        self.discriminants.follow_drift()
+        self.mixture.follow_drift()
+        super().forget_before(n)
+
     # Prediction.
 
     def foretell(self) -> int:
@@ -307,6 +339,11 @@ class AdaptiveTrees(
         """Predict a sample as a predictor does."""
         call: Callable[..., int] = prediction.predict_one.of(self._FOREST)
         return call(self.forest, self.forest.version, inputs, out)
+
+    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+        """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
+        predict = prediction.predict_rows.of(self._FOREST)
+        return self._predict_rows_by(predict, inputs, int(self.forest.n_classes), n_jobs)
 
     # Inspection.
 

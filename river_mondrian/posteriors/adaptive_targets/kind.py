@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import kernel
+from ...compiling.kernels import kernel, merged
 from ...limits import LEAST_WEIGHT
 from ...records import Float64s
-from ...status import TOO_LARGE
+from ...status import DONE, TOO_LARGE
 from ..rebuilt.learning import accept
 from . import learning
 from .prediction import ensure_predicted
@@ -59,6 +59,17 @@ class TargetsForest(AdaptiveTargetForest):
         split(self, t, j)
 
 
+@merged
+def _learn(forest: TargetsForest, target: float, weight: float) -> int:
+    """Learn the target of the sample in the forest's `inputs`, as `learn` does."""
+    bad = ensure_predicted(forest, forest.inputs)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    forest.accepted[TARGET] = target
+    forest.accepted_weight = max(weight, LEAST_WEIGHT)
+    return accept(forest)
+
+
 @kernel
 def learn(forest: TargetsForest, target: float, weight: float) -> int:
     """Learn the target of the sample in the forest's `inputs`, and count it.
@@ -66,9 +77,27 @@ def learn(forest: TargetsForest, target: float, weight: float) -> int:
     A weight below LEAST_WEIGHT counts as that. Returns as `accept` does, or `TOO_LARGE - i` where
     the i-th input is, and nothing has changed.
     """
-    bad = ensure_predicted(forest, forest.inputs)
-    if bad >= 0:
-        return TOO_LARGE - bad
-    forest.accepted[TARGET] = target
-    forest.accepted_weight = max(weight, LEAST_WEIGHT)
-    return accept(forest)
+    return _learn(forest, target, weight)
+
+
+@kernel
+def learn_rows(
+    forest: TargetsForest,
+    rows: Float64s,
+    targets: Float64s,
+    weights: Float64s,
+    start: int,
+    stop: int,
+) -> int:
+    """Learn the rows `start` to `stop` of checked inputs, with their targets.
+
+    Returns the number of the next row. It is `stop`, unless the forest is closed behind the row
+    before, as `accept` leaves it.
+    """
+    inputs, capacity = forest.inputs, forest.input_capacity
+    for i in range(start, stop):
+        for d in range(capacity):
+            inputs[d] = rows[capacity * i + d]
+        if _learn(forest, targets[i], weights[i]) != DONE:
+            return i + 1
+    return stop

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, kernel, separate
-from ...learners.regression import lags, mixing, ridges
+from ...compiling.kernels import batch_kernel, inlined, kernel, separate
+from ...learners.regression import lags, mixing
+from ...learners.regression import ridges as regressions
 from ...learners.regression.records import N_RIDGES
 from ...partitions.mondrian.scaling import scale
 from ...records import Float64s, Packed
@@ -17,6 +18,9 @@ N_FIRST_GROUPS = ERROR_GROUP
 N_FIRST = N_RIDGES + N_FIRST_GROUPS * N_READINGS
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
 N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
+
+# What is said of each of many samples.
+N_SAID = 4
 
 
 @inlined
@@ -37,7 +41,7 @@ def predict_anew(forest: AdaptiveTargetForest, inputs: Float64s) -> int:
         return bad
     walk_all(forest)
     read_trees(forest)
-    ridges.predict(forest.ridges, inputs)
+    regressions.predict(forest.ridges, inputs)
     readings, sizes = forest.readings, forest.group_sizes
     # The ridges have written theirs.
     first, second = forest.first.predicted, forest.second.predicted
@@ -86,3 +90,18 @@ def predict_one(forest: T, version: int, inputs: Packed) -> int:
         return WAITS
     bad = ensure_predicted(forest, Float64s(inputs, 0, forest.n_inputs))
     return TOO_LARGE - bad if bad >= 0 else DONE
+
+
+@batch_kernel
+def predict_rows(forest: T, rows: Float64s, n: int, out: Float64s) -> None:
+    """Predict `n` rows of inputs, of each N_SAID numbers: the point, and what its law is made of.
+
+    What a prediction is written to is the caller's own (see `BatchedTrees`), since other threads
+    predict meanwhile.
+    """
+    capacity, ridges = forest.input_capacity, forest.ridges
+    for i in range(n):
+        predict_anew(forest, rows.part(capacity * i, capacity))
+        said = out.part(N_SAID * i, N_SAID)
+        said[0], said[1] = forest.point, forest.spread
+        said[2], said[3] = ridges.size, ridges.late_size

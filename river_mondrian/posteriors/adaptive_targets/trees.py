@@ -22,17 +22,19 @@ from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tree_memory import Partitions
+from ...records import Float64s, Memory
 from ...status import DONE, TOO_LARGE
+from ..rebuilt.batches import BatchedTrees
 from ..rebuilt.candidates import GAIN_SAMPLE
 from ..rebuilt.records import LONG, RECENT, PathEntry
-from ..rebuilt.trees import RebuiltTrees, room_for
+from ..rebuilt.trees import room_for
 from ..student_mixture import StudentMixture
 from ..targets.gains import Blocks, blocks_of, gains_of_means
 from . import prediction
 from .checking import check_adaptive_targets
 from .fences import LEAST_FENCED, find_fences, next_renewal, renewal
-from .kind import TargetsForest, learn
-from .prediction import N_FIRST, N_FIRST_GROUPS, N_SECOND
+from .kind import TargetsForest, learn, learn_rows
+from .prediction import N_FIRST, N_FIRST_GROUPS, N_SAID, N_SECOND
 from .readings import N_GROUPS, N_READINGS, STRENGTHS
 from .records import (
     ERROR,
@@ -116,7 +118,7 @@ class TargetsView(NodeView):
         return self.n_samples
 
 
-class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
+class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
     """Trees over targets, of several purposes, with ridges and mixtures.
 
     Parameters
@@ -143,7 +145,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     _VIEW = TargetsView
     _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
-    _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
+    _DERIVED: ClassVar[frozenset[str]] = BatchedTrees._DERIVED | {"out"}
     _learn_one: Callable[[TargetsForest, float, float], int] | None
     _predict_one: Callable[[TargetsForest], int] | None
 
@@ -182,8 +184,6 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     def _finish_kind(self) -> None:
         forest, own = self.forest, self.shared.own
         own("accepted", np.zeros(N_TARGETS))
-        own("readings", np.zeros((N_GROUPS + 1) * N_READINGS))
-        own("group_sizes", np.zeros(N_GROUPS, dtype=np.int64))
         own("block", np.zeros(GAIN_SAMPLE, dtype=np.int64))
         own("sides", room_for(SidesOfCut, self.n_candidates))
         self.ridges.reserve(
@@ -199,6 +199,24 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
             self.lags.write_to(self.mixture.predicted[N_SECOND:])
             forest.lags = self.lags.record
         self._forget_predicted()
+
+    def _own_prediction(self, shared: Memory[TargetsForest]) -> None:
+        super()._own_prediction(shared)
+        shared.own("readings", np.zeros((N_GROUPS + 1) * N_READINGS))
+        shared.own("group_sizes", np.zeros(N_GROUPS, dtype=np.int64))
+
+    def _reader(self) -> list[Memory[Any]]:
+        first, second = self.first_mixture.reader(), self.mixture.reader()
+        ridges = self.ridges.reader(first.arrays["predicted"][:N_RIDGES])
+        shared, *rest = super()._reader()
+        forest = shared[0]
+        forest.first, forest.second, forest.ridges = first[0], second[0], ridges[0]
+        rest += [first, second, ridges]
+        if self.lags is not None:
+            lags = self.lags.reader(second.arrays["predicted"][N_SECOND:])
+            forest.lags = lags[0]
+            rest.append(lags)
+        return [shared, *rest]
 
     @property
     def nbytes(self) -> int:
@@ -230,6 +248,12 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
             learn_one = self._learn_one = learn.of()
         status: int = learn_one(self.forest, target, weight)
         return self._learned(status, kept)
+
+    def learn_rows(self, rows: Array, targets: Array, weights: Array) -> None:
+        """Learn rows of checked inputs, shape (n, inputs), with their targets."""
+        given = Float64s.of(rows), Float64s.of(targets), Float64s.of(weights)
+        learn = learn_rows.of()
+        self._learn_rows_by(lambda a, b: learn(self.forest, *given, a, b), len(rows))
 
     def _show_quiet(self) -> None:
         super()._show_quiet()
@@ -278,6 +302,14 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         call(self.forest, self.forest.version, inputs)
         return float(self.forest.point)
 
+    def predict_rows(self, inputs: Array, n_jobs: int) -> Array:
+        """Predict rows of checked inputs; returns N_SAID numbers of each.
+
+        The first is the point; all are what `law_of` takes.
+        """
+        predict = prediction.predict_rows.of(self._FOREST)
+        return self._predict_rows_by(predict, inputs, N_SAID, n_jobs)
+
     def relative_error(self, target: float) -> float:
         """Return the error of the last prediction, in units of mean ones and at most 1."""
         error, most = abs(target - self.forest.point), LARGEST_ERROR * self.forest.error_size
@@ -286,8 +318,11 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     def law(self) -> StudentMixture:
         """Return the law of the target of the sample predicted last."""
         forest, sizes = self.forest, self.ridges.record
-        known = (forest.point, forest.spread, sizes.size, sizes.late_size)
-        return self.laws.law(*map(float, known))
+        return self.law_of((forest.point, forest.spread, sizes.size, sizes.late_size))
+
+    def law_of(self, said: Sequence[float]) -> StudentMixture:
+        """Return the law of the target of a sample of which this has been predicted."""
+        return self.laws.law(*map(float, said))
 
     # Inspection.
 

@@ -31,11 +31,14 @@ from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
-from .class_sets import WORD_CLASSES, n_classes_in, word_at
+from .class_sets import WORD_CLASSES, add_to_whole_words, count_classes, n_words_of, word_at
 from .records import ClassForest, L, LabelForest, LabelNode, LabelTree
 
 # Weight that no sum in float64 would notice.
 NEGLIGIBLE = 1e-17
+
+# Up to so many classes are added one by one, which is how their sums have always been rounded.
+FEW = 128
 
 
 class LabelPrediction(Prediction):
@@ -83,13 +86,17 @@ def _add_counts(
 
 @merged
 def _add_sets(
-    left: Int32s, right: Int32s, n_words: int, of_both: float, of_any: float, out: Float64s
+    left: Int32s, right: Int32s, n_classes: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
     """Add weights to the classes that are in both sets, and to those in any of them."""
+    n_words = n_words_of(n_classes)
+    n_whole = n_classes // WORD_CLASSES if n_classes > FEW else 0
+    if n_whole > 0:
+        add_to_whole_words(left, right, n_whole, of_both, of_any, out)
     if of_both != 0.0:
-        for w in range(n_words):
+        for w in range(n_whole, n_words):
             _add_each(word_at(left, w) & word_at(right, w), WORD_CLASSES * w, of_both, out)
-    for w in range(n_words):
+    for w in range(n_whole, n_words):
         _add_each(word_at(left, w) | word_at(right, w), WORD_CLASSES * w, of_any, out)
 
 
@@ -112,7 +119,8 @@ def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
     """Add a walk's prediction, from its leaf up to the base (Algorithm 8)."""
     tree = forest.trees[t]
-    gamma, n_words, n_classes = forest.gamma, forest.n_set_words, forest.n_classes
+    gamma, n_classes = forest.gamma, forest.n_classes
+    n_words = n_words_of(n_classes)
     out = prediction.probabilities.part(n_classes * row, n_classes)
     depth = walk.depth
     # Probability of reaching the leaf without branching off.
@@ -130,7 +138,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
             node = tree.nodes.row(step.ref)
             left = node.classes(forest, 0)
             right = left if node.dim < 0 else node.classes(forest, 1)
-            n_below = n_classes_in(left, right, n_words)
+            n_below, n_in_both = count_classes(left, right, n_words)
             if i == depth:
                 total = np.float64(node.n_samples)
                 of_both = 0.0
@@ -141,12 +149,10 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
                     of_any = own + weight * (total - discount) / total
             else:
                 # c of a class is in how many of the two sets it is.
-                total = np.float64(
-                    n_classes_in(left, left, n_words) + n_classes_in(right, right, n_words)
-                )
+                total = np.float64(n_below + n_in_both)
                 of_any = own / n_below + weight * (1.0 - discount) / total
                 of_both = weight / total
-            _add_sets(left, right, n_words, of_both, of_any, out)
+            _add_sets(left, right, n_classes, of_both, of_any, out)
             weight = weight * discount * n_below / total + passed
         if weight + step.above < NEGLIGIBLE:
             return

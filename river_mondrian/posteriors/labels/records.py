@@ -25,7 +25,9 @@ from .class_sets import (
     add_class,
     first_class,
     has_classes_below,
+    is_one_class,
     n_classes_in,
+    n_words_of,
     remove_class,
 )
 
@@ -109,7 +111,8 @@ class LabelNode(LightNode):
     def is_paused(self, forest: Forest) -> bool:
         """Tell whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
         labels = LabelForest(forest)
-        return labels.splits_pure == 0 and self.n_classes(labels) == 1
+        own = self.classes(labels, 0)
+        return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Tell whether a point is of another class than a paused leaf (Algorithm 10, line 4)."""
@@ -121,7 +124,7 @@ class LabelNode(LightNode):
         """Tell whether there is one class below, so that what is there is hidden."""
         labels = LabelForest(forest)
         left, right = self.classes(labels, 0), self.classes(labels, 1)
-        return labels.splits_pure == 0 and n_classes_in(left, right, labels.n_set_words) == 1
+        return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a complete leaf that it is about to join.
@@ -161,7 +164,7 @@ class LabelNode(LightNode):
             if counts[label] == 0:
                 remove_class(own, label)
             return
-        if n_classes_in(own, own, labels.n_set_words) == 1:
+        if is_one_class(own, own, labels.n_set_words):
             return
         q = self.first_point
         while q != NONE and labels.points.row(q).label != label:

@@ -13,7 +13,7 @@ from ...partitions.mondrian import renewal
 from ...partitions.mondrian.records import DRAWING, NONE, SETTLING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
-from ...records import CHUNK_ROWS, Float64s, Record
+from ...records import CHUNK_ROWS, Float64s, Memory, Record
 from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, rebuilding
 from .learning import ROOM
@@ -122,10 +122,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         # The record's version and number of samples, for what reads them in each call.
         self.version_now, self.n_now = self.shared.word("version"), self.shared.word("n_samples")
         forest, own = self.forest, self.shared.own
-        n_trees, n_inputs, n_dims = len(self.trees), self.inputs.shape[1], int(forest.n_dims)
-        own("paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
-        own("walking", np.zeros(n_trees, dtype=np.int64))
-        own("last_inputs", np.zeros(n_inputs))
+        n_trees, n_dims = len(self.trees), int(forest.n_dims)
+        self._own_prediction(self.shared)
         own("side_sums", np.zeros(n_dims))
         own("candidates", room_for(Candidate, self.n_candidates))
         if self.gains.shape[1] < n_dims:
@@ -147,6 +145,13 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _finish_kind(self) -> None:
         """Make what a kind derives from the rest."""
+
+    def _own_prediction(self, shared: Memory[R]) -> None:
+        """Give a forest's record the memory that the prediction of a sample is written to."""
+        n_trees = len(self.trees)
+        shared.own("paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
+        shared.own("walking", np.zeros(n_trees, dtype=np.int64))
+        shared.own("last_inputs", np.zeros(self.inputs.shape[1]))
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return super()._shapes() | {"gains": (len(self.trees), len(self.dim_weights))}

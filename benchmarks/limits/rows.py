@@ -1,0 +1,63 @@
+"""Where the bytes of exact forests are: rows of nodes, with their boxes, and points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
+
+from ..data import DataFolder, Stream, stream
+from ..report import Report, progress
+
+N_TREES = 10
+# Samples below a node up to which boxes are counted.
+SIZES = (2, 4, 8, 16)
+# Bytes of the number of a box's row, which a node has whose box is in one of its own.
+NUMBER = 4
+
+
+def _counted(what: str, model: Any, samples: Stream) -> list[Any]:
+    """Let a model learn and return the bytes of its parts, for a sample and a tree."""
+    progress(f"rows: {what}")
+    for x, y in samples:
+        model.learn_one(x, y)
+    trees, n = model._trees, len(samples) * N_TREES
+    sizes = np.concatenate([trees.column("nodes", "n_samples", t) for t in range(N_TREES)])
+    box = 8 * int(trees.forest.dim_capacity)
+    whole, n_rows = model._raw_memory_usage / n, len(sizes) / n
+    header = trees.nodes.row_bytes - box
+    line = [what, len(samples), f"{n_rows:.2f}", header, box, f"{trees.points.nbytes / n:.0f}"]
+    line.append(f"{whole:.0f}")
+    for size in SIZES:
+        share = float((sizes <= size).mean())
+        line.append(f"{share:.2f}: {whole - n_rows * (share * box - NUMBER):.0f}")
+    return line
+
+
+def rows(data: DataFolder, report: Report, quick: bool) -> None:
+    """Bytes of nodes' rows, and what they would be without the boxes of nodes of few samples."""
+    n = 3000 if quick else 30_000
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 21))
+    y = X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.1 * rng.standard_normal(n)
+    regressor = MondrianForestRegressor(N_TREES, seed=1)
+    lines = [_counted("regressor, normal, 21", regressor, stream(X, y))]
+    labels = rng.integers(0, 3, n)
+    overlapping = rng.standard_normal((n, 16)) + 0.5 * labels[:, None]
+    classifier = MondrianForestClassifier(N_TREES, seed=1)
+    lines.append(_counted("exact, overlapping, 16", classifier, stream(overlapping, labels)))
+    letter = data.load("letter")
+    if letter is not None:
+        samples = stream(letter["X_train"], letter["y_train"], min(n, len(letter["X_train"])))
+        classifier = MondrianForestClassifier(N_TREES, seed=1)
+        lines.append(_counted("exact, letter, 16", classifier, samples))
+    report.note(
+        f"{N_TREES} trees; nothing is timed. Rows of nodes for a sample and a tree, bytes of a row "
+        "besides its box, and of that. For a sample and a tree, the bytes of the points and of the "
+        "whole model. Then the share of rows of so many samples at most, and the bytes that would "
+        "be left if these had no boxes, but all a number that names theirs."
+    )
+    headers = ["forest", "samples", "rows", "header", "box", "points", "bytes"]
+    report.table([*headers, *(f"at most {size}" for size in SIZES)], lines)
