@@ -53,9 +53,8 @@ def main():
         if scores[-1] > THRESHOLD >= max(scores[-10:-1], default=1.0):
             shares = detector.explain_one({"load": value})
             ago = max(shares, key=shares.get)[1]
-            print(
-                f"value {len(scores)}, {value:.1f}: score {scores[-1]:.3f}, most by that {ago} ago"
-            )
+            most = "itself" if ago == 0 else f"the one {ago} before"
+            print(f"value {len(scores)}, {value:.1f}: score {scores[-1]:.3f}, most by {most}")
         detector.learn_one({"load": value})
 
     figure, (above, below) = plt.subplots(2, 1, figsize=(11, 6), sharex=True)

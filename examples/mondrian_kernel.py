@@ -52,7 +52,11 @@ def main():
 
     n = 200 if arguments.quick else 1001
     print(f"TrumpApproval, {n} samples, predicted and then learned\n")
+    # What first calls compile is not timed.
+    MondrianFeatures.warmup()
     for name, model in models().items():
+        if isinstance(model, OGDRegressor):
+            model.warmup(features=model.features)
         whole = preprocessing.StandardScaler() | preprocessing.TargetStandardScaler(model)
         began = time.perf_counter()
         metric = evaluate.progressive_val_score(

@@ -73,6 +73,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="the first 300 samples only")
     arguments = parser.parse_args()
 
+    print("compiling kernels", flush=True)
     began = time.perf_counter()
     AdaptiveMondrianForestClassifier.warmup()
     MondrianForestClassifier.warmup()

@@ -40,6 +40,9 @@ def main():
     _, (above, below) = plt.subplots(2, 1, figsize=(9, 7), sharex=True)
     history, curves = [], {}
     print(f"{2 * n} samples, the labels swap after {n}\n")
+    # What first calls compile is not timed.
+    AdaptiveMondrianForestClassifier.warmup()
+    MondrianForestClassifier.warmup()
     for name, model in models.items():
         right = np.empty(2 * n)
         began = time.perf_counter()

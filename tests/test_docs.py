@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import runpy
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from matplotlib import pyplot as plt
 
 import river_mondrian
 import river_mondrian.distributed
@@ -29,7 +31,9 @@ CODELESS = {
     "widths.md",
     "guide/index.md",
     "migration/index.md",
+    "notebooks/index.md",
 }
+NOTEBOOKS = DOCS / "notebooks"
 
 
 def name_of(page):
@@ -46,6 +50,26 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile("\n".join(blocks), str(page), "exec"), vars(module))
     assert bool(blocks) == (name_of(page) not in CODELESS)
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_the_code_of_a_notebook_runs(path, monkeypatch):
+    mpl.use("Agg")
+    code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    module = types.ModuleType(f"notebook_{path.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(
+        compile("\n".join("".join(cell["source"]) for cell in code), str(path), "exec"),
+        vars(module),
+    )
+    plt.close("all")
+    # The site shows what is printed as it is built.
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
+
+
+def test_the_index_of_notebooks_has_all():
+    listed = re.findall(r"\]\((\w+)\.ipynb\)", (NOTEBOOKS / "index.md").read_text())
+    assert sorted(listed) == sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
 
 
 def test_the_reference_has_a_page_for_each_public_name():

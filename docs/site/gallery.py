@@ -29,12 +29,17 @@ EXAMPLES = [
 SHOWN = [*EXAMPLES, "service"]
 
 
+def is_made(made: Path, source: Path) -> bool:
+    """Tell whether a file has been made since its source or the package changed."""
+    changed = max(path.stat().st_mtime for path in [source, *PACKAGE.rglob("*.py")])
+    return made.exists() and made.stat().st_mtime >= changed
+
+
 def run(example: str) -> str:
     """Run an example, unless it has been since it or the package changed; return what it prints."""
     source = ROOT / "examples" / f"{example}.py"
     picture, printed = BUILT / f"{example}.png", BUILT / f"{example}.txt"
-    changed = max(path.stat().st_mtime for path in [source, *PACKAGE.rglob("*.py")])
-    if not printed.exists() or printed.stat().st_mtime < changed:
+    if not is_made(printed, source):
         BUILT.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
             [sys.executable, source, *_quick(source), "--out", picture.relative_to(ROOT)],

@@ -1,7 +1,7 @@
 """What the site has beside the pages of this folder, for MkDocs.
 
-Reference, gallery and the index of benchmarks are made here, and the repository's own changelog,
-guide for contributors, architecture and security policy become pages.
+Reference, gallery, notebooks and the index of benchmarks are made here, and the repository's own
+changelog, guide for contributors, architecture and security policy become pages.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import gallery
+import notebooks
 import reference
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -28,6 +29,8 @@ TAKEN = {
     "architecture.md": "ARCHITECTURE.md",
     "security.md": "SECURITY.md",
 }
+# Where links lead in the repository, and on the site.
+MADE = {"examples": "gallery/index.md", "river_mondrian/__init__.py": "reference/index.md"}
 
 
 class Loaded(HTMLParser):
@@ -46,7 +49,11 @@ def _is_elsewhere(address: str | None) -> bool:
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the pages that are made in the navigation."""
-    lists = {"Reference": reference.nav(), "Gallery": gallery.nav()}
+    lists = {
+        "Reference": reference.nav(),
+        "Gallery": gallery.nav(),
+        "Notebooks": notebooks.nav(),
+    }
     config.nav = [
         {title: lists.get(title, pages)} for item in config.nav for title, pages in item.items()
     ]
@@ -62,6 +69,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         made[f"gallery/{example}.md"] = gallery.page(example)
     for example in gallery.EXAMPLES:
         made[f"gallery/{example}.png"] = gallery.picture(example)
+    for notebook in notebooks.NOTEBOOKS:
+        made.update(notebooks.files(notebook))
     for page, source in TAKEN.items():
         made[page] = (ROOT / source).read_text()
     for path, content in made.items():
@@ -79,11 +88,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     for taken, source in TAKEN.items():
         markdown = re.sub(rf"\]\((?:\.\./)*{source}", f"]({up}/{taken}", markdown)
     markdown = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}/gallery/\1.md)", markdown)
+    for source, made in MADE.items():
+        markdown = re.sub(rf"\]\((?:\.\./)+{source}\)", f"]({up}/{made})", markdown)
+    # A notebook's page leads to the notebook itself.
+    markdown = re.sub(r"(?<!The notebook)\]\(((?:\w+/|\.\./)*\w+)\.ipynb\)", r"](\1.md)", markdown)
     # Sources are no pages: their paths are told.
     markdown = re.sub(r"\[[^]]*\]\((?:\.\./)+(river_mondrian/[^)]*)\)", r"`\1`", markdown)
     markdown = markdown.replace("](results)", "](results/index.md)")
-    # Figures that belong together stay in a line.
-    return re.sub(r"(?<=\d) / (?=[\d.])", "&nbsp;/&nbsp;", markdown)
+    # Figures of a table that belong together stay in a line.
+    return re.sub(
+        r"^\|.*$",
+        lambda row: re.sub(r"(?<=\d) / (?=[\d.])", "&nbsp;/&nbsp;", row[0]),
+        markdown,
+        flags=re.MULTILINE,
+    )
 
 
 def on_post_page(output: str, **_: Any) -> str:
