@@ -5,13 +5,13 @@ import tomllib
 from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-EXTRAS = ("pandas", "plot")
+EXTRAS = ("pandas", "plot", "progress", "ray", "service")
 
 requirements = list(PROJECT["dependencies"])
 for extra in EXTRAS:
     requirements += PROJECT["optional-dependencies"][extra]
 for requirement in requirements:
-    found = re.fullmatch(r"([A-Za-z0-9_-]+)>=([0-9.]+)", requirement)
+    found = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[\w+\])?>=([0-9.]+)", requirement)
     if found is None:
         raise SystemExit(f"{requirement!r} has no lowest version")
     print("{}=={}".format(*found.groups()))

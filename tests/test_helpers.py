@@ -1,0 +1,82 @@
+"""Helpers of kernels, with parts of numba that are not promised and without them."""
+
+from __future__ import annotations
+
+import importlib
+
+import numba
+import pytest
+from numba.core import codegen, config, typed_passes
+
+from river_mondrian.records import compiled_helpers
+
+pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+
+_dynfunc = importlib.import_module("numba._dynfunc")
+
+
+@pytest.fixture
+def forgotten():
+    """Let what is known of numba be found out anew, here and afterwards."""
+    caches = (compiled_helpers.are_helpers_apart, compiled_helpers._replace_lowering)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def compiled_pair():
+    """Compile a helper and its caller; returns the helper's library and what the caller gives."""
+
+    def half(x):
+        return x / 2.0
+
+    helper = numba.njit(
+        pipeline_class=compiled_helpers.HelperCompiler,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(half)
+
+    @numba.njit
+    def call(x):
+        return helper(x) + 1.0
+
+    found = call(3.0)
+    ((signature, overload),) = helper.overloads.items()
+    assert signature == (numba.float64,)
+    return overload.library, found
+
+
+def raising(*_, **__):
+    raise TypeError("it takes other arguments now")
+
+
+def test_helpers_make_no_machine_code_of_their_own(forgotten):
+    library, found = compiled_pair()
+    assert found == 2.5
+    assert compiled_helpers.are_helpers_apart()
+    assert type(library) is not codegen.JITCodeLibrary
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (codegen, "JITCodeLibrary"),
+        (typed_passes, "NativeLowering"),
+        (_dynfunc, "make_function"),
+    ],
+    ids=["library", "lowering", "function"],
+)
+@pytest.mark.parametrize("is_there", [False, True])
+def test_without_them_helpers_are_compiled_as_all_is(forgotten, monkeypatch, owner, name, is_there):
+    kept = codegen.JITCodeLibrary
+    with monkeypatch.context() as changed:
+        if is_there:
+            changed.setattr(owner, name, raising)
+        else:
+            changed.delattr(owner, name)
+        assert not compiled_helpers.are_helpers_apart()
+    library, found = compiled_pair()
+    assert found == 2.5
+    assert type(library) is kept
