@@ -16,6 +16,9 @@ from ..posteriors.rebuilt.trees import RebuiltTrees
 from .forest import MondrianForest
 from .watching import Watch
 
+# Rows of a batch that are learned before another thread may predict.
+ROWS_AT_ONCE = 1024
+
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | str | None
 

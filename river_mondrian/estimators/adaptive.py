@@ -15,11 +15,10 @@ from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import LARGEST_WEIGHT
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
-from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..progress import in_pieces, pieces
 from ..status import TOO_LARGE
-from .adapting import AdaptingForest, Detector, check_bounds, parts_between
+from .adapting import ROWS_AT_ONCE, AdaptingForest, Detector, check_bounds, parts_between
 from .label_forest import LabelForest
 from .prepared import Prepared
 
@@ -373,8 +372,8 @@ class AdaptiveMondrianForestClassifier(
             # Another thread may have added a feature.
             self._features.agree(names, columns)
             for part in pieces(len(columns), progress):
-                for start in range(part.start, part.stop, LEARNED_ROWS):
-                    rows = slice(start, min(start + LEARNED_ROWS, part.stop))
+                for start in range(part.start, part.stop, ROWS_AT_ONCE):
+                    rows = slice(start, min(start + ROWS_AT_ONCE, part.stop))
                     self._learn_rows(names, columns[rows], labels[rows], weights[rows])
 
     def _learn_rows(

@@ -17,10 +17,9 @@ from ..model import locked
 from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import Partitions
-from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..progress import in_pieces, pieces
-from .adapting import AdaptingForest, Detector, check_bounds, parts_between
+from .adapting import ROWS_AT_ONCE, AdaptingForest, Detector, check_bounds, parts_between
 from .explaining import TargetExplanations
 from .rows import TargetRows
 
@@ -364,8 +363,8 @@ class AdaptiveMondrianForestRegressor(
             # Another thread may have added a feature.
             self._features.agree(rows.names, rows.columns)
             for part in pieces(len(rows), progress):
-                for start in range(part.start, part.stop, LEARNED_ROWS):
-                    self._learn_rows(rows, start, min(start + LEARNED_ROWS, part.stop))
+                for start in range(part.start, part.stop, ROWS_AT_ONCE):
+                    self._learn_rows(rows, start, min(start + ROWS_AT_ONCE, part.stop))
 
     def _learn_rows(self, rows: TargetRows, start: int, stop: int) -> None:
         """Learn rows of a frame: one by one where a feature is new, else many at once."""
