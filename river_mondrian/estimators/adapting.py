@@ -12,12 +12,11 @@ from ..arguments import check_integer
 from ..checks import refuse
 from ..directions import Directions
 from ..model import locked
+from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.rebuilt.trees import RebuiltTrees
+from ..progress import pieces
 from .forest import MondrianForest
 from .watching import Watch
-
-# Rows of a batch that are learned before another thread may predict.
-ROWS_AT_ONCE = 1024
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | str | None
@@ -41,6 +40,13 @@ def check_bounds(max_samples: int, max_bytes: int | None, drift_detector: Detect
         raise ValueError(
             f'drift_detector must be "adwin", None or a drift detector, got {drift_detector!r}'
         )
+
+
+def blocks(n: int, progress: bool) -> Iterator[slice]:
+    """Yield blocks of `n` rows in order, and show how many have been learned."""
+    for part in pieces(n, progress):
+        for start in range(part.start, part.stop, LEARNED_ROWS):
+            yield slice(start, min(start + LEARNED_ROWS, part.stop))
 
 
 def parts_between(new: set[int], n: int) -> Iterator[tuple[slice, bool]]:

@@ -16,9 +16,9 @@ from ..limits import LARGEST_WEIGHT
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
-from ..progress import in_pieces, pieces
+from ..progress import in_pieces
 from ..status import TOO_LARGE
-from .adapting import ROWS_AT_ONCE, AdaptingForest, Detector, check_bounds, parts_between
+from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between
 from .label_forest import LabelForest
 from .prepared import Prepared
 
@@ -371,10 +371,8 @@ class AdaptiveMondrianForestClassifier(
                 self._settle()
             # Another thread may have added a feature.
             self._features.agree(names, columns)
-            for part in pieces(len(columns), progress):
-                for start in range(part.start, part.stop, ROWS_AT_ONCE):
-                    rows = slice(start, min(start + ROWS_AT_ONCE, part.stop))
-                    self._learn_rows(names, columns[rows], labels[rows], weights[rows])
+            for rows in blocks(len(columns), progress):
+                self._learn_rows(names, columns[rows], labels[rows], weights[rows])
 
     def _learn_rows(
         self,

@@ -18,8 +18,8 @@ from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
-from ..progress import in_pieces, pieces
-from .adapting import ROWS_AT_ONCE, AdaptingForest, Detector, check_bounds, parts_between
+from ..progress import in_pieces
+from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between
 from .explaining import TargetExplanations
 from .rows import TargetRows
 
@@ -362,13 +362,12 @@ class AdaptiveMondrianForestRegressor(
                 self._settle()
             # Another thread may have added a feature.
             self._features.agree(rows.names, rows.columns)
-            for part in pieces(len(rows), progress):
-                for start in range(part.start, part.stop, ROWS_AT_ONCE):
-                    self._learn_rows(rows, start, min(start + ROWS_AT_ONCE, part.stop))
+            for block in blocks(len(rows), progress):
+                self._learn_rows(rows, block)
 
-    def _learn_rows(self, rows: TargetRows, start: int, stop: int) -> None:
+    def _learn_rows(self, rows: TargetRows, block: slice) -> None:
         """Learn rows of a frame: one by one where a feature is new, else many at once."""
-        there = start + np.flatnonzero(rows.weights[start:stop])
+        there = block.start + np.flatnonzero(rows.weights[block])
         columns, targets, weights = rows.columns[there], rows.targets[there], rows.weights[there]
         new = set(self._features.first_rows(rows.names, columns).values())
         for part, is_new in parts_between(new, len(there)):

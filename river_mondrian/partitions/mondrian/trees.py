@@ -35,9 +35,8 @@ PREDICTED_ROWS = 8192
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
-# Rows that are learned at once: many, since threads are waited for after each block, and few, since
-# other threads wait for a block.
-LEARNED_ROWS = 4096
+# Rows that are learned at once.
+LEARNED_ROWS = 1024
 
 # Rows left in a tree with which it gets more when another tree needs some.
 SOON = 64
