@@ -26,7 +26,7 @@ from .inputs import (
     too_large,
 )
 from .levels import Level
-from .limits import LARGEST, LEAST_LEVEL
+from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -277,6 +277,18 @@ def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
     return found
 
 
+def _checked_numbers(
+    values: list[Any], check: Callable[[Any], float], least: float, most: float
+) -> NDArray[np.float64]:
+    """Check the number of each row, which is to be from `least` to `most`."""
+    # What is usual is checked at once.
+    if set(map(type, values)) == {float}:
+        found = np.array(values)
+        if ((found >= least) & (found <= most)).all():
+            return found
+    return np.array(_checked(values, check), dtype=np.float64)
+
+
 def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
     """Read the labels of `n` rows, of the frame `like`, from a series, an array or a sequence.
 
@@ -289,7 +301,12 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
 
     """
     labels = _listed(y, n, "labels", like)
-    _checked(labels, check_label)
+    try:
+        # Each label once: rows are many, and labels few.
+        for label in set(labels):
+            check_label(label)
+    except (TypeError, ValueError):
+        _checked(labels, check_label)
     return labels
 
 
@@ -304,7 +321,8 @@ def read_targets(y: Any, n: int, like: Any = None) -> NDArray[np.float64]:
         If there are not `n` targets, or one is not finite or larger than 1e120 in size.
 
     """
-    return np.array(_checked(_listed(y, n, "targets", like), check_target), dtype=float)
+    targets = _listed(y, n, "targets", like)
+    return _checked_numbers(targets, check_target, -LARGEST_TARGET, LARGEST_TARGET)
 
 
 def read_weights(w: Any, n: int, like: Any = None) -> NDArray[np.float64]:
@@ -321,4 +339,4 @@ def read_weights(w: Any, n: int, like: Any = None) -> NDArray[np.float64]:
     # What is no sequence is a weight, or none.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, check_weight(w))
-    return np.array(_checked(_listed(w, n, "weights", like), check_weight), dtype=float)
+    return _checked_numbers(_listed(w, n, "weights", like), check_weight, 0.0, LARGEST_WEIGHT)

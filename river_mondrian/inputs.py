@@ -276,8 +276,10 @@ class FeatureIndex:
         """Return checked values, those of known features of their kinds (see `of_kind`)."""
         return agreed(values, self.places, self.categories)
 
-    def agree(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
-        """Let a frame's columns be of their features' kinds (see `of_kind`)."""
+    def agree(
+        self, names: Sequence[Hashable], columns: NDArray[np.float64], first_row: int = 0
+    ) -> None:
+        """Let a frame's columns, from a row on, be of their features' kinds (see `of_kind`)."""
         for place, name in enumerate(names):
             column = columns[:, place]
             is_category = name in self.categories
@@ -286,7 +288,8 @@ class FeatureIndex:
                 for row in np.flatnonzero(others).tolist():
                     value = float(column[row])
                     level = Level(value, None) if value >= LEAST_LEVEL else value
-                    columns[row, place] = of_kind(name, level, is_category, f" in row {row}")
+                    where = f" in row {first_row + row}"
+                    columns[row, place] = of_kind(name, level, is_category, where)
 
     def write(self, values: Mapping[Hashable, float], vector: NDArray[np.float64]) -> None:
         """Write checked values to a vector; features that are not known are left out."""

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
-from river_mondrian.estimators import classifier, regressor
+from river_mondrian.inputs import FeatureIndex
+from river_mondrian.limits import LEAST_LEVEL
 from river_mondrian.partitions.mondrian import trees
+from river_mondrian.records import CHUNK_ROWS
 
 N = 900
 
@@ -15,8 +17,7 @@ N = 900
 @pytest.mark.parametrize("rows_at_once", [1, 37, N])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_size_of_blocks_changes_nothing(rows_at_once, n_jobs, monkeypatch):
-    for module in (trees, classifier, regressor):
-        monkeypatch.setattr(module, "LEARNED_ROWS", rows_at_once)
+    monkeypatch.setattr(trees, "LEARNED_ROWS", rows_at_once)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(N, 4))
     labels = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
@@ -33,3 +34,61 @@ def test_the_size_of_blocks_changes_nothing(rows_at_once, n_jobs, monkeypatch):
         for x in X[::90].tolist():
             sample = dict(zip(names, x, strict=True))
             assert getattr(one, predict)(sample) == getattr(many, predict)(sample)
+
+
+def batch(n=4000, d=4):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int), X[:, 0] + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])
+def test_kernels_seldom_stop_for_room(make, monkeypatch):
+    # Threads would wait for each other.
+    X, labels, targets = batch()
+    model = make(3, seed=1)
+    y = labels if make is MondrianForestClassifier else targets
+    model.learn_many(X[:400], y[:400])
+    stops, reserve = [], trees.MondrianTrees._reserve_rows
+
+    def reserved(self, *args):
+        stops.append(args)
+        reserve(self, *args)
+
+    monkeypatch.setattr(trees.MondrianTrees, "_reserve_rows", reserved)
+    model.learn_many(X[400:], y[400:])
+    # One for each chunk of 128 rows would be above 60.
+    assert len(stops) < 10
+
+
+@pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])
+def test_a_batch_leaves_as_little_room_as_single_samples(make):
+    X, labels, targets = batch()
+    y = labels if make is MondrianForestClassifier else targets
+    one, many = make(3, seed=1), make(3, seed=1)
+    names = range(X.shape[1])
+    for x, target in zip(X.tolist(), y.tolist(), strict=True):
+        one.learn_one(dict(zip(names, x, strict=True)), target)
+    many.learn_many(X, y)
+    for name in ("nodes", "side_rows"):
+        rows = getattr(many._trees, name)
+        slack = [
+            getattr(tree, name).capacity - getattr(tree, name).n_rows for tree in many._trees.trees
+        ]
+        assert max(slack) <= trees.SOON + 2 * CHUNK_ROWS, name
+        assert rows.nbytes <= getattr(one._trees, name).nbytes + 3 * CHUNK_ROWS * rows.row_bytes
+
+
+def test_threads_take_more_rows_at_once_so_that_a_block_takes_as_long():
+    assert trees.learned_at_once(1) == trees.LEARNED_ROWS
+    assert trees.learned_at_once(3) == 3 * trees.LEARNED_ROWS
+    assert trees.learned_at_once(-1) >= trees.LEARNED_ROWS
+
+
+def test_a_wrong_row_of_a_later_block_is_named():
+    features = FeatureIndex()
+    features.add({"a": 1.0, "b": 2.0})
+    columns = np.zeros((5, 2))
+    columns[3, 1] = LEAST_LEVEL
+    with pytest.raises(TypeError, match=r"'b'.* in row 2051"):
+        features.agree(["a", "b"], columns, 2048)

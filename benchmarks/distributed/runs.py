@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,11 +63,6 @@ def streams(data: DataFolder, n: int) -> dict[str, tuple[Any, Any]]:
         rows = np.array([list(x.values()) for x, _ in samples])
         found["Phishing"] = rows[:n], np.array([int(y) for _, y in samples[:n]])
     return found
-
-
-def rows_per_second(n: int, started: float) -> float:
-    """Return the rows per second since a time."""
-    return n / (time.perf_counter() - started)
 
 
 def same_trees(one: Any, other: Any) -> bool:

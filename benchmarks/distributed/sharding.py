@@ -13,7 +13,7 @@ from river_mondrian import MondrianForestClassifier
 from ..data import DataFolder
 from ..report import Report, progress, verdict
 from .processors import seconds_below, seconds_of
-from .runs import BLOCK, N_TREES, WARM_UP, Block, blocks_of, local_ray, rows_per_second, streams
+from .runs import BLOCK, N_TREES, WARM_UP, Block, blocks_of, local_ray, streams
 
 N_SAMPLES, QUICK_SAMPLES = 15_000, 4_000
 REPEATS, QUICK_REPEATS = 3, 1
@@ -24,7 +24,7 @@ SIZES = (1, 10, 100, 1000, 10_000)
 PEERS = ("one process", "n_jobs=2", "two of their own", "two workers")
 
 
-def _begun(start: Block, n_trees: int, **arguments: Any) -> Any:
+def begun(start: Block, n_trees: int, **arguments: Any) -> Any:
     """Return a model that has learned the first rows, twice: all kernels are loaded then."""
     model = MondrianForestClassifier(n_trees, seed=1, **arguments)
     model.learn_many(*start)
@@ -32,54 +32,58 @@ def _begun(start: Block, n_trees: int, **arguments: Any) -> Any:
     return model
 
 
-class _Rate(NamedTuple):
+class Rate(NamedTuple):
     """Rows per second by the clock, and on two processors that nobody else uses."""
 
     clock: float
     free: float
 
 
-def _rate(n: int, started: float, busiest: float, total: float) -> _Rate:
-    """Return rates by what the busiest process, and all of them, took of the processors."""
-    return _Rate(rows_per_second(n, started), n / max(busiest, 0.5 * total))
+def _rate(n: int, spent: float, busiest: float, total: float) -> Rate:
+    """Return rates by the clock, and by what the busiest process, and all, took of processors."""
+    return Rate(n / spent, n / max(busiest, 0.5 * total))
 
 
 def _alone(start: Block, blocks: list[Block], n_trees: int, barrier: Any, found: Any) -> None:
     """Learn all blocks in a process of its own."""
-    model = _begun(start, n_trees)
+    model = begun(start, n_trees)
     barrier.wait()
-    used = time.process_time()
+    started, used = time.perf_counter(), time.process_time()
     for block in blocks:
         model.learn_many(*block)
-    found.put(time.process_time() - used)
+    found.put((time.perf_counter() - started, time.process_time() - used))
 
 
-def _two_of_their_own(start: Block, blocks: list[Block], n: int) -> _Rate:
+def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N_TREES) -> Rate:
+    """Let two processes with half the trees each learn all blocks."""
     context = multiprocessing.get_context("spawn")
     barrier, found = context.Barrier(3), context.Queue()
     processes = [
-        context.Process(target=_alone, args=(start, blocks, N_TREES // 2, barrier, found))
+        context.Process(target=_alone, args=(start, blocks, n_trees // 2, barrier, found))
         for _ in range(2)
     ]
     for process in processes:
         process.start()
     barrier.wait()
-    started = time.perf_counter()
-    used = [found.get() for _ in processes]
-    rate = _rate(n, started, max(used), sum(used))
+    # Each by its own clock: a process that waits here for answers takes part of a processor.
+    spent, used = zip(*(found.get() for _ in processes), strict=True)
+    rate = _rate(n, max(spent), max(used), sum(used))
     for process in processes:
         process.join()
     return rate
 
 
-def _here(start: Block, blocks: list[Block], n: int, n_jobs: int) -> _Rate:
-    model = _begun(start, N_TREES, n_jobs=n_jobs)
+def one_process(
+    start: Block, blocks: list[Block], n: int, n_jobs: int, n_trees: int = N_TREES
+) -> Rate:
+    """Let a model learn all blocks here."""
+    model = begun(start, n_trees, n_jobs=n_jobs)
     started, used = time.perf_counter(), time.process_time()
     for block in blocks:
         model.learn_many(*block)
-    total = time.process_time() - used
+    spent, total = time.perf_counter() - started, time.process_time() - used
     # Threads share the work evenly.
-    return _rate(n, started, total / n_jobs, total)
+    return _rate(n, spent, total / n_jobs, total)
 
 
 def _idle() -> float:
@@ -89,10 +93,10 @@ def _idle() -> float:
     return (seconds_below() - used) / IDLE_SECONDS
 
 
-def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> _Rate:
+def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> Rate:
     from river_mondrian.distributed import ShardedForest
 
-    sharded = ShardedForest.scatter(_begun(start, N_TREES), 2, save_every=10_000)
+    sharded = ShardedForest.scatter(begun(start, N_TREES), 2, save_every=10_000)
     # Workers have loaded their kernels.
     sharded.learn_many(*start)
     workers = [one["process"] for one in sharded.describe_shards()]
@@ -101,10 +105,10 @@ def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> _Rate:
     for block in blocks:
         sharded.learn_many(*block)
     sharded.finish()
+    spent = time.perf_counter() - started
     used = [seconds_of(worker) - at for worker, at in zip(workers, before, strict=True)]
     # What Ray does anyway grows with the time that others take.
-    resting = idle * (time.perf_counter() - started)
-    found = _rate(n, started, max(used), seconds_below() - whole - resting)
+    found = _rate(n, spent, max(used), seconds_below() - whole - idle * spent)
     sharded.close()
     return found
 
@@ -119,11 +123,11 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
             n, found = len(X) - WARM_UP, {peer: [] for peer in PEERS}
             for repeat in range(QUICK_REPEATS if quick else REPEATS):
                 progress(f"{name}, repeat {repeat}")
-                found["one process"].append(_here(start, blocks, n, 1))
-                found["n_jobs=2"].append(_here(start, blocks, n, 2))
-                found["two of their own"].append(_two_of_their_own(start, blocks, n))
+                found["one process"].append(one_process(start, blocks, n, 1))
+                found["n_jobs=2"].append(one_process(start, blocks, n, 2))
+                found["two of their own"].append(two_of_their_own(start, blocks, n))
                 found["two workers"].append(_sharded(start, blocks, n, idle))
-            for what in _Rate._fields:
+            for what in Rate._fields:
                 best = {peer: max(getattr(r, what) for r in found[peer]) for peer in PEERS}
                 share = best["two workers"] / best["two of their own"]
                 rows.append(

@@ -1,8 +1,9 @@
 """Where models meet their limits: what time and memory cost there, a part for each limit."""
 
-from . import calls, classes, rows, text, width
+from . import batches, calls, classes, rows, text, width
 
 PARTS = {
+    "batches": batches.batches,
     "calls": calls.calls,
     "classes": classes.classes,
     "rows": rows.rows,

@@ -14,7 +14,7 @@ from ..directions import Directions
 from ..frames import Frame, mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..model import locked
-from ..partitions.mondrian.trees import LEARNED_ROWS
+from ..partitions.mondrian.trees import learned_at_once
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..progress import Progress, in_pieces
@@ -406,9 +406,9 @@ class MondrianForestClassifier(
         start: int,
     ) -> int:
         """Learn rows of a frame up to the next new feature or label; returns where they end."""
+        stop = min(len(columns), start + learned_at_once(self.n_jobs))
         # Another thread may have added a feature.
-        self._features.agree(names, columns)
-        stop = min(len(columns), start + LEARNED_ROWS)
+        self._features.agree(names, columns[start:stop], start)
         trees = self._grown() if weights[start] == 1.0 else self._weigh()
         first = dict(zip(names, columns[start].tolist(), strict=True))
         trees.begin_change()
@@ -417,12 +417,11 @@ class MondrianForestClassifier(
             stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())
         new = self._features.first_rows(names, columns[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
-        for i in range(start + 1, stop):
-            if labels[i] not in self._labels and labels[i] != labels[start]:
-                stop = i
-                break
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
-        numbers = [self._add_label(label) for label in labels[start:stop]]
+        self._add_label(labels[start])
+        if not self._labels.keys() >= set(labels[start:stop]):
+            stop = next(i for i in range(start, stop) if labels[i] not in self._labels)
+        numbers = [self._labels[label] for label in labels[start:stop]]
         rows = self._arrange(names, columns[start:stop])
         trees.learn_rows(rows, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
         self._unweighted = None

@@ -26,7 +26,7 @@ from .inspection import Kept, NodeView, read_tree
 from .records import CLOSED, STEADY
 from .tables import TreeTable, make_table
 from .tracing import Path, contributions, traced
-from .tree_memory import WARM_UP
+from .tree_memory import TABLES, WARM_UP
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -59,11 +59,18 @@ def _rows_of(n_points: int, lacks_value: bool) -> int:
     return n_points * (1 + lacks_value)
 
 
-def _n_processors() -> int:
-    """Return how many processors this process may use."""
+def _n_threads(n_jobs: int) -> int:
+    """Return the number of threads for jobs; -1 stands for the processors of this process."""
+    if n_jobs != -1:
+        return n_jobs
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def learned_at_once(n_jobs: int) -> int:
+    """Return how many rows are learned before others may call: as long with several threads."""
+    return LEARNED_ROWS * _n_threads(n_jobs)
 
 
 def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
@@ -277,7 +284,8 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         # In another thread, since a kernel takes seconds where there are many points: what
         # interrupts this need not wait, and `settle` waits for one tree at most.
-        self._run_jobs(work, self.n_trees, 1)
+        self._begin_jobs(work, [0, self.n_trees])
+        self._end_jobs()
         self._built()
         self.end_change()
 
@@ -305,12 +313,13 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
                 start += 1
                 continue
             self.look_at_widths()
-            n = min(self._block(), len(rows) - start)
+            n = min(self._block(n_jobs), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
             # The points stay in the store unless the forest is full.
             first = self.n_points
             self._reserve_points(first + n)
             put(start, n, first)
+            self._reserve_for(n)
             # Compiled before threads ask for it.
             extension.extend.of(self._FOREST)
             extension.begin_rows(self.forest, part, n, first)
@@ -322,13 +331,27 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self.points.trim(0, self.n_points)
         self._reserve_points(self.n_points)
 
-    def _block(self) -> int:
+    def _reserve_for(self, n: int) -> None:
+        """Make room for as many rows as `n` points will add, by what points so far have added.
+
+        So kernels seldom stop for more, and threads do not wait for each other then.
+        """
+        if self.forest.is_full:
+            return
+        for t in range(self.n_trees):
+            tree = self.trees[t]
+            for name in TABLES if self.forest.light_size > 0 else ("nodes", "side_rows"):
+                table, rows = getattr(tree, name), self.__dict__[name]
+                more = SOON + n * table.n_rows // self.n_points
+                rows.grow(tree.slot, table, table.n_rows + more)
+
+    def _block(self, n_jobs: int) -> int:
         """Return how many rows may be learned at once."""
         # The row that fills the last tree is the last one that is stored.
         if self.bounded and not self.forest.is_full:
             return 1
         room = int(self.forest.window) - self.n_points
-        return min(self._rows_at_once(LEARNED_ROWS), self._samples_to_event(), room)
+        return min(self._rows_at_once(learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
         """Return how many rows a kernel may take: in between Ctrl-C gets through."""
@@ -345,20 +368,24 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
         """Call `work` on parts of 0..n, in threads where there are several jobs; -1 for all."""
-        n_threads = min(_n_processors() if n_jobs == -1 else n_jobs, n)
-        if n_threads <= 1:
-            work(0, n)
-        else:
-            self._run_jobs(work, n, n_threads)
+        n_threads = max(1, min(_n_threads(n_jobs), n))
+        bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
+        # The last part is done here: a thread that only waited would have its processor taken by
+        # those that it has started, one after the other.
+        self._begin_jobs(work, bounds[:-1])
+        work(*bounds[-2:])
+        self._end_jobs()
 
-    def _run_jobs(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
-        """Call `work` on parts of 0..n, each in a thread."""
-        bounds = np.linspace(0, n, n_jobs + 1).astype(int).tolist()
+    def _begin_jobs(self, work: Callable[[int, int], None], bounds: list[int]) -> None:
+        """Call `work` on the parts between bounds, each in a thread."""
         # They are known before they begin, so that whatever interrupts this can be followed by
         # waiting for them.
-        self._jobs = [Future() for _ in range(n_jobs)]
+        self._jobs = [Future() for _ in bounds[1:]]
         for job, first, last in zip(self._jobs, bounds, bounds[1:], strict=False):
             Thread(target=_run, args=(job, work, first, last)).start()
+
+    def _end_jobs(self) -> None:
+        """Wait until all parts are done."""
         for job in self._jobs:
             job.result()
         self._jobs = []

@@ -287,9 +287,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
         self._learn_rows(inputs, put, learn, n_jobs)
 
-    def _block(self) -> int:
+    def _block(self, n_jobs: int) -> int:
         # A block ends where fences and hyperparameters are renewed.
-        return min(super()._block(), int(self.forest.renewed_at) - self.n_samples)
+        return min(super()._block(n_jobs), int(self.forest.renewed_at) - self.n_samples)
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
         block = self.block

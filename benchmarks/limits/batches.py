@@ -1,0 +1,93 @@
+"""Rows that are learned one by one, at once, by two threads, and by two processes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+from ..data import DataFolder
+from ..distributed.runs import WARM_UP, Block, blocks_of, same_trees, streams
+from ..distributed.sharding import begun, one_process, two_of_their_own
+from ..report import Report, progress, verdict
+from ..timing import no_gc
+
+N_TREES = 10
+N_SAMPLES, QUICK_SAMPLES = 14_800, 4_000
+REPEATS, QUICK_REPEATS = 7, 1
+PEERS = ("learn_one", "learn_many", "n_jobs=2", "two processes", "half the trees")
+# Of the issue: microseconds of a row, and the share of what two processes reach.
+MICROSECONDS = 4.0
+SHARE = 0.95
+
+
+def _one_by_one(model: Any, frame: Any, labels: list[Any]) -> float:
+    """Let a model learn rows one by one; returns the seconds."""
+    samples = list(zip(frame.to_dict("records"), labels, strict=True))
+    with no_gc():
+        started = time.perf_counter()
+        for x, y in samples:
+            model.learn_one(x, y)
+        return time.perf_counter() - started
+
+
+def _is_same(start: Block, frame: Any, labels: list[Any]) -> bool:
+    """Tell whether all ways of learning rows end in the same model."""
+    single, whole, threads = (begun(start, N_TREES, n_jobs=n) for n in (1, 1, 2))
+    _one_by_one(single, frame, labels)
+    whole.learn_many(frame, labels)
+    threads.learn_many(frame, labels)
+    threads.n_jobs = 1
+    return same_trees(single, whole) and same_trees(single, threads)
+
+
+def _seconds(start: Block, frame: Any, labels: list[Any]) -> dict[str, float]:
+    """Return the seconds by the clock that each peer takes for all rows."""
+    n, blocks = len(labels), [(frame, labels)]
+    return {
+        "learn_one": _one_by_one(begun(start, N_TREES), frame, labels),
+        "learn_many": n / one_process(start, blocks, n, 1, N_TREES).clock,
+        "n_jobs=2": n / one_process(start, blocks, n, 2, N_TREES).clock,
+        "two processes": n / two_of_their_own(start, blocks, n, N_TREES).clock,
+        "half the trees": n / one_process(start, blocks, n, 1, N_TREES // 2).clock,
+    }
+
+
+def batches(data: DataFolder, report: Report, quick: bool) -> None:
+    """What `learn_many` saves, and what a second thread saves."""
+    rows = []
+    for name, (X, y) in streams(data, QUICK_SAMPLES if quick else N_SAMPLES).items():
+        start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
+        frame, labels = blocks_of(X[WARM_UP:], y[WARM_UP:], len(X))[0]
+        progress(f"batches: {name}")
+        # Kernels are compiled or loaded by that.
+        is_same = _is_same(start, frame, labels)
+        found = []
+        for repeat in range(QUICK_REPEATS if quick else REPEATS):
+            progress(f"batches: {name}, repeat {repeat}")
+            found.append(_seconds(start, frame, labels))
+        each = {p: 1e6 * statistics.median(one[p] for one in found) / len(labels) for p in PEERS}
+        share = statistics.median(one["two processes"] / one["n_jobs=2"] for one in found)
+        rows.append(
+            [
+                f"{name}, {X.shape[1]}",
+                f"{len(labels):,}",
+                *(f"{each[peer]:.1f}" for peer in PEERS),
+                verdict(each["learn_many"] <= MICROSECONDS),
+                f"{share:.2f}",
+                verdict(share >= SHARE),
+                verdict(is_same),
+            ]
+        )
+    report.note(
+        f"{N_TREES} trees, all rows in one call after the first {WARM_UP}. Microseconds of a row "
+        "by the clock, medians of repeats in which all take turns: one by one, at once, by two "
+        "threads, by two processes at the same time with half the trees each, and by one such "
+        f"process alone. The target of learn_many is {MICROSECONDS:g}. The share is what two "
+        f"threads reach of what two processes do, a median over the repeats; its target is {SHARE}."
+        " All ways must end in the same model, bit for bit."
+    )
+    report.table(
+        ["stream", "rows", *PEERS, "reached", "share", "reached", "same"],
+        rows,
+    )
