@@ -154,6 +154,8 @@ class Posterior(Weights):
 
     @functools.cached_property
     def _learn_one(self) -> Callable[..., int]:
+        # It is needed once there is no room: at which sample depends on the map's random numbers.
+        kernels.learn_mapped.of()
         return kernels.learn_one.of()
 
     @functools.cached_property
