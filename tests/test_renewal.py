@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from naive.following import history
 from river import datasets
 from scipy import stats
+from tree_shapes import shape_of
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
@@ -206,11 +207,9 @@ def shapes_of(model):
     """Return of each tree the root's time, its dimension and cut in raw units, and its size."""
     found = []
     for t in range(model.n_estimators):
-        nodes = model._trees.read(t, True)
-        root = nodes[0]
-        _, cut = model._trees.cut_of(t, root.dim, root.cut)
-        depth = float(np.mean([node.depth for node in nodes if node.is_leaf]))
-        found.append((root.time, root.dim, cut, len(nodes), depth))
+        shape = shape_of(model._trees, t)
+        _, cut = model._trees.cut_of(t, shape.dim, shape.cut)
+        found.append(shape._replace(cut=cut))
     return np.array(found)
 
 

@@ -14,6 +14,7 @@ from naive import columns as naive
 from naive.following import history
 from scipy import stats
 from test_renewal import answer, corner, phase_of
+from tree_shapes import shape_of
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
@@ -88,13 +89,7 @@ def checked(model):
 
 def shapes_of(model, numbers):
     """Return of some trees the root's time, its dimension and cut, its size and its mean depth."""
-    found = []
-    for t in numbers:
-        nodes = model._trees.read(t, True)
-        root = nodes[0]
-        depth = float(np.mean([node.depth for node in nodes if node.is_leaf]))
-        found.append((root.time, root.dim, root.cut, len(nodes), depth))
-    return np.array(found)
+    return np.array([shape_of(model._trees, t) for t in numbers])
 
 
 def assert_one_law(first, second, n_dims, level):
