@@ -80,9 +80,24 @@ def test_a_batch_leaves_as_little_room_as_single_samples(make):
 
 
 def test_threads_take_more_rows_at_once_so_that_a_block_takes_as_long():
-    assert trees.learned_at_once(1) == trees.LEARNED_ROWS
-    assert trees.learned_at_once(3) == 3 * trees.LEARNED_ROWS
-    assert trees.learned_at_once(-1) >= trees.LEARNED_ROWS
+    model = MondrianForestClassifier(3, seed=1)
+    model.learn_many(*batch(300)[:2])
+    at_once = [model._trees.learned_at_once(n_jobs) for n_jobs in (1, 2, 3, 99)]
+    # There are not more threads than trees.
+    assert at_once == [n * trees.LEARNED_ROWS for n in (1, 2, 3, 3)]
+    assert model._trees.learned_at_once(-1) in at_once
+
+
+@pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])
+def test_a_batch_is_learned_after_all_has_been_forgotten(make):
+    X, labels, targets = batch(600)
+    y = labels if make is MondrianForestClassifier else targets
+    model = make(3, seed=1)
+    model.learn_many(X[:400], y[:400])
+    model.forget_many(X[:400], y[:400])
+    assert model.n_samples == 0
+    model.learn_many(X[400:], y[400:])
+    assert model.n_samples == 200
 
 
 def test_a_wrong_row_of_a_later_block_is_named():

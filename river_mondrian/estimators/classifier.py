@@ -14,7 +14,6 @@ from ..directions import Directions
 from ..frames import Frame, mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..model import locked
-from ..partitions.mondrian.trees import learned_at_once
 from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
 from ..posteriors.labels.weighted_trees import WeightedTrees
 from ..progress import Progress, in_pieces
@@ -406,7 +405,7 @@ class MondrianForestClassifier(
         start: int,
     ) -> int:
         """Learn rows of a frame up to the next new feature or label; returns where they end."""
-        stop = min(len(columns), start + learned_at_once(self.n_jobs))
+        stop = min(len(columns), start + self._grown().learned_at_once(self.n_jobs))
         # Another thread may have added a feature.
         self._features.agree(names, columns[start:stop], start)
         trees = self._grown() if weights[start] == 1.0 else self._weigh()

@@ -17,7 +17,6 @@ from ..inputs import check_target, check_weight
 from ..model import locked
 from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
-from ..partitions.mondrian.trees import learned_at_once
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView
@@ -465,7 +464,7 @@ class MondrianForestRegressor(
 
     def _learn_rows(self, rows: TargetRows, start: int) -> int:
         """Learn rows up to the next new feature, after the warm-up; returns where they end."""
-        stop = min(len(rows), start + learned_at_once(self.n_jobs))
+        stop = min(len(rows), start + self._grown().learned_at_once(self.n_jobs))
         # Another thread may have added a feature.
         self._features.agree(rows.names, rows.columns[start:stop], start)
         new = self._features.first_rows(rows.names, rows.columns[start:stop])

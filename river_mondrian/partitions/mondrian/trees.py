@@ -68,11 +68,6 @@ def _n_threads(n_jobs: int) -> int:
     return os.cpu_count() or 1
 
 
-def learned_at_once(n_jobs: int) -> int:
-    """Return how many rows are learned before others may call: as long with several threads."""
-    return LEARNED_ROWS * _n_threads(n_jobs)
-
-
 def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
     """Do a job, unless it has been cancelled, and say so."""
     if job.set_running_or_notify_cancel():
@@ -331,6 +326,10 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self.points.trim(0, self.n_points)
         self._reserve_points(self.n_points)
 
+    def learned_at_once(self, n_jobs: int) -> int:
+        """Return how many rows are learned before others may call: as long with several threads."""
+        return LEARNED_ROWS * max(1, min(_n_threads(n_jobs), self.n_trees))
+
     def _reserve_for(self, n: int) -> None:
         """Make room for as many rows as `n` points will add, by what points so far have added.
 
@@ -351,7 +350,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.bounded and not self.forest.is_full:
             return 1
         room = int(self.forest.window) - self.n_points
-        return min(self._rows_at_once(learned_at_once(n_jobs)), self._samples_to_event(), room)
+        return min(self._rows_at_once(self.learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
         """Return how many rows a kernel may take: in between Ctrl-C gets through."""
