@@ -16,7 +16,7 @@ N_TREES = 10
 N_SAMPLES, QUICK_SAMPLES = 14_800, 4_000
 REPEATS, QUICK_REPEATS = 7, 1
 PEERS = ("learn_one", "learn_many", "n_jobs=2", "two processes", "half the trees")
-# Of the issue: microseconds of a row, and the share of what two processes reach.
+# Targets: microseconds of a row, and the share of what two processes reach.
 MICROSECONDS = 4.0
 SHARE = 0.95
 
