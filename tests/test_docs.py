@@ -24,6 +24,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 PAGES = [page for page in PAGES if page.parent.name != "results"]
 CODELESS = {
     "compiling.md",
+    "costs.md",
     "ideas.md",
     "reproducibility.md",
     "choosing.md",
