@@ -32,9 +32,10 @@ def with_levels(model):
     return model
 
 
-def wide(model):
+def wide(model, n_features=128):
     """Return a model that has learned a sample of so many features that nodes may be light."""
-    model.learn_one({"a": 0.5, "b": 1.0} | {f"c{i}": 0.1 * i for i in range(126)}, 1)
+    more = {f"c{i}": 0.1 * i for i in range(n_features - 2)}
+    model.learn_one({"a": 0.5, "b": 1.0} | more, 1)
     return model
 
 
@@ -69,6 +70,10 @@ MODELS = {
     ),
     "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
     "classifier, wide": lambda: wide(rm.MondrianForestClassifier(2, seed=1)),
+    # So many that nodes may have insets.
+    "classifier, insets": lambda: wide(
+        rm.MondrianForestClassifier(2, split_pure=True, seed=1), 512
+    ),
     "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
     "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
@@ -141,6 +146,7 @@ IN_GOLDEN = (
     "classifier",
     "classifier, weights",
     "classifier, wide",
+    "classifier, insets",
     "classifier, levels",
     "adaptive, levels",
     "regressor",

@@ -80,8 +80,9 @@ def _images(data: DataFolder, quick: bool) -> list[list[Any]]:
         "River's ARF": lambda: forest.ARFClassifier(10, seed=1),
     }
     found = []
-    n = 1000 if quick else 5000
-    for side, n_learned, n_trees in ((SIDE, n, 10), (16, n, 10), (16, n if quick else 7300, 100)):
+    n, n_many = (1000, 1000) if quick else (5000, 7300)
+    sizes = ((SIDE, n, 10), (SIDE, n, 100), (16, n, 10), (16, n_many, 100))
+    for side, n_learned, n_trees in sizes:
         what = f"{side * side} pixels"
         progress(f"width: {what}, {n_trees} trees")
         n_drawn = n_learned + N_PREDICTED
@@ -114,6 +115,10 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     progress("width: regressor")
     cost = _cost(MondrianForestRegressor(10, seed=1), stream(X, y))
     rows.append(_line("normal, 21", n, "regressor", 10, cost))
+    X = rng.standard_normal(((1000 if quick else 5000) + N_PREDICTED, SIDE**2))
+    progress("width: normal values")
+    cost = _cost(MondrianForestClassifier(10, seed=1), stream(X, rng.integers(10, size=len(X))))
+    rows.append(_line(f"normal, {SIDE**2}", len(X) - N_PREDICTED, "exact", 10, cost))
     report.note(
         "Pixels are those in the middle of MNIST's images, shuffled. Medians of microseconds of a "
         f"call: of the latest {N_TIMED} samples that are learned, and of {N_PREDICTED} others; the "

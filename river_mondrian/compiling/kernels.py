@@ -297,14 +297,15 @@ def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
     return _INSTANCES[key]
 
 
-def address_of(function: Any) -> Any:
+def address_of(function: Any, **classes: type[Any]) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
-    It is for fields of records that hold the address of a kernel (`records.entry`).
+    It is for fields of records that hold the address of a kernel (`records.entry`). `classes` are
+    those that its type variables stand for.
     """
     if not COMPILES:
         return register_entry(function)
-    return instance_of(function, _taken(function, {})).address
+    return instance_of(function, _taken(function, classes)).address
 
 
 def _plain(typ: Any) -> Any:

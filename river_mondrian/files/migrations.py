@@ -242,6 +242,37 @@ def _from_7(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
+# Dimensions from which on nodes have room for insets, and for how many, in format 9.
+_INSET_DIMS, _N_OWN_INSETS = 512, 7
+
+
+def _from_8(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    """Let no node have insets."""
+    for i, tree in enumerate(_parts(document, "object")):
+        attributes = _attributes(tree)
+        if "bounded" not in attributes:
+            continue
+        trees, nodes = attributes["trees"]["columns"], attributes["nodes"]
+        shared = {name: arrays[a] for name, a in attributes["shared"]["columns"].items()}
+        for name, number in {"insets.n_rows": 0, "free_inset": -1}.items():
+            trees[name] = f"{i}/insets/{name}"
+            arrays[trees[name]] = np.full(len(arrays[trees["slot"]]), number, np.int64)
+        attributes["insets"] = {"table": [0] * len(nodes["table"]), "columns": {}}
+        is_wide = shared["light_size"][0] > 0 and shared["dim_capacity"][0] >= _INSET_DIMS
+        if is_wide and shared["window"][0] == _NEVER:
+            n = sum(nodes["table"])
+            columns = {
+                "following": np.full((n, 1), -1, np.int32),
+                "n_insets": np.full((n, 1), -1, np.int32),
+                "places": np.zeros((n, _N_OWN_INSETS), np.int32),
+                "values": np.zeros((n, _N_OWN_INSETS), np.float32),
+            }
+            for name, column in columns.items():
+                nodes["columns"][name] = f"{i}/insets/{name}"
+                arrays[nodes["columns"][name]] = column
+    return document, arrays
+
+
 # By format.
 MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     1: _from_1,
@@ -251,4 +282,5 @@ MIGRATIONS: dict[int, Callable[[Any, Arrays], tuple[Any, Arrays]]] = {
     5: _from_5,
     6: _from_6,
     7: _from_7,
+    8: _from_8,
 }

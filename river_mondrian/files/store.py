@@ -19,7 +19,7 @@ from .encoding import Encoder
 from .migrations import MIGRATIONS
 
 # Number of the format of files that are written.
-FORMAT = 8
+FORMAT = 9
 
 DOCUMENT = "document"
 

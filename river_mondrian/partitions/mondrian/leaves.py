@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...compiling.kernels import helper, inlined
 from ...records import Array, Float32s, Int32s, prefetch
 from .boxes import BATCH, PointAt, distance_outside, hold, room_of_batch
-from .light import begin_box, distance_to_light, hold_all, make_box
+from .light import begin_box, hold_all
 from .records import LEFT, NONE, PAUSED, RIGHT, UNLIMITED, Forest, Node, Tree
 
 
@@ -29,9 +29,11 @@ def clear_tree(tree: Tree) -> None:
     """Let a tree have no rows."""
     tree.nodes.n_rows = 0
     tree.boxes.n_rows = 0
+    tree.insets.n_rows = 0
     tree.side_rows.n_rows = 0
     tree.free_row = NONE
     tree.free_box = NONE
+    tree.free_inset = NONE
     tree.free_side_row = NONE
 
 
@@ -72,15 +74,26 @@ def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
 
 @inlined
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
-    """Return how far `x` lies outside the box of a reference."""
+    """Return how far `x` lies outside the box of a reference, which has no insets."""
     if ref < 0:
         # A point's values are both sides of its box.
         values = forest.values_of(tree, ~ref)
         return distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
     if not node.has_box(forest):
-        return distance_to_light(forest, tree, ref, x)
+        return forest.wide.distance(forest, tree, ref, x)
     return distance_outside(x, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+
+
+@inlined
+def nearer_of(
+    forest: Forest, tree: Tree, left: int, right: int, to_left: float, to_right: float
+) -> int:
+    """Return the side of the child that is nearer, or the larger one where both are as near."""
+    if to_left != to_right:
+        return RIGHT if to_right < to_left else LEFT
+    is_larger = mass_below(forest, tree, right) > mass_below(forest, tree, left)
+    return RIGHT if is_larger else LEFT
 
 
 @helper
@@ -91,10 +104,7 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
     """
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
-    if to_left != to_right:
-        return RIGHT if to_right < to_left else LEFT
-    is_larger = mass_below(forest, tree, right) > mass_below(forest, tree, left)
-    return RIGHT if is_larger else LEFT
+    return nearer_of(forest, tree, left, right, to_left, to_right)
 
 
 @inlined
@@ -114,7 +124,7 @@ def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
         word = forest.values_word + tree.first_value
         hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
     elif node.n_samples >= forest.light_size:
-        make_box(forest, tree, j)
+        forest.wide.make_box(forest, tree, j)
     node.add_point(forest, point)
     node.n_samples = node.n_samples + 1
 

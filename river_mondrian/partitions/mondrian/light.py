@@ -18,6 +18,7 @@ from .boxes import (
     distance_outside,
     distance_to_batch,
     distances_to_batch,
+    hold,
     hold_batch,
     room_of_batch,
 )
@@ -104,18 +105,63 @@ def make_box(forest: Forest, tree: Tree, j: int) -> None:
 
 @helper
 def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
-    """Return both corners of the box of a reference: where that is kept, or in the room."""
+    """Return both corners of the box of a reference: where that is kept, or in the room.
+
+    It is no node that has insets.
+    """
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         return tree.nodes.row(ref).box(forest, tree)
     begin_box(forest, room)
-    hold_below(forest, tree, ref, room)
+    if ref >= 0:
+        forest.wide.hold_below(forest, tree, ref, room)
+    elif ref != EMPTY:
+        point = forest.points.row(~ref)
+        capacity = forest.dim_capacity
+        lower, upper = room.part(0, capacity), room.part(capacity, capacity)
+        hold(point, forest.values_word + tree.first_value, lower, upper, forest.n_dims)
     return room
+
+
+@helper
+def _hold_all_below(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
+    """Grow a box so that it holds the points at a node or below it, which may be many."""
+    waiting, batch = _room_of_refs(), room_of_batch()
+    n_waiting = 0
+    while True:
+        while ref >= 0 and tree.nodes.row(ref).n_samples > BATCH and tree.nodes.row(ref).dim >= 0:
+            # The smaller side goes first, so that there is room: it has half of the points at most.
+            node = tree.nodes.row(ref)
+            is_left = node.left < 0 or 2 * tree.nodes.row(node.left).n_samples <= node.n_samples
+            waiting[n_waiting] = node.right if is_left else node.left
+            n_waiting += 1
+            ref = node.left if is_left else node.right
+        p = NONE
+        if ref < 0 or tree.nodes.row(ref).n_samples <= BATCH:
+            hold_all(forest, tree, batch, gather(forest, tree, ref, batch, 0), box)
+        else:
+            p = tree.nodes.row(ref).first_point
+        while p != NONE:
+            batch[0].point = forest.points.row(p)
+            hold_all(forest, tree, batch, 1, box)
+            p = forest.links_of(p)[tree.slot]
+        if n_waiting == 0:
+            return
+        n_waiting -= 1
+        ref = waiting[n_waiting]
 
 
 @kernel
 def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
-    """Write both corners of the box of a tree's node or point, the lower first."""
-    box = box_of(forest, forest.trees[t], ref, out)
+    """Write both corners of the box of a tree's node or point, the lower first.
+
+    By its insets alone the box of a node cannot be told: that is made of all points below.
+    """
+    tree = forest.trees[t]
+    if ref >= 0 and tree.nodes.row(ref).has_insets(forest):
+        begin_box(forest, out)
+        _hold_all_below(forest, tree, ref, out)
+        return
+    box = box_of(forest, tree, ref, out)
     for i in range(2 * forest.dim_capacity):
         out[i] = box[i]
 
