@@ -28,9 +28,11 @@ from river_mondrian.posteriors.adaptive.statistics import (
     BLOCK,
     BLOCK_WORDS,
     HEAD_WORDS,
+    LATEST,
     N_FORGETTING,
     N_FRONT,
     N_POSTERIORS,
+    UNNOTICED,
 )
 from river_mondrian.posteriors.adaptive.trees import AdaptiveTrees
 from river_mondrian.posteriors.rebuilt import candidates as drawn_candidates
@@ -216,6 +218,23 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
                 waiting += [row.right, row.left]
         number += 1
     assert number == len(nodes)
+
+
+def test_memories_hold_no_subnormal_number():
+    """With these some processors take 100 times as long. What has long gone by is nothing."""
+    y = [0, 1] * 30 + [2, 3] * 300
+    X = np.random.default_rng(0).random((len(y), 2))
+    trees = grown(X, y, n_candidates=3, forgets=True)
+    n_gone = 0
+    for tree in (tree for tree in trees.trees if tree.is_used()):
+        for j in range(tree.nodes.n_rows):
+            own = tree.nodes.row(j).statistics(tree)
+            if not own:
+                continue
+            for numbers in (own.numbers_of(k).words.view()[::BLOCK] for k in range(4)):
+                assert all(number == 0.0 or number > UNNOTICED for number in numbers)
+                n_gone += numbers[0] > 0.0 and numbers[1 + LATEST] == 0.0
+    assert n_gone > 0
 
 
 def test_statistics_stay_when_classes_need_room():

@@ -46,6 +46,17 @@ _room_of_factors = room_of_array(Factors, 1)
 _room_of_seen_factors = room_of_array(SeenFactors, PATH_LENGTH)
 
 
+# Smaller factors of the HNSP would be subnormal in single precision, with which some processors take
+# 100 times as long. Floors of experts are far above what they would add (`learners.experts`).
+LEAST_FACTOR = 1e-37
+
+
+@inlined
+def _noticed(factor: float) -> float:
+    """Return a factor, or 0 where it is too small."""
+    return factor if abs(factor) > LEAST_FACTOR else 0.0
+
+
 @inlined
 def _add(out: Float32s, k: int, weight: float) -> None:
     out[k] = out[k] + weight
@@ -246,9 +257,10 @@ def _add_step(
     units = statistics.units
     # c of a leaf's classes are their samples.
     is_weighted = forest.is_weighted == 1
-    factors.hnsp_samples = weight if ends and not is_weighted else 0.0
-    factors.hnsp_sides = 0.0 if ends or is_weighted else weight
-    factors.hnsp_tables = of_tables
+    of_samples = _noticed(weight)
+    factors.hnsp_samples = of_samples if ends and not is_weighted else 0.0
+    factors.hnsp_sides = 0.0 if ends or is_weighted else of_samples
+    factors.hnsp_tables = _noticed(of_tables)
     factors.noisy_samples = step.noisy
     factors.noisy_constant = PRIORS[NOISY] * step.noisy
     factors.deep_samples = step.deep

@@ -25,6 +25,7 @@ from .statistics import (
     SEEN_WORDS,
     SIDE_BITS,
     STOP_WORDS,
+    UNNOTICED,
     ClassNumbers,
     SeenClass,
     Statistics,
@@ -185,7 +186,8 @@ def _rescale(
     for i in range(n):
         numbers = numbers_of(forest, tree, statistics, labels[i])
         place = (1 + m) * numbers.step
-        numbers.words[place] = numbers.words[place] / unit
+        seen = numbers.words[place] / unit
+        numbers.words[place] = seen if seen > UNNOTICED else 0.0
     statistics.totals[m] = statistics.totals[m] / unit
 
 

@@ -28,6 +28,9 @@ LATE = 0
 LATEST = 1
 # Largest unit times weight, above which a memory is scaled back.
 LARGEST_UNIT = 1e15
+# Weight in units that no estimate notices beside its prior. It is dropped where a memory is scaled
+# back: it would end as a subnormal number, with which some processors take 100 times as long.
+UNNOTICED = 1e-18
 
 # The weightings: one that stops early where labels are noisy, one that goes deep, and one whose
 # nodes mix the memories. Of each its Dirichlet prior and its prior probability to stop at a node.
