@@ -110,14 +110,15 @@ def posteriors(trees, slot, x):
     """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
     forest = trees.forest
     path = Array.over(StatisticsEntry, np.zeros(PATH_LENGTH * StatisticsEntry.SIZE, np.uint8))
-    found = np.zeros(N_POSTERIORS * (forest.class_capacity + N_FRONT), dtype=np.float32)
+    found = np.zeros(forest.n_sums(), dtype=np.float32)
     row = np.ascontiguousarray(x, dtype=np.float32)
     predict_tree(forest, trees.trees[slot], Float32s.of(row), path, Float32s.of(found))
+    width = N_POSTERIORS * forest.class_capacity
     if forest.is_sparse:
-        of_classes = found.reshape(-1, N_POSTERIORS)
-        found = (of_classes[N_FRONT:] + of_classes[0]).T
-    else:
-        found = found[: -N_POSTERIORS * N_FRONT].reshape(N_POSTERIORS, -1)
+        of_classes, places = np.split(found, [N_POSTERIORS * N_FRONT + width])
+        of_classes = of_classes.reshape(-1, N_POSTERIORS)
+        found = (of_classes[N_FRONT:] + of_classes[0]).T.ravel() + places[:width]
+    found = found.reshape(N_POSTERIORS, -1)
     return found[:, : forest.n_classes]
 
 
