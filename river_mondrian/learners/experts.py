@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_number, check_types
 from ..compiling.kernels import inlined, kernel
-from ..elementary import FEW, divide, logarithms, normalize_logs, ordered_sum
+from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs, ordered_sum
 from ..limits import LARGEST_WEIGHT
 from ..records import (
     Float64,
@@ -122,9 +122,9 @@ def combine(experts: Experts) -> None:
     for e in range(n):
         expert, own_logs = predicted.part(width * e, width), logs.part(width * e, width)
         weight, exponent = weights[e], exponents[e]
-        if n_classes > FEW:
-            logarithms(expert, n_classes, own_logs)
         for k in range(n_classes):
+            if n_classes > FEW:
+                own_logs[k] = logarithm(expert[k])
             # The fixed share is sum_e w_e p_ek; the pool is prod_e p_ek^a_e but for a factor.
             tempered[k] = tempered[k] + weight * expert[k]
             pooled[k] = pooled[k] + exponent * own_logs[k]

@@ -128,6 +128,20 @@ def numbers_of(
 
 
 @inlined
+def fetch_class(
+    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
+) -> None:
+    """Ask for the memory of what a node has seen of one of many classes ahead of its use."""
+    places = statistics.places()
+    if places.has(label):
+        prefetch(_at_place(tree, places, label), LANES * (1 + N_FORGETTING) + 1)
+        return
+    link = statistics.links()[label & 1]
+    if link != 0:
+        prefetch(tree.side_rows.row(link - 1), LINKS_WORD + N_LINKS)
+
+
+@inlined
 def sides_of(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
     """Return the bits of the sides on which a class has gone at a node."""
     if forest.is_sparse == 1:
