@@ -143,8 +143,29 @@ def test_posteriors_of_a_built_tree_are_the_twins(
     trees = grown(X, y, forgets=forgets, seed=seed, weights=weights)
     assert trees.forest.is_sparse == (classes > dense)
     trees.build()
-    gamma = float(trees.forest.gamma)
     queries = np.vstack([X[:15], 2.0 * draw(15, seed + 9)[0] - 0.5])
+    assert_posteriors_are_the_twins(trees, X, y, queries, classes, forgets, weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_posteriors_of_a_thousand_classes_are_the_twins(weighted):
+    X, y = draw(450, 0, classes=1000)
+    y[0] = 999
+    weights = weights_of(450, 0) if weighted else None
+    trees = grown(X, y, n_trees=1, weights=weights)
+    trees.build()
+    (slot,) = long_slots(trees)
+    tree = trees.trees[slot]
+    assert tree.nodes.row(tree.root).statistics(tree).places().n_classes() >= 1000
+    queries = np.vstack([X[:3], 2.0 * draw(3, 9)[0] - 0.5])
+    assert_posteriors_are_the_twins(trees, X, y, queries, 1000, False, weights, 2e-7)
+
+
+def assert_posteriors_are_the_twins(
+    trees, X, y, queries, classes, forgets, weights, tolerance=2e-5
+):
+    """Compare what trees predict with their twins, which have their nodes and all samples."""
+    gamma = float(trees.forest.gamma)
     queries = queries.astype(np.float32).astype(float)
     for t, slot in enumerate(long_slots(trees)):
         nodes = trees.read(t)
@@ -170,10 +191,10 @@ def test_posteriors_of_a_built_tree_are_the_twins(
         for x in queries:
             found = posteriors(trees, slot, x)
             expected = hnsp.predict(twins[0], x.tolist(), gamma, [1.0 / classes] * classes)
-            np.testing.assert_allclose(found[0], expected, atol=1e-5)
+            np.testing.assert_allclose(found[0], expected, atol=tolerance / 2)
             for v in range(3):
                 expected = naive.predict(nodes, seen, x.tolist(), v)
-                np.testing.assert_allclose(found[1 + v], expected, atol=2e-5)
+                np.testing.assert_allclose(found[1 + v], expected, atol=tolerance)
 
 
 @given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6), st.booleans())
