@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_array, check_types, refuse
 from ..compiling.kernels import inlined, kernel
-from ..elementary import normalize_logs
+from ..elementary import FEW, logarithms, normalize_logs
 from ..partitions.mondrian.levels import hash_of
 from ..records import (
     Float64,
@@ -248,6 +248,13 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
     by_large = predicted.part(width * LARGE_STEPS, width)
     by_bayes = predicted.part(width * NAIVE_BAYES, width)
     total = discriminants.counts[0] + PRIOR * n_classes
+    if n_classes > FEW:
+        for k in range(n_classes):
+            by_bayes[k] = (class_counts[columns * k] + PRIOR) / total
+        logarithms(by_bayes, n_classes, by_bayes)
+    else:
+        for k in range(n_classes):
+            by_bayes[k] = math.log((class_counts[columns * k] + PRIOR) / total)
     for k in range(n_classes):
         counts = class_counts.part(columns * k, columns)
         means = class_means.part(columns * k, columns)
@@ -255,7 +262,7 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
         by_large[k] = score(large_weights.part(columns * k, columns), standardized, n_inputs)
         distance = squared_distance(discriminants, values, counts, means)
         # log p(k) + log p(x | k), but for what all classes have in common.
-        by_bayes[k] = math.log((counts[0] + PRIOR) / total) - 0.5 * distance
+        by_bayes[k] = by_bayes[k] - 0.5 * distance
         if discriminants.n_categories > 0:
             by_small[k] = by_small[k] + discriminants.level_score(discriminants.small_levels, k)
             by_large[k] = by_large[k] + discriminants.level_score(discriminants.large_levels, k)

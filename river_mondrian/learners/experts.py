@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_number, check_types
 from ..compiling.kernels import inlined, kernel
-from ..elementary import logarithms, normalize_logs, ordered_sum
+from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs, ordered_sum
 from ..limits import LARGEST_WEIGHT
 from ..records import (
     Float64,
@@ -99,8 +99,7 @@ def floor_experts(experts: Experts) -> None:
         for k in range(n_classes):
             expert[k] = max(expert[k], FLOOR / n_classes)
             total += expert[k]
-        for k in range(n_classes):
-            expert[k] = expert[k] / total
+        divide(expert, n_classes, total)
 
 
 @kernel
@@ -117,12 +116,15 @@ def combine(experts: Experts) -> None:
         tempered[k] = 0.0
         pooled[k] = 0.0
     floor_experts(experts)
-    # All at once, with what is behind the classes.
-    logarithms(predicted, n * width, logs)
+    if n_classes <= FEW:
+        # All at once, with what is behind the classes.
+        logarithms(predicted, n * width, logs)
     for e in range(n):
         expert, own_logs = predicted.part(width * e, width), logs.part(width * e, width)
         weight, exponent = weights[e], exponents[e]
         for k in range(n_classes):
+            if n_classes > FEW:
+                own_logs[k] = logarithm(expert[k])
             # The fixed share is sum_e w_e p_ek; the pool is prod_e p_ek^a_e but for a factor.
             tempered[k] = tempered[k] + weight * expert[k]
             pooled[k] = pooled[k] + exponent * own_logs[k]
@@ -141,8 +143,7 @@ def combine(experts: Experts) -> None:
         mixed[k] = w_tempered * tempered[k] + w_pooled * pooled[k] + w_first * first[k]
     for k in range(n_classes):
         total += mixed[k]
-    for k in range(n_classes):
-        mixed[k] = mixed[k] / total
+    divide(mixed, n_classes, total)
 
 
 @inlined

@@ -8,7 +8,8 @@ statistics has the numbers: a walk down finds the factors, and a pass up adds th
 Sums are in a row of `class_capacity` classes for each posterior. Of many classes they are in a row
 of the posteriors for each class, behind `N_FRONT` others, the first of which has what all classes
 get: what a node adds to those that it has not seen is one number for each posterior, so that it
-costs by those that it has seen.
+costs by those that it has seen. What nodes add that have places for all classes is behind that, in
+a row for each posterior again; both are added up at last.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..rebuilt.records import PATH_LENGTH, RECENT
 from .factors import Factors, add_statistics
 from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
-from .seen_factors import SeenFactors, add_seen
+from .seen_factors import SeenFactors, add_seen, sums_of_places
 from .statistics import (
     DEEP,
     LATE,
@@ -44,6 +45,19 @@ from .statistics import (
 
 _room_of_factors = room_of_array(Factors, 1)
 _room_of_seen_factors = room_of_array(SeenFactors, PATH_LENGTH)
+
+
+# Smaller factors of the HNSP would be subnormal in single precision, with which some processors
+# take 100 times as long. Floors of experts are far above what they would add (`learners.experts`).
+LEAST_FACTOR = 1e-37
+# Weight of a node in the HNSP that is nothing where there are many classes, for the same reason.
+NEGLIGIBLE = 1e-18
+
+
+@inlined
+def _noticed(factor: float) -> float:
+    """Return a factor, or 0 where it is too small."""
+    return factor if abs(factor) > LEAST_FACTOR else 0.0
 
 
 @inlined
@@ -246,9 +260,10 @@ def _add_step(
     units = statistics.units
     # c of a leaf's classes are their samples.
     is_weighted = forest.is_weighted == 1
-    factors.hnsp_samples = weight if ends and not is_weighted else 0.0
-    factors.hnsp_sides = 0.0 if ends or is_weighted else weight
-    factors.hnsp_tables = of_tables
+    of_samples = _noticed(weight)
+    factors.hnsp_samples = of_samples if ends and not is_weighted else 0.0
+    factors.hnsp_sides = 0.0 if ends or is_weighted else of_samples
+    factors.hnsp_tables = _noticed(of_tables)
     factors.noisy_samples = step.noisy
     factors.noisy_constant = PRIORS[NOISY] * step.noisy
     factors.deep_samples = step.deep
@@ -305,6 +320,8 @@ def predict_tree(
             total, tables = step.sum_of_c, step.sum_of_tables
             of_tables = own / tables - weight * discount / total
             own_weight = weight / total
+            if forest.is_sparse == 1 and weight + own < NEGLIGIBLE:
+                own_weight = of_tables = 0.0
             _add_step(forest, tree, step, room[0], noted[n_noted], own_weight, of_tables, ends, out)
             n_noted += 1
             weight = weight * discount * tables / total + passed
@@ -325,17 +342,43 @@ def predict_tree(
 
 
 @separate
-def _part_sums(forest: AdaptiveForest) -> None:
-    """Write the sums of many classes into `posterior_rows`, as those of few are."""
-    sums, rows, capacity = forest.posterior_sums, forest.posterior_rows, forest.class_capacity
-    start, first = 0, 0
-    for _ in range(2):
-        for posterior in range(N_POSTERIORS):
-            of_all = sums[first + posterior]
-            for k in range(capacity):
-                rows[start + k] = sums[first + N_POSTERIORS * (N_FRONT + k) + posterior] + of_all
-            start += capacity
-        first += N_POSTERIORS * (N_FRONT + capacity)
+def _average_many(forest: AdaptiveForest, of_long: float, of_recent: float) -> None:
+    """Write the experts of many classes: factors of the sums of either role, then half of both.
+
+    The sums of places are in rows as experts are.
+    """
+    n_classes, capacity, n_sums = forest.n_classes, forest.class_capacity, forest.n_sums()
+    predicted = forest.experts.predicted
+    for role in range(2):
+        factor = of_long if role == 0 else of_recent
+        sums = forest.posterior_sums.part(n_sums * role, n_sums)
+        places = sums_of_places(forest, sums)
+        for v in range(N_POSTERIORS):
+            row = predicted.part(capacity * (N_POSTERIORS * role + v), capacity)
+            of_all, place = sums[v], places.part(capacity * v, capacity)
+            for k in range(n_classes):
+                row[k] = factor * (place[k] + (sums[N_POSTERIORS * (N_FRONT + k) + v] + of_all))
+    width = N_POSTERIORS * capacity
+    for v in range(N_POSTERIORS):
+        long = predicted.part(capacity * v, capacity)
+        recent = predicted.part(width + capacity * v, capacity)
+        both = predicted.part(2 * width + capacity * v, capacity)
+        for k in range(n_classes):
+            if of_recent == 0.0:
+                recent[k] = long[k]
+            both[k] = 0.5 * (long[k] + recent[k])
+
+
+@merged
+def _average_few(forest: AdaptiveForest, n_long: int, n_recent: int) -> None:
+    """Write the experts of few classes: sums of either role over its number of trees, then both."""
+    sums, predicted, width = forest.posterior_sums, forest.experts.predicted, forest.n_sums()
+    for k in range(width):
+        of_long = sums[k] / n_long if n_long > 0 else 0.0
+        predicted[k] = of_long
+        of_recent = sums[width + k] / n_recent if n_recent > 0 else of_long
+        predicted[width + k] = of_recent
+        predicted[2 * width + k] = 0.5 * (of_long + of_recent)
 
 
 @merged
@@ -345,8 +388,7 @@ def _add_trees(forest: AdaptiveForest) -> None:
     Those of all samples, then of recent ones, where the first stand in if there are no such trees;
     then the mean of both.
     """
-    sums, width = forest.posterior_sums, N_POSTERIORS * forest.class_capacity
-    room = width + N_POSTERIORS * N_FRONT if forest.is_sparse == 1 else width
+    sums, room = forest.posterior_sums, forest.n_sums()
     for k in range(2 * room):
         sums[k] = 0.0
     n_long, n_recent = 0, 0
@@ -360,16 +402,11 @@ def _add_trees(forest: AdaptiveForest) -> None:
             predict_tree(forest, tree, x, forest.path_of(t), n, out)
             n_recent += 1 if is_recent else 0
             n_long += 0 if is_recent else 1
-    predicted = forest.experts.predicted
     if forest.is_sparse == 1:
-        _part_sums(forest)
-        sums = forest.posterior_rows
-    for k in range(width):
-        of_long = sums[k] / n_long if n_long > 0 else 0.0
-        predicted[k] = of_long
-        of_recent = sums[width + k] / n_recent if n_recent > 0 else of_long
-        predicted[width + k] = of_recent
-        predicted[2 * width + k] = 0.5 * (of_long + of_recent)
+        of_long = 1.0 / n_long if n_long > 0 else 0.0
+        _average_many(forest, of_long, 1.0 / n_recent if n_recent > 0 else 0.0)
+    else:
+        _average_few(forest, n_long, n_recent)
 
 
 @separate

@@ -38,6 +38,9 @@ from ..rebuilt.records import (
     RebuiltTree,
 )
 from .statistics import (
+    LANES,
+    N_FRONT,
+    N_POSTERIORS,
     SeenClass,
     Statistics,
 )
@@ -172,10 +175,9 @@ class AdaptiveForest(RebuiltForest):
     # Rows of nodes that are yet to be read.
     found: Array[FoundRow]
     # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
-    # samples, then for those of recent ones. Those of many classes are then parted into rows.
+    # samples, then for those of recent ones.
     steps: Array[Step]
     posterior_sums: Float32s
-    posterior_rows: Float32s
     # Of each class, where samples have weights: c at a node of a path, and the weight that has
     # passed the one below.
     node_c: Float32s
@@ -199,6 +201,18 @@ class AdaptiveForest(RebuiltForest):
     def weight_of(self, p: int) -> float:
         """Return the weight of a stored point."""
         return self.points.row(p).weight
+
+    def rows_of_places(self) -> int:
+        """Return how many rows have places for all of many classes."""
+        return -(-self.class_capacity // LANES) if self.is_sparse == 1 else 0
+
+    def n_sums(self) -> int:
+        """Return how many numbers the sums of a role's posteriors are."""
+        capacity = self.class_capacity
+        if self.is_sparse == 1:
+            # Those of places follow; their last row may have a part of what is behind.
+            return N_POSTERIORS * (N_FRONT + 2 * capacity) + LANES
+        return N_POSTERIORS * capacity
 
     def keep_sample(self, p: int) -> None:
         """Store the class and the weight of the accepted sample."""

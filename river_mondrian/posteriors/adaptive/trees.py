@@ -37,7 +37,6 @@ from .statistics import (
     BLOCK,
     CLASSES_OF_WORD,
     N_FIRST,
-    N_FRONT,
     N_LINKS,
     N_POSTERIORS,
     N_TOGETHER,
@@ -153,7 +152,7 @@ class AdaptiveTrees(
             return of_call, of_split
         # What two new nodes have seen; and every node on a path may see a class for the first time.
         more = 2 * most_rows(int(self.forest.class_capacity))
-        return of_call + DEEPEST + more, of_split + more
+        return of_call + DEEPEST + more + self.forest.rows_of_places(), of_split + more
 
     def _finish_kind(self) -> None:
         forest, own = self.forest, self.shared.own
@@ -181,8 +180,7 @@ class AdaptiveTrees(
         super()._own_prediction(shared)
         own, capacity = shared.own, int(shared[0].class_capacity)
         own("steps", room_for(Step, PATH_LENGTH))
-        own("posterior_sums", np.zeros(2 * N_POSTERIORS * (N_FRONT + capacity), dtype=np.float32))
-        own("posterior_rows", np.zeros(2 * N_POSTERIORS * capacity, dtype=np.float32))
+        own("posterior_sums", np.zeros(2 * shared[0].n_sums(), dtype=np.float32))
         own("found", room_for(FoundRow, N_TOGETHER * most_rows(capacity)))
         own("seen_labels", np.zeros(capacity, dtype=np.int64))
         own("node_c", np.zeros(capacity, dtype=np.float32))

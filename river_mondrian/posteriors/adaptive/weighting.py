@@ -40,7 +40,7 @@ import math
 from ...compiling.kernels import inlined, merged, separate
 from ...records import Array, Float32s
 from .records import AdaptiveForest, AdaptiveTree, StatisticsEntry
-from .seen import numbers_of
+from .seen import fetch_class, numbers_of
 from .statistics import (
     DEEP,
     LATE,
@@ -106,6 +106,10 @@ def update_weights(
 
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
     """
+    if forest.is_sparse == 1:
+        for i in range(n):
+            if path[i].statistics:
+                fetch_class(forest, tree, path[i].statistics, label)
     if weight != 1.0:
         _update_by_logs(forest, tree, path, n, label, weight, own)
         return
