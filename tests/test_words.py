@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import pickle
 
 import numpy as np
@@ -44,11 +43,6 @@ def learned(samples, model=None, **params):
     return model
 
 
-def unit(x):
-    length = math.sqrt(sum(value**2 for value in x.values()))
-    return {name: value / length for name, value in x.items() if value}
-
-
 def probabilities(model, samples):
     return [model.predict_proba_one(x) for x, _ in samples]
 
@@ -79,9 +73,10 @@ def test_cells_and_words_are_learned_as_by_the_twin(method, multiclass, loss, ra
                 twin.add_class()
         cells, weight = one.transform_one(x), (0.5, 1.0)[i % 2]
         model.learn_one(x, y, w=weight)
-        twin.learn_text(cells, unit(x), float(names.index(y)), weight)
+        twin.learn_text(cells, x, float(names.index(y)), weight)
         model._score(x)
-        np.testing.assert_allclose(model._current.scores, twin.scores(cells | unit(x)), atol=1e-9)
+        expected = twin.scores(cells | twin.weighed(x))
+        np.testing.assert_allclose(model._current.scores, expected, atol=1e-9)
     assert len(names) == 4
     assert model._current.has_words
     assert len(model._words) > len(one._reader.index) + 500
@@ -95,10 +90,10 @@ def test_the_final_weights_learn_the_words_of_stored_samples_again():
     positive = samples[0][1]
     for i in naive.order_of_learning(len(samples), POOL, REPLAY):
         x, y = samples[i]
-        twin.learn_text(one.transform_one(x), unit(x), float(y != positive))
+        twin.learn_text(one.transform_one(x), x, float(y != positive))
     for x, _ in documents(20, 2, seed=1):
         model._score(x)
-        (expected,) = twin.scores(one.transform_one(x) | unit(x))
+        (expected,) = twin.scores(one.transform_one(x) | twin.weighed(x))
         assert model._current.scores[0] == pytest.approx(expected, abs=1e-9)
 
 
@@ -196,6 +191,7 @@ def test_what_is_missing_is_no_word():
         lambda state: state["word_slots"].__setitem__(0, -1),
         lambda state: state["word_squares"].__setitem__(0, -1.0),
         lambda state: state["word_factors"].__setitem__(0, np.nan),
+        lambda state: state["word_counts"].__setitem__(0, 101.0),
         lambda state: state.__setitem__("word_factors", state["word_factors"][:-1]),
         lambda state: state.__setitem__("column_squares", state["column_squares"][:-1]),
     ],

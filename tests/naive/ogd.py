@@ -110,9 +110,23 @@ class TextOGD(OGD):
     ) -> None:
         super().__init__(loss, rate, adagrad, softmax)
         self.lengths: dict[Any, float] = defaultdict(float)
+        # Texts learned that have a word.
+        self.n_with: dict[Any, int] = defaultdict(int)
 
-    def learn_text(self, cells: Mapped, words: Mapped, y: float, w: float = 1.0) -> None:
+    def weighed(self, text: Mapped) -> dict[Any, float]:
+        """Return the values by which words count: roots, by rarity, of length 1 together."""
+        found = {
+            word: math.copysign(math.sqrt(abs(value)), value)
+            * (math.log((1 + self.n_steps) / (1 + self.n_with[word])) + 1.0)
+            for word, value in text.items()
+            if value
+        }
+        length = math.sqrt(sum(value**2 for value in found.values()))
+        return {word: value / length for word, value in found.items()}
+
+    def learn_text(self, cells: Mapped, text: Mapped, y: float, w: float = 1.0) -> None:
         """Learn a class's number; the names of cells and of words are different ones."""
+        words = self.weighed(text)
         slopes = [w * slope for slope in self.slopes({**cells, **words}, y)]
         rates = [self.rate(self.n_steps)] * 2
         if self.adagrad:
@@ -125,6 +139,8 @@ class TextOGD(OGD):
                     divisor = math.sqrt(self.lengths[name] + 1e-8)
                 for weights, slope in zip(self.weights, slopes, strict=True):
                     weights[name] -= rate / divisor * value * slope
+        for word in words:
+            self.n_with[word] += 1
         self.n_steps += 1
 
 

@@ -11,7 +11,7 @@ from .losses import differentiate
 from .record import GradientDescent
 from .scores import best_score, score_cells, score_values
 from .steps import descend_cells, descend_values
-from .words import add_scores_of_words, descend_words, learn_text
+from .words import add_scores_of_words, count_words, descend_words, learn_text
 
 
 @exact_inlined
@@ -172,6 +172,7 @@ def descend(
         descend_cells(learner, feature_map.value, cells, n_out, rate)
         if learner.has_words:
             descend_words(learner, rate)
+            count_words(learner)
     end_step(learner, feature_map)
 
 
