@@ -99,8 +99,9 @@ class OGD:
 
 
 class TextOGD(OGD):
-    """The same over cells and words together, where a column or a word has one step for all scores.
+    """The same over words and cells, where a word or a column has one step for all scores.
 
+    Words learn by the loss of what they score alone, cells by that of the sum.
     With AdaGrad the root is of the sum of squared lengths of the derivatives by all scores, and
     words' rates are those of columns times log2 of the number of classes.
     """
@@ -127,11 +128,12 @@ class TextOGD(OGD):
     def learn_text(self, cells: Mapped, text: Mapped, y: float, w: float = 1.0) -> None:
         """Learn a class's number; the names of cells and of words are different ones."""
         words = self.weighed(text)
-        slopes = [w * slope for slope in self.slopes({**cells, **words}, y)]
+        parts = [(words, self.slopes(words, y)), (cells, self.slopes({**cells, **words}, y))]
         rates = [self.rate(self.n_steps)] * 2
         if self.adagrad:
-            rates[1] *= math.log2(max(2, len(slopes)))
-        for inputs, rate in zip((cells, words), rates, strict=True):
+            rates[0] *= math.log2(max(2, len(self.weights)))
+        for (inputs, found), rate in zip(parts, rates, strict=True):
+            slopes = [w * slope for slope in found]
             for name, value in inputs.items():
                 divisor = 1.0
                 if self.adagrad:

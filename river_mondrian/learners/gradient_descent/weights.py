@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -329,19 +330,34 @@ class DescentWeights(Weights):
         Where the loss raises an error the sample counts as learned, without a step: its map may
         have learned it, and to ask the loss again would raise the same for ever.
         """
-        record, feature_map = self.record, self.compiled.record
-        if learning.score_mapped(record, feature_map, outputs, i) == NO_ROOM:
-            self._make_room()
-            learning.score_mapped(record, feature_map, outputs, i)
+        find = partial(self._find_gradients, outputs, i)
+        error: Exception | None = None
         try:
-            self._differentiate(target, weight)
+            of_words = find(partial(self._differentiate, target, weight))
         except MemoryError:
             raise
-        except Exception:
-            self._differentiate_again(target, weight)
-            learning.descend(record, feature_map, outputs, i, rate)
-            raise
-        learning.descend(record, feature_map, outputs, i, rate)
+        except Exception as raised:
+            error = raised
+            of_words = find(partial(self._differentiate_again, target, weight))
+        numbers = Float64s.of(of_words)
+        learning.descend(self.record, self.compiled.record, outputs, i, rate, numbers)
+        if error is not None:
+            raise error
+
+    def _find_gradients(
+        self, outputs: Outputs, i: int, differentiate: Callable[[], None]
+    ) -> NDArray[np.float64]:
+        """Write the gradients of the i-th mapped sample; returns those of its words' own scores."""
+        if self.has_words:
+            learning.score_words(self.record)
+            differentiate()
+        of_words = self.gradients.copy()
+        arguments = self.record, self.compiled.record, outputs, i
+        if learning.score_mapped(*arguments) == NO_ROOM:
+            self._make_room()
+            learning.score_mapped(*arguments)
+        differentiate()
+        return of_words
 
     def _differentiate(self, target: float, weight: float) -> None:
         """Write the gradients of a loss that kernels do not know."""

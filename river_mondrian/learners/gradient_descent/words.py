@@ -1,9 +1,12 @@
 """Words: the features of a text, which count by themselves beside the cells of its map.
 
-A score is the sum of a kernel machine's on the map and of a linear model's on the words. Both are
-learned together, by the gradients of one loss. Words that one sample is the first to hold have the
-same weights but for a factor: they share a slot, as columns do, until another sample moves them. So
-the many words that occur once take next to no memory.
+A score is the sum of a linear model's on the words and of a kernel machine's on the map. Words
+learn by the loss of their own scores, as they would alone, and cells by the loss of the sum: they
+learn what words leave.
+
+Words that one sample is the first to hold have the same weights but for a factor: they share a
+slot, as columns do, until another sample moves them. So the many words that occur once take next to
+no memory.
 
 A word counts by the square root of its value, since one that occurs four times says little more
 than one that occurs once, and by its rarity, log((1 + texts) / (1 + texts with it)) + 1, over the
@@ -138,6 +141,14 @@ def count_words(learner: GradientDescent) -> None:
 
 
 @exact_inlined
+def score_words_alone(learner: GradientDescent) -> None:
+    """Write what the sample's words score, without cells."""
+    for k in range(learner.n_scores):
+        learner.scores[k] = 0.0
+    add_scores_of_words(learner)
+
+
+@exact_inlined
 def learn_text(
     learner: GradientDescent,
     value: float,
@@ -147,10 +158,16 @@ def learn_text(
     weight: float,
     rate: float,
 ) -> None:
-    """Learn a mapped sample by its `n` cells and its words."""
+    """Learn a mapped sample by its words and its `n` cells."""
+    scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
+    score_words_alone(learner)
+    for k in range(n_scores):
+        of_words[k] = scores[k]
+    differentiate(learner, target, weight)
+    descend_words(learner, rate)
     score_cells(learner, value, cells, n)
-    add_scores_of_words(learner)
+    for k in range(n_scores):
+        scores[k] += of_words[k]
     differentiate(learner, target, weight)
     descend_cells(learner, value, cells, n, rate)
-    descend_words(learner, rate)
     count_words(learner)
