@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -122,6 +124,39 @@ def test_copies_frames_and_other_orders_of_keys_continue_bit_for_bit(loss, n):
     found = model.predict_proba_many(table)
     assert [dict(zip(found, row, strict=True)) for row in found.to_numpy()] == expected
     assert model.predict_many(table).tolist() == [model.predict_one(x) for x, _ in queries]
+
+
+def test_words_learn_as_they_would_alone():
+    def weights_of(model):
+        weights = model._current
+        slots, factors = (weights.memory.arrays[name] for name in ("word_slots", "word_factors"))
+        n = len(model._words)
+        rows = weights.rows()[np.where(slots < 0, ~slots, slots)[:n]]
+        return {word: factors[k] * rows[k] for word, k in model._words.items()}
+
+    samples = documents(150)
+    # One cell of all leaves words alone.
+    maps = features(), IsolationFeatures(1, 1, pool_size=POOL, seed=1)
+    of_words, alone = (weights_of(learned(samples, OGDClassifier(one))) for one in maps)
+    assert of_words.keys() == alone.keys()
+    for word, expected in alone.items():
+        np.testing.assert_array_equal(of_words[word], expected)
+
+
+def test_rare_words_count_more_and_many_times_less_than_in_proportion():
+    samples = documents(150)
+    n_with = Counter(word for x, _ in samples for word, value in x.items() if value)
+    (common, n_common), (rare, n_rare) = n_with.most_common()[0], n_with.most_common()[-1]
+    model = learned(samples)
+    # Words of the pool are counted once they have been learned again.
+    assert model._current.n_learned == len(samples)
+    model._score({common: 4.0, rare: 1.0})
+    values = model._current.memory.arrays["word_values"]
+    places = sorted((model._words[word], word) for word in (common, rare))
+    found = {word: values[i] for i, (_, word) in enumerate(places)}
+    rarities = [math.log((1 + len(samples)) / (1 + n)) + 1.0 for n in (n_common, n_rare)]
+    assert n_common > 10 > n_rare
+    assert found[common] / found[rare] == pytest.approx(2.0 * rarities[0] / rarities[1])
 
 
 def test_only_texts_have_words():
