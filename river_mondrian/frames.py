@@ -75,11 +75,46 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
                 seen.add(name)
     frame = into_frame(X)
     names: list[Hashable] = list(frame.columns)
+    at_once = _read_at_once(frame, names, features)
+    if at_once is not None:
+        return frame, names, at_once
     values = np.empty((len(frame), len(names)))
     for place, name in enumerate(names):
         values[:, place] = _read_column(frame, name, features)
     _check_sizes(names, values)
     return frame, names, values
+
+
+def _read_at_once(
+    frame: nw.DataFrame[Any], names: list[Hashable], features: FeatureIndex | None
+) -> NDArray[np.float64] | None:
+    """Return the values of a frame all of whose columns are numbers of one type.
+
+    It returns None where columns are to be read one by one (see `_numbers`).
+    """
+    kinds = set(frame.schema.values())
+    if len(kinds) != 1 or not kinds.pop().is_numeric():
+        return None
+    return _numbers(frame.to_numpy(), names, features)
+
+
+def _numbers(
+    array: NDArray[Any], names: list[Hashable], features: FeatureIndex | None
+) -> NDArray[np.float64] | None:
+    """Return an array's numbers, NaN where they are masked.
+
+    It returns None where one may have to be refused or columns may hold levels: column by column
+    it is found out which.
+    """
+    has_categories = features is not None and not features.categories.isdisjoint(names)
+    if array.dtype.kind not in "iuf" or has_categories:
+        return None
+    values: NDArray[np.float64] = np.ma.filled(array.astype(np.float64, order="C"), math.nan)
+    if values.size == 0:
+        return values
+    low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
+    # Comparisons with NaN are false.
+    return values if low >= -LARGEST and high <= LARGEST else None
 
 
 def _check_frame(X: Any) -> None:
@@ -114,6 +149,9 @@ def _read_array(
         # As a list dates may be plain integers.
         raise TypeError(f"feature 0 must be a number, got {X.flat[0]!r} ({X.dtype})")
     names: list[Hashable] = list(range(X.shape[1]))
+    at_once = _numbers(X, names, features)
+    if at_once is not None:
+        return names, at_once
     values = np.empty(X.shape)
     for place, name in enumerate(names):
         kind, column = X.dtype.kind, X[:, place]

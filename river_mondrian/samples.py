@@ -136,6 +136,9 @@ class SampleReader:
                 places[name] = len(places)
             found[:] = list(map(places.get, x, itertools.repeat(-1)))
         self._sort_entries(n)
+        if n and found[0] < 0:
+            # Words that are not known have no order of their own.
+            values[: np.searchsorted(found, 0)].sort()
         return sample
 
     def read_ordered(self, x: Mapping[Any, Any]) -> Sample:

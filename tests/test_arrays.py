@@ -6,10 +6,13 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from river import base
 
 import river_mondrian as rm
+from river_mondrian import frames
 from tests.test_contract import MODELS, SUPERVISED
 
 MANY = [name for name, make in MODELS.items() if hasattr(make(), "learn_many")]
@@ -121,6 +124,50 @@ def test_kinds_of_arrays():
         for model, X in zip(models, (given, like), strict=True):
             model.learn_many(X, ["a", "b", "c"][: len(X)] if len(X) < 4 else ["a"] * len(X))
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+
+
+def with_a_gap(kind):
+    """Return numbers of a pandas type that has nulls, with one."""
+    frame = pd.DataFrame(np.arange(12).reshape(4, 3), columns=list("abc")).astype(kind)
+    frame.iloc[2, 1] = pd.NA
+    return frame
+
+
+NUMBERS = {
+    "float64": pd.DataFrame(rows(9)),
+    "float32": pd.DataFrame(rows(9).astype(np.float32)),
+    "uint8": pd.DataFrame(np.arange(12, dtype=np.uint8).reshape(4, 3)),
+    "large": pd.DataFrame(np.full((4, 2), 2**62 - 1)),
+    "Int64": with_a_gap("Int64"),
+    "Float64": with_a_gap("Float64"),
+    "polars": pl.DataFrame({"a": [1.5, None, float("nan")], "b": [2.0, 1.0, None]}),
+    "pyarrow": pa.table({"a": [1, None, 3], "b": [2, 1, None]}),
+    "masked": np.ma.masked_equal(np.array([[7, 1], [2, 7]]), 7),
+    "strided": np.asfortranarray(rows(18))[::2],
+    "no rows": pd.DataFrame(np.empty((0, 2))),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_one_type_are_read_at_once_as_column_by_column(name, monkeypatch):
+    taken, real = [], frames._numbers
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "_numbers", lambda *args: taken.append(real(*args)) or taken[-1])
+        _, names, at_once = frames.read_frame(NUMBERS[name])
+    assert at_once is taken[0]
+    monkeypatch.setattr(frames, "_numbers", lambda *args: None)
+    _, same_names, one_by_one = frames.read_frame(NUMBERS[name])
+    assert names == same_names
+    assert at_once.flags.c_contiguous
+    assert at_once.flags.owndata
+    np.testing.assert_array_equal(at_once, one_by_one)
+
+
+def test_a_column_of_a_category_is_never_read_as_numbers():
+    model = rm.MondrianForestClassifier(3, seed=1)
+    model.learn_many(pd.DataFrame({"a": ["u", "v"] * 5}), ["x", "y"] * 5)
+    with pytest.raises(TypeError, match="'a'"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["x", "y"])
 
 
 def test_a_row_of_an_array_is_a_mapping_from_numbers():

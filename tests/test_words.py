@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -44,11 +45,6 @@ def learned(samples, model=None, **params):
     return model
 
 
-def unit(x):
-    length = math.sqrt(sum(value**2 for value in x.values()))
-    return {name: value / length for name, value in x.items() if value}
-
-
 def probabilities(model, samples):
     return [model.predict_proba_one(x) for x, _ in samples]
 
@@ -79,9 +75,10 @@ def test_cells_and_words_are_learned_as_by_the_twin(method, multiclass, loss, ra
                 twin.add_class()
         cells, weight = one.transform_one(x), (0.5, 1.0)[i % 2]
         model.learn_one(x, y, w=weight)
-        twin.learn_text(cells, unit(x), float(names.index(y)), weight)
+        twin.learn_text(cells, x, float(names.index(y)), weight)
         model._score(x)
-        np.testing.assert_allclose(model._current.scores, twin.scores(cells | unit(x)), atol=1e-9)
+        expected = twin.scores(cells | twin.weighed(x))
+        np.testing.assert_allclose(model._current.scores, expected, atol=1e-9)
     assert len(names) == 4
     assert model._current.has_words
     assert len(model._words) > len(one._reader.index) + 500
@@ -95,10 +92,10 @@ def test_the_final_weights_learn_the_words_of_stored_samples_again():
     positive = samples[0][1]
     for i in naive.order_of_learning(len(samples), POOL, REPLAY):
         x, y = samples[i]
-        twin.learn_text(one.transform_one(x), unit(x), float(y != positive))
+        twin.learn_text(one.transform_one(x), x, float(y != positive))
     for x, _ in documents(20, 2, seed=1):
         model._score(x)
-        (expected,) = twin.scores(one.transform_one(x) | unit(x))
+        (expected,) = twin.scores(one.transform_one(x) | twin.weighed(x))
         assert model._current.scores[0] == pytest.approx(expected, abs=1e-9)
 
 
@@ -127,6 +124,39 @@ def test_copies_frames_and_other_orders_of_keys_continue_bit_for_bit(loss, n):
     found = model.predict_proba_many(table)
     assert [dict(zip(found, row, strict=True)) for row in found.to_numpy()] == expected
     assert model.predict_many(table).tolist() == [model.predict_one(x) for x, _ in queries]
+
+
+def test_words_learn_as_they_would_alone():
+    def weights_of(model):
+        weights = model._current
+        slots, factors = (weights.memory.arrays[name] for name in ("word_slots", "word_factors"))
+        n = len(model._words)
+        rows = weights.rows()[np.where(slots < 0, ~slots, slots)[:n]]
+        return {word: factors[k] * rows[k] for word, k in model._words.items()}
+
+    samples = documents(150)
+    # One cell of all leaves words alone.
+    maps = features(), IsolationFeatures(1, 1, pool_size=POOL, seed=1)
+    of_words, alone = (weights_of(learned(samples, OGDClassifier(one))) for one in maps)
+    assert of_words.keys() == alone.keys()
+    for word, expected in alone.items():
+        np.testing.assert_array_equal(of_words[word], expected)
+
+
+def test_rare_words_count_more_and_many_times_less_than_in_proportion():
+    samples = documents(150)
+    n_with = Counter(word for x, _ in samples for word, value in x.items() if value)
+    (common, n_common), (rare, n_rare) = n_with.most_common()[0], n_with.most_common()[-1]
+    model = learned(samples)
+    # Words of the pool are counted once they have been learned again.
+    assert model._current.n_learned == len(samples)
+    model._score({common: 4.0, rare: 1.0})
+    values = model._current.memory.arrays["word_values"]
+    places = sorted((model._words[word], word) for word in (common, rare))
+    found = {word: values[i] for i, (_, word) in enumerate(places)}
+    rarities = [math.log((1 + len(samples)) / (1 + n)) + 1.0 for n in (n_common, n_rare)]
+    assert n_common > 10 > n_rare
+    assert found[common] / found[rare] == pytest.approx(2.0 * rarities[0] / rarities[1])
 
 
 def test_only_texts_have_words():
@@ -196,6 +226,7 @@ def test_what_is_missing_is_no_word():
         lambda state: state["word_slots"].__setitem__(0, -1),
         lambda state: state["word_squares"].__setitem__(0, -1.0),
         lambda state: state["word_factors"].__setitem__(0, np.nan),
+        lambda state: state["word_counts"].__setitem__(0, 101.0),
         lambda state: state.__setitem__("word_factors", state["word_factors"][:-1]),
         lambda state: state.__setitem__("column_squares", state["column_squares"][:-1]),
     ],

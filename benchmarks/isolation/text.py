@@ -81,13 +81,14 @@ def _models(train: Stream, pool: int, quick: bool) -> dict[str, Callable[[], tup
         lifetime = max(grid, key=score)
         return f"lifetime {lifetime}", make(lifetime)
 
-    def isolation(method: str) -> tuple[str, Any]:
+    def isolation(method: str, linear: bool = False) -> tuple[str, Any]:
         features = IsolationFeatures(T, 256, method=method, pool_size=pool, seed=1)
-        return "psi 256", OGDClassifier(features=features, **hinge)
+        return "psi 256", OGDClassifier(features=features, linear=linear, **hinge)
 
     return {
         IK_A: lambda: isolation("anne"),
         IK_I: lambda: isolation("iforest"),
+        f"{IK_A} and words": lambda: isolation("anne", linear=True),
         OGD: lambda: best(
             lambda lifetime: DualOGDClassifier("laplace", lifetime, learning_rate=RATE)
         ),

@@ -238,10 +238,8 @@ def hold_points(
             moved = _moved(builder, v, *[builder.load(side) for side in sides])
             for side, value in zip(sides, moved, strict=True):
                 builder.store(value, side)
-        # Most blocks stay as they are, and what is not written need not leave the cache.
-        for side, place, old in zip(sides, places, before, strict=True):
-            value = builder.load(side)
-            with builder.if_then(_is_any(builder, builder.fcmp_unordered("!=", value, old))):
-                builder.store(value, place, align=_ALIGNMENT)
+        # Also what stays as it is: to ask first takes longer, since the answer is hard to foretell.
+        for side, place in zip(sides, places, strict=True):
+            builder.store(builder.load(side), place, align=_ALIGNMENT)
 
     _blocks(builder, dims, visit)

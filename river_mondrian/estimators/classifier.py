@@ -418,9 +418,10 @@ class MondrianForestClassifier(
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
         self._add_label(labels[start])
-        if not self._labels.keys() >= set(labels[start:stop]):
-            stop = next(i for i in range(start, stop) if labels[i] not in self._labels)
-        numbers = [self._labels[label] for label in labels[start:stop]]
+        numbers = list(map(self._labels.get, labels[start:stop]))
+        if None in numbers:
+            stop = start + numbers.index(None)
+            del numbers[stop - start :]
         rows = self._arrange(names, columns[start:stop])
         trees.learn_rows(rows, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
         self._unweighted = None

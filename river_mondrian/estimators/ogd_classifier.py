@@ -55,11 +55,10 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         How more than two classes are learned: "softmax" by the cross-entropy of all scores,
         whatever `loss` is, or "ovr", each class against the rest by `loss`, which is faster.
     linear
-        Whether words count by themselves, too, beside the cells in which a text falls: what the
-        score adds up is a kernel machine on the map and a linear model on the words' values over
-        their length, learned as one. It concerns
-        `IsolationFeatures` where samples have few of many features (fewer than a tenth of 256 or
-        more); elsewhere it changes nothing.
+        Whether words count by themselves, too, beside the cells in which a text falls: the score
+        is the sum of a linear model's on words and of a kernel machine's on the map, which learns
+        what words leave. It concerns `IsolationFeatures` where samples have few of many features
+        (fewer than a tenth of 256 or more); elsewhere it changes nothing.
     seed
         Random seed of the default features. Features that are given have their own.
 
@@ -71,6 +70,9 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
 
     Columns that only one sample has moved share its weights, so that cells with one sample take
     next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
+
+    Words count by the roots of their values times log((1 + texts) / (1 + texts with it)) + 1, over
+    the texts learned so far, divided by the length of these in a text: give counts, or tf-idf.
 
     With words AdaGrad has a rate for each column and each word, by the length of all classes'
     derivatives together, instead of one for each weight; words' rates are log2(classes) times as

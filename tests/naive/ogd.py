@@ -99,8 +99,9 @@ class OGD:
 
 
 class TextOGD(OGD):
-    """The same over cells and words together, where a column or a word has one step for all scores.
+    """The same over words and cells, where a word or a column has one step for all scores.
 
+    Words learn by the loss of what they score alone, cells by that of the sum.
     With AdaGrad the root is of the sum of squared lengths of the derivatives by all scores, and
     words' rates are those of columns times log2 of the number of classes.
     """
@@ -110,14 +111,29 @@ class TextOGD(OGD):
     ) -> None:
         super().__init__(loss, rate, adagrad, softmax)
         self.lengths: dict[Any, float] = defaultdict(float)
+        # Texts learned that have a word.
+        self.n_with: dict[Any, int] = defaultdict(int)
 
-    def learn_text(self, cells: Mapped, words: Mapped, y: float, w: float = 1.0) -> None:
+    def weighed(self, text: Mapped) -> dict[Any, float]:
+        """Return the values by which words count: roots, by rarity, of length 1 together."""
+        found = {
+            word: math.copysign(math.sqrt(abs(value)), value)
+            * (math.log((1 + self.n_steps) / (1 + self.n_with[word])) + 1.0)
+            for word, value in text.items()
+            if value
+        }
+        length = math.sqrt(sum(value**2 for value in found.values()))
+        return {word: value / length for word, value in found.items()}
+
+    def learn_text(self, cells: Mapped, text: Mapped, y: float, w: float = 1.0) -> None:
         """Learn a class's number; the names of cells and of words are different ones."""
-        slopes = [w * slope for slope in self.slopes({**cells, **words}, y)]
+        words = self.weighed(text)
+        parts = [(words, self.slopes(words, y)), (cells, self.slopes({**cells, **words}, y))]
         rates = [self.rate(self.n_steps)] * 2
         if self.adagrad:
-            rates[1] *= math.log2(max(2, len(slopes)))
-        for inputs, rate in zip((cells, words), rates, strict=True):
+            rates[0] *= math.log2(max(2, len(self.weights)))
+        for (inputs, found), rate in zip(parts, rates, strict=True):
+            slopes = [w * slope for slope in found]
             for name, value in inputs.items():
                 divisor = 1.0
                 if self.adagrad:
@@ -125,6 +141,8 @@ class TextOGD(OGD):
                     divisor = math.sqrt(self.lengths[name] + 1e-8)
                 for weights, slope in zip(self.weights, slopes, strict=True):
                     weights[name] -= rate / divisor * value * slope
+        for word in words:
+            self.n_with[word] += 1
         self.n_steps += 1
 
 

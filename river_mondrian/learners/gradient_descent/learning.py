@@ -11,7 +11,13 @@ from .losses import differentiate
 from .record import GradientDescent
 from .scores import best_score, score_cells, score_values
 from .steps import descend_cells, descend_values
-from .words import add_scores_of_words, descend_words, learn_text
+from .words import (
+    add_scores_of_words,
+    count_words,
+    descend_words,
+    learn_text,
+    score_words_alone,
+)
 
 
 @exact_inlined
@@ -160,10 +166,24 @@ def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outp
 
 
 @exact_kernel
+def score_words(learner: GradientDescent) -> None:
+    """Write what a sample's words score, without cells."""
+    score_words_alone(learner)
+
+
+@exact_kernel
 def descend(
-    learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int, rate: float
+    learner: GradientDescent,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    i: int,
+    rate: float,
+    of_words: Float64s,
 ) -> None:
-    """Learn the i-th mapped sample by the gradients that Python has written."""
+    """Learn the i-th mapped sample by the gradients that Python has written.
+
+    Those of its words' own scores are `of_words`.
+    """
     n_out = feature_map.n_out
     if feature_map.is_dense:
         descend_values(learner, outputs.values.part(n_out * i, n_out), n_out, rate)
@@ -171,7 +191,10 @@ def descend(
         cells = outputs.cells.part(n_out * i, n_out)
         descend_cells(learner, feature_map.value, cells, n_out, rate)
         if learner.has_words:
+            for k in range(learner.n_scores):
+                learner.gradients[k] = of_words[k]
             descend_words(learner, rate)
+            count_words(learner)
     end_step(learner, feature_map)
 
 

@@ -63,17 +63,19 @@ class GradientDescent(Record):
     # Whether features count by themselves: words. Those that there is room for.
     has_words: Int64 = derived()
     n_words: Int64 = derived()
-    # By word: its slot, like `slots`; what its weights are in units of its slot's; and, where steps
-    # adapt, the sum of squared derivatives by them.
+    # By word: its slot, like `slots`; what its weights are in units of its slot's; where steps
+    # adapt, the sum of squared derivatives by them; and the texts learned that have it.
     word_slots: Int32s
     word_factors: Float64s
     word_squares: Float64s
+    word_counts: Float64s
     # The same sums by column of the map.
     column_squares: Float64s
     # What the learning rate of words is multiplied by.
     rate_of_words: Float64 = derived()
-    # The sample whose words are scored or learned.
+    # The sample whose words are scored or learned, and the values by which they count.
     sample: Sample = transient()
+    word_values: Float64s = transient()
 
     # Learners in the same table, one for each lifetime of the map.
     n_lifetimes: Int64 = derived()

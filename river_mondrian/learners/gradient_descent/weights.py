@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,12 @@ from .record import GradientDescent, Slot
 from .rule import Rule
 
 # What is kept of words.
-WORD_ARRAYS = ("word_slots", "word_factors", "word_squares")
+WORD_ARRAYS = ("word_slots", "word_factors", "word_squares", "word_counts")
 
 
-def _room_for_words(n: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return room for `n` words."""
-    return np.zeros(n, dtype=np.int32), np.zeros(n), np.zeros(n)
+def _room_for_words() -> tuple[NDArray[Any], ...]:
+    """Return arrays of no words."""
+    return np.zeros(0, dtype=np.int32), np.zeros(0), np.zeros(0), np.zeros(0)
 
 
 class DescentWeights(Weights):
@@ -80,7 +81,7 @@ class DescentWeights(Weights):
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
         self._bind(np.zeros(1, dtype=np.int32), shares, 1)
         if has_words:
-            self._bind_words(np.zeros(compiled.n_columns), *_room_for_words(0))
+            self._bind_words(np.zeros(compiled.n_columns), *_room_for_words())
 
     @property
     def _stride(self) -> int:
@@ -119,6 +120,7 @@ class DescentWeights(Weights):
         slots: NDArray[np.int32],
         factors: NDArray[np.float64],
         squares: NDArray[np.float64],
+        counts: NDArray[np.float64],
     ) -> None:
         """Let the record refer to what is kept of words, and of columns beside them."""
         own = self.memory.own
@@ -126,6 +128,8 @@ class DescentWeights(Weights):
         own("word_slots", slots)
         own("word_factors", factors)
         own("word_squares", squares)
+        own("word_counts", counts)
+        own("word_values", np.zeros(0))
         # Last: there is room in all of them.
         self.record.n_words = len(slots)
 
@@ -163,11 +167,11 @@ class DescentWeights(Weights):
         }
 
     def _state_of_words(self) -> dict[str, NDArray[Any]]:
-        """Return what is kept of words up to the last one that has weights, and of columns."""
+        """Return what is kept of words up to the last one that was learned, and of columns."""
         self.memory.settle()
         arrays = self.memory.arrays
-        moved = np.flatnonzero(arrays["word_slots"])
-        n = int(moved[-1]) + 1 if len(moved) else 0
+        learned = np.flatnonzero(arrays["word_counts"])
+        n = int(learned[-1]) + 1 if len(learned) else 0
         found = {name: arrays[name][:n].copy() for name in WORD_ARRAYS}
         return {"column_squares": arrays["column_squares"], **found}
 
@@ -206,6 +210,7 @@ class DescentWeights(Weights):
         check_array(self, "word_slots", slots, np.int32, -n_slots, n_slots - 1)
         check_array(self, "shared word_slots", slots[slots < 0], np.int32, -n_slots, -2)
         check_array(self, "word_factors", state["word_factors"], np.float64, -math.inf, math.inf)
+        check_array(self, "word_counts", state["word_counts"], np.float64, 0.0, state["n_steps"])
         for name in ("word_squares", "column_squares"):
             check_array(self, name, state[name], np.float64, 0.0, math.inf)
         if self.compiled.dense or self.compiled.n_lifetimes > 1:
@@ -269,6 +274,8 @@ class DescentWeights(Weights):
             arrays = self.memory.arrays
             longer = (grown(arrays[name], most) for name in WORD_ARRAYS)
             self._bind_words(arrays["column_squares"], *longer)
+        if n > len(self.memory.arrays["word_values"]):
+            self.memory.own("word_values", grown(np.zeros(0), n))
 
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
@@ -323,19 +330,34 @@ class DescentWeights(Weights):
         Where the loss raises an error the sample counts as learned, without a step: its map may
         have learned it, and to ask the loss again would raise the same for ever.
         """
-        record, feature_map = self.record, self.compiled.record
-        if learning.score_mapped(record, feature_map, outputs, i) == NO_ROOM:
-            self._make_room()
-            learning.score_mapped(record, feature_map, outputs, i)
+        find = partial(self._find_gradients, outputs, i)
+        error: Exception | None = None
         try:
-            self._differentiate(target, weight)
+            of_words = find(partial(self._differentiate, target, weight))
         except MemoryError:
             raise
-        except Exception:
-            self._differentiate_again(target, weight)
-            learning.descend(record, feature_map, outputs, i, rate)
-            raise
-        learning.descend(record, feature_map, outputs, i, rate)
+        except Exception as raised:
+            error = raised
+            of_words = find(partial(self._differentiate_again, target, weight))
+        numbers = Float64s.of(of_words)
+        learning.descend(self.record, self.compiled.record, outputs, i, rate, numbers)
+        if error is not None:
+            raise error
+
+    def _find_gradients(
+        self, outputs: Outputs, i: int, differentiate: Callable[[], None]
+    ) -> NDArray[np.float64]:
+        """Write the gradients of the i-th mapped sample; returns those of its words' own scores."""
+        if self.has_words:
+            learning.score_words(self.record)
+            differentiate()
+        of_words = self.gradients.copy()
+        arguments = self.record, self.compiled.record, outputs, i
+        if learning.score_mapped(*arguments) == NO_ROOM:
+            self._make_room()
+            learning.score_mapped(*arguments)
+        differentiate()
+        return of_words
 
     def _differentiate(self, target: float, weight: float) -> None:
         """Write the gradients of a loss that kernels do not know."""

@@ -1,12 +1,17 @@
 """Words: the features of a text, which count by themselves beside the cells of its map.
 
-A score is the sum of a kernel machine's on the map and of a linear model's on the words. Both are
-learned together, by the gradients of one loss. Words that one sample is the first to hold have the
-same weights but for a factor: they share a slot, as columns do, until another sample moves them. So
-the many words that occur once take next to no memory.
+A score is the sum of a linear model's on the words and of a kernel machine's on the map. Words
+learn by the loss of their own scores, as they would alone, and cells by the loss of the sum: they
+learn what words leave.
 
-A sample's values are divided by their length: a text that is twice as long says no more of its
-topic.
+Words that one sample is the first to hold have the same weights but for a factor: they share a
+slot, as columns do, until another sample moves them. So the many words that occur once take next to
+no memory.
+
+A word counts by the square root of its value, since one that occurs four times says little more
+than one that occurs once, and by its rarity, log((1 + texts) / (1 + texts with it)) + 1, over the
+texts learned so far. All values of a text are then divided by their length: a text that is twice as
+long says no more of its topic.
 """
 
 from __future__ import annotations
@@ -24,38 +29,50 @@ from .steps import adapted_rate, bound_gradients, descend_cells, new_slot, squar
 
 
 @exact_inlined
-def value_of(learner: GradientDescent, i: int) -> float:
-    """Return the value of the sample's i-th entry, in single precision as in the pool, or 0."""
-    value = learner.sample.entries[i]
-    return np.float64(np.float32(value)) if value == value else 0.0
+def is_known(learner: GradientDescent, place: int) -> bool:
+    """Tell whether a word has a place among those that there is room for."""
+    return place >= 0 and place < learner.n_words
 
 
 @exact_inlined
-def length_of_text(learner: GradientDescent) -> float:
-    """Return the length of the sample's values, of words that are not known, too."""
-    total = 0.0
-    for i in range(learner.sample.n_entries):
-        value = value_of(learner, i)
-        total += value * value
-    return math.sqrt(total)
+def weighed(learner: GradientDescent, i: int) -> float:
+    """Return the weighed value of the sample's i-th entry, which is of single precision, or 0.
+
+    No text has been learned with a word that is not known.
+    """
+    value, place = np.float64(np.float32(learner.sample.entries[i])), learner.sample.places[i]
+    if value == 0.0 or value != value:
+        return 0.0
+    n_with = learner.word_counts[place] if is_known(learner, place) else 0.0
+    rarity = math.log((1.0 + learner.n_steps) / (1.0 + n_with)) + 1.0
+    return math.copysign(math.sqrt(math.fabs(value)), value) * rarity
 
 
 @exact_inlined
-def word_of(learner: GradientDescent, i: int, length: float) -> tuple[int, float]:
-    """Return the sample's i-th word and its value, which is 0 for one that is not known."""
-    place = learner.sample.places[i]
-    if place < 0 or place >= learner.n_words or length == 0.0:
-        return place, 0.0
-    return place, value_of(learner, i) / length
+def weigh_words(learner: GradientDescent) -> None:
+    """Write the values by which the sample's words count, 0 for those that are not known.
+
+    The length is that of all values, of words that are not known, too.
+    """
+    values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
+    square = 0.0
+    for i in range(n):
+        value = weighed(learner, i)
+        values[i] = value
+        square += value * value
+    length = math.sqrt(square)
+    for i in range(n):
+        counts = is_known(learner, places[i]) and length > 0.0
+        values[i] = values[i] / length if counts else 0.0
 
 
 @exact_inlined
 def add_scores_of_words(learner: GradientDescent) -> None:
-    """Add what the sample's words score."""
+    """Weigh the sample's words, and add what they score."""
+    weigh_words(learner)
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
-    length = length_of_text(learner)
     for i in range(learner.sample.n_entries):
-        place, value = word_of(learner, i, length)
+        place, value = learner.sample.places[i], learner.word_values[i]
         if value == 0.0 or slots[place] == 0:
             continue
         slot = slots[place]
@@ -67,17 +84,17 @@ def add_scores_of_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def descend_words(learner: GradientDescent, rate: float) -> None:
-    """Move the weights of the sample's words by the gradients."""
+    """Move the weights of the sample's words, which have been scored, by the gradients."""
     if not bound_gradients(learner):
         return
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = rate * learner.rate_of_words
-    square, length = squared_gradients(learner), length_of_text(learner)
+    square = squared_gradients(learner)
     # The slot of the words that this sample is the first to move, the last of them, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
-        place, value = word_of(learner, i, length)
+        place, value = learner.sample.places[i], learner.word_values[i]
         if value == 0.0:
             continue
         own_rate = rate
@@ -115,6 +132,23 @@ def descend_words(learner: GradientDescent, rate: float) -> None:
 
 
 @exact_inlined
+def count_words(learner: GradientDescent) -> None:
+    """Count the sample among the texts of its words."""
+    places, counts = learner.sample.places, learner.word_counts
+    for i in range(learner.sample.n_entries):
+        if learner.word_values[i] != 0.0:
+            counts[places[i]] += 1.0
+
+
+@exact_inlined
+def score_words_alone(learner: GradientDescent) -> None:
+    """Write what the sample's words score, without cells."""
+    for k in range(learner.n_scores):
+        learner.scores[k] = 0.0
+    add_scores_of_words(learner)
+
+
+@exact_inlined
 def learn_text(
     learner: GradientDescent,
     value: float,
@@ -124,9 +158,16 @@ def learn_text(
     weight: float,
     rate: float,
 ) -> None:
-    """Learn a mapped sample by its `n` cells and its words."""
+    """Learn a mapped sample by its words and its `n` cells."""
+    scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
+    score_words_alone(learner)
+    for k in range(n_scores):
+        of_words[k] = scores[k]
+    differentiate(learner, target, weight)
+    descend_words(learner, rate)
     score_cells(learner, value, cells, n)
-    add_scores_of_words(learner)
+    for k in range(n_scores):
+        scores[k] += of_words[k]
     differentiate(learner, target, weight)
     descend_cells(learner, value, cells, n, rate)
-    descend_words(learner, rate)
+    count_words(learner)
