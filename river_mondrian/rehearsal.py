@@ -16,6 +16,8 @@ N_CHANGES = 256
 # Feature maps have their points by then, with the arguments of which `warmup` makes them.
 N_SAMPLES = 2 * N_CHANGES + 8
 N_ROWS = 4
+# Forests of so many features compile more.
+N_WIDE = 512
 PACKAGE = f"{__name__.partition('.')[0]}."
 # Methods that read a model, for one sample or for many.
 READINGS = (
@@ -62,6 +64,7 @@ def rehearse(make: Callable[[], Any]) -> None:
             for inputs in (x, {0: x[0]}):
                 _read_one(model, inputs)
     _learn_and_read_rows(model, given)
+    _learn_wide(model)
     _store_and_load(model)
 
 
@@ -120,6 +123,12 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):
             method(rows)
+
+
+def _learn_wide(model: Any) -> None:
+    """Let a forest learn a sample of so many features that its walks take other steps."""
+    if getattr(getattr(model, "_trees", None), "_may_have_light", False):
+        _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
 
 
 def _array(given: list[tuple[Values, int]]) -> NDArray[np.float64]:

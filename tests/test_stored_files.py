@@ -136,6 +136,30 @@ def as_of_format_5(path, renews_widths=None):
     rewritten(path, older)
 
 
+def test_words_of_format_8_count_by_their_weights(path):
+    """Words that no text, one, or more have moved are of none, one and two texts."""
+    model = rm.OGDClassifier(rm.IsolationFeatures(5, 4, pool_size=16, seed=1))
+    rng = np.random.default_rng(0)
+    texts = [{f"word {k}": 1.0 for k in rng.choice(2000, 30)} for _ in range(60)]
+    for i, x in enumerate(texts):
+        model.learn_one(x, i % 3)
+    rm.save(model, path)
+    kept = []
+
+    def older(arrays, metadata, tree):
+        metadata["format"] = "8"
+        weights = attributes(tree["model"], "_current")
+        kept.append(arrays.pop(weights.pop("word_counts")["array"]))
+
+    rewritten(path, older)
+    found = rm.load(path)
+    counts = found._current.memory.arrays["word_counts"]
+    np.testing.assert_array_equal(counts[: len(kept[0])], np.minimum(kept[0], 2.0))
+    assert (counts == 2.0).any()
+    assert (counts == 1.0).any()
+    found.learn_one(texts[0], 0)
+
+
 @pytest.mark.parametrize("directions", [3, [{"a": 1.0, "b": 0.5}, {"a": -1.0}]])
 def test_widths_of_directions_of_format_5_stay(path, directions):
     model = rm.MondrianForestClassifier(2, directions=directions, seed=1, renews_widths=False)

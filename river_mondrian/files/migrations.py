@@ -242,34 +242,56 @@ def _from_7(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
     return document, arrays
 
 
-# Dimensions from which on nodes have room for insets, and for how many, in format 9.
-_INSET_DIMS, _N_OWN_INSETS = 512, 7
+# Dimensions from which on nodes have room for insets, and for how many in their own rows and in
+# further ones, in format 9.
+_INSET_DIMS, _N_OWN_INSETS, _N_INSETS = 512, 7, 15
+
+
+def _count_words(attributes: dict[str, Any], arrays: Arrays, place: str) -> None:
+    """Let each word be of as many texts as its weights tell: none, one, or two and more."""
+    slots = arrays[attributes["word_slots"]["array"]]
+    attributes["word_counts"] = {"array": place}
+    arrays[place] = (slots != 0) + (slots > 0).astype(np.float64)
+
+
+def _keep_whole_boxes(attributes: dict[str, Any], arrays: Arrays, place: str) -> None:
+    """Let no node have insets."""
+    trees, nodes = attributes["trees"]["columns"], attributes["nodes"]
+    shared = {name: arrays[a] for name, a in attributes["shared"]["columns"].items()}
+    for name, number in {"insets.n_rows": 0, "free_inset": -1}.items():
+        trees[name] = f"{place}/{name}"
+        arrays[trees[name]] = np.full(len(arrays[trees["slot"]]), number, np.int64)
+
+    def add(table: dict[str, Any], columns: dict[str, Any]) -> None:
+        for name, column in columns.items():
+            table["columns"][name] = f"{place}/{len(arrays)}"
+            arrays[table["columns"][name]] = column
+
+    attributes["insets"] = {"table": [0] * len(nodes["table"]), "columns": {}}
+    is_wide = shared["light_size"][0] > 0 and shared["dim_capacity"][0] >= _INSET_DIMS
+    if not is_wide or shared["window"][0] != _NEVER:
+        return
+    n = sum(nodes["table"])
+    numbers = {name: np.full((n, 1), -1, np.int32) for name in ("following", "n_insets")}
+    add(nodes, numbers | _no_insets(n, _N_OWN_INSETS))
+    numbers = {name: np.zeros(0, np.int32) for name in ("following", "n")}
+    add(attributes["insets"], numbers | _no_insets(0, _N_INSETS))
+
+
+def _no_insets(n: int, capacity: int) -> dict[str, Any]:
+    """Return the columns of places and values of so many rows without insets."""
+    shape = n, capacity
+    return {"places": np.zeros(shape, np.int32), "values": np.zeros(shape, np.float32)}
 
 
 def _from_8(document: Any, arrays: Arrays) -> tuple[Any, Arrays]:
-    """Let no node have insets."""
+    """Let no node have insets, and count the texts of words."""
     for i, tree in enumerate(_parts(document, "object")):
         attributes = _attributes(tree)
-        if "bounded" not in attributes:
-            continue
-        trees, nodes = attributes["trees"]["columns"], attributes["nodes"]
-        shared = {name: arrays[a] for name, a in attributes["shared"]["columns"].items()}
-        for name, number in {"insets.n_rows": 0, "free_inset": -1}.items():
-            trees[name] = f"{i}/insets/{name}"
-            arrays[trees[name]] = np.full(len(arrays[trees["slot"]]), number, np.int64)
-        attributes["insets"] = {"table": [0] * len(nodes["table"]), "columns": {}}
-        is_wide = shared["light_size"][0] > 0 and shared["dim_capacity"][0] >= _INSET_DIMS
-        if is_wide and shared["window"][0] == _NEVER:
-            n = sum(nodes["table"])
-            columns = {
-                "following": np.full((n, 1), -1, np.int32),
-                "n_insets": np.full((n, 1), -1, np.int32),
-                "places": np.zeros((n, _N_OWN_INSETS), np.int32),
-                "values": np.zeros((n, _N_OWN_INSETS), np.float32),
-            }
-            for name, column in columns.items():
-                nodes["columns"][name] = f"{i}/insets/{name}"
-                arrays[nodes["columns"][name]] = column
+        if attributes.get("word_slots") is not None:
+            _count_words(attributes, arrays, f"{i}/word_counts")
+        if "bounded" in attributes:
+            _keep_whole_boxes(attributes, arrays, f"{i}/insets")
     return document, arrays
 
 
