@@ -19,6 +19,7 @@ from river_mondrian import (
 from river_mondrian.partitions.mondrian import row_layouts
 from river_mondrian.partitions.mondrian.parts import joined, part_of
 from river_mondrian.partitions.mondrian.records import FREE, INSETS, NONE, OWN_INSETS
+from tests.naive import insets as naive
 
 MODELS = {
     "classes": lambda: MondrianForestClassifier(3, seed=1),
@@ -113,6 +114,8 @@ def check_rows(model):
     """Check which nodes have insets, that no row is lost, and return how many have which box."""
     forest = model._trees.forest
     n_whole, n_insets, longest = 0, 0, 0
+    for t in range(model._trees.n_trees):
+        naive.check_boxes(forest, t, insets_of)
     for tree, rows in rows_of(model):
         used, n_boxes = [], 0
         for row in rows:
@@ -216,6 +219,39 @@ def test_batches_threads_and_parts(name, many):
     check_rows(many_rows)
 
 
+@pytest.mark.parametrize("n_dims", [12, 30])
+def test_hyperparameters_are_chosen_by_samples_that_lack_values(n_dims, many, monkeypatch):
+    """To choose them, targets are taken out of the leaves of samples, to which ways lead."""
+    samples = draw(10, 1150, n_dims)
+    model = MODELS["targets"]()
+    for x, y in samples:
+        model.learn_one(x, y)
+    monkeypatch.setattr(row_layouts, "LIGHT_SIZES", {})
+    twin = MODELS["targets"]()
+    for x, y in samples:
+        twin.learn_one(x, y)
+    assert_same(model, twin)
+    for x, _ in samples[::50]:
+        np.testing.assert_allclose(predict(model, x), predict(twin, x), rtol=1e-7)
+
+
+def test_a_step_takes_no_more_rows_than_there_is_room_for(many, monkeypatch):
+    """Sides that differ in all places, so that as many insets come at once as may."""
+    monkeypatch.setattr(row_layouts, "MOST_SHARE", 1)
+    rng = np.random.default_rng(12)
+    model = MondrianForestClassifier(1, split_pure=True, seed=3)
+    most = 0
+    for i in range(600):
+        row = rng.normal(size=40) * np.exp(rng.normal(size=40) + i / 300)
+        before = int(model._trees.trees.words["insets.n_rows"][0]) if i else 0
+        model.learn_one(dict(enumerate(row.tolist())), i % 3)
+        most = max(most, int(model._trees.trees.words["insets.n_rows"][0]) - before)
+        words = model._trees.trees.words
+        assert (words["insets.n_rows"] <= words["insets.capacity"]).all()
+    assert most > 2
+    check_rows(model)
+
+
 def test_windows_keep_whole_boxes(many):
     model = MondrianForestClassifier(2, window=60, seed=1)
     learn(model, draw(7, 150, 20))
@@ -273,6 +309,13 @@ def test_damaged_insets_are_refused(many):
         known, row.n = row.n, wrong
         refuses(r"node [0-9]+: its insets is wrong")
         row.n = known
+
+    def refs(row):
+        return int(row.left), int(row.right)
+
+    def is_inset(tree, ref):
+        return tree.nodes.row(ref).has_insets(forest)
+
     own = long.insets(forest)
     known = int(own.following)
     for wrong in (70_000, -5):
@@ -284,6 +327,28 @@ def test_damaged_insets_are_refused(many):
     known, tree.free_inset = int(tree.free_inset), int(own.following)
     refuses("tree 0: free_inset is")
     tree.free_inset = known
+    # A row behind that has nothing, and one that is not full before another.
+    row = tree.insets.row(own.following)
+    for wrong in (0, INSETS + 1):
+        n, row.n = row.n, wrong
+        refuses(at_node)
+        row.n = n
+    n, own.n = own.n, OWN_INSETS - 1
+    refuses(at_node)
+    own.n = n
+    whole = next(row for row in rows if row.has_box(forest))
+    whole.insets(forest).following = 0
+    refuses(at_node)
+    whole.insets(forest).following = NONE
+    # A cut that does not part what is below it.
+    parents = [row for row in rows if row.dim >= 0]
+    above = [row for row in parents if any(r >= 0 and is_inset(tree, r) for r in refs(row))]
+    for row in above:
+        known_cut, row.cut = row.cut, row.cut + 50.0
+        refuses("either side of it, within its box")
+        row.cut = known_cut - 50.0
+        refuses("either side of it, within its box")
+        row.cut = known_cut
     # The same row twice.
     other = next(row for row in kept if row.insets(forest).following not in (NONE, own.following))
     known, other.insets(forest).following = int(other.insets(forest).following), own.following

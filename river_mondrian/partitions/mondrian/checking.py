@@ -23,7 +23,12 @@ from ...records import Float32s, Int32s, Memory
 from . import faults
 from .boxes import BATCH, room_of_batch
 from .categories import Categories
-from .checking_insets import fault_of_insets, frees_insets, refers_to_insets
+from .checking_insets import (
+    fault_of_insets,
+    frees_insets,
+    has_inset_child,
+    refers_to_insets,
+)
 from .checking_points import FARTHEST, Check, fault_of_points, is_in_order
 from .cut_directions import CutDirections
 from .faults import FINE
@@ -122,10 +127,8 @@ def _is_apart(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
 
     What insets are is told from above (see `checking_insets`).
     """
-    for side in range(2):
-        ref = node.child(side)
-        if ref >= 0 and tree.nodes.row(ref).has_insets(forest):
-            return True
+    if has_inset_child(forest, tree, node):
+        return True
     left = box_of(forest, tree, node.left, check.left)
     right = box_of(forest, tree, node.right, check.right)
     if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:
@@ -266,7 +269,7 @@ def fault_of_tree(forest: F, check: Check) -> int:
             return faults.BOX_ROW
         if _has_bad_box(forest, tree, node):
             return faults.BOX
-        if node.has_insets(forest) and not refers_to_insets(forest, tree, node, check):
+        if not refers_to_insets(forest, tree, node, check):
             return faults.INSETS
         if node.dim >= 0:
             n_splits += 1

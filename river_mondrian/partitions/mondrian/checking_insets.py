@@ -12,9 +12,9 @@ from .records import INSETS, LEFT, NONE, OWN_INSETS, Forest, InsetRow, Node, Tre
 
 
 @inlined
-def _is_fine(forest: Forest, row: InsetRow, capacity: int) -> bool:
+def _is_fine(forest: Forest, row: InsetRow, capacity: int, least: int) -> bool:
     """Tell whether a row has as many insets as it may, each a side that there is."""
-    if not 0 <= row.n <= capacity:
+    if not least <= row.n <= capacity:
         return False
     places, values = row.places(capacity), row.values(capacity)
     for i in range(row.n):
@@ -27,20 +27,39 @@ def _is_fine(forest: Forest, row: InsetRow, capacity: int) -> bool:
 
 @inlined
 def refers_to_insets(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
-    """Note the rows of a node's insets; False where one is another's, or not as it should be."""
+    """Note the rows of a node's insets; False where one is another's, or not as it should be.
+
+    All rows are full, but for the first one behind the own row, or that where none is behind.
+    """
+    if not forest.keeps_insets():
+        return True
     own = node.insets(forest)
-    if node.dim < 0 or not _is_fine(forest, own, OWN_INSETS):
-        return False
     r = own.following
+    if not node.has_insets(forest):
+        return r == NONE
+    if node.dim < 0 or not _is_fine(forest, own, OWN_INSETS, 0 if r == NONE else OWN_INSETS):
+        return False
+    n, least = own.n, 1
     while r != NONE:
         if not 0 <= r < tree.insets.n_rows or check.insets[r] == check.tree + 1:
             return False
         check.insets[r] = check.tree + 1
         row = tree.insets.row(r)
-        if not _is_fine(forest, row, INSETS):
+        if not _is_fine(forest, row, INSETS, least):
             return False
+        n, least = n + row.n, INSETS
         r = row.following
-    return True
+    return n <= forest.most_insets
+
+
+@inlined
+def has_inset_child(forest: Forest, tree: Tree, node: Node) -> bool:
+    """Tell whether a child of an internal node has insets."""
+    found = False
+    for side in range(2):
+        ref = node.child(side)
+        found = found or (ref >= 0 and tree.nodes.row(ref).has_insets(forest))
+    return found
 
 
 @inlined
@@ -102,6 +121,27 @@ def _names_each_once(forest: Forest, tree: Tree, node: Node) -> bool:
 
 
 @inlined
+def _is_beside_cut(
+    forest: Forest, tree: Tree, node: Node, side: int, box: Float32s, below: Node
+) -> bool:
+    """Tell whether a child with insets is on its side of the cut of a node, whose box that is."""
+    capacity, n_dims = OWN_INSETS, forest.dim_capacity
+    cut_place = node.dim + n_dims if side == LEFT else node.dim
+    found = box[cut_place]
+    row = below.insets(forest)
+    while True:
+        places, values = row.places(capacity), row.values(capacity)
+        for i in range(row.n):
+            if places[i] == cut_place:
+                found = values[i] if side == LEFT else -values[i]
+        if row.following == NONE:
+            break
+        row, capacity = tree.insets.row(row.following), INSETS
+    # What is unknown is on either side.
+    return not found > node.cut if side == LEFT else not found <= node.cut
+
+
+@inlined
 def _holds_child(
     forest: Forest, tree: Tree, node: Node, side: int, box: Float32s, check: Check
 ) -> bool:
@@ -144,8 +184,8 @@ def fault_of_insets(forest: Forest, tree: Tree, check: Check) -> int:
             if fault != FINE:
                 continue
             node = tree.nodes.row(ref)
+            check.row = ref
             if ref != j:
-                check.row = ref
                 n_found += 1
                 if not _names_each_once(forest, tree, node):
                     fault = faults.INSETS
@@ -154,14 +194,15 @@ def fault_of_insets(forest: Forest, tree: Tree, check: Check) -> int:
                     fault = faults.INSETS
                 waiting[n_waiting] = ~ref
                 n_waiting += 1
+            is_told = node.has_insets(forest) or has_inset_child(forest, tree, node)
             for side in range(2):
                 child = node.child(side)
                 if child >= 0 and tree.nodes.row(child).has_insets(forest):
+                    if not _is_beside_cut(forest, tree, node, side, box, tree.nodes.row(child)):
+                        fault = faults.APART
                     waiting[n_waiting] = child
                     n_waiting += 1
-                elif node.has_insets(forest) and not _holds_child(
-                    forest, tree, node, side, box, check
-                ):
+                elif is_told and not _holds_child(forest, tree, node, side, box, check):
                     fault = faults.APART
         if fault != FINE:
             return fault
@@ -169,5 +210,4 @@ def fault_of_insets(forest: Forest, tree: Tree, check: Check) -> int:
     for j in range(tree.nodes.n_rows):
         node = tree.nodes.row(j)
         n_found -= 1 if node.dim >= 0 and node.has_insets(forest) else 0
-    check.row = -1
-    return FINE if n_found == 0 else faults.FREE_INSET
+    return FINE if n_found == 0 else faults.INSETS

@@ -2,8 +2,8 @@
 
 A tree that has been extended has the law of one that has been sampled with the point among the
 others. Several trees walk in lock-step, so that one tree's cache misses overlap another's. Where a
-tree needs memory, the walks stop before anything of that tree has changed; the caller makes room
-and calls again, and the walks go on from where they were.
+tree needs memory, the walks stop before anything of that tree has changed, or in a wide forest
+before the next step; the caller makes room and calls again, and they go on from where they were.
 """
 
 from __future__ import annotations

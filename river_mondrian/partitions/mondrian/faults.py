@@ -76,7 +76,7 @@ TEXTS = {
     INSETS: (
         "node",
         "insets",
-        "which are no sides within the box above it, or stand in {tree.insets.n_rows} rows twice",
+        "which are no sides within the box above it, or whose rows are not the node's alone",
     ),
     FREE_INSET: ("tree", "free_inset", "whose list leaves the free rows or comes back"),
     FREE_BOX: ("tree", "free_box", "whose list leaves the free rows or comes back"),

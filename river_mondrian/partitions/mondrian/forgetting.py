@@ -235,10 +235,11 @@ def _climb(forest: Forest, tree: Tree, ref: int, above: int, path: Int64s, n: in
 
 
 @kernel
-def make_whole(forest: F, t: int, p: int) -> int:
+def make_whole(forest: F, t: int, p: int, asks: int) -> int:
     """Let all nodes on the way to a stored point that have insets keep whole boxes.
 
-    Returns for how many rows of boxes there is no room, and then has changed nothing; or 0.
+    Returns for how many rows of boxes there is no room, and then has changed nothing; or 0. Nothing
+    is changed, either, where it only `asks` for that.
     """
     tree = forest.trees[t]
     ref, above = _find(forest, tree, p)
@@ -252,6 +253,7 @@ def make_whole(forest: F, t: int, p: int) -> int:
     if tree.boxes.n_rows + n_boxes > tree.boxes.capacity:
         release(path)
         return n_boxes
+    n = 0 if asks == 1 else n
     for k in range(1, n):
         node, parent = tree.nodes.row(path[k]), tree.nodes.row(path[k - 1])
         if node.has_insets(forest):

@@ -116,8 +116,10 @@ def _next_row(tree: Tree, row: InsetRow) -> InsetRow:
 @inlined
 def _begin_insets(forest: Forest, node: Node) -> None:
     """Let a node have insets, of which there is none yet."""
-    node.insets(forest).clear(OWN_INSETS)
-    node.insets(forest).n = 0
+    own = node.insets(forest)
+    own.clear(OWN_INSETS)
+    own.following = NONE
+    own.n = 0
 
 
 @inlined
@@ -448,11 +450,10 @@ def enter(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     box = node.box(forest, tree)
     # Comparing all sides takes longer than the step. It is done once in some samples.
     may_change = tree.walk_parent != NONE and node.n_samples % PATIENCE == 0
-    if may_change and keep_box(forest, tree, node, way, box):
-        pass_whole(forest, way, x, box)
+    are_few = may_change and keep_box(forest, tree, node, way, box)
+    pass_whole(forest, way, x, box)
+    if are_few:
         node.leave_box(forest, tree)
-    else:
-        pass_whole(forest, way, x, box)
     way.n_beyond = UNKNOWN
     return way.distance
 

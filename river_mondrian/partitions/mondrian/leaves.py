@@ -117,6 +117,17 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 
 @inlined
+def side_below(forest: Forest, tree: Tree, ref: int, x: Float32s) -> int:
+    """Return the side of an internal node to which a sample goes on its way from the root.
+
+    The nodes above have been asked before, and no other sample is on its way down the tree.
+    """
+    if forest.keeps_insets() and forest.has_missing == 1:
+        return forest.wide.side_below(forest, tree, ref, x)
+    return side_of(forest, tree, tree.nodes.row(ref), x)
+
+
+@inlined
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Count a point in a leaf's row, which has it in its list if points are kept."""
     node, point = tree.nodes.row(j), forest.points.row(p)

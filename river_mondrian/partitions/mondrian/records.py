@@ -347,6 +347,7 @@ class WideSteps(Record):
     rate: Callable[[Record, Record, Record], float] = entry()
     hold: Callable[[Record, Record, Record, float], int] = entry()
     side: Callable[[Record, Record, Record, Float32s], int] = entry()
+    side_below: Callable[[Record, Record, int, Float32s], int] = entry()
     write_box: Callable[[Record, Record, int], int] = entry()
     keep_box: Callable[[Record, Record, Record, int], int] = entry()
     # Of predictions.
@@ -555,8 +556,8 @@ class Forest(Record):
     links_word: Int64 = derived()
     # Samples up to which a node has no box; 0 where all have it in their rows.
     light_size: Int64
-    # The most insets of a node, 0 where all that are not light have whole boxes, and how many rows
-    # of insets a step takes at most.
+    # The most insets of a node, 0 where all that are not light have whole boxes, and how many
+    # further rows a step of a walk takes at most.
     most_insets: Int64 = derived()
     most_inset_rows: Int64 = derived()
     # What walks do where there are light nodes; none else.

@@ -102,8 +102,8 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
         is_wide = forest.light_size > 0 and forest.dim_capacity >= INSET_DIMS
         keeps_insets = is_wide and not self.has_window
         forest.most_insets = 2 * forest.dim_capacity // MOST_SHARE if keeps_insets else 0
-        # Two nodes get some at most, and each has one row that is not full.
-        forest.most_inset_rows = 2 * (forest.most_insets // INSETS + 2) if keeps_insets else 0
+        # In a step the child beside, the node and what is below a new cut may get some.
+        forest.most_inset_rows = 3 * (forest.most_insets // INSETS + 1) if keeps_insets else 0
         forest.box_word = self._NODE.WORDS + words_of(self._kept_parts())
         forest.n_values = self._n_columns * forest.dim_capacity
         forest.n_sets = self.n_trees if self._has_sets else 1

@@ -250,7 +250,10 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self._reserve_all(0)
 
     def _make_ways(self) -> None:
-        """Give a wide forest what walks do there, and its trees what these know of boxes."""
+        """Give a wide forest what walks do there, and its trees what these know of boxes.
+
+        No walk has begun: one that waits for room would go on from what is made anew here.
+        """
         n, n_sides = len(self.trees), 2 * int(self.forest.dim_capacity)
         if not self.forest.keeps_insets():
             n = 0
@@ -423,6 +426,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
             size += self.categories.nbytes
         tables = (self.nodes, self.boxes, self.insets, self.points, self.side_rows)
         size += self.remainders.nbytes + self.arrivals.nbytes + self.ways.nbytes
+        size += self.steps.nbytes
         return size + sum(table.nbytes for table in tables)
 
     # What has been learned. Kernels count.

@@ -265,10 +265,14 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             return
         p = matching.last_equal.of(self._FOREST)(forest)
         make_whole = forgetting.make_whole.of(self._FOREST)
-        for t in range(forest.n_holding(p) if p != NONE else 0):
-            while (n := make_whole(forest, t, p)) > 0:
-                tree = self.trees[t]
+        trees = range(forest.n_holding(p) if p != NONE else 0)
+        # Room for all comes first, so that what fails has changed nothing.
+        for t in trees:
+            n, tree = make_whole(forest, t, p, 1), self.trees[t]
+            if n > 0:
                 self.boxes.grow(tree.slot, tree.boxes, tree.boxes.n_rows + n)
+        for t in trees:
+            make_whole(forest, t, p, 0)
 
     def _forgotten(self) -> None:
         """Do what is left to do once a point has been forgotten."""

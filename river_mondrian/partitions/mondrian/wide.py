@@ -86,7 +86,10 @@ def _keep_whole(forest: Forest, tree: Tree, node: Node, box: Float32s) -> None:
 
 @helper
 def _keep_few(forest: Forest, tree: Tree, node: Node, box: Float32s) -> None:
-    """Let a node below the one that the walk has passed keep its box, by insets if they are few."""
+    """Let a node below the one that the walk has passed keep its box, by insets if they are few.
+
+    The way is still that to the box above: light nodes, leaves and points do not move it.
+    """
     may_be_few = forest.keeps_insets() and tree.walk_parent != NONE
     if not may_be_few or not keep_box(forest, tree, node, tree.way, box):
         _keep_whole(forest, tree, node, box)
@@ -131,6 +134,26 @@ def side_at(forest: F, tree: Tree, node: Node, x: Float32s) -> int:
         prefetch(tree.nodes.row(beside), forest.node_words)
         tree.walk_beside = beside
     return side
+
+
+@separate
+def side_below(forest: F, tree: Tree, ref: int, x: Float32s) -> int:
+    """Return the side of a node to which a sample goes that is not learned (`leaves.side_below`).
+
+    A value that is missing goes by how far both children are: their insets are told by the way.
+    """
+    tree = forest.trees.known(tree)
+    node, way = tree.nodes.row(ref), tree.way
+    if ref == tree.root:
+        begin_way(forest, way, x)
+    if node.has_insets(forest):
+        pass_insets(forest, tree, node, way)
+    elif node.has_box(forest):
+        pass_whole(forest, way, x, node.box(forest, tree))
+    v = x[node.dim]
+    if v != v:
+        return nearer_below(forest, tree, node.left, node.right, x, way)
+    return LEFT if v <= node.cut else RIGHT
 
 
 @separate
@@ -244,6 +267,7 @@ STEPS = {
     "rate": rate_at,
     "hold": hold_point,
     "side": side_at,
+    "side_below": side_below,
     "write_box": write_box,
     "keep_box": keep_box_above,
     "begin": begin_walk,
