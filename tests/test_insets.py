@@ -160,6 +160,28 @@ def test_all_is_as_with_whole_boxes(name, n_dims, many, monkeypatch):
     pickle.loads(pickle.dumps(model))
 
 
+@pytest.mark.parametrize("name", ["classes", "split pure", "targets"])
+def test_sides_may_be_unknown_below_known_ones(name, many, monkeypatch):
+    """Features that most samples lack: boxes without a value in them lie in boxes with some."""
+    rng = np.random.default_rng(13)
+    samples = [
+        ({j: v if j < 6 or rng.random() < 0.08 else None for j, v in x.items()}, y)
+        for x, y in draw(13, 400, 24, lacks=False)
+    ]
+    model = MODELS[name]()
+    found = learn(model, samples)
+    monkeypatch.setattr(row_layouts, "LIGHT_SIZES", {})
+    twin = MODELS[name]()
+    for own, other in zip(found, learn(twin, samples), strict=True):
+        np.testing.assert_allclose(own, other, rtol=RTOL, atol=RTOL)
+    assert_same(model, twin)
+    for t in range(model._trees.n_trees):
+        naive.check_boxes(model._trees.forest, t, insets_of)
+    whole = [{j: float(j % 3) for j in range(24)}, dict.fromkeys(range(24), -2.0)]
+    for x in whole:
+        np.testing.assert_allclose(predict(model, x), predict(twin, x), rtol=RTOL, atol=RTOL)
+
+
 @pytest.mark.parametrize("lacks", [False, True])
 @pytest.mark.parametrize("name", ["split pure", "targets", "zeros"])
 def test_samples_are_forgotten_as_with_whole_boxes(name, lacks, many, monkeypatch):
