@@ -18,8 +18,9 @@ from river_mondrian import (
 )
 from river_mondrian.partitions.mondrian import row_layouts
 from river_mondrian.partitions.mondrian.parts import joined, part_of
-from river_mondrian.partitions.mondrian.records import FREE, INSETS, NONE, OWN_INSETS
+from river_mondrian.partitions.mondrian.records import INSETS, NONE, OWN_INSETS
 from tests.naive import insets as naive
+from tests.test_light_nodes import predict, rows_of
 
 MODELS = {
     "classes": lambda: MondrianForestClassifier(3, seed=1),
@@ -46,13 +47,6 @@ def draw(seed, n, n_dims, *, lacks=True):
             x[int(rng.integers(len(x)))] = None
         samples.append((x, label))
     return samples
-
-
-def predict(model, x):
-    if isinstance(model, MondrianForestRegressor):
-        law = model.predict_one(x, with_dist=True)
-        return [float(law.mu), float(law.sigma)]
-    return list(model.predict_proba_one(x).values())
 
 
 def learn(model, samples):
@@ -86,13 +80,6 @@ def assert_same(model, twin):
         np.testing.assert_array_equal(node.lower, other.lower)
         np.testing.assert_array_equal(node.upper, other.upper)
         np.testing.assert_allclose(node.cut, other.cut, rtol=1e-6)
-
-
-def rows_of(model):
-    """Yield each tree, and its rows that are in use."""
-    for tree in model._trees.trees:
-        rows = [tree.nodes.row(j) for j in range(int(tree.nodes.n_rows))]
-        yield tree, [row for row in rows if row.dim != FREE]
 
 
 def insets_of(tree, row, forest):
