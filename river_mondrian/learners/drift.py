@@ -1,0 +1,281 @@
+"""Detecting drifts by the errors of a model: ADWIN, and whether the errors increase.
+
+ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram. It
+drops the oldest values while some cut splits the window into two parts whose means differ by more
+than a bound. This one follows `river.drift.ADWIN` bit for bit: it also starts again after a drift.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..checks import check_number, check_types, refuse
+from ..compiling.kernels import exact_inlined, exact_separate
+from ..records import Array, Float64, Int64, Int64s, Memory, Record, check_shapes, owned
+
+# Rows of buckets. The last one would be used after some 2^48 values: it stays empty.
+N_ROWS = 48
+
+# Most buckets of a row that a watch may have.
+MOST_BUCKETS = 1000
+
+# Who detects drifts: nobody, ADWIN, or a detector outside.
+NOBODY = 0
+ADWIN = 1
+OUTSIDE = 2
+
+# Samples that are kept after a drift: where the detector has no width, and at least.
+AFTER_DRIFT = 200
+LEAST_KEPT = 50
+
+# Weight of the latest error in the running mean by which an increase is detected.
+FAST = 0.02
+
+
+class Bucket(Record):
+    """Some of the values in the window: their sum, and their squared distances from their mean."""
+
+    total: Float64
+    variance: Float64
+
+
+class Adwin(Record):
+    """The window and the parameters of ADWIN.
+
+    A bucket of row i holds 2^i values. A row has room for `max_buckets` + 1 buckets, of which the
+    first `sizes[i]` are used, the oldest first.
+    """
+
+    delta: Float64
+    clock: Int64
+    max_buckets: Int64
+    min_window_length: Int64
+    grace_period: Int64
+    # Values since the last drift, and those of them in the window: their number, sum and variance
+    # times their number.
+    n_values: Int64
+    width: Float64
+    total: Float64
+    variance: Float64
+    # Whether the last value has shown a drift: then the next one begins a new window.
+    is_drift: Int64
+    sizes: Int64s
+    buckets: Array[Bucket]
+
+    def row_of(self, i: int) -> Array[Bucket]:
+        """Return the buckets of a row."""
+        n = self.max_buckets + 1
+        return self.buckets.part(n * i, n)
+
+
+@exact_inlined
+def _drop(adwin: Adwin, i: int, n: int) -> None:
+    """Drop the oldest `n` buckets of a row."""
+    row, size = adwin.row_of(i), adwin.sizes[i] - n
+    for k in range(size):
+        row[k].total = row[k + n].total
+        row[k].variance = row[k + n].variance
+    adwin.sizes[i] = size
+
+
+@exact_inlined
+def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
+    """Append a bucket to a row, which has room for it."""
+    bucket = adwin.row_of(i)[adwin.sizes[i]]
+    bucket.total = total
+    bucket.variance = variance
+    adwin.sizes[i] = adwin.sizes[i] + 1
+
+
+@exact_inlined
+def _insert(adwin: Adwin, value: float) -> None:
+    """Insert a value into the window, and merge the oldest two buckets of each full row."""
+    _append(adwin, 0, value, 0.0)
+    width = adwin.width + 1.0
+    if width > 1.0:
+        # Welford's update of the sum of squares.
+        distance = value - adwin.total / (width - 1.0)
+        adwin.variance = adwin.variance + (width - 1.0) * distance * distance / width
+    adwin.width = width
+    adwin.total = adwin.total + value
+    i, size = 0, 1.0
+    while i < N_ROWS - 1 and adwin.sizes[i] > adwin.max_buckets:
+        row = adwin.row_of(i)
+        first, second = row[0], row[1]
+        # The sum of squares of both together, of `size` values each.
+        between = first.total / size - second.total / size
+        variance = first.variance + second.variance + size * 0.5 * between * between
+        _append(adwin, i + 1, first.total + second.total, variance)
+        _drop(adwin, i, 2)
+        i, size = i + 1, 2.0 * size
+
+
+@exact_inlined
+def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
+    """Drop the window's oldest bucket, of `size` values, which is in row `i`."""
+    oldest = adwin.row_of(i)[0]
+    width, total = adwin.width - size, adwin.total - oldest.total
+    between = oldest.total / size - total / width
+    adwin.variance = adwin.variance - (
+        oldest.variance + size * width * between * between / (size + width)
+    )
+    adwin.width = width
+    adwin.total = total
+    _drop(adwin, i, 1)
+
+
+@exact_inlined
+def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
+    """Return whether two parts of the window have means that differ by more than the bound.
+
+    With m the harmonic mean of both numbers and v the variance, the bound is
+    sqrt(2 v log(2 log(width) / delta) / m) + 2 log(2 log(width) / delta) / 3 m.
+    """
+    least = adwin.min_window_length
+    confidence = math.log(2.0 * math.log(adwin.width) / adwin.delta)
+    inverse = 1.0 / (n_old - least + 1.0) + 1.0 / (n_new - least + 1.0)
+    # NumPy's root of less than 0, by rounding, is NaN.
+    spread = np.sqrt(2.0 * inverse * (adwin.variance / adwin.width) * confidence)
+    bound = spread + 2.0 / 3.0 * confidence * inverse
+    return bool(abs(difference) > bound)
+
+
+@exact_inlined
+def _shrink(adwin: Adwin) -> bool:
+    """Drop the oldest bucket if some cut tells that the values have changed; returns whether."""
+    top = N_ROWS - 1
+    while top > 0 and adwin.sizes[top] == 0:
+        top -= 1
+    least = adwin.min_window_length
+    n_old, n_new = 0.0, adwin.width
+    total_old, total_new = 0.0, adwin.total
+    for i in range(top, -1, -1):
+        size, row = 2.0**i, adwin.row_of(i)
+        for k in range(adwin.sizes[i]):
+            n_old += size
+            n_new -= size
+            total_old += row[k].total
+            total_new -= row[k].total
+            if i == 0 and k == adwin.sizes[0] - 1:
+                # No value is left behind the cut.
+                return False
+            if n_new >= least and n_old >= least:
+                difference = total_old / n_old - total_new / n_new
+                if _differ(adwin, n_old, n_new, difference):
+                    _drop_oldest(adwin, top, 2.0**top)
+                    return True
+    return False
+
+
+@exact_separate
+def update(adwin: Adwin, value: float) -> bool:
+    """Insert a value into the window, and return whether the values have changed."""
+    if adwin.is_drift == 1:
+        adwin.n_values = 0
+        adwin.width = 0.0
+        adwin.total = 0.0
+        adwin.variance = 0.0
+        for i in range(N_ROWS):
+            adwin.sizes[i] = 0
+    _insert(adwin, value)
+    adwin.n_values = adwin.n_values + 1
+    adwin.is_drift = 0
+    if adwin.n_values % adwin.clock == 0 and adwin.width > adwin.grace_period:
+        while _shrink(adwin):
+            adwin.is_drift = 1
+    return adwin.is_drift == 1
+
+
+class Errors(Adwin):
+    """Errors of a model, from 0 to 1, who detects drifts of them, and whether they increase."""
+
+    detector: Int64
+    # The mean since the latest drift, of how many errors, and a running mean of the latest.
+    mean: Float64
+    n_errors: Int64
+    recent: Float64
+
+
+@exact_separate
+def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
+    """Learn the error of the last of `n_samples`; returns how many of these to keep, 0 for all.
+
+    `found` is how many a detector outside would keep.
+    """
+    n_errors = errors.n_errors + 1
+    mean = errors.mean + (error - errors.mean) / n_errors
+    recent = errors.recent + FAST * (error - errors.recent)
+    kept = found
+    if errors.detector == ADWIN:
+        # The window is as wide as after it has been shrunk.
+        kept = int(errors.width) if update(errors, error) else 0
+    is_drift = kept > 0 and recent > mean
+    errors.mean = recent if is_drift else mean
+    errors.n_errors = 1 if is_drift else n_errors
+    errors.recent = recent
+    return min(max(kept, LEAST_KEPT), n_samples) if is_drift else 0
+
+
+class DriftWatch:
+    """The memory of errors and of what ADWIN knows of them.
+
+    Parameters
+    ----------
+    detector
+        Who detects drifts.
+    delta, clock, max_buckets, min_window_length, grace_period
+        Those of `river.drift.ADWIN`.
+
+    """
+
+    def __init__(
+        self,
+        detector: int = ADWIN,
+        delta: float = 0.002,
+        clock: int = 32,
+        max_buckets: int = 5,
+        min_window_length: int = 5,
+        grace_period: int = 10,
+    ) -> None:
+        self.memory = Memory(Errors)
+        record = self.record
+        record.detector, record.delta, record.clock = detector, delta, clock
+        record.max_buckets, record.min_window_length = max_buckets, min_window_length
+        record.grace_period = grace_period
+        self.sizes = np.zeros(N_ROWS, dtype=np.int64)
+        self.buckets = np.zeros(N_ROWS * (max_buckets + 1) * len(Bucket.FIELDS))
+        self._show()
+
+    @property
+    def record(self) -> Errors:
+        """The record, for kernels."""
+        return self.memory[0]
+
+    def _show(self) -> None:
+        """Let the record refer to the arrays."""
+        self.memory.own("sizes", self.sizes)
+        self.memory.own("buckets", self.buckets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.memory.nbytes
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(owned(state))
+        check_types(self, {"memory": Memory, "sizes": np.ndarray, "buckets": np.ndarray})
+        record = self.record
+        check_number(self, "detector", record.detector, NOBODY, OUTSIDE)
+        check_number(self, "clock", record.clock, 1, 1 << 62)
+        check_number(self, "max_buckets", record.max_buckets, 1, MOST_BUCKETS)
+        n = N_ROWS * (record.max_buckets + 1) * len(Bucket.FIELDS)
+        check_shapes(self, {"sizes": (N_ROWS,), "buckets": (n,)})
+        sizes = self.sizes
+        if not 0 <= sizes.min() <= sizes.max() <= record.max_buckets or sizes[-1] > 0:
+            refuse(self, "sizes", sizes, "but rows have room for so many buckets")
+        if record.width != (sizes * 2.0 ** np.arange(N_ROWS)).sum():
+            refuse(self, "width", record.width, "but buckets hold another number of values")
+        self._show()

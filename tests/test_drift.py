@@ -1,0 +1,176 @@
+"""ADWIN as a kernel: equal to River's after every value."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from river import drift
+
+from river_mondrian import ModelFormatError
+from river_mondrian.compiling.kernels import COMPILES, exact_kernel
+from river_mondrian.learners.drift import (
+    ADWIN,
+    AFTER_DRIFT,
+    FAST,
+    LEAST_KEPT,
+    NOBODY,
+    OUTSIDE,
+    DriftWatch,
+    Errors,
+    update,
+    watch,
+)
+from river_mondrian.records import Float64s
+
+N = 4000 if COMPILES else 600
+
+
+@exact_kernel
+def update_all(errors: Errors, values: Float64s, n: int, out: Float64s) -> None:
+    """Update by `n` values; write whether each shows a drift, then width, sum and variance."""
+    for i in range(n):
+        out[4 * i] = 1.0 if update(errors, values[i]) else 0.0
+        out[4 * i + 1] = errors.width
+        out[4 * i + 2] = errors.total
+        out[4 * i + 3] = errors.variance
+
+
+@exact_kernel
+def watch_one(errors: Errors, error: float, found: int, n_samples: int) -> int:
+    """Learn an error."""
+    return watch(errors, error, found, n_samples)
+
+
+def ours(values, **parameters):
+    values, out = np.asarray(values, dtype=np.float64), np.empty((len(values), 4))
+    made = DriftWatch(**parameters)
+    update_all.of()(made.record, Float64s.of(values), len(values), Float64s.of(out))
+    return out, made
+
+
+def rivers(values, **parameters):
+    detector, found = drift.ADWIN(**parameters), []
+    for value in values:
+        detector.update(value)
+        found.append((detector.drift_detected, detector.width, detector.total, detector.variance))
+    return np.array(found, dtype=np.float64)
+
+
+def rates(rng, n, kind):
+    """Return the chance of an error at each of `n` values."""
+    if kind == "constant":
+        return np.full(n, rng.random())
+    if kind == "gradual":
+        return np.linspace(0.1, 0.8, n)
+    # Abrupt: up and down.
+    return np.repeat(rng.random(8), -(-n // 8))[:n]
+
+
+def stream(seed, kind, is_real, n=N):
+    rng = np.random.default_rng(seed)
+    chance = rates(rng, n, kind)
+    if is_real:
+        return np.minimum(rng.exponential(chance), 1.0)
+    return (rng.random(n) < chance).astype(float)
+
+
+PARAMETERS = [
+    {},
+    {"delta": 0.2},
+    {"delta": 1e-8, "clock": 1},
+    {"delta": 5.0, "clock": 7, "max_buckets": 2, "min_window_length": 1, "grace_period": 0},
+    {"delta": 0.05, "clock": 1, "max_buckets": 9, "min_window_length": 30, "grace_period": 200},
+    {"delta": 1e-320, "max_buckets": 30},
+]
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS)
+@pytest.mark.parametrize("is_real", [False, True])
+@pytest.mark.parametrize("kind", ["constant", "gradual", "abrupt"])
+def test_adwin_is_rivers(parameters, is_real, kind):
+    for seed in range(3):
+        values = stream(seed, kind, is_real)
+        found, _ = ours(values, **parameters)
+        np.testing.assert_array_equal(found, rivers(values, **parameters))
+
+
+def test_streams_have_drifts_and_long_windows():
+    """So that the comparison tells something."""
+    found = [ours(stream(s, "abrupt", is_real), clock=8)[0] for s in range(3) for is_real in (0, 1)]
+    assert sum(one[:, 0].sum() for one in found) >= (10 if COMPILES else 3)
+    assert max(one[:, 1].max() for one in found) > N / 16
+
+
+def test_values_far_apart():
+    """Sums are rounded, so that a variance may be less than 0, and infinity is no number."""
+    rng = np.random.default_rng(0)
+    values = rng.choice([1e-9, 1.0, 1e8, -1e12], N) * rng.random(N)
+    found, _ = ours(values, clock=3)
+    np.testing.assert_array_equal(found, rivers(values, clock=3))
+    values[N // 2] = np.inf
+    found, _ = ours(values)
+    np.testing.assert_array_equal(found, rivers(values))
+
+
+def test_a_pickle_goes_on():
+    values = stream(1, "abrupt", True)
+    _, made = ours(values[:333])
+    copied = pickle.loads(pickle.dumps(made))
+    for one in (made, copied):
+        rest, out = values[333:].copy(), np.empty((len(values) - 333, 4))
+        update_all.of()(one.record, Float64s.of(rest), len(rest), Float64s.of(out))
+        np.testing.assert_array_equal(out, rivers(values)[333:])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda watch: watch.sizes.__setitem__(3, 7),
+        lambda watch: watch.sizes.__setitem__(3, -1),
+        lambda watch: watch.sizes.__setitem__(-1, 1),
+        lambda watch: setattr(watch.record, "clock", 0),
+        lambda watch: setattr(watch.record, "width", 1e9),
+        lambda watch: setattr(watch.record, "max_buckets", 100),
+        lambda watch: setattr(watch.record, "detector", 3),
+        lambda watch: setattr(watch, "buckets", watch.buckets[:-1]),
+    ],
+)
+def test_damaged_state_is_refused(damage):
+    _, made = ours(stream(0, "constant", False, 200))
+    damage(made)
+    with pytest.raises(ModelFormatError):
+        pickle.loads(pickle.dumps(made))
+
+
+def test_only_increasing_errors_are_drifts():
+    """Checked by the means as they are defined."""
+    errors = np.concatenate([stream(0, "constant", False) < 0, stream(1, "abrupt", True)])
+    made, detector, drifts = DriftWatch(ADWIN, clock=8), drift.ADWIN(clock=8), 0
+    seen, recent = [], 0.0
+    for i, error in enumerate(errors.astype(float)):
+        kept = watch_one.of()(made.record, float(error), 0, i + 1)
+        detector.update(error)
+        seen.append(error)
+        recent += FAST * (error - recent)
+        expected = 0
+        if detector.drift_detected and recent > np.mean(seen):
+            expected = min(max(int(detector.width), LEAST_KEPT), i + 1)
+            seen, drifts = [recent], drifts + 1
+        assert kept == expected
+    assert drifts > 0
+
+
+def test_who_detects():
+    """Nobody, or someone outside, who would keep so many samples."""
+    for detector, found, kept in ((NOBODY, 0, 0), (OUTSIDE, 0, 0), (OUTSIDE, 7, LEAST_KEPT)):
+        made = DriftWatch(detector)
+        assert watch_one.of()(made.record, 0.0, 0, 400) == 0
+        assert watch_one.of()(made.record, 1.0, found, 400) == 0
+        for _ in range(300):
+            watch_one.of()(made.record, 0.0, 0, 400)
+        for _ in range(60):
+            watch_one.of()(made.record, 1.0, 0, 400)
+        assert watch_one.of()(made.record, 1.0, found, 400) == kept
+    assert watch_one.of()(DriftWatch(OUTSIDE).record, 1.0, AFTER_DRIFT, 400) == 0
