@@ -1,6 +1,6 @@
 """Small models of all kinds for the tests of files, and golden files of them.
 
-`python tests/stored_models.py` writes the golden files of the format: once for each.
+`python tests/stored_models.py` writes the golden files of the format: once, as soon as it is final.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from scipy import stats
 
 import river_mondrian as rm
 from river_mondrian.files.store import FORMAT
+
+# Until then it has no golden files, and what is stored may still change.
+FORMAT_IS_FINAL = False
 
 # A folder for each format.
 GOLDEN = Path(__file__).parent / "golden"

@@ -20,7 +20,6 @@ from river_mondrian import (
     load,
     save,
 )
-from river_mondrian.files.migrations import _weigh
 
 
 def forest(n, first=0, **params):
@@ -224,28 +223,6 @@ def test_copies_and_files_hold_weights(n, first, tmp_path):
             assert [predicted(other) for other in others] == [expected] * 3
         for each in (model, *others):
             each.learn_one(x, y, 1.0 + i % 2)
-
-
-@pytest.mark.parametrize("n_blocks", [1, 3, 5])
-def test_rows_of_the_first_format_are_migrated(n_blocks):
-    """There a class's number of samples was four times that, plus 1 and 2 for its sides."""
-    rng = np.random.default_rng(0)
-    numbers, bits = (rng.integers(0, most, (6, n_blocks, 4)) for most in (9, 4))
-    names = ("blocks.counted", "n_samples", "sum_of_c", "label")
-    counted = (4 * numbers + bits).astype(np.int32)
-    arrays = dict(zip(names, (counted, np.arange(6), np.arange(6), np.zeros(5)), strict=True))
-    rows = {"columns": {name: name for name in names[:3]}}
-    points, shared = {"columns": {"label": "label"}}, {"columns": {}}
-    _weigh({"side_rows": rows, "points": points, "shared": shared}, arrays, "0")
-    found = {name: arrays[place] for name, place in rows["columns"].items()}
-    assert found.keys() == {"blocks.counts", "sides", "weight", "n_sides"}
-    assert found["blocks.counts"].tolist() == numbers.tolist()
-    assert found["sides"].dtype == np.int32
-    for row, expected in zip(found["sides"].tolist(), bits.reshape(6, -1).tolist(), strict=True):
-        got = [row[k // 16] >> 2 * (k % 16) & 3 for k in range(4 * n_blocks)]
-        assert got == expected
-    assert arrays[points["columns"]["weight"]].tolist() == [1.0] * 5
-    assert arrays[shared["columns"]["is_weighted"]].tolist() == [0]
 
 
 def test_damaged_weights_are_refused():

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 import safetensors
-from stored_models import GOLDEN, answers, learn, learned, stream
+from stored_models import answers, learned
 
 import river_mondrian as rm
 from river_mondrian.files import classes, container, store
@@ -96,125 +96,12 @@ def test_later_formats_are_refused(path):
         rm.load(path)
 
 
-def test_earlier_formats_are_migrated_step_by_step(path, monkeypatch):
-    model = learned("classifier")
-    rm.save(model, path)
-
-    def older(arrays, metadata, tree):
-        arrays["model/_trees/nodes/place"] = arrays.pop("model/_trees/nodes/cut")
-        columns = dict(dict(tree["model"]["state"]["attributes"]["_trees"])["state"])
-        columns["attributes"]["nodes"]["columns"].pop("cut")
-
-    rewritten(path, older)
-    with pytest.raises(rm.ModelFormatError, match="LabelNode has the column 'cut'"):
-        rm.load(path)
-
-    def migrate(document, arrays):
-        trees = document["model"]["state"]["attributes"]["_trees"]["state"]["attributes"]
-        trees["nodes"]["columns"]["cut"] = "model/_trees/nodes/place"
-        return document, arrays
-
-    now = store.FORMAT
-    monkeypatch.setattr(store, "FORMAT", now + 2)
-    monkeypatch.setattr(store, "MIGRATIONS", {now: migrate, now + 1: lambda *both: both})
-    assert answers(rm.load(path)) == answers(model)
-
-
-def as_of_format_5(path, renews_widths=None):
-    """Let a file be one of format 5, whose trees have no frames and points no inputs."""
-
-    def older(arrays, metadata, tree):
-        metadata["format"] = "5"
-        trees = attributes(tree["model"], "_trees")
-        del arrays[trees["trees"]["columns"].pop("frame")]
-        del trees["keeps_inputs"]
-        if trees["directions"] is not None:
-            del arrays[attributes(trees["directions"]).pop("means")["array"]]
-        if renews_widths is not None:
-            attributes(tree["model"])["renews_widths"] = renews_widths
-
-    rewritten(path, older)
-
-
-def test_words_of_format_8_count_by_their_weights(path):
-    """Words that no text, one, or more have moved are of none, one and two texts."""
-    model = rm.OGDClassifier(rm.IsolationFeatures(5, 4, pool_size=16, seed=1))
-    rng = np.random.default_rng(0)
-    texts = [{f"word {k}": 1.0 for k in rng.choice(2000, 30)} for _ in range(60)]
-    for i, x in enumerate(texts):
-        model.learn_one(x, i % 3)
-    rm.save(model, path)
-    kept = []
-
-    def older(arrays, metadata, tree):
-        metadata["format"] = "8"
-        weights = attributes(tree["model"], "_current")
-        kept.append(arrays.pop(weights.pop("word_counts")["array"]))
-
-    rewritten(path, older)
-    found = rm.load(path)
-    counts = found._current.memory.arrays["word_counts"]
-    np.testing.assert_array_equal(counts[: len(kept[0])], np.minimum(kept[0], 2.0))
-    assert (counts == 2.0).any()
-    assert (counts == 1.0).any()
-    found.learn_one(texts[0], 0)
-
-
-@pytest.mark.parametrize("directions", [3, [{"a": 1.0, "b": 0.5}, {"a": -1.0}]])
-def test_widths_of_directions_of_format_5_stay(path, directions):
-    model = rm.MondrianForestClassifier(2, directions=directions, seed=1, renews_widths=False)
-    learn(model, stream(300))
-    rm.save(model, path)
-    as_of_format_5(path, True)
-    found = rm.load(path)
-    assert not found.renews_widths
-    for one in (found, model):
-        learn(one, [({"a": 50.0 * x["a"]}, y) for x, y in stream(200, 3)])
-    assert answers(found) == answers(model)
-
-
-@pytest.mark.parametrize("n", [250, 390, 430, 500, 520])
-def test_forests_of_format_5_are_drawn_anew(path, n):
-    model = rm.MondrianForestClassifier(2, seed=1)
-    samples = stream(280) + [({"a": 50.0 * x["a"]}, y) for x, y in stream(420, 3)]
-    learn(model, samples[:n])
-    rm.save(model, path)
-    as_of_format_5(path)
-    found = rm.load(path)
-    for one in (found, model):
-        learn(one, samples[n:])
-        assert one.widths["a"] > 100.0
-    assert answers(found) == answers(model)
-
-
-def test_widths_of_categories_of_format_5_stay():
-    """Their points have no inputs."""
-    model = rm.load(GOLDEN / "5" / "classifier, levels.safetensors")
-    learn(model, stream(300))
-    widths = model.widths
-    learn(model, [({"a": 50.0 * x["a"]}, y) for x, y in stream(700, 3)])
-    assert model.widths == widths
-    assert answers(pickle.loads(pickle.dumps(model))) == answers(model)
-
-
-def test_widths_of_full_forests_of_format_3_stay(path):
-    model = rm.MondrianForestClassifier(2, max_nodes=401, seed=1, renews_widths=False)
-    learn(model, stream(300))
-    rm.save(model, path)
-
-    def older(arrays, metadata, tree):
-        metadata["format"] = "3"
-        attributes(tree["model"])["renews_widths"] = True
-        columns = attributes(tree["model"], "_trees")["shared"]["columns"]
-        for name in ("n_all_trees", "first_tree"):
-            del arrays[columns.pop(name)]
-
-    rewritten(path, older)
-    found = rm.load(path)
-    assert not found.renews_widths
-    for one in (found, model):
-        learn(one, stream(200, 3))
-    assert answers(found) == answers(model)
+def test_formats_of_before_the_first_release_are_refused(path):
+    for number in (1, store.FIRST_FORMAT - 1):
+        rm.save(learned("fourier"), path)
+        rewritten(path, lambda a, m, t, number=number: m.update(format=str(number)))
+        with pytest.raises(rm.ModelFormatError, match="written before the first release"):
+            rm.load(path)
 
 
 def attributes(tree, *names):

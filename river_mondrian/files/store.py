@@ -16,10 +16,11 @@ from .classes import name_of
 from .container import Arrays, read, write
 from .decoding import Decoder, code_in
 from .encoding import Encoder
-from .migrations import MIGRATIONS
 
 # Number of the format of files that are written.
-FORMAT = 9
+FORMAT = 10
+# Formats below were written before the first release.
+FIRST_FORMAT = 10
 
 DOCUMENT = "document"
 
@@ -126,7 +127,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     ------
     ModelFormatError
         If the file is damaged, cut off, no stored model, or of a format that is newer than this
-        version.
+        version or older than the first release.
     TypeError
         If the path is none, a parameter that is code is not given, or one is given that the file
         does not lack.
@@ -153,7 +154,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     """
     name = _name_of_file(path)
     arrays, metadata = read(name)
-    document, arrays = _migrated(name, arrays, metadata)
+    document = _document_of(name, arrays, metadata)
     _check_code(name, document, code)
     decoder = Decoder(arrays, code)
     try:
@@ -175,12 +176,24 @@ def _name_of_file(path: Any) -> str:
         raise TypeError(f"path must be a str or a pathlib.Path, got {told(path)}") from None
 
 
-def _migrated(name: str, arrays: Arrays, metadata: dict[str, str]) -> tuple[Any, Arrays]:
-    """Return a file's document and arrays in the format of this version."""
+def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
+    """Return a file's document, and take it out of the arrays.
+
+    Raises
+    ------
+    ModelFormatError
+        If there is none, or if it has a format that this version does not read.
+
+    """
     found = metadata.get("format", "")
     if not found.isdecimal() or DOCUMENT not in arrays:
         raise ModelFormatError(f"{name} is no stored model of river_mondrian")
     number = int(found)
+    if number < FIRST_FORMAT:
+        raise ModelFormatError(
+            f"{name} has the format {number}, which was written before the first release of "
+            f"river_mondrian; this is {__version__}, which reads formats from {FIRST_FORMAT} on"
+        )
     if number > FORMAT:
         raise ModelFormatError(
             f"{name} has the format {number}, of river_mondrian "
@@ -188,13 +201,9 @@ def _migrated(name: str, arrays: Arrays, metadata: dict[str, str]) -> tuple[Any,
             f"to {FORMAT}"
         )
     try:
-        document: Any = json.loads(arrays.pop(DOCUMENT).tobytes())
-        while number < FORMAT:
-            document, arrays = MIGRATIONS[number](document, arrays)
-            number += 1
+        return json.loads(arrays.pop(DOCUMENT).tobytes())
     except UNREADABLE as error:
         raise ModelFormatError(f"{name} is no stored model of format {found}: {error!r}") from error
-    return document, arrays
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
