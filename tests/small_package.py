@@ -122,7 +122,7 @@ class Installation:
         return sorted(self.cache.glob("*/*.nbc"))
 
     def folders(self):
-        return sorted(self.cache.iterdir())
+        return sorted(path for path in self.cache.iterdir() if path.is_dir())
 
 
 @pytest.fixture

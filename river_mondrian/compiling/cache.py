@@ -2,8 +2,9 @@
 
 Numba's own cache looks at the one file that a kernel is written in, and not at those of its
 constants and helpers. Its index may also name another's code, where two processes write it at
-once. Here each compiled function is a file of its own, in a folder that belongs to the sources of
-the whole package (`folders.find`); what it is made for is in its name.
+once. Here each compiled function is a file of its own, in a folder that belongs to the key of the
+whole package's sources (`Sources.key`). Its name has a digest of the function, the types and the
+settings for which it was compiled (`CodeCache.path`).
 """
 
 from __future__ import annotations
@@ -83,7 +84,6 @@ class CodeCache:
     """
 
     def __init__(self, root: Path, package: str) -> None:
-        self._root = root
         self._package = package
         self._sources = Sources(root)
         self._looked = False
@@ -93,8 +93,7 @@ class CodeCache:
         # Modules read the package's own switches as they are imported.
         prefix = package.upper() + "_"
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
-        python = sys.implementation.cache_tag, getattr(sys, "abiflags", ""), sys.flags.optimize
-        self._settings = repr((own, python))
+        self._settings = own, sys.flags.optimize
 
     def enable(self, dispatcher: D, links: Links | None = None) -> D:
         """Let a function of the package take its compiled code from disk, and keep it there.
@@ -115,7 +114,7 @@ class CodeCache:
     def folder(self) -> Path | None:
         """Where code is kept; None where there is no such place."""
         if not self._looked:
-            self._folder = folders.find(self._package, self._root, self._sources.digest)
+            self._folder = folders.find(self._package, self._sources.key)
             # Other threads ask meanwhile.
             self._looked = True
         return self._folder
@@ -259,7 +258,7 @@ def _missing(symbols: list[str]) -> list[str]:
 
 
 def _checksum(content: bytes) -> bytes:
-    """Return what tells a whole file from a damaged one, whose machine code must not run."""
+    """Return the checksum of a file's content: machine code of a damaged file must not run."""
     return hashlib.blake2b(content, digest_size=_CHECKSUM_BYTES).digest()
 
 
@@ -275,17 +274,19 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return what tells a function from others of the same sources; None if that is not known."""
+    """Return what differs between functions of the same sources; None if that is not known."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None
-    return [function.__module__, function.__qualname__, _read(function.__code__), closure]
+    code = _read(function.__code__, function.__doc__)
+    return [function.__module__, function.__qualname__, code, closure]
 
 
-def _read(code: CodeType) -> list[Any]:
-    """Return what a function does, without the addresses that its own representation has."""
-    constants = [_read(c) if isinstance(c, CodeType) else c for c in code.co_consts]
-    return [code.co_firstlineno, code.co_code, code.co_names, constants]
+def _read(code: CodeType, doc: str | None) -> list[Any]:
+    """Return the contents of code, without line numbers, addresses and the docstring."""
+    constants = code.co_consts[1:] if doc is not None else code.co_consts
+    read = [_read(c, None) if isinstance(c, CodeType) else c for c in constants]
+    return [code.co_code, code.co_names, read]
 
 
 CACHE = CodeCache(Path(__file__).parent.parent, __name__.rsplit(".", 2)[0])
