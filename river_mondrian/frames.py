@@ -18,6 +18,7 @@ from .inputs import (
     FeatureIndex,
     check_label,
     check_level,
+    check_names,
     check_target,
     check_value,
     check_value_or_level,
@@ -75,6 +76,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
                 seen.add(name)
     frame = into_frame(X)
     names: list[Hashable] = list(frame.columns)
+    check_names(names)
     at_once = _read_at_once(frame, names, features)
     if at_once is not None:
         return frame, names, at_once
@@ -93,9 +95,16 @@ def _read_at_once(
     It returns None where columns are to be read one by one (see `_numbers`).
     """
     kinds = set(frame.schema.values())
-    if len(kinds) != 1 or not kinds.pop().is_numeric():
+    if len(kinds) != 1 or not (kind := kinds.pop()).is_numeric() or _lacks_numpy_type(kind):
         return None
     return _numbers(frame.to_numpy(), names, features)
+
+
+def _lacks_numpy_type(kind: Any) -> bool:
+    """Check for numbers that are cast to floats, since NumPy has no type for them."""
+    import narwhals.stable.v2 as nw
+
+    return kind in (nw.Int128, nw.UInt128, nw.Decimal)
 
 
 def _numbers(
@@ -214,7 +223,7 @@ def _read_column(
     is_category, has_levels = _kinds(name, features, may_be)
     is_plain = dtype.is_numeric() or dtype == nw.Boolean
     if is_plain and not has_levels and is_category is not True:
-        if column.null_count() > 0:
+        if column.null_count() > 0 or _lacks_numpy_type(dtype):
             column = column.cast(nw.Float64)
         array = column.to_numpy()
         if array.dtype != object:

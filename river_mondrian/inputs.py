@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import math
 import numbers
@@ -47,32 +48,78 @@ def check_value(name: Hashable, value: Any) -> float:
     return number
 
 
-def _number(name: Hashable, value: Any) -> float:
-    """Return what is no float as one."""
-    if value is None:
+def number_of(value: Any) -> float | None:
+    """Return a number as a float, NaN if it is missing; None if it is not a number."""
+    if value is None or _is_missing(value):
         return math.nan
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        # NumPy takes some of them for integers.
-        raise TypeError(f"feature {name!r} must be a number, got {value!r}")
-    if not isinstance(value, (numbers.Real, np.bool_)):
-        try:
-            value = struct.unpack("d", struct.pack("d", value))[0]
-        except (struct.error, OverflowError):
-            raise TypeError(
-                f"feature {name!r} must be a number, got {value!r} ({type(value).__name__})"
-            ) from None
+    # NumPy takes some time spans for integers, and some arrays for numbers.
+    has_axes = getattr(value, "ndim", 0) != 0
+    if has_axes or isinstance(value, (np.datetime64, np.timedelta64)):
+        return None
     try:
-        return float(value)
+        # Unlike `float`, it does not parse text.
+        (number,) = struct.unpack("d", struct.pack("d", value))
     except OverflowError:
         return math.inf
+    except (struct.error, TypeError, ValueError):
+        return None
+    return float(number)
 
 
-def check_mapping(x: Any) -> None:
-    """Refuse a sample that is no mapping."""
+def _is_missing(value: Any) -> bool:
+    """Check for the missing values of NumPy and pandas, of which pandas may not be imported."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
+
+
+def _number(name: Hashable, value: Any) -> float:
+    """Return a feature's value, which is not a float, as one."""
+    number = number_of(value)
+    if number is None:
+        remedy = ""
+        if isinstance(value, (datetime.date, np.datetime64)):
+            remedy = ": give seconds, such as value.timestamp(), or parts, such as value.hour"
+        elif isinstance(value, (datetime.timedelta, np.timedelta64)):
+            remedy = ": give seconds, such as value.total_seconds()"
+        raise TypeError(
+            f"feature {name!r} must be a number, got {value!r} ({type(value).__name__}){remedy}"
+        )
+    return number
+
+
+def as_dict(x: Any) -> dict[Any, Any]:
+    """Return a sample as a dict: looking a key up in another mapping may insert it.
+
+    Raises
+    ------
+    TypeError
+        If the sample is not a mapping.
+
+    """
+    if type(x) is dict:
+        return x
     if not hasattr(x, "keys"):
         raise TypeError(
             f"a sample must be a mapping from feature to value, got {x!r} ({type(x).__name__})"
         )
+    return dict(x)
+
+
+def check_names(names: Iterable[Hashable]) -> None:
+    """Refuse a feature's name that is missing, such as NaN, which a look-up may not find again."""
+    for name in names:
+        if not _equals_itself(name):
+            raise ValueError(f"the name of a feature must not be missing, got {name!r}")
+
+
+def _equals_itself(key: Hashable) -> bool:
+    try:
+        return bool(key == key)
+    except (TypeError, ValueError):
+        # pandas.NA is neither equal to itself nor different.
+        return False
 
 
 def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
@@ -91,8 +138,9 @@ def check_value_or_level(name: Hashable, value: Any) -> float:
 
 def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
     """Check a mapping's values, among which there may be `levels`; returns what is not missing."""
-    check_mapping(x)
     check = check_value_or_level if levels else check_value
+    x = as_dict(x)
+    check_names(x)
     values = {name: check(name, value) for name, value in x.items()}
     return {name: value for name, value in values.items() if value == value}
 
@@ -208,10 +256,11 @@ class FeatureIndex:
         return sorted(self.places[name] for name in self.categories)
 
     def __getstate__(self) -> Any:
-        return (self.names, self.category_places) if self.categories else self.names
+        # Never empty: older protocols of pickle leave empty states out.
+        return self.names, self.category_places
 
     def __setstate__(self, state: Any) -> None:
-        names, places = state if type(state) is tuple and len(state) == 2 else (state, [])
+        names, places = state
         if type(names) is not list:
             refuse(self, "names", names, "but it is a list")
         self.names = names
@@ -253,7 +302,9 @@ class FeatureIndex:
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
         """Write a mapping to a vector the fast way; False where the keys or values forbid it."""
-        if (type(x) is not dict and not hasattr(x, "keys")) or len(x) != self._n_fast:
+        if type(x) is not dict:
+            x = as_dict(x)
+        if len(x) != self._n_fast:
             return False
         if vector is not self._vector:
             self._bind(vector)
@@ -372,7 +423,9 @@ class Packer:
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
         """Pack a mapping the fast way; None where the keys or values forbid it."""
-        if (type(x) is not dict and not hasattr(x, "keys")) or len(x) != self._n:
+        if type(x) is not dict:
+            x = as_dict(x)
+        if len(x) != self._n:
             return None
         try:
             values = self._get(x)
@@ -402,14 +455,11 @@ def _check_finite(what: str, value: Any) -> float:
     if type(value) is float and math.isfinite(value):
         # What is usual takes no test against abstract classes.
         return value
-    if not isinstance(value, (numbers.Real, np.bool_)):
+    number = None if value is None else number_of(value)
+    if number is None:
         raise TypeError(f"the {what} must be a number, got {value!r} ({type(value).__name__})")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"the {what} must be finite, got {number!r}")
+        raise ValueError(f"the {what} must be finite, got {value!r}")
     return number
 
 
@@ -419,12 +469,7 @@ def check_label(label: Any) -> None:
         hash(label)
     except TypeError:
         raise TypeError(f"the label must be hashable, got {label!r}") from None
-    try:
-        is_missing = label is None or bool(label != label)
-    except (TypeError, ValueError):
-        # pandas.NA is neither equal to itself nor not.
-        is_missing = True
-    if is_missing:
+    if label is None or not _equals_itself(label):
         raise ValueError(f"the label must not be missing, got {label!r}")
 
 

@@ -67,7 +67,24 @@ def has_global_lock() -> bool:
     return is_enabled()
 
 
-class Model:
+class ClonesWhole:
+    """An estimator whose clones with attributes are deep copies."""
+
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
+        """Return a fresh estimator with the same parameters; see `river.base.Base.clone`."""
+        made: Self = super().clone(new_params)  # type: ignore[misc]
+        if not include_attributes:
+            return made
+        # In one copy: attributes refer to each other.
+        copied = copy.deepcopy(self)
+        for name in new_params or {}:
+            setattr(copied, name, getattr(made, name))
+        return copied
+
+
+class Model(ClonesWhole):
     """A model that any number of threads may call, and whose copies are independent models.
 
     Kernels write to what a model owns, so that two models must never share it. A subclass gives

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,21 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
         return found
     from river.utils import dataframe
 
+    if not like.implementation.is_pandas_like():
+        _check_texts(columns)
     return dataframe.to_native_frame(columns, like=like)
+
+
+def _check_texts(names: Iterable[Any]) -> None:
+    """Refuse names that are the same text, which is what frames other than pandas' have."""
+    seen: dict[str, Any] = {}
+    for name in names:
+        other = seen.setdefault(str(name), name)
+        if other is not name:
+            raise ValueError(
+                f"{other!r} and {name!r} would be the same column: columns of this frame are "
+                "named by text; those of pandas keep both apart"
+            )
 
 
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:

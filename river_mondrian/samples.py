@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import refuse
-from .inputs import FeatureIndex, check_mapping, check_value, ordered, too_large
+from .inputs import FeatureIndex, as_dict, check_names, check_value, ordered, too_large
 from .limits import LARGEST
 from .maps.record import Sample
 from .records import Float64s, Int32s, Memory
@@ -35,8 +35,7 @@ class _Entries(NamedTuple):
 
 def _has_levels(x: Mapping[Any, Any]) -> bool:
     """Tell whether a mapping has strings."""
-    check_mapping(x)
-    return any(isinstance(value, str) for value in dict(x).values())
+    return any(isinstance(value, str) for value in as_dict(x).values())
 
 
 class SampleReader:
@@ -57,10 +56,12 @@ class SampleReader:
         # Last: what is read fits the room in any case.
         self.index = index
 
-    def __getstate__(self) -> FeatureIndex:
-        return self.index
+    def __getstate__(self) -> tuple[FeatureIndex]:
+        # Never empty: older protocols of pickle leave empty states out.
+        return (self.index,)
 
-    def __setstate__(self, index: FeatureIndex) -> None:
+    def __setstate__(self, state: tuple[FeatureIndex]) -> None:
+        (index,) = state
         if not isinstance(index, FeatureIndex):
             refuse(self, "index", index, "but it is of features")
         self._use(index)
@@ -73,10 +74,7 @@ class SampleReader:
 
     def knows(self, x: Mapping[Any, Any]) -> bool:
         """Tell whether all keys of a mapping are known features."""
-        check_mapping(x)
-        # A row of a frame has keys that are no set.
-        keys = x.keys() if type(x) is dict else set(x.keys())
-        return keys <= self.index.places.keys()
+        return as_dict(x).keys() <= self.index.places.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
         """Write a mapping, which may have levels, to a vector, NaN where it lacks a feature."""
@@ -96,10 +94,7 @@ class SampleReader:
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
         """Write a mapping's entries, whose places are the features' or those given."""
-        if not isinstance(x, dict):
-            check_mapping(x)
-            # A row of a frame has values that are no method.
-            x = dict(x)
+        x = as_dict(x)
         n = len(x)
         room = self._entries
         if n > len(room.places):
@@ -119,9 +114,7 @@ class SampleReader:
         Those are the names with values that it lacks; they get the next places in their order.
         Where this is interrupted, the dictionary has words more that no sample has moved.
         """
-        if not isinstance(x, dict):
-            check_mapping(x)
-            x = dict(x)
+        x = as_dict(x)
         sample = self.read_sparse(x, places)
         room, n = self._entries, len(x)
         found, values = room.places[:n], room.values[:n]
@@ -132,7 +125,9 @@ class SampleReader:
             raise too_large(*list(x.items())[int(bad.argmax())])
         if adds and unknown.any():
             there = (unknown & ~np.isnan(values)).tolist()
-            for name in ordered(itertools.compress(x, there)):
+            words = ordered(itertools.compress(x, there))
+            check_names(words)
+            for name in words:
                 places[name] = len(places)
             found[:] = list(map(places.get, x, itertools.repeat(-1)))
         self._sort_entries(n)

@@ -206,6 +206,23 @@ def test_many_classes_make_no_endless_legend():
     assert ax.get_legend().get_title().get_text() == "8 more are not named"
 
 
+def test_names_of_users_are_shown_as_they_are():
+    names = ["_hidden", "$50 to $100", "in $"]
+    stream = [({"$a$": float(i), "_b": float(i % 3)}, names[i % 3]) for i in range(60)]
+    model = MondrianForestClassifier(3, seed=1)
+    for x, y in stream:
+        model.learn_one(x, y)
+    ax = plot.partition(model)
+    ax.figure.canvas.draw()
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert [text.strip().replace("\\$", "$") for text in shown] == names
+    plot.tree(model).figure.canvas.draw()
+    plot.importances(model.feature_importances).figure.canvas.draw()
+    ax = plot.progressive({name: [(1, 0.5), (2, 0.6)] for name in names})
+    ax.figure.canvas.draw()
+    assert len(ax.get_legend().get_texts()) == 3
+
+
 def test_detectors_have_trees_without_classes():
     model = RandomCutForest(2, seed=1)
     for x, _ in datasets.Bananas().take(50):

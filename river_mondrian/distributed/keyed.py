@@ -14,7 +14,9 @@ from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.density import DensityForest
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.classes import name_of
-from .model_store import ModelStore, digest_of, text_of
+from ..inputs import as_dict
+from ..model import ClonesWhole
+from .model_store import ModelStore, digest_of, plain_key, text_of
 
 # How often a worker may die while it is asked, and the seconds that one may take to start again.
 MOST_DEATHS, LONGEST_START = 3, 60.0
@@ -29,7 +31,7 @@ def _end_of(model: Any) -> Any:
     return model
 
 
-class KeyedModels(base.Wrapper[Any], base.Estimator):
+class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     """A model for each key of a stream, made at first sight from a prototype.
 
     A classifier, a regressor or an anomaly detector, as the prototype is. The models used most
@@ -185,17 +187,19 @@ class KeyedModels(base.Wrapper[Any], base.Estimator):
         """
         if callable(self.key):
             found = self.key(x)
-        elif self.key in x:
-            found = x[self.key]
         else:
-            raise ValueError(f"feature {self.key!r} is the key, but the sample lacks it")
+            x = as_dict(x)
+            if self.key not in x:
+                raise ValueError(f"feature {self.key!r} is the key, but the sample lacks it")
+            found = x[self.key]
+        found = plain_key(found)
         text_of(found)
         return found
 
     def _without_key(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
         if callable(self.key):
             return x
-        return {name: value for name, value in x.items() if name != self.key}
+        return {name: value for name, value in as_dict(x).items() if name != self.key}
 
     def get(self, key: Hashable) -> Any:
         """Return the model of a key.

@@ -12,10 +12,19 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..files.store import load, save
 
 # What a model takes besides what it counts: its places here.
 ENTRY_BYTES = 400
+
+
+def plain_key(key: Any) -> Any:
+    """Return a key with Python's integers and strings in place of NumPy's."""
+    if isinstance(key, np.generic):
+        return key.item()
+    return tuple(map(plain_key, key)) if type(key) is tuple else key
 
 
 def text_of(key: Any) -> str:
@@ -27,6 +36,7 @@ def text_of(key: Any) -> str:
         If it is neither a string nor an integer, nor a tuple of these.
 
     """
+    key = plain_key(key)
     if type(key) in (str, int):
         return f"{type(key).__name__} {key!r}"
     if type(key) is tuple:

@@ -18,6 +18,7 @@ from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.parts import bounds_of, check_parts, divided, splits_at, united
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
+from ..model import ClonesWhole
 from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..progress import Progress, in_pieces
@@ -29,7 +30,7 @@ from .engine import RayEngine
 BLOCK_ROWS = 8192
 
 
-class ShardedForest(base.Estimator):
+class ShardedForest(ClonesWhole, base.Estimator):
     """A Mondrian forest whose trees learn in several processes or machines, by Ray.
 
     Each worker, a Ray actor, has a part of the trees. Blocks of samples go once into Ray's object

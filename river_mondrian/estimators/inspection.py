@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arguments import check_place
 from ..directions import Directions
-from ..inputs import check_level, check_mapping
+from ..inputs import as_dict, check_level
 from ..model import Model, locked
 from ..optional import require
 from ..partitions.mondrian.inspection import NodeView, Shades, TreeView
@@ -102,7 +102,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         branched off by then), and the forest's prediction.
 
         """
-        check_mapping(x)
+        x = as_dict(x)
         nodes = self._nodes(tree)
         if not nodes:
             return "nothing has been learned yet"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..changes import Snapshot
-from ..inputs import check_mapping
+from ..inputs import as_dict
 from ..maps.compiled import CompiledMap
 from ..maps.pool import Pool
 from ..model import locked
@@ -82,8 +82,7 @@ class Pooled(FeatureMap):
             if self._pending is not None:
                 self._settle()
             if self._pool is None:
-                if not isinstance(x, dict):
-                    check_mapping(x)
+                as_dict(x)
                 return
             self._learn_new(self._reader.index.read(x))
 

@@ -67,7 +67,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
         if not is_real(value):
             raise TypeError(f"what feature {name!r} tells must be a number, got {value!r}")
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
-    bars = [(str(name), float(value)) for name, value in ranked[:most]]
+    bars = [(canvas.text(name), float(value)) for name, value in ranked[:most]]
     if rest := ranked[most:]:
         n = len(rest)
         bars.append((f"{n} other{'' if n == 1 else 's'}", float(sum(v for _, v in rest))))

@@ -93,7 +93,7 @@ def reliability(
             alpha=0.8,
         )
         handles.append(line)
-        names.append(f"{name}{': ' if str(name) else ''}calibration error {error:.3f}")
+        names.append(f"{canvas.text(name)}{': ' if str(name) else ''}calibration error {error:.3f}")
     canvas.name_lines(ax, handles, names)
     ax.set_xlim(-0.03, 1.03)
     ax.set_ylim(-0.03, 1.03)

@@ -105,6 +105,16 @@ def hatch(k: int) -> str:
     return HATCHES[k // len(COLORS) % len(HATCHES)]
 
 
+def text(name: Any) -> str:
+    """Return a user's name as text that matplotlib shows as it is.
+
+    Matplotlib typesets what is between two dollars, and leaves labels that begin with an underscore
+    out of legends.
+    """
+    shown = str(name).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
 def text_color() -> str:
     """Return the colour of text, which is seen on the background of the user's style."""
     found: str = require("matplotlib", "plot", "drawing").rcParams["text.color"]
@@ -131,13 +141,13 @@ def explain_colors(ax: Axes, shades: Shades | None, areas: bool = False) -> None
         from matplotlib.colors import Normalize
 
         bar = ScalarMappable(Normalize(*_ends(shades.values)), COLORMAP)
-        ax.figure.colorbar(bar, ax=ax, label=shades.name)
+        ax.figure.colorbar(bar, ax=ax, label=text(shades.name))
         return
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     present = np.unique(shades.values.astype(int)).tolist()
-    names = [str(shades.classes[k]) for k in present]
+    names = [text(shades.classes[k]) for k in present]
     handles = [
         Patch(facecolor=color(k), hatch=hatch(k), edgecolor=NEUTRAL)
         if areas

@@ -81,14 +81,14 @@ def progressive(
     ax = canvas.axes_for(ax)
     for k, (name, points) in enumerate(lines.items()):
         xs, ys = [x for x, _ in points], [y for _, y in points]
-        ax.plot(xs, ys, canvas.style(k), color=canvas.color(k), label=str(name))
+        ax.plot(xs, ys, canvas.style(k), color=canvas.color(k), label=canvas.text(name))
     for i, place in enumerate(places):
         # One name in the legend stands for all.
         said = "drift" if i == 0 else "_"
         ax.axvline(place, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
     ax.set_xlabel("samples")
-    ax.set_ylabel(label)
+    ax.set_ylabel(canvas.text(label))
     return ax
 
 

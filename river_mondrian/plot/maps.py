@@ -144,7 +144,7 @@ def _map(
     values = [[reading({**rest, first: x, second: y}) for x in xs.tolist()] for y in ys.tolist()]
     ax = canvas.axes_for(ax)
     mesh = ax.pcolormesh(xs, ys, np.array(values), cmap=canvas.COLORMAP, rasterized=True)
-    ax.figure.colorbar(mesh, ax=ax, label=name)
-    ax.set_xlabel(str(first))
-    ax.set_ylabel(str(second))
+    ax.figure.colorbar(mesh, ax=ax, label=canvas.text(name))
+    ax.set_xlabel(canvas.text(first))
+    ax.set_ylabel(canvas.text(second))
     return ax

@@ -117,7 +117,7 @@ def weights(
             ax.stackplot(
                 numbers,
                 areas,
-                labels=names,
+                labels=[canvas.text(name) for name in names],
                 colors=[canvas.color(k) for k in range(len(names))],
                 hatch=[canvas.hatch(k) for k in range(len(names))],
                 alpha=0.8,
@@ -125,7 +125,9 @@ def weights(
             ax.set_ylim(0.0, 1.0)
         else:
             for k, (name, line) in enumerate(zip(names, areas, strict=True)):
-                ax.plot(numbers, line, canvas.style(k), color=canvas.color(k), label=name)
+                ax.plot(
+                    numbers, line, canvas.style(k), color=canvas.color(k), label=canvas.text(name)
+                )
             ax.axhline(0.0, color=canvas.NEUTRAL, linewidth=0.8)
         ax.set_xlim(numbers[0], max(numbers[-1], numbers[0] + 1.0))
     canvas.name_lines(ax, *ax.get_legend_handles_labels())

@@ -82,8 +82,8 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
             ax.add_patch(Polygon(cell, fill=False, edgecolor=canvas.NEUTRAL, lw=0.8))
     ax.autoscale_view()
     canvas.explain_colors(ax, shades, areas=True)
-    ax.set_xlabel(str(plane.names[0]))
-    ax.set_ylabel(str(plane.names[1]))
+    ax.set_xlabel(canvas.text(plane.names[0]))
+    ax.set_ylabel(canvas.text(plane.names[1]))
     n = len(plane.cells)
     ax.set_title(f"partition {tree}: {n} cell{'' if n == 1 else 's'}")
     return ax

@@ -113,6 +113,6 @@ def scores(
         )
         canvas.name_lines(ax, *ax.get_legend_handles_labels(), beside=True)
     ax.set_xlabel("sample")
-    ax.set_ylabel(name)
+    ax.set_ylabel(canvas.text(name))
     ax.set_title(f"samples above {threshold:g} of the latest {len(found)}")
     return ax

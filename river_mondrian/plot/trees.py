@@ -201,7 +201,7 @@ def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[
             continue
         taken.append((x, y, half))
         ax.annotate(
-            view.cuts[i],
+            canvas.text(view.cuts[i]),
             (across[i], view.nodes[i].time),
             (0, 2),
             textcoords="offset points",

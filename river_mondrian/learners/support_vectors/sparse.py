@@ -18,7 +18,7 @@ from ...checks import (
     check_types,
     refuse,
 )
-from ...inputs import check_mapping, check_value, ordered
+from ...inputs import as_dict, check_names, check_value, ordered
 from ...maps.similarity import KINDS, LAPLACE, StoredRows, weighted_sums
 from ...records import Float64s, Int32s, Memory, owned
 from ...records.chunked_rows import grown
@@ -96,7 +96,8 @@ class SparseSupports(SupportVectors[Values]):
 
     def check(self, x: Mapping[Any, Any]) -> Values:
         """Check a mapping's values, and return those that are neither missing nor 0."""
-        check_mapping(x)
+        x = as_dict(x)
+        check_names(x)
         values = ((name, check_value(name, value)) for name, value in x.items())
         return {name: value for name, value in values if value == value and value != 0.0}
 

@@ -1,0 +1,223 @@
+"""Samples, targets and names as people have them: mappings of any kind, numbers of any type."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import datetime
+import decimal
+import math
+import pickle
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
+    DensityForest,
+    DualOGDClassifier,
+    IsolationFeatures,
+    MondrianFeatures,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    NystromFeatures,
+    OGDClassifier,
+    OGDRegressor,
+    RandomBinningFeatures,
+    RandomCutForest,
+    RandomFourierFeatures,
+    RidgeRegressor,
+)
+from river_mondrian.distributed.keyed import KeyedClassifier
+
+# Each with a function that makes its target of a number; None where there is no target.
+MODELS = {
+    "classifier": (lambda: MondrianForestClassifier(2, seed=1), int),
+    "adaptive": (
+        lambda: AdaptiveMondrianForestClassifier(2, drift_detector=None, seed=1),
+        int,
+    ),
+    "regressor": (lambda: MondrianForestRegressor(2, seed=1), float),
+    "adaptive regressor": (
+        lambda: AdaptiveMondrianForestRegressor(2, drift_detector=None, seed=1),
+        float,
+    ),
+    "fourier": (lambda: OGDClassifier(RandomFourierFeatures(8, seed=1)), int),
+    "mondrian": (lambda: OGDRegressor(MondrianFeatures(4, seed=1)), float),
+    "binning": (lambda: OGDRegressor(RandomBinningFeatures(4, seed=1)), float),
+    "nystrom": (lambda: RidgeRegressor(NystromFeatures(4, seed=1)), float),
+    "isolation": (lambda: OGDClassifier(IsolationFeatures(8, 4, pool_size=16, seed=1)), int),
+    "dual": (lambda: DualOGDClassifier(), int),
+    "cuts": (lambda: RandomCutForest(2, seed=1), None),
+    "density": (lambda: DensityForest(2, lifetime=1.0, seed=1), None),
+}
+
+
+def learn(model, kind, x, y=1):
+    if kind is None:
+        model.learn_one(x)
+    else:
+        model.learn_one(x, kind(y))
+
+
+def ask(model, x):
+    if hasattr(model, "score_one"):
+        return model.score_one(x)
+    if hasattr(model, "predict_proba_one") and not isinstance(model, DualOGDClassifier):
+        return model.predict_proba_one(x)
+    return model.predict_one(x)
+
+
+@pytest.fixture(params=MODELS)
+def learned(request):
+    make, kind = MODELS[request.param]
+    model = make()
+    for i in range(30):
+        learn(model, kind, {"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13}, i % 3)
+    return model, kind
+
+
+def row_of_a_database():
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    return connection.execute("select .5 as a, .25 as c").fetchone()
+
+
+def test_any_mapping_is_read_as_its_dict(learned):
+    model, kind = learned
+    counted = collections.Counter({"c": 1, "d": 2})  # as many keys as known, other ones
+    default = collections.defaultdict(float, {"a": 0.5, "c": 1.0})
+    series = pd.Series({"a": 0.5, "c": 0.25})
+    for x in (counted, default, row_of_a_database(), series):
+        there = dict(x)
+        assert ask(model, x) == ask(model, there)
+        one, other = copy.deepcopy(model), copy.deepcopy(model)
+        learn(one, kind, x)
+        learn(other, kind, there)
+        assert dict(x) == there  # no look-up has inserted a key
+        question = {"a": 0.5, "b": 0.2, "c": 1, "d": 1}
+        assert ask(one, question) == ask(other, question)
+
+
+def test_missing_values_of_all_libraries_are_absent(learned):
+    model, kind = learned
+    expected = ask(model, {"b": 0.2})
+    for missing in (None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("NaN")):
+        assert ask(model, {"a": missing, "b": 0.2}) == expected
+        learn(copy.deepcopy(model), kind, {"a": missing, "b": 0.3})
+
+
+def test_numbers_of_any_type_are_features_targets_and_weights(learned):
+    model, kind = learned
+    for number in (decimal.Decimal("0.5"), np.array(0.5), np.float32(0.5), pa.scalar(0.5).as_py()):
+        assert ask(model, {"a": number, "b": 0.2}) == ask(model, {"a": 0.5, "b": 0.2})
+        if kind is float:
+            one, other = copy.deepcopy(model), copy.deepcopy(model)
+            one.learn_one({"a": 0.1, "b": 0.9}, number, w=number)
+            other.learn_one({"a": 0.1, "b": 0.9}, 0.5, w=0.5)
+            assert ask(one, {"a": 0.1, "b": 0.9}) == ask(other, {"a": 0.1, "b": 0.9})
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        (datetime.datetime(2020, 1, 1), r"timestamp\(\)"),
+        (np.datetime64("2020-01-01"), r"timestamp\(\)"),
+        (datetime.timedelta(1), r"total_seconds\(\)"),
+        (np.array([0.5]), "must be a number"),
+        (1j, "must be a number"),
+    ],
+)
+def test_what_is_not_a_number_is_named_with_the_remedy(learned, value, remedy):
+    model, _ = learned
+    with pytest.raises(TypeError, match=f"'a'.*{remedy}"):
+        ask(model, {"a": value, "b": 0.2})
+
+
+def test_targets_that_are_missing_or_not_numbers_are_refused():
+    model = MondrianForestRegressor(2, seed=1)
+    for bad, error in ((pd.NA, ValueError), (None, TypeError), ("1.5", TypeError)):
+        with pytest.raises(error, match="target"):
+            model.learn_one({"a": 1.0}, bad)
+
+
+@pytest.mark.parametrize("name", [math.nan, pd.NA], ids=str)
+@pytest.mark.parametrize("kind", ["classifier", "adaptive", "fourier", "dual", "cuts", "density"])
+def test_a_missing_name_of_a_feature_is_refused(kind, name):
+    make, target = MODELS[kind]
+    model = make()
+    learn(model, target, {"a": 1.0})
+    with pytest.raises(ValueError, match="name of a feature"):
+        learn(model, target, {"a": 1.0, name: 1.0})
+
+
+def test_a_frame_with_a_missing_name_is_refused():
+    with pytest.raises(ValueError, match="name of a feature"):
+        MondrianForestRegressor(2, seed=1).learn_many(
+            pd.DataFrame([[1.0, 2.0]], columns=["a", math.nan]), [1.0]
+        )
+
+
+def test_a_clone_with_attributes_is_a_deep_copy(learned):
+    model, kind = learned
+    x = {"a": 0.1, "b": 0.9}
+    one, other = model.clone(include_attributes=True), copy.deepcopy(model)
+    for made in (one, other):
+        learn(made, kind, x, 2)
+    assert ask(one, x) == ask(other, x)
+
+
+def test_a_clone_with_attributes_takes_parameters():
+    model = MondrianForestClassifier(2, n_jobs=1, seed=1)
+    model.learn_one({"a": 1.0}, "x")
+    made = model.clone({"n_jobs": 2}, include_attributes=True)
+    assert (made.n_jobs, made.predict_one({"a": 1.0})) == (2, "x")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_of_any_protocol_are_read(learned, protocol):
+    model, kind = learned
+    for one in (model, model.clone()):
+        learn(pickle.loads(pickle.dumps(one, protocol)), kind, {"a": 0.1, "b": 0.9})
+    made = pickle.loads(pickle.dumps(model, protocol))
+    assert ask(made, {"a": 0.1, "b": 0.9}) == ask(model, {"a": 0.1, "b": 0.9})
+
+
+def test_integers_of_128_bits_and_decimals_are_read_from_frames():
+    whole = pl.Series([1, 2, 3], dtype=pl.Int128)
+    tenths = [decimal.Decimal("0.1"), None, decimal.Decimal("0.3")]
+    made = []
+    for X in (
+        pl.DataFrame({"a": whole, "b": tenths}),
+        pl.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.1, None, 0.3]}),
+    ):
+        model = MondrianForestRegressor(2, seed=1)
+        model.learn_many(X, pl.Series(tenths).fill_null(2), w=whole)
+        made.append(model.predict_many(X).to_list())
+    assert made[0] == made[1]
+
+
+def test_labels_of_equal_text_are_not_one_column():
+    model = MondrianForestClassifier(2, seed=1)
+    model.learn_one({"a": 1.0}, 1)
+    model.learn_one({"a": 2.0}, "1")
+    for X in (pl.DataFrame({"a": [1.0]}), pa.table({"a": [1.0]})):
+        with pytest.raises(ValueError, match="1 and '1' would be the same column"):
+            model.predict_proba_many(X)
+    assert model.predict_proba_many(pd.DataFrame({"a": [1.0]})).to_numpy().sum() == pytest.approx(1)
+
+
+def test_keys_of_numpy_are_those_of_python():
+    models = KeyedClassifier("user", MondrianForestClassifier(2, seed=1))
+    models.learn_one({"user": np.int64(3), "a": 1.0}, "x")
+    models.learn_one({"user": np.str_("u"), "a": 1.0}, "y")
+    assert models.predict_one({"user": 3, "a": 1.0}) == "x"
+    assert models.predict_one({"user": "u", "a": 1.0}) == "y"
+    assert models.get(np.int64(3)) is models.get(3)
+    made = models.clone(include_attributes=True)
+    assert made.predict_one({"user": 3, "a": 1.0}) == "x" and made.get(3) is not models.get(3)
