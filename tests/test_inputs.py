@@ -7,8 +7,11 @@ import copy
 import datetime
 import decimal
 import math
+import os
 import pickle
 import sqlite3
+import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -32,6 +35,8 @@ from river_mondrian import (
     RandomCutForest,
     RandomFourierFeatures,
     RidgeRegressor,
+    load,
+    save,
 )
 from river_mondrian.distributed.keyed import KeyedClassifier
 
@@ -186,6 +191,24 @@ def test_pickles_of_any_protocol_are_read(learned, protocol):
         learn(pickle.loads(pickle.dumps(one, protocol)), kind, {"a": 0.1, "b": 0.9})
     made = pickle.loads(pickle.dumps(model, protocol))
     assert ask(made, {"a": 0.1, "b": 0.9}) == ask(model, {"a": 0.1, "b": 0.9})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
+def test_saving_replaces_files_alone_and_keeps_their_modes(tmp_path):
+    model = MondrianForestClassifier(2, seed=1)
+    save(model, "/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    pipe, path = tmp_path / "pipe", tmp_path / "model"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        content = reader.submit(pipe.read_bytes)
+        save(model, pipe)
+        path.write_bytes(content.result())
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    assert load(path).n_estimators == 2
+    path.chmod(0o640)
+    save(model, path)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
 
 
 def test_integers_of_128_bits_and_decimals_are_read_from_frames():

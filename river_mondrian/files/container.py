@@ -12,6 +12,7 @@ import math
 import mmap
 import os
 import secrets
+import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -102,10 +103,19 @@ def _flush_folder(folder: str) -> None:
         os.close(number)
 
 
-def _write_whole(path: str, pieces: Iterator[Any]) -> None:
-    """Write a new file, and flush it."""
+def _write_into(path: str, pieces: Iterator[Any]) -> None:
+    """Write to a device or a pipe, which cannot be replaced."""
+    with open(path, "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def _write_whole(path: str, pieces: Iterator[Any], mode: int | None) -> None:
+    """Write a new file, with the mode of the one that it replaces, and flush it."""
     with open(path, "xb", buffering=0) as file, ThreadPoolExecutor(1) as flusher:
         number = file.fileno()
+        if mode is not None:
+            os.chmod(path, mode)
         flushed = flusher.submit(os.fsync, number)
         for piece in pieces:
             rest = memoryview(piece)
@@ -123,7 +133,8 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     """Write a file, or leave the one that is there as it is.
 
     At any time the old file or the new one is there. A process that is killed while it writes
-    leaves a hidden file beside it, whose name ends with `.part`.
+    leaves a hidden file beside it, whose name ends with `.part`. The new file has the old one's
+    mode. Devices and pipes are written to.
 
     Parameters
     ----------
@@ -139,8 +150,12 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
+    mode = os.stat(target).st_mode if os.path.exists(target) else None
+    if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        _write_into(target, _pieces(arrays, metadata))
+        return
     try:
-        _write_whole(part, _pieces(arrays, metadata))
+        _write_whole(part, _pieces(arrays, metadata), None if mode is None else stat.S_IMODE(mode))
         os.replace(part, target)
     except BaseException:
         Path(part).unlink(missing_ok=True)
