@@ -6,11 +6,13 @@ import collections
 import copy
 import datetime
 import decimal
+import gc
 import math
 import os
 import pickle
 import sqlite3
 import stat
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -209,6 +211,18 @@ def test_saving_replaces_files_alone_and_keeps_their_modes(tmp_path):
     path.chmod(0o640)
     save(model, path)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
+
+
+def test_a_loaded_model_is_freed_with_its_last_reference(learned, tmp_path):
+    save(learned[0], tmp_path / "model")
+    gc.disable()
+    try:
+        model = load(tmp_path / "model")
+        alive = weakref.ref(model)
+        del model
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_integers_of_128_bits_and_decimals_are_read_from_frames():

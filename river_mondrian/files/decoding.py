@@ -51,33 +51,11 @@ class Decoder:
         self._code = code
         # Objects by number.
         self._met: dict[int, Any] = {}
-        self._forms: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "array": self._array,
-            "bytes": lambda tree: bytes.fromhex(tree["bytes"]),
-            CODE: lambda tree: self._code[tree[CODE]],
-            "counter": lambda tree: Counter(self._pairs(tree["counter"])),
-            "csr": self._csr,
-            "defaultdict": self._defaultdict,
-            "deque": lambda tree: deque(map(self.decode, tree["deque"]), tree["maxlen"]),
-            "dict": lambda tree: self._pairs(tree["dict"]),
-            "distribution": self._distribution,
-            "float": lambda tree: float(tree["float"]),
-            "generator": lambda tree: foreign.generator(self.decode(tree["generator"])),
-            "method": self._method,
-            "numbers": lambda tree: array.array("d", self._arrays[tree["numbers"]].tobytes()),
-            "object": self._object,
-            "records": self._records,
-            "river": self._river,
-            "same": lambda tree: self._met[tree["same"]],
-            "scalar": _scalar,
-            "table": self._table,
-            "tuple": lambda tree: tuple(map(self.decode, tree["tuple"])),
-        }
 
     def decode(self, tree: Any) -> Any:
         """Return the value that a tree stands for."""
         if isinstance(tree, dict):
-            found = self._forms[next(iter(tree), "")](tree)
+            found = _FORMS[next(iter(tree), "")](self, tree)
             if "number" in tree:
                 self._met[tree["number"]] = found
             return found
@@ -164,3 +142,28 @@ def _scalar(tree: dict[str, Any]) -> Any:
         raise ValueError(f"{len(content)} bytes of {dtype}")
     found.view(np.uint8)[:] = np.frombuffer(content, np.uint8)
     return found.astype(dtype.newbyteorder("="))[0]
+
+
+# How each form is read, by its first key; bound methods would be a cycle that keeps models alive.
+_FORMS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
+    "array": Decoder._array,
+    "bytes": lambda decoder, tree: bytes.fromhex(tree["bytes"]),
+    CODE: lambda decoder, tree: decoder._code[tree[CODE]],
+    "counter": lambda decoder, tree: Counter(decoder._pairs(tree["counter"])),
+    "csr": Decoder._csr,
+    "defaultdict": Decoder._defaultdict,
+    "deque": lambda decoder, tree: deque(map(decoder.decode, tree["deque"]), tree["maxlen"]),
+    "dict": lambda decoder, tree: decoder._pairs(tree["dict"]),
+    "distribution": Decoder._distribution,
+    "float": lambda decoder, tree: float(tree["float"]),
+    "generator": lambda decoder, tree: foreign.generator(decoder.decode(tree["generator"])),
+    "method": Decoder._method,
+    "numbers": lambda decoder, tree: array.array("d", decoder._arrays[tree["numbers"]].tobytes()),
+    "object": Decoder._object,
+    "records": Decoder._records,
+    "river": Decoder._river,
+    "same": lambda decoder, tree: decoder._met[tree["same"]],
+    "scalar": lambda decoder, tree: _scalar(tree),
+    "table": Decoder._table,
+    "tuple": lambda decoder, tree: tuple(map(decoder.decode, tree["tuple"])),
+}
