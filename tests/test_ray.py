@@ -125,6 +125,23 @@ def parquet(tmp_path):
     return pd.concat(frames), read
 
 
+def test_processors_that_are_not_there_are_named():
+    whole, _ = begun("classes")
+    with pytest.raises(RuntimeError, match=r"4 workers need 4 CPUs.* has 3"):
+        ShardedForest.scatter(whole, 4)
+    models = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1))
+    with pytest.raises(RuntimeError, match=r"5 workers need 5 CPUs.* has 3"):
+        SpreadKeyedModels(models, 5)
+    holder = ShardedForest.scatter(whole, 2)
+    holder.describe_shards()
+    while ray.available_resources().get("CPU", 0.0) != 1.0:
+        time.sleep(0.1)
+    with pytest.warns(RuntimeWarning, match=r"2 workers need 2 CPUs.* 1 are free"):
+        waiting = ShardedForest.scatter(whole, 2)
+    waiting.close()
+    holder.close()
+
+
 def test_parts_of_a_data_set_are_merged(parquet):
     frame, read = parquet
     forest = rm.DensityForest(5, 2.0, seed=1, origin=ORIGIN)

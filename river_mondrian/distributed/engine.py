@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,33 @@ def ray_module() -> Any:
     return ray
 
 
+def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
+    """Refuse workers that the cluster will never have the processors for; warn of a wait.
+
+    Raises
+    ------
+    RuntimeError
+        If they need more processors than the cluster has.
+
+    """
+    wanted = n_workers * n_cpus
+    present = ray.cluster_resources().get("CPU", 0.0)
+    said = f"{n_workers} workers need {wanted:g} CPUs"
+    if wanted > present:
+        raise RuntimeError(
+            f"{said}, but the Ray cluster has {present:g}: use fewer workers, start more nodes, or "
+            'let workers share processors by options={"num_cpus": ...}'
+        )
+    free = ray.available_resources().get("CPU", 0.0)
+    if wanted > free:
+        warnings.warn(
+            f"{said}, but of the {present:g} of the Ray cluster {free:g} are free: calls wait "
+            "until others end",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
 class RayEngine:
     """Workers that are Ray actors.
 
@@ -40,13 +68,18 @@ class RayEngine:
         Processors of each worker.
     options
         More options of the actors.
+    n_workers
+        Number of workers that will be started.
 
     """
 
-    def __init__(self, code: Mapping[str, Any], n_cpus: int, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, code: Mapping[str, Any], n_cpus: int, options: Mapping[str, Any], n_workers: int
+    ) -> None:
         self._ray = ray_module()
         self._code = code
         given = {"num_cpus": n_cpus, "max_restarts": 0} | dict(options)
+        check_cpus(self._ray, n_workers, given["num_cpus"])
         self._actor = self._ray.remote(Shard).options(**given)
 
     def start(self, path: str, save_every: int) -> Any:

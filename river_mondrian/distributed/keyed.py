@@ -360,12 +360,13 @@ class SpreadKeyedModels:
     def __init__(
         self, models: KeyedModels, n_workers: int = 2, options: Mapping[str, Any] | None = None
     ) -> None:
-        from .engine import ray_module
+        from .engine import check_cpus, ray_module
 
         check_integer("n_workers", n_workers, 1)
         self.models = models
         self._ray = ray_module()
         given: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1} | dict(options or {})
+        check_cpus(self._ray, n_workers, given["num_cpus"])
         arguments = (
             *(models.key, models.model, models.max_bytes),
             *(models.folder, models.trusted, models.n_ready),

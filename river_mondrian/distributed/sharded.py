@@ -168,7 +168,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     def _engine(self) -> Engine:
         code = {"lifetime": self.model.lifetime} if callable(self.model.lifetime) else {}
-        return RayEngine(code, self.model.n_jobs, self.options or {})
+        return RayEngine(code, self.model.n_jobs, self.options or {}, self.n_shards)
 
     def _spread(self) -> None:
         """Let workers take over, if there have been samples enough."""
