@@ -20,6 +20,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from river import compose, feature_extraction, feature_selection, metrics, preprocessing, stats
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
@@ -223,6 +224,56 @@ def test_a_loaded_model_is_freed_with_its_last_reference(learned, tmp_path):
         assert alive() is None
     finally:
         gc.enable()
+
+
+TRANSFORMERS = {
+    "min-max": compose.Discard("category") | preprocessing.MinMaxScaler(),
+    "max-abs": compose.Discard("category") | preprocessing.MaxAbsScaler(),
+    "robust": compose.Discard("category") | preprocessing.RobustScaler(),
+    "adaptive": compose.Discard("category") | preprocessing.AdaptiveStandardScaler(),
+    "one-hot": compose.Select("category") | preprocessing.OneHotEncoder(),
+    "ordinal": compose.Select("category") | preprocessing.OrdinalEncoder(),
+    "discard": compose.Discard("category"),
+    "types": compose.SelectType(float),
+    "variance": compose.Discard("category") | feature_selection.VarianceThreshold(),
+    "fourier": compose.Discard("category") | feature_extraction.RBFSampler(seed=1),
+    "mean by category": feature_extraction.TargetAgg(by="category", how=stats.Mean()),
+    "union": compose.Discard("category")
+    | compose.TransformerUnion(preprocessing.StandardScaler(), preprocessing.MinMaxScaler()),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
+    step = TRANSFORMERS[name].clone()
+    samples = [({"a": i / 5, "b": i % 3 / 2, "category": "xyz"[i % 3]}, i % 2) for i in range(20)]
+    supervised = getattr(step, "_supervised", False)
+    for x, y in samples:
+        step.learn_one(x, float(y)) if supervised else step.learn_one(x)
+    path = tmp_path / "model"
+    save(MondrianForestClassifier(2, seed=1), path, extra={"step": step})
+    _, extra = load(path, with_extra=True)
+    new = {"a": 7.0, "b": -1.0, "category": "w"}
+    # The restored one transforms, and goes on learning, alike.
+    for x in (samples[3][0], new):
+        assert extra["step"].transform_one(x) == step.transform_one(x)
+        for one in (step, extra["step"]):
+            one.learn_one(x, 1.0) if supervised else one.learn_one(x)
+    assert extra["step"].transform_one(new) == step.transform_one(new)
+
+
+def test_metrics_of_river_go_along_with_a_model(tmp_path):
+    found = [metrics.Accuracy(), metrics.F1(), metrics.LogLoss(), metrics.MAE()]
+    for i in range(20):
+        for metric in found:
+            metric.update(i % 2, 1.0 if i % 3 else 0.0)
+    path = tmp_path / "model"
+    save(MondrianForestClassifier(2, seed=1), path, extra={"metrics": found})
+    _, extra = load(path, with_extra=True)
+    for one, other in zip(extra["metrics"], found, strict=True):
+        other.update(1, 1.0)
+        one.update(1, 1.0)
+        assert one.get() == other.get()
 
 
 def test_integers_of_128_bits_and_decimals_are_read_from_frames():

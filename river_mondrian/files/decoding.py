@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import array
-from collections import Counter, defaultdict, deque
+import functools
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..records.row_layout import columns_of
 from . import foreign
 from .classes import class_of
 from .container import Arrays
-from .encoding import CODE, FACTORIES, SCALARS
+from .encoding import CODE, SCALARS
 from .tables import TableColumns, check_columns
 
 
@@ -65,7 +66,13 @@ class Decoder:
         return {self.decode(key): self.decode(value) for key, value in pairs}
 
     def _defaultdict(self, tree: dict[str, Any]) -> Any:
-        return defaultdict(FACTORIES[tree["factory"]], self._pairs(tree["defaultdict"]))
+        return defaultdict(self._factory(tree["factory"]), self._pairs(tree["defaultdict"]))
+
+    def _factory(self, tree: Any) -> Any:
+        if tree is None or "method" in tree:
+            return self.decode(tree)
+        make, arguments = foreign.factory(tree["factory"]), self.decode(tree["arguments"])
+        return functools.partial(make, *arguments) if arguments else make
 
     def _array(self, tree: dict[str, Any]) -> NDArray[Any]:
         stored = self._arrays[tree["array"]]
@@ -155,15 +162,19 @@ _FORMS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "deque": lambda decoder, tree: deque(map(decoder.decode, tree["deque"]), tree["maxlen"]),
     "dict": lambda decoder, tree: decoder._pairs(tree["dict"]),
     "distribution": Decoder._distribution,
+    "frozenset": lambda decoder, tree: frozenset(map(decoder.decode, tree["frozenset"])),
     "float": lambda decoder, tree: float(tree["float"]),
     "generator": lambda decoder, tree: foreign.generator(decoder.decode(tree["generator"])),
     "method": Decoder._method,
     "numbers": lambda decoder, tree: array.array("d", decoder._arrays[tree["numbers"]].tobytes()),
     "object": Decoder._object,
+    "ordereddict": lambda decoder, tree: OrderedDict(decoder._pairs(tree["ordereddict"])),
     "records": Decoder._records,
     "river": Decoder._river,
     "same": lambda decoder, tree: decoder._met[tree["same"]],
     "scalar": lambda decoder, tree: _scalar(tree),
+    "set": lambda decoder, tree: set(map(decoder.decode, tree["set"])),
     "table": Decoder._table,
     "tuple": lambda decoder, tree: tuple(map(decoder.decode, tree["tuple"])),
+    "type": lambda decoder, tree: foreign.factory(tree["type"]),
 }

@@ -8,10 +8,11 @@ the path of attributes to them.
 from __future__ import annotations
 
 import array
+import functools
 import inspect
 import math
 import random
-from collections import Counter, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from types import MethodType
 from typing import Any
 
@@ -32,14 +33,10 @@ SCALARS = frozenset("biufcSUmM")
 # First key of what is not stored; no attribute and no field is called so.
 CODE = "parameter that is code"
 
-COLLECTIONS = (list, tuple, dict, Counter, defaultdict, deque)
-
-# What a defaultdict may make.
-FACTORIES: dict[str, type[Any]] = {"float": float, "int": int, "list": list}
-
+COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)
 
 RULE = (
-    "files hold str, int, float, bool, bytes, None, NumPy scalars, tuples of these, lists, "
+    "files hold str, int, float, bool, bytes, None, NumPy scalars, tuples of these, lists, sets, "
     "mappings, arrays of numbers, and objects of River's own classes"
 )
 
@@ -82,6 +79,8 @@ class Encoder:
             return value
         if kind is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, type) and (name := foreign.name_of_factory(value)):
+            return {"type": name}
         if kind in COLLECTIONS:
             return self._encode_collection(value, path)
         if kind is bytes:
@@ -101,15 +100,25 @@ class Encoder:
                 for i, (key, one) in enumerate(value.items())
             ]
             if not isinstance(value, defaultdict):
-                return {"counter" if isinstance(value, Counter) else "dict": pairs}
-            names = [name for name, make in FACTORIES.items() if make is value.default_factory]
-            if not names:
-                raise CannotSaveError(value.default_factory, path)
-            return {"defaultdict": pairs, "factory": names[0]}
+                return {type(value).__name__.lower(): pairs}
+            return {"defaultdict": pairs, "factory": self._encode_factory(value, path)}
         items = [self.encode(one, f"{path}/{i}") for i, one in enumerate(value)]
         if isinstance(value, deque):
             return {"deque": items, "maxlen": value.maxlen}
-        return {"tuple": items} if isinstance(value, tuple) else items
+        return items if isinstance(value, list) else {type(value).__name__: items}
+
+    def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
+        """Return what stands for the function that makes the values of absent keys."""
+        make = value.default_factory
+        arguments: tuple[Any, ...] = ()
+        if isinstance(make, functools.partial) and not make.keywords:
+            make, arguments = make.func, make.args
+        if isinstance(make, MethodType) or make is None:
+            return self.encode(make, path)
+        name = foreign.name_of_factory(make)
+        if name is None:
+            raise CannotSaveError(make, path)
+        return {"factory": name, "arguments": self.encode(arguments, path)}
 
     def _encode_scalar(self, value: np.generic, path: str) -> Any:
         dtype = value.dtype

@@ -7,13 +7,16 @@ name in a file.
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import functools
 import importlib
 import random
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from river import base
 
 # River's package, with the dot that ends its name.
 _RIVER = "river."
@@ -67,6 +70,42 @@ def river_class(name: str) -> type[Any]:
         raise ValueError(f"this version of River has no {name!r}") from error
     if not isinstance(found, type) or not found.__module__.startswith(_RIVER):
         raise ValueError(f"{name!r} is no class of River's")
+    return found
+
+
+# Python's functions that make the values of absent keys.
+_FACTORIES: dict[str, Any] = {
+    make.__name__: make
+    for make in (bool, dict, float, int, list, set, str, tuple, defaultdict, copy.deepcopy)
+}
+
+
+def name_of_factory(make: Any) -> str | None:
+    """Return the name of what may make values: a type of Python's or an estimator of River's."""
+    name = getattr(make, "__name__", "")
+    if _FACTORIES.get(name) is make:
+        return str(name)
+    name = f"{getattr(make, '__module__', '')}:{getattr(make, '__qualname__', '')}"
+    try:
+        return name if factory(name) is make else None
+    except ValueError:
+        return None
+
+
+def factory(name: str) -> Any:
+    """Return what may make values by its name.
+
+    Raises
+    ------
+    ValueError
+        If the name means neither a type of Python's nor an estimator or statistic of River's.
+
+    """
+    if name in _FACTORIES:
+        return _FACTORIES[name]
+    found = river_class(name)
+    if not issubclass(found, base.Base):
+        raise ValueError(f"{name!r} is no estimator of River's")
     return found
 
 
