@@ -109,7 +109,7 @@ class Encoder:
 
     def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
         """Return what stands for the function that makes the values of absent keys."""
-        make = value.default_factory
+        make: Any = value.default_factory
         arguments: tuple[Any, ...] = ()
         if isinstance(make, functools.partial) and not make.keywords:
             make, arguments = make.func, make.args
