@@ -171,6 +171,14 @@ def test_a_frame_with_a_missing_name_is_refused():
         )
 
 
+def test_unknown_keywords_are_refused(learned):
+    model, _ = learned
+    for name in ("predict_one", "predict_proba_one", "score_one"):
+        if hasattr(model, name):
+            with pytest.raises(TypeError, match="other"):
+                getattr(model, name)({"a": 0.5}, other=True)
+
+
 def test_a_clone_with_attributes_is_a_deep_copy(learned):
     model, kind = learned
     x = {"a": 0.1, "b": 0.9}

@@ -399,7 +399,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
             total += share * one
         return total
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Predict the probability of each label seen so far."""
         with self._lock:
             crew = self._state
@@ -409,7 +409,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
             (row,) = self._probabilities(crew, crew.known.read_one(x)).tolist()
             return dict(zip(crew.known.labels, row, strict=True))
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+    def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
         """Predict the most probable label; None at first."""
         with self._lock:
             if not isinstance(self._state, Crew):

@@ -148,7 +148,7 @@ class DualOGDClassifier(Model, base.Classifier):
         # Without the room for support vectors to come.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Refuse: there are no probabilities.
 
         Parameters
@@ -248,7 +248,7 @@ class DualOGDClassifier(Model, base.Classifier):
         return dict(zip(self._labels, scores.tolist(), strict=True))
 
     @locked
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+    def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
         """Predict the label of the largest f(x), the one seen first where several are.
 
         Parameters

@@ -137,7 +137,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         prepared, _, out = found
         return prepared.labels, prepared.unpack(out)
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Predict the probability of each label seen so far.
 
         Parameters
@@ -153,7 +153,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         """
         return by_label(*self._probabilities(x))
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+    def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
         """Predict the most probable label, the one seen first where several are.
 
         Parameters

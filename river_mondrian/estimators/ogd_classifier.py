@@ -261,7 +261,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             self._learn_rows(names, columns[start:stop], numbers, weights[start:stop])
             start = stop
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+    def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
         """Predict the label with the largest score.
 
         Parameters
@@ -313,7 +313,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         divided: NDArray[np.float64] = np.divide(mean, total, out=even, where=total > 0.0)
         return divided
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Predict the probability of each label seen so far.
 
         Parameters

@@ -83,7 +83,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
     def _n_scores(self) -> int:
         return 1
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target.
 
         Parameters
