@@ -9,6 +9,7 @@ import numbers
 import operator
 import struct
 import sys
+import warnings
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 from .checks import refuse
 from .levels import PLAIN, TRUTH_VALUES, Level, level_of
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
+
+# Classes after which it is looked whether they are numbers.
+MANY_LABELS = 50
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
@@ -143,6 +147,35 @@ def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, fl
     check_names(x)
     values = {name: check(name, value) for name, value in x.items()}
     return {name: value for name, value in values.items() if value == value}
+
+
+def _warn_of_text(name: Hashable, text: Any) -> None:
+    """Warn if the first value of a feature is text that reads as a number or a date."""
+    if not isinstance(text, str):
+        return
+    for what, parse in (("number", float), ("date", datetime.datetime.fromisoformat)):
+        try:
+            parse(text)
+        except ValueError:
+            continue
+        warnings.warn(
+            f"feature {name!r} begins with the text {text!r}, so that it is a category: if it is a "
+            f"{what}, convert it, such as by river.stream.iter_csv(converters={{{name!r}: ...}})",
+            stacklevel=2,
+        )
+        return
+
+
+def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
+    """Warn if there come to be very many classes, all of which are fractions."""
+    if len(labels) == MANY_LABELS and all(
+        isinstance(label, (float, np.floating)) and not label.is_integer() for label in labels
+    ):
+        warnings.warn(
+            f"the first {MANY_LABELS} classes are all fractions, such as {next(iter(labels))!r}: "
+            "use a regressor if they are numbers to be predicted",
+            stacklevel=2,
+        )
 
 
 def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -> TypeError:
@@ -283,6 +316,10 @@ class FeatureIndex:
 
     def add(self, names: Iterable[Hashable]) -> None:
         """Give new features the next places; a mapping to first values tells the categories."""
+        if isinstance(names, Mapping):
+            for name, value in names.items():
+                if type(value) is Level:
+                    _warn_of_text(name, value.level)
         for name in names:
             self.names.append(name)
             self.places[name] = len(self.names) - 1

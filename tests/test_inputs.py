@@ -12,6 +12,7 @@ import os
 import pickle
 import sqlite3
 import stat
+import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -169,6 +170,30 @@ def test_a_frame_with_a_missing_name_is_refused():
         MondrianForestRegressor(2, seed=1).learn_many(
             pd.DataFrame([[1.0, 2.0]], columns=["a", math.nan]), [1.0]
         )
+
+
+@pytest.mark.parametrize(("text", "what"), [("3.5", "number"), ("2020-01-31 12:00", "date")])
+def test_text_that_is_a_number_or_a_date_is_warned_of_once(text, what):
+    model = MondrianForestClassifier(2, seed=1)
+    with pytest.warns(UserWarning, match=f"'a' begins with the text '{text}'.*{what}.*converters"):
+        model.learn_one({"a": text, "b": "3 red"}, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn_one({"a": "4.5", "b": "red"}, 1)
+        model.predict_one({"a": "4.5"})
+
+
+@pytest.mark.parametrize("kind", ["classifier", "adaptive", "fourier", "dual"])
+def test_classes_that_are_fractions_are_warned_of(kind):
+    model = MODELS[kind][0]()
+    with pytest.warns(UserWarning, match=r"classes are all fractions, such as 0.1.*regressor"):
+        for i in range(60):
+            model.learn_one({"a": 1.0}, i + 0.1)
+    model = MODELS[kind][0]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(60):
+            model.learn_one({"a": 1.0}, float(i))
 
 
 def test_unknown_keywords_are_refused(learned):

@@ -14,7 +14,7 @@ from ..arguments import check_kernel, check_positive
 from ..changes import Snapshot
 from ..checks import LARGEST_SIZE, check_array, check_number, check_numbering, refuse
 from ..features.isolation import IsolationFeatures
-from ..inputs import check_label, check_weight
+from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.support_vectors.cells import CellSupports
 from ..learners.support_vectors.sparse import SparseSupports
 from ..learners.support_vectors.supports import SupportVectors
@@ -220,6 +220,7 @@ class DualOGDClassifier(Model, base.Classifier):
         return Snapshot([*self._supports.parts(), self])
 
     def _add_label(self, y: Hashable) -> int:
+        warn_of_numbers(self._labels)
         n = len(self._labels)
         wider = np.zeros((len(self._coefficients), n + 1))
         wider[:, :n] = self._coefficients

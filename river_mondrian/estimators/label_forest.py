@@ -14,6 +14,7 @@ from river import base
 
 from ..checks import check_numbering
 from ..errors import ModelFormatError
+from ..inputs import warn_of_numbers
 from ..model import has_global_lock, locked
 from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
@@ -77,6 +78,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         """Return the number of a label, which may be new."""
         label = self._labels.get(y)
         if label is None:
+            warn_of_numbers(self._labels)
             label = self._grown().add_class()
             # Others may be reading the labels so far.
             self._labels = self._labels | {y: label}

@@ -16,7 +16,7 @@ from ..arguments import check_flag
 from ..checks import check_number, check_numbering
 from ..features.base import FeatureMap
 from ..frames import mapping_of, read_labels, read_weights
-from ..inputs import check_label, check_weight
+from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.gradient_descent.weights import DescentWeights
 from ..model import locked
 from ..native import native_frame, native_series
@@ -152,6 +152,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
 
     def _add_label(self, y: Hashable) -> float:
         """Add a label; returns its number as a target."""
+        warn_of_numbers(self._labels)
         number = len(self._labels)
         self._labels = self._labels | {y: number}
         if number == 0:
