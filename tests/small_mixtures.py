@@ -56,7 +56,7 @@ def of_mixtures():
         weight = 1.0 if i < 15 else 0.5 + i % 3
         experts.learn(mixture.record, label, weight)
         discriminants.learn(lines.record, values, label, weight)
-    return found + mixture.weights.tolist() + mixture.last_weights.tolist()
+    return found + mixture.exponents.tolist()
 
 
 def of_scores():

@@ -25,7 +25,7 @@ from river_mondrian import (
     MondrianForestRegressor,
 )
 from river_mondrian.learners import attribution
-from river_mondrian.learners.experts import FLOOR, LARGEST_EXPONENT, SHARE_RATE, STEP, Mixture
+from river_mondrian.learners.experts import FIRST_SQUARES, FLOOR, LARGEST_EXPONENT, STEP, Mixture
 from river_mondrian.posteriors.adaptive.explanation import Explanation
 
 SEEDS = range(3)
@@ -245,12 +245,11 @@ def learned_mixture(n_experts, seed):
     """Return a mixture that has learned, and its twin."""
     rng = np.random.default_rng(seed)
     own = Mixture(n_experts)
-    twin = naive_adaptive.Mixture(n_experts, FLOOR, SHARE_RATE, STEP, LARGEST_EXPONENT)
+    twin = naive_adaptive.Mixture(n_experts, FLOOR, STEP, FIRST_SQUARES, LARGEST_EXPONENT)
     for _ in range(200):
         twin.predict(rng.dirichlet(np.ones(3), n_experts).tolist())
         twin.learn(int(rng.integers(3)))
-    own.weights[:], own.exponents[:] = twin.weights, twin.exponents
-    own.last_weights[:], own.record.inverse_temperature = twin.last, twin.inverse
+    own.exponents[:] = twin.exponents
     return own, twin
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-from river_mondrian.posteriors.adaptive.trees import EXPERTS, POSTERIORS
+from river_mondrian.posteriors.adaptive.trees import POSTERIORS
 
 from ..data import DataFolder
 from ..report import Report, progress, pyplot
@@ -49,12 +49,11 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         column[0].legend()
         rows = np.array(kept)
         weights = rows[:, 1:].T
-        parts = np.split(weights[: len(EXPERTS)], len(POSTERIORS) * np.arange(1, 4))
-        labels = ("trees of all samples", "trees of recent samples", "both together", "lines")
-        column[1].stackplot(rows[:, 0], [part.sum(axis=0) for part in parts], labels=labels)
-        pool = weights[list(models["adaptive"].weights).index("log-linear pool")]
-        column[1].plot(rows[:, 0], pool, "k", lw=0.9, label="log-linear pool against it")
-        column[1].set(xlabel="samples", ylabel="weight", ylim=(0, 1))
+        parts = np.split(weights, len(POSTERIORS) * np.arange(1, 3))
+        labels = ("trees of all samples", "trees of all and of recent samples", "lines")
+        for part, label in zip(parts, labels, strict=True):
+            column[1].plot(rows[:, 0], part.sum(axis=0), label=label)
+        column[1].set(xlabel="samples", ylabel="exponents")
         p, hit = np.array(outputs).T
         bins = np.minimum((p * 10).astype(int), 9)
         means = [
@@ -67,8 +66,8 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     figure.tight_layout()
     report.note(
         f"{N_TREES} trees. Above: accuracy in a moving window, with the logged drifts dotted. "
-        "Middle: weights of the fixed share, added up, and the pool's weight against it. Below: "
-        "reliability, all labels' probabilities in ten bins."
+        "Middle: exponents of the pool, added up by kind. Below: reliability, all labels' "
+        "probabilities in ten bins."
     )
     report.figure(figure, "")
     plt.close(figure)

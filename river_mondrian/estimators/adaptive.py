@@ -54,13 +54,13 @@ class AdaptiveMondrianForestClassifier(
     - Every node keeps its classes in three memories of different length. Four posteriors are read
       from the path of a sample: the hierarchy of normalized stable processes with its branching
       off, and three by context-tree weighting[^2], of which one prefers shallow nodes and one
-      mixes the memories. They are mixed by their progressive log loss, by fixed share[^3] with a
-      temperature, and in a log-linear pool.
-    - A third of the trees know the last 1,000 samples only. They join the mixture, alone and
-      together with the others.
+      mixes the memories.
+    - A third of the trees know the last 1,000 samples only. Posteriors are averaged over the other
+      trees, and over all.
     - So do three linear discriminants, which need few samples where classes are parted by lines
-      and follow lines that turn: two online softmax regressions[^4] of standardized features, with
+      and follow lines that turn: two online softmax regressions[^3] of standardized features, with
       small and with large steps, and naive Bayes.
+    - A log-linear pool mixes all of these. Its exponents learn from the log loss.
     - A drift detector watches the error. Where that increases, all trees are built anew of the
       samples since, and lines move in large steps again.
     - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
@@ -153,8 +153,7 @@ class AdaptiveMondrianForestClassifier(
     Online Random Forests. Advances in Neural Information Processing Systems 27.
     [^2]: Willems, F. M. J., Shtarkov, Y. M. and Tjalkens, T. J. (1995). The Context-Tree Weighting
     Method: Basic Properties. IEEE Transactions on Information Theory 41.
-    [^3]: Herbster, M. and Warmuth, M. K. (1998). Tracking the Best Expert. Machine Learning 32.
-    [^4]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
+    [^3]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
     Learning and Stochastic Optimization. Journal of Machine Learning Research 12.
     [^5]: Sundararajan, M., Taly, A. and Yan, Q. (2017). Axiomatic Attribution for Deep Networks.
     International Conference on Machine Learning 34.
@@ -228,13 +227,10 @@ class AdaptiveMondrianForestClassifier(
     @property
     @locked
     def weights(self) -> dict[str, float]:
-        """The weights of all that predicts in the fixed share, and of what is mixed at last."""
+        """The exponents of all experts in the log-linear pool."""
         if self._trees is None:
             return {}
-        mixture = self._trees.mixture
-        found = dict(zip(EXPERTS, mixture.weights.tolist(), strict=True))
-        last = ("fixed share", "log-linear pool", "HNSP as it is")
-        return found | dict(zip(last, mixture.last_weights.tolist(), strict=True))
+        return dict(zip(EXPERTS, self._trees.mixture.exponents.tolist(), strict=True))
 
     # One sample.
 

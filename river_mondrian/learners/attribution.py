@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .experts import FIRST, LOG_LINEAR, TEMPERED, Mixture
+from .experts import Mixture
 
 Array = NDArray[np.float64]
 
@@ -71,21 +71,9 @@ def parts_of_softmax(start: Array, parts: Array) -> Array:
     return shared_out(found, _softmax(start + whole) - _softmax(start))
 
 
-def _pools(mixture: Mixture, experts: Array) -> tuple[Array, Array]:
-    """Return what the fixed share and the pool give, the first after its temperature."""
-    logs = np.log(experts)
-    inverse = float(mixture.record.inverse_temperature)
-    tempered = _softmax(inverse * np.log(mixture.weights @ experts))
-    return tempered, _softmax(mixture.exponents @ logs)
-
-
 def mixed(mixture: Mixture, experts: Array) -> Array:
     """Return what a mixture predicts by experts, shape (experts, classes), as `combine` does."""
-    tempered, pooled = _pools(mixture, experts)
-    last = mixture.last_weights
-    total = last[TEMPERED] * tempered + last[LOG_LINEAR] * pooled + last[FIRST] * experts[0]
-    found: Array = total / total.sum()
-    return found
+    return _softmax(mixture.exponents @ np.log(experts))
 
 
 def parts_of_mixture(mixture: Mixture, start: Array, end: Array, parts: Array) -> Array:
@@ -105,14 +93,9 @@ def parts_of_mixture(mixture: Mixture, start: Array, end: Array, parts: Array) -
     By how much each has moved the mixture, shape (features, classes).
 
     """
-    last, weights = mixture.last_weights, mixture.weights
-    inverse = float(mixture.record.inverse_temperature)
-    found = last[FIRST] * parts[0]
+    found = np.zeros_like(parts[0])
     for position, length in zip(POSITIONS.tolist(), LENGTHS.tolist(), strict=True):
         experts = start + position * (end - start)
-        tempered, pooled = _pools(mixture, experts)
-        of_share = inverse * np.tensordot(weights, parts, axes=1) / (weights @ experts)
-        of_pool = np.einsum("ek,efk->fk", mixture.exponents[:, None] / experts, parts)
-        found += length * last[TEMPERED] * _moved(tempered, of_share)
-        found += length * last[LOG_LINEAR] * _moved(pooled, of_pool)
+        moved = np.einsum("ek,efk->fk", mixture.exponents[:, None] / experts, parts)
+        found += length * _moved(mixed(mixture, experts), moved)
     return shared_out(found, mixed(mixture, end) - mixed(mixture, start))

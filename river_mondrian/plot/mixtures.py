@@ -12,18 +12,13 @@ from . import canvas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Groups of the experts of the adaptive classifier, by how their names end or what they are. None
-# leaves out what is no expert of the fixed share.
+# Groups of the experts of the adaptive classifier, by how their names end or what they are.
 _OF_CLASSES = {
     "all": "trees of all samples",
-    "recent": "trees of recent samples",
-    "both": "trees, both together",
+    "both": "trees of all and of recent samples",
     "softmax, small steps": "lines",
     "softmax, large steps": "lines",
     "naive Bayes": "lines",
-    "fixed share": None,
-    "log-linear pool": None,
-    "HNSP as it is": None,
 }
 # Groups of those of the adaptive regressor.
 _OF_TARGETS = {
@@ -63,15 +58,14 @@ def weights(
         was taken before any learning is left out.
     groups
         A mapping from expert to the group with which its weight is added up, None to leave it out.
-        Others are by themselves. Without it they are added up by kind: trees of all samples, of
-        recent ones, lines, ...
+        Others are by themselves. Without it they are added up by kind: trees, lines, ...
     ax
         Axes of matplotlib to draw on; None stands for those of a new figure.
 
     Returns
     -------
-    The axes, with an area for each group. Where weights are negative, as regressions in the mixture
-    of `AdaptiveMondrianForestRegressor` make them, they are lines.
+    The axes, with an area for each group. Where weights are negative, as exponents of the
+    classifier and regressions in the mixture of the regressor may be, they are lines.
 
     Raises
     ------
@@ -92,7 +86,7 @@ def weights(
     ...         history.append((model.n_samples, model.weights))
     >>> ax = plot.weights(history)
     >>> [area.get_label() for area in ax.collections]
-    ['trees of all samples', 'trees of recent samples', 'trees, both together', 'lines']
+    ['trees of all samples', 'trees of all and of recent samples', 'lines']
 
     """
     numbers: list[float] = []
@@ -122,7 +116,7 @@ def weights(
                 hatch=[canvas.hatch(k) for k in range(len(names))],
                 alpha=0.8,
             )
-            ax.set_ylim(0.0, 1.0)
+            ax.set_ylim(bottom=0.0)
         else:
             for k, (name, line) in enumerate(zip(names, areas, strict=True)):
                 ax.plot(

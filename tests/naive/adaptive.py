@@ -133,69 +133,35 @@ def gain(values, labels, cut, weights=None):
 
 
 class Mixture:
-    """Experts mixed by fixed share with a temperature, and in a log-linear pool."""
+    """Experts in a log-linear pool."""
 
-    def __init__(self, n, floor, rate, step, largest):
-        self.floor, self.rate, self.step, self.largest = floor, rate, step, largest
-        self.weights = [1.0 / n] * n
+    def __init__(self, n, floor, step, first, largest):
+        self.floor, self.step, self.first, self.largest = floor, step, first, largest
         self.exponents = [1.0 / n] * n
-        self.squares = [0.0] * n
-        self.last = [1.0 / 3.0] * 3
-        self.inverse, self.inverse_squares = 1.0, 0.0
+        self.squares = [first] * n
         self.heaviest = 1.0
 
     def follow_drift(self):
-        self.squares = [0.0] * len(self.squares)
+        self.squares = [self.first] * len(self.squares)
 
     def predict(self, experts):
         n_classes = len(experts[0])
         floored = [[max(p, self.floor / n_classes) for p in expert] for expert in experts]
         self.experts = [[p / sum(expert) for p in expert] for expert in floored]
-        columns = list(zip(*self.experts, strict=True))
-        self.mixed = [
-            sum(w * p for w, p in zip(self.weights, column, strict=True)) for column in columns
-        ]
-        powers = [p**self.inverse for p in self.mixed]
         pooled = [
             math.prod(p**e for e, p in zip(self.exponents, column, strict=True))
-            for column in columns
+            for column in zip(*self.experts, strict=True)
         ]
-        self.pools = [
-            [p / sum(powers) for p in powers],
-            [p / sum(pooled) for p in pooled],
-            self.experts[0],
-        ]
-        return [
-            sum(w * p for w, p in zip(self.last, column, strict=True))
-            for column in zip(*self.pools, strict=True)
-        ]
-
-    def _gradient(self, pool, logs, label):
-        return sum(p * log for p, log in zip(pool, logs, strict=True)) - logs[label]
-
-    def _share(self, weights, chances, part):
-        chances, rate = to_power(chances, part), part * self.rate
-        total = sum(w * c for w, c in zip(weights, chances, strict=True))
-        n = len(weights)
-        return [
-            (1 - rate) * w * c / total + rate / n for w, c in zip(weights, chances, strict=True)
-        ]
+        self.pool = [p / sum(pooled) for p in pooled]
+        return self.pool
 
     def learn(self, label, weight=1.0):
+        # Gradients are in units of the largest weight of late.
+        self.heaviest = max(weight, 1.0, 0.999 * self.heaviest)
         for e, expert in enumerate(self.experts):
             logs = [math.log(p) for p in expert]
-            gradient = weight * self._gradient(self.pools[1], logs, label)
+            gradient = sum(p * log for p, log in zip(self.pool, logs, strict=True)) - logs[label]
+            gradient *= weight / self.heaviest
             self.squares[e] += gradient**2
-            moved = self.exponents[e] - self.step * gradient / math.sqrt(1.0 + self.squares[e])
+            moved = self.exponents[e] - self.step * gradient / math.sqrt(self.squares[e])
             self.exponents[e] = min(max(moved, -1.0), self.largest)
-        logs = [math.log(p) for p in self.mixed]
-        gradient = weight * self._gradient(self.pools[0], logs, label)
-        self.inverse_squares += gradient**2
-        moved = self.inverse - self.step * gradient / math.sqrt(1.0 + self.inverse_squares)
-        self.inverse = min(max(moved, 0.05), self.largest)
-        # Losses are in units of the largest of late.
-        self.heaviest = max(weight, 1.0, 0.999 * self.heaviest)
-        part = weight / self.heaviest
-        of_experts = [expert[label] for expert in self.experts]
-        self.weights = self._share(self.weights, of_experts, part)
-        self.last = self._share(self.last, [pool[label] for pool in self.pools], part)

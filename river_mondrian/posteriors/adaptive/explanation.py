@@ -77,8 +77,7 @@ class Explanation:
         assert of_all is not None
         assert of_recent is not None
         starts, parts = (
-            [*own, *others, *(0.5 * (own + others))]
-            for own, others in zip(of_all, of_recent, strict=True)
+            [*own, *(0.5 * (own + others))] for own, others in zip(of_all, of_recent, strict=True)
         )
         for logits, added in trees.discriminants.logits(inputs):
             powers = np.exp(logits - logits.max())

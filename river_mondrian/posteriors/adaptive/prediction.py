@@ -343,9 +343,9 @@ def predict_tree(
 
 @separate
 def _average_many(forest: AdaptiveForest, of_long: float, of_recent: float) -> None:
-    """Write the experts of many classes: factors of the sums of either role, then half of both.
+    """Write the experts of many classes: by the sums of the first role, then by those of both.
 
-    The sums of places are in rows as experts are.
+    The sums of places are in rows as experts are. `of_long` and `of_recent` are factors of sums.
     """
     n_classes, capacity, n_sums = forest.n_classes, forest.class_capacity, forest.n_sums()
     predicted = forest.experts.predicted
@@ -361,32 +361,32 @@ def _average_many(forest: AdaptiveForest, of_long: float, of_recent: float) -> N
     width = N_POSTERIORS * capacity
     for v in range(N_POSTERIORS):
         long = predicted.part(capacity * v, capacity)
-        recent = predicted.part(width + capacity * v, capacity)
-        both = predicted.part(2 * width + capacity * v, capacity)
+        both = predicted.part(width + capacity * v, capacity)
         for k in range(n_classes):
-            if of_recent == 0.0:
-                recent[k] = long[k]
-            both[k] = 0.5 * (long[k] + recent[k])
+            of_recent_trees = long[k] if of_recent == 0.0 else both[k]
+            both[k] = 0.5 * (long[k] + of_recent_trees)
 
 
 @merged
 def _average_few(forest: AdaptiveForest, n_long: int, n_recent: int) -> None:
-    """Write the experts of few classes: sums of either role over its number of trees, then both."""
+    """Write the experts of few classes: means over the trees of all samples, then over both roles.
+
+    Both roles count as much, whatever their numbers of trees.
+    """
     sums, predicted, width = forest.posterior_sums, forest.experts.predicted, forest.n_sums()
     for k in range(width):
         of_long = sums[k] / n_long if n_long > 0 else 0.0
         predicted[k] = of_long
         of_recent = sums[width + k] / n_recent if n_recent > 0 else of_long
-        predicted[width + k] = of_recent
-        predicted[2 * width + k] = 0.5 * (of_long + of_recent)
+        predicted[width + k] = 0.5 * (of_long + of_recent)
 
 
 @merged
 def _add_trees(forest: AdaptiveForest) -> None:
-    """Let the mixture's experts be the posteriors, averaged over the trees of each role.
+    """Let the mixture's experts be the posteriors of the trees.
 
-    Those of all samples, then of recent ones, where the first stand in if there are no such trees;
-    then the mean of both.
+    First come the means over trees of all samples, then the means of these and of those over trees
+    of recent samples, for which the first stand in where there are no such trees.
     """
     sums, room = forest.posterior_sums, forest.n_sums()
     for k in range(2 * room):

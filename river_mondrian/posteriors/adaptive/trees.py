@@ -57,11 +57,11 @@ SEEN_PARTS = (Part("seen", SeenClass, N_FIRST), Part("links", INT32, N_LINKS))
 POSTERIORS = ("HNSP", "CTW, noisy", "CTW", "CTW with memories")
 DISCRIMINANTS = ("softmax, small steps", "softmax, large steps", "naive Bayes")
 EXPERTS = (
-    *(f"{name}, {of}" for of in ("all", "recent", "both") for name in POSTERIORS),
+    *(f"{name}, {of}" for of in ("all", "both") for name in POSTERIORS),
     *DISCRIMINANTS,
 )
-# Experts that are posteriors of trees: of all samples, of recent ones, and of both.
-N_TREE_EXPERTS = 3 * N_POSTERIORS
+# Experts that are posteriors of trees: of all samples, and of both kinds of trees.
+N_TREE_EXPERTS = 2 * N_POSTERIORS
 N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
 
