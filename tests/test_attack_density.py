@@ -50,7 +50,9 @@ def test_any_allocation_that_fails_in_learning(moment):
     JUDGE.allocations(pickle.dumps(make()), call)
 
 
-@pytest.mark.parametrize("params", [{}, {"lifetime": None}, {"lifetime": root}])
+@pytest.mark.parametrize(
+    "params", [{}, {"lifetime": None}, {"lifetime": root}, {"origin": {"x0": 0.0, "x1": 1.0}}]
+)
 def test_an_exception_while_tables_grow(params):
     """From 6 to 36 samples, both tables grow by copying."""
     state = pickle.dumps(forest(6, **params))
@@ -61,13 +63,6 @@ def test_an_exception_while_tables_grow(params):
             model.learn_one(x)
 
     assert len(JUDGE.lines_of_many(state, call, len(stream))) > 10
-
-
-def test_an_exception_while_volumes_are_found():
-    state = pickle.dumps(forest(5, directions=GIVEN))
-    x = {"x0": 9.0, "x1": -9.0}
-    assert JUDGE.lines(state, lambda m: m.learn_one(x)) == {0, 1}
-    JUDGE.allocations(state, lambda m: m.learn_one(x))
 
 
 @pytest.mark.parametrize("call", READING)
@@ -87,18 +82,16 @@ def test_exceptions_and_failing_allocations_while_reading(call, params):
         (20, {"lifetime": root}),
         (14, {"lifetime": "auto"}),
         (20, {"max_nodes": 30}),
-        (4, {"directions": GIVEN}),
     ],
 )
 def test_an_exception_at_any_line_of_learning_many(n_known, params):
     """The forest is as after some number of rows, which `n_samples` tells."""
     state = pickle.dumps(forest(n_known, **params))
-    n_rows = 6 if "directions" in params else len(FRAME)
 
     def call(model, n):
         model.learn_many(FRAME[:n])
 
-    found = JUDGE.lines_of_many(state, call, n_rows)
+    found = JUDGE.lines_of_many(state, call, len(FRAME))
     assert 0 in found
     assert len(found) > 1
 

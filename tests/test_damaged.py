@@ -182,18 +182,14 @@ def test_damaged_regions():
     refused(model, "a stored sample is in use more or less often")
 
 
-@pytest.mark.parametrize("name", ["density, origin", "density, directions"])
-def test_damaged_cells(name):
-    for field, value, text in (
-        ("left", 10_000, "children are? is|children is"),
-        ("time", np.nan, "time is nan"),
-        ("place", np.inf, "place is inf"),
-        ("dim", 5, "dim is 5, but there are [13] dimensions"),
-        ("n_samples", -1, "n_samples is -1"),
-    ):
-        model = learned(name, 100)
-        setattr(model._trees.forest.nodes.row(model._trees.trees[0].root), field, value)
-        refused(model, f"tree 0, node [0-9]+: ({text})")
+def test_damaged_regions_of_an_origin():
+    for field, value, text in (("pivot", 0, "though there is an origin"), ("first", 0, "links to")):
+        model = learned("density, origin", 100)
+        setattr(model._trees.forest.regions.row(0), field, value)
+        refused(model, text)
+    model = learned("density, directions", 100)
+    model._trees.directions = model._trees.directions[:, :2]
+    refused(model, "directions")
 
 
 def test_damaged_isolation_trees():

@@ -26,8 +26,7 @@ from ..features.by_feature import draw_seed
 from ..frames import read_frame
 from ..inputs import FeatureIndex, ordered
 from ..model import locked, new_lock
-from ..posteriors.density_trees import ESTIMATORS, DensityTrees
-from ..posteriors.pivot_trees import PivotTrees
+from ..posteriors.pivot_trees import ESTIMATORS, PivotTrees
 from ..progress import PIECE, Progress
 from ..status import DONE, WAITS
 from .density_directions import declared, drawn_matrices, given_matrix
@@ -69,7 +68,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         direction in which to cut, at a rate of its norm, and which have to span the space of the
         features that they name; or a number of random directions of each tree, uniform and scaled
         so that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
-        the first sample. Oblique cells need at most 3 features, and some milliseconds each.
+        the first sample. Oblique cells need at most 3 features, and some microseconds each.
     estimator
         "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
         kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
@@ -81,12 +80,12 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Random seed for reproducibility.
     origin
         A mapping from each feature to a number, where trees begin instead of at the first sample;
-        other features are ignored. The partition depends on the seed alone then, so that forests
-        that have learned parts of the samples can be merged (`merge`). None lets features appear
-        with the samples.
+        other features are ignored. Unless the lifetime grows, the partition depends on the seed
+        alone then, so that forests that have learned parts of the samples can be merged (`merge`).
+        None lets features appear with the samples.
     window
         The latest so many samples count; those before are taken out of the trees again. None keeps
-        all. Needs cuts along the axes, and no `origin`, as does `max_nodes`.
+        all. It needs trees without an `origin`, as does `max_nodes`.
     max_nodes
         The most regions of all trees. Where one more sample could exceed it, the oldest ones are
         taken out, as they are beyond max_nodes / `n_estimators` samples. None sets no bound.
@@ -102,8 +101,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     that has had one value, as one has that comes later. Nothing is scaled otherwise: with other
     lifetimes scale the features to comparable ranges.
 
-    The partition depends on the seed and on the samples in their order. Where no sample has been, a
-    point is told of a cell as if it were the first there.
+    Without an `origin` the partition depends on the seed and on the samples in their order: where
+    no sample has been, a point has the cell that it would have as the first one there.
 
     A feature may appear at any time (without `directions`): samples before it count as having its
     first value. A missing value counts as the feature's mean so far, or 0 before its first value.
@@ -111,9 +110,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     Memory is 32 bytes for each sample and tree, at most, and 8 d + 8 for a sample that is the first
     of a region of any tree, or can be taken out; a region whose first sample has been taken out
-    stays as long as others are in it. Time is by the depth of the tree times d. With
-    `directions` or an `origin` it is 64 bytes for each cell on the way to a sample's, and with a
-    lifetime that grows 8 d + 4 `n_estimators` bytes per sample besides.
+    stays as long as others are in it. Time is by the depth of the tree times d. With an `origin`
+    it is 32 bytes for each region on the way to a sample's cell, and nothing for the sample.
 
     Examples
     --------
@@ -178,8 +176,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         if estimator is not None and not is_known:
             raise ValueError(f"estimator must be one of {[*ESTIMATORS]} or None, got {estimator!r}")
         _check_bounds(n_estimators, window, max_nodes)
-        if (window or max_nodes) and (directions is not None or origin is not None):
-            raise ValueError("window and max_nodes need cuts along the axes, and no origin")
+        if (window or max_nodes) and origin is not None:
+            raise ValueError("window and max_nodes need trees without an origin")
         if estimator == "kernel" and directions is not None:
             raise ValueError('estimator "kernel" needs cuts along the axes, got directions')
         self.n_estimators = n_estimators
@@ -192,7 +190,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         self.max_nodes = max_nodes
         self._lock = new_lock()
         self._features = FeatureIndex()
-        self._trees: DensityTrees | PivotTrees | None = None
+        self._trees: PivotTrees | None = None
         self._grows = (
             lifetime is None
             or (is_auto and not self._is_auto)
@@ -215,27 +213,19 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         # Files from before there were these lack them; the order stays.
         lacking = [name for name in ("origin", "window", "max_nodes") if name not in state]
         super().__setstate__(state | dict.fromkeys(lacking))
-        check_types(self, {"_trees": (type(None), DensityTrees, PivotTrees)})
-        trees, n = self._trees, len(self._features)
-        if isinstance(trees, PivotTrees):
-            around = trees.forest
-            for name, value, expected in (
-                ("n_inputs", around.n_dims, n),
-                ("n_trees", len(trees.trees), self.n_estimators),
-                ("adapts", around.adapts == 1, self._is_auto),
-                ("estimator", around.estimator, ESTIMATORS[self._estimator]),
-                ("window", around.window, self.window or 0),
-                ("max_nodes", around.max_nodes, self.max_nodes or 0),
-            ):
-                check_number(self, name, value, expected, expected)
-        elif trees is not None:
+        check_types(self, {"_trees": (type(None), PivotTrees)})
+        trees = self._trees
+        if trees is not None:
             forest = trees.forest
             for name, value, expected in (
-                ("n_inputs", forest.n_inputs, n),
+                ("n_inputs", forest.n_inputs, len(self._features)),
                 ("n_trees", len(trees.trees), self.n_estimators),
-                ("stores_samples", forest.stores_samples, self._grows),
+                ("adapts", forest.adapts == 1, self._is_auto),
                 ("estimator", forest.estimator, ESTIMATORS[self._estimator]),
+                ("window", forest.window, self.window or 0),
+                ("max_nodes", forest.max_nodes, self.max_nodes or 0),
                 ("directions", trees.directions is None, self.directions is None),
+                ("origin", trees.origin is None, self.origin is None or self._grows),
             ):
                 check_number(self, name, value, expected, expected)
 
@@ -275,33 +265,34 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             )
         return float(lifetime)
 
-    def _begin(self, names: list[Hashable]) -> DensityTrees | PivotTrees:
+    def _begin(self, names: list[Hashable]) -> PivotTrees:
         """Return trees that have learned nothing; `names` are the first sample's features."""
         seed = draw_seed(self.seed)
-        bounds = self.window, self.max_nodes
-        if self._is_auto:
-            n = len(self._features)
-            return PivotTrees(None, self.n_estimators, seed, n, False, self._estimator, *bounds)
-        lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
-        if not self._grows:
+        lifetimes = matrix = None
+        if self._grows:
+            lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
+        elif not self._is_auto:
             lifetimes = draw_lifetimes(self.lifetime, self.n_estimators, seed)
             for lifetime in lifetimes.tolist():
                 check_lifetime_size(lifetime)
-        matrix = None
         if isinstance(self.directions, Sequence):
             matrix = given_matrix(self.directions, self._features.names)
         elif self.directions is not None:
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
-        n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        if matrix is None and self.origin is None:
-            kind = self._grows, self._estimator
-            return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *kind, *bounds)
-        trees = DensityTrees(lifetimes, seed, n_inputs, matrix, self._grows, self._estimator)
-        start = declared(self.directions, self.origin)[1]
-        if start is not None:
-            trees.begin(start)
-        return trees
+        return PivotTrees(
+            lifetimes,
+            self.n_estimators,
+            seed,
+            len(self._features) if matrix is None else matrix.shape[2],
+            self._grows,
+            self._estimator,
+            self.window,
+            self.max_nodes,
+            matrix,
+            # Cells of lifetimes that grow are cut until all samples are apart.
+            None if self._grows else declared(self.directions, self.origin)[1],
+        )
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn a sample.
@@ -426,18 +417,17 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]
-        renews = isinstance(trees, PivotTrees) and trees.rows_until_renewal == 0
+        renews = trees is not None and trees.rows_until_renewal == 0
         if trees is not None and not new and not renews:
             stop = min([len(columns), *first.values()])
             rows = index.arrange(names, columns[:stop], len(index))
             trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
             return stop
         # Trees that have learned the row take the place of these.
-        made: Any
         if trees is None:
             made = self._begin(new)
         else:
-            made = trees.renewed() if renews else trees.copied()  # type: ignore[union-attr]
+            made = trees.renewed() if renews else trees.copied()
             trees.close()
         index.add(new)
         if self.directions is None:

@@ -15,7 +15,6 @@ from ..inputs import FeatureIndex, too_large
 from ..limits import LARGEST
 from ..model import Model, locked
 from ..native import native_series
-from ..posteriors.density_trees import DensityTrees
 from ..posteriors.pivot_trees import PivotTrees
 from ..progress import pieces
 
@@ -24,7 +23,7 @@ class DensityReadings(Model):
     """A model over trees with densities."""
 
     _features: FeatureIndex
-    _trees: DensityTrees | PivotTrees | None
+    _trees: PivotTrees | None
 
     @abc.abstractmethod
     def _settle(self) -> None:
@@ -123,9 +122,9 @@ class DensityReadings(Model):
         cells with 1/256 to 1/4 of all samples: what is rare in the large, as samples apart from the
         others that resemble each other, is told as well as what is rare in detail.
 
-        With `directions` or an `origin`, where nothing is kept of surprises, the score is
-        1 / (1 + m), with m the number of samples that the density gives to the mean volume of a
-        cell, (2 / lifetime)^d.
+        With an `origin` and a lifetime that does not grow, where nothing depends on the order of
+        samples, the score is 1 / (1 + m), with m the number of samples that the density gives to
+        the mean volume of a cell, (2 / lifetime)^d.
 
         Errors are those of `log_density_one`.
 
@@ -141,8 +140,9 @@ class DensityReadings(Model):
         """
         with self._lock:
             trees = self._trees
-            if not isinstance(trees, PivotTrees):
-                return 0.0 if trees is None else self._scores_of(-self.surprise_one(x))
+            if trees is None:
+                self._features.read(x)
+                return 0.0
             if trees.is_unfinished[0]:
                 self._settle()
             self._features.read_into(x, trees.vector)
@@ -150,15 +150,6 @@ class DensityReadings(Model):
             if math.isnan(found):
                 raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
             return found
-
-    def _scores_of(self, log_density: Any) -> Any:
-        """Return the scores of floored densities, where no surprises are kept."""
-        trees = self._trees
-        assert trees is not None
-        lifetime, n = trees.lifetime, max(trees.n_samples, 1)
-        m = np.log(n) + log_density + trees.n_inputs * math.log(2.0 / lifetime)
-        found = np.exp(-np.logaddexp(0.0, m))
-        return float(found) if np.ndim(found) == 0 else found
 
     def _log_densities(
         self, X: Any, is_floored: bool, progress: bool
@@ -267,17 +258,12 @@ class DensityReadings(Model):
         A series or array like `X` (and with its pandas index), with `score_one` of each row.
 
         """
-        trees = self._trees
-        if trees is not None and not isinstance(trees, PivotTrees):
-            frame, out = self._log_densities(X, True, progress)
-            out = self._scores_of(out)
-        else:
-            frame, names, columns = read_frame(X)
-            out = np.zeros(len(columns))
-            if trees is not None:
-                rows = self._features.arrange(names, columns, len(self._features))
-                for part in pieces(len(rows), progress):
-                    trees.scores(rows[part], out[part])
+        frame, names, columns = read_frame(X)
+        out = np.zeros(len(columns))
+        if self._trees is not None:
+            rows = self._features.arrange(names, columns, len(self._features))
+            for part in pieces(len(rows), progress):
+                self._trees.scores(rows[part], out[part])
         return native_series(out, name="score", like=frame)
 
 

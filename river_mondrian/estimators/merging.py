@@ -15,7 +15,6 @@ from ..features.pooled import Pooled
 from ..files.encoding import Encoder
 from ..learners.ridge.merging import merge_posteriors
 from ..learners.ridge.posterior import Posterior
-from ..posteriors.density_trees import DensityTrees
 from .density import DensityForest
 from .ridge import RidgeRegressor
 
@@ -147,8 +146,6 @@ def _merge_densities(made: DensityForest, other: DensityForest) -> None:
     if made._trees is None:
         made._trees = other._trees
     else:
-        # With an origin they are no trees of regions.
-        assert isinstance(made._trees, DensityTrees) and isinstance(other._trees, DensityTrees)
         made._trees.add_samples_of(other._trees)
 
 

@@ -34,7 +34,7 @@ _TEXTS = (
     "root of tree {tree} is no region, or one that is at another place",
     "region {row} links to no region, or to one that is at another place",
     "region {row} was not cut off after the region that it is in and the one before it",
-    "pivot of region {row} is no stored sample",
+    "pivot of region {row} is no stored sample, or is one though there is an origin",
     "n_samples of region {row} are not those of a part of its region",
     "unused rows are not those that nothing links to",
     "the queue is not one of stored samples, each once",
@@ -78,9 +78,13 @@ def fault_of_trees(forest: PivotForest, check: Check) -> int:
             row = waiting[n_waiting]
             check.row = row
             region = regions.row(row)
-            if not 0 <= region.pivot < forest.samples.n_rows:
+            if forest.origin:
+                if region.pivot != NONE:
+                    return PIVOT
+            elif 0 <= region.pivot < forest.samples.n_rows:
+                check.uses[region.pivot] += 1
+            else:
                 return PIVOT
-            check.uses[region.pivot] += 1
             time, left, child = region.time, region.n_samples, region.first
             if not (left >= 1 and 0.0 <= time < math.inf and (time > 0.0) == (row != root)):
                 return TIME
@@ -161,6 +165,7 @@ def check_records(owner: Any) -> None:
     levels = ("log_weights", "parts", "medians", "spreads")
     names = ("means", "n_values", "constants", "rates", *levels)
     check_types(owner, dict.fromkeys(names, np.ndarray) | {"memory": Memory, "trees": Memory})
+    check_types(owner, dict.fromkeys(("directions", "origin"), (type(None), np.ndarray)))
     if owner.memory.kind is not PivotForest or owner.trees.kind is not PivotTree:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
     if len(owner.memory) != 1 or len(owner.trees) == 0:
@@ -168,7 +173,8 @@ def check_records(owner: Any) -> None:
     forest, n_trees = owner.memory[0], len(owner.trees)
     for name, least, most in (
         ("n_trees", n_trees, n_trees),
-        ("n_dims", len(owner.means), len(owner.means)),
+        ("n_inputs", len(owner.means), len(owner.means)),
+        ("n_dims", len(owner.rates), len(owner.rates)),
         ("estimator", 0, 2),
         ("adapts", 0, 1),
         ("queues", 0, 1),
@@ -205,6 +211,12 @@ def check_numbers(owner: Any) -> None:
     check_array(owner, "horizon", words["horizon"], np.float64, least, math.inf)
     for name in ("means", "constants"):
         check_array(owner, name, getattr(owner, name), np.float64, -most, most)
+    if owner.origin is not None:
+        check_array(owner, "origin", owner.origin, np.float64, -most, most)
+    if owner.directions is not None:
+        check_array(owner, "directions", owner.directions, np.float64, -1e100, 1e100)
+    elif len(owner.rates) != len(owner.means):
+        refuse(owner, "n_dims", len(owner.rates), f"but there are {len(owner.means)} features")
     check_array(owner, "n_values", owner.n_values, np.float64, 0.0, 1e300)
     check_array(owner, "rates", owner.rates, np.float64, 0.0, 1.001e100)
     for name in ("log_weights", "medians"):
@@ -230,7 +242,7 @@ def check_regions(owner: Any) -> None:
     forest = owner.forest
     n_regions, n_stored = int(forest.regions.n_rows), int(forest.samples.n_rows)
     rows = owner.samples.rows(0, n_stored)
-    values = np.ascontiguousarray(rows[:, : 2 * forest.n_dims]).view(np.float64)
+    values = np.ascontiguousarray(rows[:, : 2 * forest.n_inputs]).view(np.float64)
     check_array(owner, "values of samples", values, np.float64, -1.001 * LARGEST, 1.001 * LARGEST)
     memory = Memory(Check)
     check = memory[0]

@@ -31,10 +31,24 @@ from ..partitions.pivots.records import (
     regions_in_use,
     take_sample,
 )
-from ..partitions.pivots.walks import ADD, ASK, enqueue, remove_oldest, walk
-from ..records import Array, Float64s, Int64, transient
+from ..partitions.pivots.walks import (
+    ADD,
+    ASK,
+    add_regions,
+    count_missing,
+    enqueue,
+    remove_oldest,
+    walk,
+)
+from ..partitions.polytopes import log_polytope_volume
+from ..records import Array, Float64, Float64s, Int64, Record, transient
 from ..status import DONE, NO_ROOM, WAITS
-from .density import KERNEL, LAPLACE, CellEstimate, log_mean_of
+
+# Estimators: the mean of counts over volumes, mean counts over mean volumes, and the mean of counts
+# over the expectations of volumes.
+FOREST = 0
+LAPLACE = 1
+KERNEL = 2
 
 # What a level's past predictions weigh less with each further sample.
 MEMORY = 0.999
@@ -51,6 +65,15 @@ LEAST_SPREAD = 1e-3
 
 # Where estimates need volumes, what is usual learns of one of so many samples.
 USUAL_EVERY = 8
+
+
+class CellEstimate(Record):
+    """What a tree contributes to the estimate at a point."""
+
+    # Samples in the point's cell.
+    count: Float64
+    # Of the cell; where the count is 0 it matters to the Laplace estimator only.
+    log_volume: Float64
 
 
 class PivotForest(PivotPartition):
@@ -87,6 +110,11 @@ class PivotForest(PivotPartition):
     totals: Float64s = transient()
     # The sample that is learned or predicted alone.
     inputs: Float64s = transient()
+    # A sample whose missing values are means, and how many regions it needs that there are not.
+    complete: Float64s = transient()
+    n_missing: Int64 = transient()
+    # Of an oblique cell.
+    faces: Float64s = transient()
     # By tree.
     estimates: Array[CellEstimate] = transient()
 
@@ -94,10 +122,10 @@ class PivotForest(PivotPartition):
 @exact_inlined
 def read_sample(forest: PivotForest, x: Float64s) -> int:
     """Let means stand in for what is missing; returns the first bad input, or `DONE`."""
-    for j in range(forest.n_dims):
+    for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
             return j
-    for j in range(forest.n_dims):
+    for j in range(forest.n_inputs):
         if math.isnan(x[j]):
             x[j] = forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
     return DONE
@@ -106,7 +134,7 @@ def read_sample(forest: PivotForest, x: Float64s) -> int:
 @exact_inlined
 def learn_means(forest: PivotForest, x: Float64s) -> None:
     """Let the means learn the values that are not missing."""
-    for j in range(forest.n_dims):
+    for j in range(forest.n_inputs):
         value = x[j]
         if not math.isnan(value):
             count = forest.n_values[j] + 1.0
@@ -117,9 +145,43 @@ def learn_means(forest: PivotForest, x: Float64s) -> None:
 @exact_inlined
 def find_rates(forest: PivotForest, x: Float64s) -> None:
     """Give features their rates that differ for the first time from all samples before."""
-    for j in range(forest.n_dims):
+    for j in range(forest.n_inputs):
         if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
             forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
+
+
+@exact_inlined
+def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_laplace: bool) -> float:
+    """Return the logarithm of the density by the estimates of all trees, after `n` samples.
+
+    With n_m samples in the cell of tree m, of volume V_m, the logarithm of
+
+        sum_m n_m / V_m / (n M) (Equation 13), or (1 / n) sum_m n_m / sum_m V_m
+
+    for the Laplace estimator (the last equation of Section 5 before the proof of Theorem 5.1, whose
+    factors 1 / M cancel). The largest term is taken out of the sums, so that none over- or
+    underflows.
+    """
+    largest, counts = -math.inf, 0.0
+    for t in range(n_trees):
+        count, log_size = estimates[t].count, estimates[t].log_volume
+        counts += count
+        if is_laplace:
+            largest = max(largest, log_size)
+        elif count > 0.0:
+            largest = max(largest, math.log(count) - log_size)
+    if counts == 0.0:
+        return -math.inf
+    total = 0.0
+    for t in range(n_trees):
+        count, log_size = estimates[t].count, estimates[t].log_volume
+        if is_laplace:
+            total += math.exp(log_size - largest)
+        elif count > 0.0:
+            total += count * math.exp(-log_size - largest)
+    if is_laplace:
+        return math.log(counts / n) - largest - math.log(total)
+    return largest + math.log(total / (n * float(n_trees)))  # Equation 13
 
 
 @exact_inlined
@@ -224,9 +286,16 @@ def log_unit(forest: PivotForest) -> float:
 
 
 @exact_inlined
-def log_volume(forest: PivotForest) -> float:
+def log_volume(forest: PivotForest, t: int) -> float:
     """Return the logarithm of the volume of the cell on the way, in units of the rates."""
     cell, total = forest.cell, 0.0
+    if forest.directions:
+        n_inputs, n_dims = forest.n_inputs, forest.n_dims
+        matrix = forest.directions.part(t * forest.directions_step, n_dims * n_inputs)
+        lower, upper = cell.lower, cell.upper
+        return log_polytope_volume(
+            matrix, n_inputs, n_dims, lower, upper, forest.along, forest.faces
+        )
     for j in range(forest.n_dims):
         if forest.rates[j] > 0.0:
             # Between two numbers next to each other there is no room for a cell.
@@ -242,7 +311,7 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     for t in range(forest.n_trees):
         estimate = forest.estimates[t]
         estimate.count = float(reveal(forest, t, x, best_lifetime(forest, t)))
-        estimate.log_volume = log_volume(forest)
+        estimate.log_volume = log_volume(forest, t)
     n = float(forest.n_samples)
     found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
     if is_floored and found == -math.inf:
@@ -251,7 +320,7 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
             estimate = forest.estimates[t]
             reveal(forest, t, x, min(forest.parted, best_lifetime(forest, t)))
             estimate.count = 1.0
-            estimate.log_volume = log_volume(forest)
+            estimate.log_volume = log_volume(forest, t)
         found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
     return found
 
@@ -307,9 +376,19 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 
 @exact_inlined
 def score_of(forest: PivotForest, x: Float64s) -> float:
-    """Return the score of a complete sample: of 0 and 1 the middle at rarity 0."""
+    """Return the score of a complete sample: of 0 and 1 the middle at rarity 0.
+
+    In trees from an origin it does not depend on the order of samples, so that forests can be
+    merged.
+    """
     if forest.n_samples == 0:
         return 0.0
+    if forest.origin:
+        # One by the samples that the density gives to the mean volume of a cell, and one more.
+        size = float(forest.n_inputs) * log_side(forest.trees[0].lifetime)
+        m = math.log(float(forest.n_samples)) + log_density(forest, x, True) + size
+        small = math.exp(-math.fabs(m))
+        return (small if m > 0.0 else 1.0) / (1.0 + small)
     if forest.n_usual == 0:
         return 0.5
     if forest.n_shares > 1 or forest.estimator == KERNEL:
@@ -343,18 +422,32 @@ def make_way(forest: PivotForest) -> None:
 
 
 @exact_separate
+def regions_needed(forest: PivotForest, x: Float64s) -> int:
+    """Return how many regions a sample needs at most, NaN being missing."""
+    if not forest.origin:
+        return forest.n_trees
+    complete, n = forest.complete, 0
+    for j in range(forest.n_inputs):
+        complete[j] = forest.means[j] if math.isnan(x[j]) else x[j]
+    for t in range(forest.n_trees):
+        n += count_missing(forest, t, complete)
+    return n
+
+
+@exact_separate
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
-    """Learn a sample of `n_dims` values, whose gaps are filled; NaN is missing.
+    """Learn a sample of `n_inputs` values, whose gaps are filled; NaN is missing.
 
     The lifetime is NaN where the trees keep their own. Returns `DONE`, or the first bad input, or
     `NO_ROOM`, or `WAITS` for new rates: then nothing is learned.
     """
-    for j in range(forest.n_dims):
+    for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
             return j
     if forest.renews_at > 0 and forest.n_learned >= forest.renews_at:
         return WAITS
-    if not has_room(forest):
+    forest.n_missing = regions_needed(forest, x)
+    if not has_room(forest, forest.n_missing):
         return NO_ROOM
     learn_means(forest, x)
     read_sample(forest, x)
@@ -364,12 +457,16 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     if not math.isnan(lifetime):
         for t in range(forest.n_trees):
             forest.trees[t].lifetime = lifetime
-    has_levels, has_samples = forest.n_shares > 1, forest.n_samples > 0
+    row, has_levels = NONE, forest.n_shares > 1
+    finds_usual = forest.n_samples > 0
+    if forest.origin:
+        finds_usual = False
     by_cells = forest.estimator != KERNEL and not has_levels
-    if by_cells and has_samples and forest.n_learned % USUAL_EVERY == 0:
+    if by_cells and finds_usual and forest.n_learned % USUAL_EVERY == 0:
         forest.log_levels[0] = log_of_cells(forest, x, True)
         learn_usual(forest)
-    row = take_sample(forest, x)
+    if not forest.origin:
+        row = take_sample(forest, x)
     if forest.queues:
         enqueue(forest, row)
     if by_cells:
@@ -377,10 +474,10 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
             walk(forest, t, x, row, ADD)
     else:
         log_of_counts(forest, x, row, ADD, True)
-        if has_samples:
+        if finds_usual:
             learn_weights(forest)
             learn_usual(forest)
-    if forest.samples.row(row).links(forest)[0] == 0:
+    if row != NONE and forest.samples.row(row).links(forest)[0] == 0:
         let_sample_go(forest, row)
     forest.n_samples += 1
     forest.n_learned += 1
@@ -395,7 +492,7 @@ def learn_one(forest: PivotForest, lifetime: float) -> int:
 
 @exact_batch_kernel
 def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s) -> int:
-    """Learn rows of `n_dims` values each.
+    """Learn rows of `n_inputs` values each.
 
     Parameters
     ----------
@@ -414,13 +511,21 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
     one are not learned.
 
     """
-    width = forest.n_dims
+    width = forest.n_inputs
     for i in range(n):
         lifetime = lifetimes[i] if lifetimes else math.nan
         found = learn_row(forest, rows.part(width * i, width), lifetime)
         if found != DONE:
             return found
     return DONE
+
+
+@exact_batch_kernel
+def add_samples(forest: PivotForest, other: PivotForest) -> None:
+    """Add the samples of a forest of the same keys and origin; there has to be room."""
+    add_regions(forest, other)
+    forest.n_samples += other.n_samples
+    forest.n_learned += other.n_learned
 
 
 # Prediction.
@@ -450,8 +555,8 @@ def score_one(forest: PivotForest) -> float:
 def log_densities(
     forest: PivotForest, rows: Float64s, n: int, is_floored: bool, out: Float64s
 ) -> None:
-    """Write the logarithms of the density at `n` checked rows of `n_dims` values each."""
-    width, unit = forest.n_dims, log_unit(forest)
+    """Write the logarithms of the density at `n` checked rows of `n_inputs` values each."""
+    width, unit = forest.n_inputs, log_unit(forest)
     for i in range(n):
         x = rows.part(width * i, width)
         read_sample(forest, x)
@@ -460,8 +565,8 @@ def log_densities(
 
 @exact_batch_kernel
 def scores(forest: PivotForest, rows: Float64s, n: int, out: Float64s) -> None:
-    """Write the scores of `n` checked rows of `n_dims` values each."""
-    width = forest.n_dims
+    """Write the scores of `n` checked rows of `n_inputs` values each."""
+    width = forest.n_inputs
     for i in range(n):
         x = rows.part(width * i, width)
         read_sample(forest, x)

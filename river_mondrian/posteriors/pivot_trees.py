@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import refuse
 from ..partitions.pivots.records import NONE, PathStep, PivotTree, Region, StoredSample
+from ..partitions.polytopes import room_for_faces
 from ..records import (
     FLOAT64,
     INT32,
@@ -28,11 +30,18 @@ from ..records.chunked_rows import PackedRows
 from ..status import NO_ROOM
 from . import pivot_density as kernels
 from .checking_pivots import check_numbers, check_records, check_regions
-from .density import CellEstimate
-from .density_trees import ESTIMATORS, MOST_WORK, ROW_WORK
-from .pivot_density import PivotForest
+from .pivot_density import CellEstimate, PivotForest
 
 _REGION_LAYOUT = RowLayout(Region)
+
+# Estimators by name.
+ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
+
+# Numbers that a kernel may go through at once, so that it returns within some tenths of a second,
+# and those of a row in a tree, besides its values; and of the volume of an oblique cell.
+MOST_WORK = 1 << 22
+ROW_WORK = 20
+VOLUME_WORK = 1000
 
 # Lifetimes that are mixed, in units in which most of a feature's values are within 1: halves from
 # the largest on, so that with a million features samples share cells of the smallest.
@@ -64,9 +73,15 @@ class PivotTrees:
     grows
         Whether lifetimes grow.
     estimator
-        Name of the estimator (`density_trees.ESTIMATORS`).
+        Name of the estimator (`ESTIMATORS`).
     window, max_nodes
         The most samples and regions that the trees have, or None.
+    directions
+        Matrices of cut directions, shape (trees, directions, features), or (1, ...) where all
+        trees have the same; None for the axes.
+    origin
+        The values of the features where trees begin; None where pivots are samples. There is no
+        window then, and lifetimes do not grow.
 
     Attributes
     ----------
@@ -76,12 +91,8 @@ class PivotTrees:
         Corners of the cell on the way, a row each.
     estimates
         What each tree contributes to the last estimate.
-    directions
-        None: cuts are along the axes.
 
     """
-
-    directions = None
 
     means: NDArray[np.float64]
     n_values: NDArray[np.float64]
@@ -102,10 +113,15 @@ class PivotTrees:
         estimator: str,
         window: int | None,
         max_nodes: int | None,
+        directions: NDArray[np.float64] | None = None,
+        origin: list[float] | None = None,
     ) -> None:
+        self.directions = directions
+        self.origin = None if origin is None else np.array(origin)
         self.memory = Memory(PivotForest)
         forest = self.memory[0]
-        forest.n_trees, forest.n_dims = n_trees, n_inputs
+        forest.n_trees, forest.n_inputs = n_trees, n_inputs
+        forest.n_dims = n_inputs if directions is None else directions.shape[1]
         forest.estimator = ESTIMATORS[estimator]
         forest.window, forest.max_nodes = window or 0, max_nodes or 0
         forest.adapts = lifetimes is None
@@ -123,34 +139,42 @@ class PivotTrees:
         forest.n_shares = len(self.shares)
         for name in _BY_LEVEL:
             setattr(self, name, np.zeros(forest.n_shares))
-        self.means, self.n_values = np.zeros(n_inputs), np.zeros(n_inputs)
+        self.means = np.zeros(n_inputs) if origin is None else np.array(origin)
+        self.n_values = np.zeros(n_inputs)
         self.constants = np.zeros(n_inputs)
-        self.rates = np.zeros(n_inputs) if forest.adapts else np.ones(n_inputs)
+        self.rates = np.zeros(n_inputs) if forest.adapts else np.ones(forest.n_dims)
         self.regions = ChunkedRows(1, _REGION_LAYOUT.words)
         self.samples = ChunkedRows(1, self._sample_layout().words)
         self._finish()
 
     def _sample_layout(self) -> RowLayout:
         """Return what a stored sample's row is."""
-        values = Part("values", FLOAT64, self.memory[0].n_dims)
+        values = Part("values", FLOAT64, self.memory[0].n_inputs)
         return RowLayout(StoredSample, (values, Part("links", INT32, 2)))
 
     def _finish(self) -> None:
         """Make the buffers, and let the record refer to all arrays."""
         forest = self.forest = self.memory[0]
-        n_dims, n_levels = forest.n_dims, forest.n_shares
-        self.vector = np.full(n_dims, np.nan)
+        n_inputs, n_dims, n_levels = forest.n_inputs, forest.n_dims, forest.n_shares
+        self.vector = np.full(n_inputs, np.nan)
         self.cell = np.zeros((2, n_dims))
         self.estimates = Memory(CellEstimate, forest.n_trees)
         self.memory.own("inputs", self.vector)
-        for name in ("shares", *_BY_LEVEL, *_BY_INPUT):
+        for name in ("shares", "rates", *_BY_LEVEL, *_BY_INPUT):
             self.memory.own(name, getattr(self, name))
+        if self.directions is not None:
+            self.memory.own("directions", self.directions.reshape(-1))
+            forest.directions_step = 0 if len(self.directions) == 1 else self.directions[0].size
+            self.memory.own("faces", np.zeros(room_for_faces(n_dims)))
+        if self.origin is not None:
+            self.memory.own("origin", self.origin)
+        for name, n in (("along", n_dims), ("around", n_dims), ("complete", n_inputs)):
+            self.memory.own(name, np.zeros(n))
         for name in ("counts", "totals", "log_levels"):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
         self.path = Memory(PathStep, PATH)
         forest.n_path, forest.path = PATH, self.path.array
-        forest.cell.n_dims = n_dims
         forest.cell.lower, forest.cell.upper = map(Float64s.of, self.cell)
         # What is used for each sample; finding it takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
@@ -167,10 +191,10 @@ class PivotTrees:
         self.regions.show(0, self._region_table)
         self.samples.show(0, self._sample_table)
 
-    def _reserve(self) -> None:
-        """Make room for another sample."""
+    def _reserve(self, n_regions: int = 0) -> None:
+        """Make room for another sample, or for a number of regions."""
         regions, samples = self._region_table, self._sample_table
-        self.regions.grow(0, regions, regions.n_rows + self.forest.n_trees)
+        self.regions.grow(0, regions, regions.n_rows + max(self.forest.n_trees, n_regions))
         self.samples.grow(0, samples, samples.n_rows + 1)
 
     @property
@@ -181,7 +205,7 @@ class PivotTrees:
     @property
     def n_inputs(self) -> int:
         """Number of features."""
-        return self.forest.n_dims
+        return self.forest.n_inputs
 
     @property
     def lifetime(self) -> float:
@@ -219,20 +243,32 @@ class PivotTrees:
 
     def _make_room(self) -> None:
         self.close()
-        self._reserve()
+        self._reserve(self.forest.n_missing)
         self.forest.is_unfinished = 0
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows a kernel may take, so that it returns soon."""
-        work = len(self.trees) * (ROW_WORK + self.n_inputs)
-        return max(1, min(MOST_WORK // work, self.rows_until_renewal or sys.maxsize))
+        """How many rows a kernel may learn, so that it returns soon."""
+        return min(self._rows_at_once, self.rows_until_renewal or sys.maxsize)
+
+    @property
+    def _rows_at_once(self) -> int:
+        work = ROW_WORK + self.n_inputs + (0 if self.directions is None else VOLUME_WORK)
+        return max(1, MOST_WORK // (len(self.trees) * work))
 
     @property
     def rows_until_renewal(self) -> int | None:
         """How many rows may be learned before trees are to be renewed; None if they never are."""
         forest = self.forest
         return forest.renews_at - forest.n_learned if forest.renews_at else None
+
+    def add_samples_of(self, other: PivotTrees) -> None:
+        """Learn the samples of trees from the same origin, with the same keys and lifetimes."""
+        self._reserve(other.forest.regions.n_rows)
+        more = other.n_values / np.maximum(self.n_values + other.n_values, 1.0)
+        self.means += more * (other.means - self.means)
+        self.n_values += other.n_values
+        kernels.add_samples(self.forest, other.forest)
 
     # What an interrupted call has left.
 
@@ -258,16 +294,16 @@ class PivotTrees:
     def add_input(self, value: float) -> None:
         """Add a feature that all samples so far have with one value: nothing parts them there."""
         forest = self.forest
-        n_dims = forest.n_dims
+        n_inputs = forest.n_inputs
         self.means, self.constants = np.append(self.means, value), np.append(self.constants, value)
         self.n_values = np.append(self.n_values, float(self.n_samples))
         self.rates = np.append(self.rates, 0.0 if forest.adapts else 1.0)
         # A value takes two words.
-        start = 2 * n_dims
+        start = 2 * n_inputs
         self.samples = self.samples.relaid(start + 4, [(0, 0, start), (start, start + 2, 2)])
         for chunk in self.samples.chunks[0]:
             chunk[:, start : start + 2] = np.array([value]).view(np.int32)
-        forest.n_dims = n_dims + 1
+        forest.n_inputs = forest.n_dims = n_inputs + 1
         self._finish()
 
     def renewed(self) -> PivotTrees:
@@ -339,7 +375,7 @@ class PivotTrees:
             kernels.scores(self.forest, Float64s.of(part), len(part), Float64s.of(places))
 
     def _parts(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> Any:
-        most = max(1, MOST_WORK // (len(self.trees) * (ROW_WORK + self.n_inputs)))
+        most = self._rows_at_once
         for start in range(0, len(rows), most):
             yield rows[start : start + most], out[start : start + most]
 
@@ -348,6 +384,8 @@ class PivotTrees:
         return {name: getattr(self, name) for name in _ARRAYS} | {
             "memory": self.memory,
             "trees": self.trees,
+            "directions": self.directions,
+            "origin": self.origin,
             "regions": TableState(self.regions, [self.forest.regions.n_rows], _REGION_LAYOUT),
             "samples": TableState(self.samples, [self.forest.samples.n_rows], layout),
         }
@@ -355,13 +393,21 @@ class PivotTrees:
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = owned(state)
         self.memory, self.trees = state["memory"], state["trees"]
-        for name in _ARRAYS:
+        for name in (*_ARRAYS, "directions", "origin"):
             setattr(self, name, state[name])
         check_records(self)
         forest = self.memory[0]
         self.shares = LEVELS if forest.adapts else np.ones(1)
         forest.n_shares = len(self.shares)
-        shapes = dict.fromkeys(_BY_INPUT, (forest.n_dims,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_INPUT, (forest.n_inputs,))
+        shapes["rates"] = (forest.n_dims,)
+        if self.origin is not None:
+            shapes["origin"] = (forest.n_inputs,)
+        if self.directions is not None:
+            sets = len(self.directions)
+            shapes["directions"] = (sets, forest.n_dims, forest.n_inputs)
+            if sets not in (1, forest.n_trees):
+                refuse(self, "directions", sets, "matrices, but it is one or one of each tree")
         shapes |= dict.fromkeys(_BY_LEVEL, (forest.n_shares,))
         check_shapes(self, shapes)
         regions, samples = state["regions"], state["samples"]
@@ -383,9 +429,9 @@ class PivotTrees:
 
 
 # Arrays, by what they have a number for.
-_BY_INPUT = ("means", "n_values", "constants", "rates")
+_BY_INPUT = ("means", "n_values", "constants")
 _BY_LEVEL = ("log_weights", "parts", "medians", "spreads")
-_ARRAYS = (*_BY_INPUT, *_BY_LEVEL)
+_ARRAYS = (*_BY_INPUT, "rates", *_BY_LEVEL)
 
 
 def _rate_of(values: NDArray[np.float64]) -> float:

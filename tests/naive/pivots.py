@@ -1,4 +1,4 @@
-"""Mondrians of the whole space drawn around samples, and mixtures over lifetimes."""
+"""Mondrians of the whole space drawn around samples or from an origin, and mixtures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ NEXT_BLOCK, NEXT, SIDES = 0, 7, 8
 
 
 class Region:
-    """A part of space with a pivot, its first sample."""
+    """A part of space with a pivot, its first sample, or a point that follows from an origin."""
 
-    def __init__(self, key, time, pivot):
+    def __init__(self, key, time, pivot, samples):
         self.key, self.time, self.pivot = key, time, pivot
-        self.samples, self.parts = [pivot], {}
+        self.samples, self.parts = samples, {}
+
+
+def beyond(region, cut, rates):
+    """Return the region beyond a cut whose pivot is the projection of the one before."""
+    time, place, key, side = cut
+    j, upper = divmod(side, 2)
+    pivot = list(region.pivot)
+    pivot[j] += (place if upper else -place) / rates[j]
+    return Region(key, time, pivot, [])
 
 
 def cuts_of(key, side, began, block, until, nearer):
@@ -64,11 +73,11 @@ def first_cut(region, horizon, until, rates, z):
     return min(found, default=None)
 
 
-def learn(root, key, horizon, rates, z):
+def learn(root, key, horizon, rates, z, origin=None):
     """Add a sample to a tree; returns its root."""
-    if root is None:
-        return Region(key, 0.0, z)
-    region = root
+    if root is None and origin is None:
+        return Region(key, 0.0, z, [z])
+    region = root = root or Region(key, 0.0, origin, [])
     while True:
         cut = first_cut(region, horizon, horizon, rates, z)
         region.samples.append(z)
@@ -76,22 +85,30 @@ def learn(root, key, horizon, rates, z):
             return root
         time, _, own, _ = cut
         if own not in region.parts:
-            region.parts[own] = Region(own, time, z)
-            return root
+            if origin is None:
+                region.parts[own] = Region(own, time, z, [z])
+                return root
+            region.parts[own] = beyond(region, cut, rates)
         region = region.parts[own]
 
 
 def parted_at(root, horizon, rates, z):
     """Return when a tree parts a point from all of its samples, or infinity."""
-    region = root
+    region, parted = root, 0.0
     while True:
         cut = first_cut(region, horizon, horizon, rates, z)
+        end, left = math.inf if cut is None else cut[0], len(region.samples)
+        for part in sorted(region.parts.values(), key=lambda part: part.time):
+            if part.time < end:
+                left -= len(part.samples)
+                parted = part.time if left == 0 else parted
+        parted = end if left > 0 else parted
         if cut is None or cut[2] not in region.parts:
-            return math.inf if cut is None else cut[0]
+            return parted
         region = region.parts[cut[2]]
 
 
-def cell_of(root, horizon, lifetime, rates, z):
+def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
     """Return a point's cell at a lifetime: its ends, and the samples in it."""
     cell = [[-math.inf, math.inf] for _ in z]
     region = root
@@ -117,10 +134,12 @@ def cell_of(root, horizon, lifetime, rates, z):
         _, place, own, side = cut
         j, upper = divmod(side, 2)
         cell[j][1 - upper] = region.pivot[j] + (place if upper else -place) / rates[j]
+        if own not in region.parts and from_origin:
+            region = beyond(region, cut, rates)
+            continue
         if own not in region.parts:
             # As if the point began it.
-            alone = Region(own, cut[0], z)
-            alone.samples = []
+            alone = Region(own, cut[0], z, [])
             ends, _ = cell_of(alone, horizon, lifetime, rates, z)
             found = [[max(a, c), min(b, d)] for (a, b), (c, d) in zip(cell, ends, strict=True)]
             return found, []

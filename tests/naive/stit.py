@@ -42,6 +42,15 @@ def below(polygon, u, t):
     return part
 
 
+def area_between(directions, corners):
+    """Return the area of {p: lower <= U p <= upper}, by a pair of each for each direction."""
+    size = 1e5
+    polygon = [(-size, -size), (size, -size), (size, size), (-size, size)]
+    for u, (lower, upper) in zip(directions, corners, strict=True):
+        polygon = below(below(polygon, u, upper), (-u[0], -u[1]), -lower)
+    return area(polygon)
+
+
 def simulate(window, directions, lifetime, rng):
     """Cut a convex polygon by a STIT process (section 2.1); returns its cells.
 

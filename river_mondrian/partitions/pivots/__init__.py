@@ -13,7 +13,16 @@ in which no sample has been costs nothing, whatever the number of features. A ce
 from the cuts on all sides of the pivots on the way (`inspection`), where they are asked for. The
 sample at which a region begins is chosen before anything is drawn there, hence the law is that of
 the Mondrian of the whole space, while the partition depends on the samples and their order. A
-point where no sample has been is told of a cell as if its region began with it.
+point where no sample has been has the cell that it would have as the pivot of its region.
+
+Trees may begin at an *origin* instead. It is the pivot of the whole space; the pivot of a region is
+that of the region before, moved to the cut between them in the cut's dimension. So it is a function
+of what was drawn before the region began, and the law is the same, while all cells are functions of
+the tree's key: no sample is stored, cells where no sample has been are known, and counts of trees
+with the same key add up (`walks.add_regions`). A tree stores each region on the way to a sample's.
+
+Cuts in directions are cuts along the axes of U x: everything happens there, by the values of
+samples and pivots along the directions (`records.lift`). Volumes are those of x (`polytopes`).
 
 Samples can be taken out again (`walks`): a region is there as long as it has samples, and its pivot
 as long as the region, counted or not. The partition does not change by it.

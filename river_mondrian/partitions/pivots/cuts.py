@@ -13,18 +13,35 @@ import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s
-from ..unbounded.keys import CUT_PLACE, CUT_TIME, NEXT_KEY, key_of, uniform
+from ..splitmix import mixed, state_after, uniform_of
 from .records import P
 
-# What is drawn by a key, besides what `unbounded.keys` names: the key of the next block, and that
-# of each side.
+# What is drawn by a key: the key of the next block, time and place of a cut, the key of the next
+# cut in the block, and from `PER_SIDE` on the key of each side.
 NEXT_BLOCK = 0
+CUT_TIME = 3
+CUT_PLACE = 5
+NEXT_KEY = 7
 PER_SIDE = 8
 
 # Length of the first block, in units of the inverse of the time at which the region began. Most
 # samples of a region are some times farther from the pivot. Cuts that are farther than a sample
 # are drawn in vain, and so are blocks in which there is no cut.
 FIRST_BLOCK = 0.2
+
+_PRECISION = 2.0**-52
+
+
+@exact_inlined
+def key_of(key: int, i: int) -> int:
+    """Return the i-th output of splitmix64 that begins with a key."""
+    return mixed(state_after(key, i + 1))
+
+
+@exact_inlined
+def uniform(key: int, i: int) -> float:
+    """Return the i-th uniform of the open interval (0, 1) by a key."""
+    return uniform_of(key_of(key, i))
 
 
 @exact_inlined
@@ -41,6 +58,12 @@ def gap_of(rate: float, difference: float) -> float:
     return math.fabs(difference) * rate if rate > 0.0 else 1.0
 
 
+@exact_inlined
+def beyond(value: float, step: float) -> float:
+    """Return the value plus a positive step, or what is next to it where rounding eats the step."""
+    return max(value + step, value + math.fabs(value) * _PRECISION)
+
+
 @exact_separate
 def find_cut(
     partition: P, key: int, began: float, block: float, around: Float64s, z: Float64s, until: float
@@ -53,6 +76,8 @@ def find_cut(
     cut, rates, n_dims = partition.cut, partition.rates, partition.n_dims
     cut.exists = 0
     best = until
+    # Pivots that follow from an origin meet a point up to rounding.
+    slack = _PRECISION if partition.origin else 0.0
     # Where they differ most a cut is likely to be early: fewer later ones are drawn then.
     first, most = 0, -1.0
     for j in range(n_dims):
@@ -63,7 +88,7 @@ def find_cut(
         # That one comes first, in place of the one of number 0.
         j = first if i == 0 else (0 if i == first else i)
         difference = z[j] - around[j]
-        if difference == 0.0:
+        if math.fabs(difference) <= slack * math.fabs(around[j]):
             continue
         is_above = 1 if difference > 0.0 else 0
         gap = gap_of(rates[j], difference)
@@ -94,6 +119,26 @@ def find_cut(
             share = uniform(own, CUT_TIME)
             lower, end = end, 2.0 * end
     cut.time = best
+
+
+@exact_inlined
+def place_of_cut(partition: P, around: Float64s) -> float:
+    """Return the place of the cut on the way in its dimension, by the pivot."""
+    cut = partition.cut
+    step = cut.reach / partition.rates[cut.dim]
+    value = around[cut.dim]
+    return beyond(value, step) if cut.is_above else -beyond(-value, step)
+
+
+@exact_inlined
+def go_beyond(partition: P) -> None:
+    """Let the pivot on the way, if it follows from an origin, be that beyond the cut on the way.
+
+    It is the old one's projection on the cut: a function of what was before the region began, and
+    in its closure.
+    """
+    if partition.origin:
+        partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)
 
 
 @exact_inlined

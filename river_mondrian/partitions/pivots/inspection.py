@@ -6,16 +6,17 @@ import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s
-from ..unbounded.cells import beyond
-from .cuts import find_cut, first_block, nearest_cut
-from .records import NONE, P, PathStep
+from .cuts import beyond, find_cut, first_block, go_beyond, nearest_cut, place_of_cut
+from .records import NONE, P, lift, start_at_origin, stored_pivot
+from .walks import child_of_cut
 
 
 @exact_separate
-def cut_back(partition: P, step: PathStep, around: Float64s, horizon: float) -> None:
-    """Cut the cell on the way as a pivot's is cut while it is on the way."""
+def cut_back(
+    partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
+) -> None:
+    """Cut the cell on the way as that of a region's pivot is cut until a time."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
-    key, began, until = step.key, step.began, step.until
     block = first_block(horizon, began)
     for j in range(partition.n_dims):
         rate, value = rates[j], around[j]
@@ -31,46 +32,66 @@ def cut_back(partition: P, step: PathStep, around: Float64s, horizon: float) -> 
 
 
 @exact_inlined
-def follow_back(partition: P, n_steps: int, horizon: float) -> None:
+def follow_back(partition: P, t: int, n_steps: int) -> None:
     """Cut the cell on the way by the steps of the path, the last one first.
 
     It is the same in any order; the last ones leave least for those before.
     """
+    horizon = partition.trees[t].horizon
     for i in range(n_steps - 1, -1, -1):
         step = partition.path[i]
-        around = partition.samples.row(step.pivot).values(partition)
-        cut_back(partition, step, around, horizon)
+        around = stored_pivot(partition, t, step.pivot)
+        cut_back(partition, step.key, step.began, step.until, around, horizon)
 
 
 @exact_inlined
 def keep_beyond(partition: P, around: Float64s) -> None:
     """Let the cell on the way end at the cut on the way, beyond which the point is."""
     cut, cell = partition.cut, partition.cell
-    dim, rate = cut.dim, partition.rates[cut.dim]
-    if rate > 0.0 and cut.is_above:
-        cell.lower[dim] = max(cell.lower[dim], beyond(around[dim], cut.reach / rate))
-    elif rate > 0.0:
-        cell.upper[dim] = min(cell.upper[dim], -beyond(-around[dim], cut.reach / rate))
+    if partition.rates[cut.dim] == 0.0:
+        return
+    place = place_of_cut(partition, around)
+    if cut.is_above:
+        cell.lower[cut.dim] = max(cell.lower[cut.dim], place)
+    else:
+        cell.upper[cut.dim] = min(cell.upper[cut.dim], place)
 
 
-@exact_separate
-def reveal(partition: P, t: int, z: Float64s, lifetime: float) -> int:
-    """Let the cell on the way be that of a point in a tree at a lifetime; returns its count.
+@exact_inlined
+def reveal_by_origin(partition: P, t: int, z: Float64s, lifetime: float) -> int:
+    """Reveal the cell of a point in a tree from an origin; returns its count.
 
-    Dimensions that are not cut have no ends.
+    The way goes on where no sample has been, so that the cell is a function of the tree's key.
     """
-    tree, cut, cell = partition.trees[t], partition.cut, partition.cell
-    for j in range(partition.n_dims):
-        cell.lower[j] = -math.inf
-        cell.upper[j] = math.inf
+    tree, cut, around = partition.trees[t], partition.cut, partition.around
+    start_at_origin(partition, t)
+    row, key, began = tree.root, tree.key, 0.0
+    while True:
+        block = first_block(tree.horizon, began)
+        find_cut(partition, key, began, block, around, z, lifetime)
+        cut_back(partition, key, began, cut.time, around, tree.horizon)
+        count, row = child_of_cut(partition, row)
+        if not cut.exists:
+            return count
+        keep_beyond(partition, around)
+        key, began = cut.key, cut.time
+        go_beyond(partition)
+
+
+@exact_inlined
+def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
+    """Reveal the cell of a point in a tree whose pivots are samples; returns its count."""
+    tree, cut = partition.trees[t], partition.cut
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:
         region = partition.regions.row(row)
-        around = partition.samples.row(region.pivot).values(partition)
+        around = stored_pivot(partition, t, region.pivot)
         block = first_block(tree.horizon, region.time)
         find_cut(partition, region.key, region.time, block, around, z, lifetime)
+        if cut.exists:
+            keep_beyond(partition, around)
         if n_steps == partition.n_path:
-            follow_back(partition, n_steps, tree.horizon)
+            follow_back(partition, t, n_steps)
             n_steps = 0
         step = partition.path[n_steps]
         n_steps += 1
@@ -78,26 +99,25 @@ def reveal(partition: P, t: int, z: Float64s, lifetime: float) -> int:
         step.pivot = region.pivot
         step.began = region.time
         step.until = cut.time
-        count = region.n_samples
-        child = region.first
-        while child != NONE:
-            other = partition.regions.row(child)
-            if other.time > cut.time or (cut.exists and other.key == cut.key):
-                break
-            count -= other.n_samples
-            child = other.next
-        if not cut.exists:
-            break
-        keep_beyond(partition, around)
-        if child == NONE or partition.regions.row(child).key != cut.key:
+        count, row = child_of_cut(partition, row)
+        if cut.exists and row == NONE:
             # No sample has been there: the cell is as that of the region which the point begins.
             count = 0
-            last = partition.last_step
-            last.key = cut.key
-            last.began = cut.time
-            last.until = lifetime
-            cut_back(partition, last, z, tree.horizon)
-            break
-        row = child
-    follow_back(partition, n_steps, tree.horizon)
+            cut_back(partition, cut.key, cut.time, lifetime, z, tree.horizon)
+    follow_back(partition, t, n_steps)
     return count
+
+
+@exact_separate
+def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
+    """Let the cell on the way be that of a point in a tree at a lifetime; returns its count.
+
+    Dimensions that are not cut have no ends.
+    """
+    z, cell = lift(partition, t, x, partition.along), partition.cell
+    for j in range(partition.n_dims):
+        cell.lower[j] = -math.inf
+        cell.upper[j] = math.inf
+    if partition.origin:
+        return reveal_by_origin(partition, t, z, lifetime)
+    return reveal_by_samples(partition, t, z, lifetime)

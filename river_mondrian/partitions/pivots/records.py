@@ -14,12 +14,21 @@ from ...records import (
     Int64,
     Record,
     Table,
+    derived,
     transient,
 )
-from ..unbounded.cells import Cell
 
 # No region, no sample.
 NONE = -1
+
+
+class Cell(Record):
+    """A box: the points z with lower < z <= upper in every dimension."""
+
+    EMBEDDED = True
+
+    lower: Float64s
+    upper: Float64s
 
 
 class Region(Record):
@@ -29,7 +38,7 @@ class Region(Record):
     key: Int64
     # Of the cut, 0 for the whole space.
     time: Float64
-    # Row of the stored sample.
+    # Row of the stored sample; `NONE` where the pivot follows from an origin and the cuts.
     pivot: Int32
     # Samples in it, those of the regions cut off it included.
     n_samples: Int32
@@ -56,14 +65,14 @@ class StoredSample(Record):
 
     def values(self, partition: PivotPartition) -> Float64s:
         """Return the values of its features."""
-        return Float64s(self, 0, partition.n_dims)
+        return Float64s(self, 0, partition.n_inputs)
 
     def links(self, partition: PivotPartition) -> Int32s:
         """Return how often it is in use, and the next sample in the queue or unused row.
 
         Each region whose pivot it is uses it, and the queue.
         """
-        return Int32s(self, 2 * partition.n_dims, 2)
+        return Int32s(self, 2 * partition.n_inputs, 2)
 
 
 class Cut(Record):
@@ -96,7 +105,19 @@ class PivotPartition(Record):
     """Trees of regions, and room for what is on the way in one of them."""
 
     n_trees: Int64
+    # Features, and dimensions of cells: features, or cut directions.
+    n_inputs: Int64
     n_dims: Int64
+    # Matrices of cut directions, a row each; none for the axes. Numbers from a tree's matrix to the
+    # next tree's; 0 where all have one.
+    directions: Float64s
+    directions_step: Int64 = derived()
+    # The pivot of the whole space, by features, from which all others follow; none where pivots
+    # are samples.
+    origin: Float64s
+    # Along a tree's directions: the sample on the way, and the pivot of the region on the way.
+    along: Float64s = transient()
+    around: Float64s = transient()
     trees: Array[PivotTree]
     regions: Table[Region]
     samples: Table[StoredSample]
@@ -119,15 +140,49 @@ class PivotPartition(Record):
     n_shares: Int64
     shares: Float64s
     counts: Float64s = transient()
-    # Regions on the way to a cell, as many as there is room for, and one that is not stored.
+    # Regions on the way to a cell, as many as there is room for.
     n_path: Int64 = transient()
     path: Array[PathStep] = transient()
-    last_step: PathStep = transient()
     # Until when the sample on the way is in a region with others, infinity where it stays there.
     parted: Float64 = transient()
 
 
 P = TypeVar("P", bound=PivotPartition)
+
+
+@exact_inlined
+def lift(partition: P, t: int, x: Float64s, out: Float64s) -> Float64s:
+    """Return a sample's values along a tree's directions, which are written to `out`.
+
+    An axis-aligned partition of U x is an oblique one of x (Theorem 3.1 of O'Reilly and Tran 2022).
+    """
+    if not partition.directions:
+        return x
+    n_inputs, n_dims = partition.n_inputs, partition.n_dims
+    matrix = partition.directions.part(t * partition.directions_step, n_dims * n_inputs)
+    for j in range(n_dims):
+        total = 0.0
+        for k in range(n_inputs):
+            total += matrix[j * n_inputs + k] * x[k]
+        out[j] = total
+    return out
+
+
+@exact_inlined
+def stored_pivot(partition: P, t: int, row: int) -> Float64s:
+    """Return the place of a stored pivot in a tree."""
+    values = partition.samples.row(row).values(partition)
+    return lift(partition, t, values, partition.around)
+
+
+@exact_inlined
+def start_at_origin(partition: P, t: int) -> None:
+    """Let the pivot on the way be that of the whole space."""
+    if partition.origin:
+        around = partition.around
+        found = lift(partition, t, partition.origin, around)
+        for j in range(partition.n_dims):
+            around[j] = found[j]
 
 
 @exact_inlined
@@ -137,11 +192,10 @@ def regions_in_use(partition: P) -> int:
 
 
 @exact_inlined
-def has_room(partition: P) -> bool:
-    """Tell whether there is room for a sample that is the first of a region in each tree."""
+def has_room(partition: P, n_regions: int) -> bool:
+    """Return whether there is room for a sample and so many regions."""
     regions, samples = partition.regions, partition.samples
-    new = partition.n_trees - partition.n_unused_regions
-    if new > regions.capacity - regions.n_rows:
+    if n_regions - partition.n_unused_regions > regions.capacity - regions.n_rows:
         return False
     return partition.n_unused_samples > 0 or samples.n_rows < samples.capacity
 
@@ -171,7 +225,7 @@ def take_sample(partition: P, x: Float64s) -> int:
         partition.n_unused_samples -= 1
     sample = partition.samples.row(row)
     values, links = sample.values(partition), sample.links(partition)
-    for j in range(partition.n_dims):
+    for j in range(partition.n_inputs):
         values[j] = x[j]
     links[0] = 0
     links[1] = NONE
@@ -188,7 +242,7 @@ def let_sample_go(partition: P, row: int) -> None:
     if links[0] == 0:
         # No later file has what was forgotten.
         values = sample.values(partition)
-        for j in range(partition.n_dims):
+        for j in range(partition.n_inputs):
             values[j] = 0.0
         links[1] = partition.unused_sample
         partition.unused_sample = row
@@ -199,7 +253,8 @@ def let_sample_go(partition: P, row: int) -> None:
 def let_region_go(partition: P, row: int) -> None:
     """Let a region's row be unused, and its pivot if nothing else uses that."""
     region = partition.regions.row(row)
-    let_sample_go(partition, region.pivot)
+    if region.pivot != NONE:
+        let_sample_go(partition, region.pivot)
     region.key = 0
     region.time = 0.0
     region.pivot = NONE
