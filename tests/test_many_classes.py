@@ -16,7 +16,6 @@ from river_mondrian.posteriors.adaptive.records import AdaptiveForest, AdaptiveT
 from river_mondrian.posteriors.adaptive.seen import (
     NO_SIDE,
     add_sample,
-    give_places,
     new_row,
     numbers_of,
     sides_of,
@@ -24,9 +23,7 @@ from river_mondrian.posteriors.adaptive.seen import (
 from river_mondrian.posteriors.adaptive.statistics import (
     GROWTHS,
     HEAD_WORDS,
-    LANES,
     LINKS_WORD,
-    MORE_WORD,
     N_FIRST,
     N_FORGETTING,
     N_MORE,
@@ -82,12 +79,6 @@ def see(
     add_sample(forest, tree, tree.side_rows.row(row), label, weight, True, side)
 
 
-@kernel
-def place(forest: AdaptiveForest, tree: AdaptiveTree, row: int) -> None:
-    """Give all classes places at a node."""
-    give_places(forest, tree, tree.side_rows.row(row))
-
-
 def draw(n, n_classes, seed):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, n)
@@ -117,7 +108,6 @@ def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dens
     model, found = learned(samples, dense, weighted)
     trees, others = model._trees, all_classes._trees
     assert (trees.forest.is_sparse, others.forest.is_sparse) == (1, 0)
-    assert n_with_places(trees) > 10
     for t, tree in enumerate(trees.trees):
         assert tree.nodes.n_rows == others.trees[t].nodes.n_rows
         np.testing.assert_array_equal(trees.counts(t).sum(), others.counts(t).sum())
@@ -137,24 +127,14 @@ def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dens
     assert own == {k: pytest.approx(v, abs=1e-5) for k, v in other.items()}
 
 
-def n_with_places(trees):
-    """Return how many nodes of trees in use have places for all classes."""
-    found = 0
-    for tree in (tree for tree in trees.trees if tree.is_used()):
-        own = (tree.nodes.row(j).statistics(tree) for j in range(tree.nodes.n_rows))
-        found += sum(statistics.places().start < 0 for statistics in own if statistics)
-    return found
-
-
 @given(st.integers(0, 2**20), st.lists(st.integers(0, 60), min_size=1, max_size=4))
 @settings(max_examples=20, deadline=None)
 def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
-    """Classes come before and after there are places, which are given anew and are too few."""
+    """Classes come in any order."""
     rng = np.random.default_rng(seed)
     model, _ = learned(draw(150, 80, 0), 32)
     trees = model._trees
     forest, tree = trees.forest, trees.trees[0]
-    capacity = int(forest.class_capacity)
     trees.side_rows.grow(0, tree.side_rows, tree.side_rows.n_rows + 200)
     row = begin_node(forest, tree)
     twin, n_sides = {}, 0
@@ -171,9 +151,6 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
             bits = int(own[-1]) | (0 if side == NO_SIDE else 1 + side)
             n_sides += bits.bit_count() - int(own[-1]).bit_count()
             own[-1] = bits
-        forest.class_capacity = -(-known // 4) * 4
-        place(forest, tree, row)
-    forest.class_capacity = capacity
     statistics = tree.side_rows.row(row)
     expected = np.array([twin.get(k, np.zeros(N_NUMBERS)) for k in range(int(forest.n_classes))])
     found = np.zeros_like(expected)
@@ -219,7 +196,6 @@ def test_many_classes_are_stored(how, tmp_path):
     samples = draw(400, 60, 2)
     model, _ = learned(samples[:300], 32)
     assert model._trees.forest.is_sparse
-    assert n_with_places(model._trees) > 0
     if how == "pickle":
         other = pickle.loads(pickle.dumps(model))
     else:
@@ -253,34 +229,6 @@ def test_files_with_places_for_all_of_many_classes_are_read(tmp_path):
 def first_linked(rows):
     """Return a row that another one is linked to."""
     return int(np.flatnonzero(rows[:, LINKS_WORD])[0])
-
-
-@pytest.mark.parametrize("damage", ["back", "beyond", "empty", "shared", "link", "class"])
-def test_damaged_places_are_refused(damage):
-    model, _ = learned(draw(300, 60, 5), 32)
-    trees = model._trees
-    t = next(t for t, tree in enumerate(trees.trees) if tree.is_used())
-    tree = trees.trees[t]
-    rows = [row for chunk in trees.side_rows.chunks[tree.slot] for row in chunk]
-    rows = rows[: tree.side_rows.n_rows]
-    j, own = next((j, row) for j, row in enumerate(rows) if row[HEAD_WORDS] < 0)
-    first = -1 - own[HEAD_WORDS]
-    if damage == "back":
-        own[HEAD_WORDS] = -1 - j
-    elif damage == "beyond":
-        own[HEAD_WORDS + 1] = len(rows)
-    elif damage == "empty":
-        own[HEAD_WORDS + 1] = 0
-    elif damage == "shared":
-        linked = next(row for row in rows[:first] if row[LINKS_WORD] > 0)
-        linked[LINKS_WORD] = first + 1
-    elif damage == "link":
-        rows[first][LINKS_WORD] = len(rows)
-    else:
-        place = MORE_WORD + np.flatnonzero(rows[first][MORE_WORD : MORE_WORD + LANES])[0]
-        rows[first][place] += 4
-    with pytest.raises(ModelFormatError, match="side_rows"):
-        pickle.loads(pickle.dumps(model))
 
 
 @pytest.mark.parametrize("damage", ["back", "beyond", "twice", "class"])

@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from ...records import Float32s, Float64, Record
+from ...records import Float32s, Record, inline
 from ...records.compiled import lowered, pointer_to
 from .statistics import (
     BLOCK,
@@ -20,6 +20,7 @@ from .statistics import (
     HEAD_WORDS,
     LATE,
     LATEST,
+    N_POSTERIORS,
     SIDE_BITS,
     ClassBlock,
     Statistics,
@@ -27,27 +28,23 @@ from .statistics import (
 
 
 class Factors(Record):
-    """What a node adds to a tree's posteriors: factors of its numbers, and constants.
+    """What a node adds to a tree's posteriors, of which the HNSP is the first.
 
-    The HNSP gets factors of each class's weight, of its number of sides and of its tables, which
-    are its weight, but 1 at most; the weightings get factors of its weight, in the third by memory,
-    and a constant for all.
+    Each posterior has a factor of a class's weight. The HNSP has one of the class's tables, which
+    are its weight, but 1 at most, and the last weighting one of its weight in the first memory that
+    forgets; then they have one of its number of sides, and of its weight in the other such memory.
+    What all classes get are constants of the weightings.
     """
 
-    hnsp_samples: Float64
-    hnsp_sides: Float64
-    hnsp_tables: Float64
-    noisy_samples: Float64
-    noisy_constant: Float64
-    deep_samples: Float64
-    deep_constant: Float64
-    mixed_all: Float64
-    mixed_late: Float64
-    mixed_latest: Float64
-    mixed_constant: Float64
+    by_weight: Float32s = inline(N_POSTERIORS)
+    by_first: Float32s = inline(N_POSTERIORS)
+    by_second: Float32s = inline(N_POSTERIORS)
+    constants: Float32s = inline(N_POSTERIORS)
+    # The node's.
+    statistics: Statistics
 
 
-_FLOAT, _DOUBLE, _WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
+_FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
 _FLOATS, _WORDS = ir.VectorType(_FLOAT, BLOCK), ir.VectorType(_WORD, BLOCK)
 _INDEX = ir.IntType(64)
 _ALIGNMENT = 4
@@ -55,9 +52,9 @@ _CONTRACT = ("contract",)
 
 
 def _each(builder: Any, factors: Any, i: int) -> Any:
-    """Return a block of which each is the i-th of the factors, rounded to float32."""
+    """Return a block of which each is the i-th of the factors."""
     number = builder.load(builder.gep(factors, [_INDEX(i)]), align=_ALIGNMENT)
-    return _spread(builder, builder.fptrunc(number, _FLOAT), _FLOATS)
+    return _spread(builder, number, _FLOATS)
 
 
 def _spread(builder: Any, number: Any, kind: Any) -> Any:
@@ -87,8 +84,11 @@ def _add_by_blocks(
 ) -> None:
     """Add a node's part to the posteriors, a block of classes at a time."""
     sums, words = pointer_to(builder, out, _FLOAT), pointer_to(builder, row, _WORD)
-    numbers = pointer_to(builder, factors, _DOUBLE)
-    each = {name: _each(builder, numbers, i) for i, name in enumerate(Factors.FIELDS)}
+    numbers = pointer_to(builder, factors, _FLOAT)
+    by_weight, by_first, by_second, constants = (
+        [_each(builder, numbers, N_POSTERIORS * i + v) for v in range(N_POSTERIORS)]
+        for i in range(4)
+    )
     weights = HEAD_WORDS + ClassBlock.FIELDS["weights"].word
     one, three = (ir.Constant(_WORDS, [bits] * BLOCK) for bits in (1, 3))
     shifts = ir.Constant(_WORDS, [SIDE_BITS * k for k in range(BLOCK)])
@@ -121,27 +121,20 @@ def _add_by_blocks(
             _load(builder, words, builder.add(block, _INDEX(weights + m * BLOCK)), _FLOATS)
             for m in (LATE, LATEST)
         )
-        of_samples = {
-            name: (each[name], count)
-            for name in ("hnsp_samples", "noisy_samples", "deep_samples", "mixed_all")
-        }
-        hnsp = _sum(
-            builder,
-            (each["hnsp_tables"], tables),
-            (each["hnsp_sides"], sides),
-            of_samples["hnsp_samples"],
+        hnsp, noisy, deep, mixed = range(N_POSTERIORS)
+        parts = (
+            ((by_first[hnsp], tables), (by_second[hnsp], sides), (by_weight[hnsp], count)),
+            (constants[noisy], (by_weight[noisy], count)),
+            (constants[deep], (by_weight[deep], count)),
+            (
+                constants[mixed],
+                (by_weight[mixed], count),
+                (by_first[mixed], late),
+                (by_second[mixed], latest),
+            ),
         )
-        noisy = _sum(builder, each["noisy_constant"], of_samples["noisy_samples"])
-        deep = _sum(builder, each["deep_constant"], of_samples["deep_samples"])
-        mixed = _sum(
-            builder,
-            each["mixed_constant"],
-            of_samples["mixed_all"],
-            (each["mixed_late"], late),
-            (each["mixed_latest"], latest),
-        )
-        for posterior, part in enumerate((hnsp, noisy, deep, mixed)):
-            add_to(posterior, first, part)
+        for posterior, part in enumerate(parts):
+            add_to(posterior, first, _sum(builder, *part))
 
 
 @lowered(_add_by_blocks)
@@ -156,17 +149,13 @@ def add_statistics(
         count = block.counts[place]
         bits = all_sides[k // CLASSES_OF_WORD] >> k % CLASSES_OF_WORD * SIDE_BITS & 3
         late, latest = block.weights[place], block.weights[BLOCK + place]
-        parts = (
-            factors.hnsp_tables * min(count, 1.0)
-            + factors.hnsp_sides * (bits - (bits >> 1))
-            + factors.hnsp_samples * count,
-            factors.noisy_constant + factors.noisy_samples * count,
-            factors.deep_constant + factors.deep_samples * count,
-            factors.mixed_constant
-            + factors.mixed_all * count
-            + factors.mixed_late * late
-            + factors.mixed_latest * latest,
-        )
-        for posterior, part in enumerate(parts):
-            i = width * posterior + k
-            out[i] = out[i] + part
+        firsts, seconds = (min(count, 1.0), 0.0, 0.0, late), (bits - (bits >> 1), 0.0, 0.0, latest)
+        for v in range(N_POSTERIORS):
+            i = width * v + k
+            out[i] = (
+                out[i]
+                + factors.constants[v]
+                + factors.by_weight[v] * count
+                + factors.by_first[v] * firsts[v]
+                + factors.by_second[v] * seconds[v]
+            )

@@ -12,7 +12,7 @@ from ...partitions.mondrian.records import LEFT, RIGHT
 from ...records import Array
 from ..rebuilt.paths import path_to
 from .records import AdaptiveForest, StatisticsEntry
-from .seen import NO_SIDE, add_sample, copy_statistics, give_places, needs_places
+from .seen import NO_SIDE, add_sample, copy_statistics
 from .splitting import enqueue, new_statistics
 from .weighting import update_weights
 
@@ -75,7 +75,6 @@ def update_path(
     """
     tree = forest.trees[t]
     label, weight = forest.label_of(p), forest.weight_of(p)
-    gives_places = forest.is_sparse == 1
     for i in range(n):
         entry = path[i]
         ref, statistics = entry.ref, entry.statistics
@@ -93,9 +92,6 @@ def update_path(
             side = LEFT if node.left == path[i + 1].ref else RIGHT
         forgets = i > 0 or forest.root_forgets == 1
         add_sample(forest, tree, statistics, label, weight, forgets, side)
-        if gives_places and needs_places(forest, statistics):
-            give_places(forest, tree, statistics)
-            gives_places = False
         if node.dim < 0:
             enqueue(tree, ref)
 
@@ -125,7 +121,7 @@ def replay(forest: AdaptiveForest, t: int, start: int, stop: int) -> int:
     for i in range(start, stop):
         p = i % forest.window_capacity
         n = path_to(forest, tree, forest.values_of(tree, p), path)
-        if tree.side_rows.n_rows + n + forest.rows_of_places() > tree.side_rows.capacity:
+        if tree.side_rows.n_rows + n > tree.side_rows.capacity:
             return i
         label, weight = forest.label_of(p), forest.weight_of(p)
         update_weights(forest, tree, path, n, label, weight, p)

@@ -8,8 +8,7 @@ statistics has the numbers: a walk down finds the factors, and a pass up adds th
 Sums are in a row of `class_capacity` classes for each posterior. Of many classes they are in a row
 of the posteriors for each class, behind `N_FRONT` others, the first of which has what all classes
 get: what a node adds to those that it has not seen is one number for each posterior, so that it
-costs by those that it has seen. What nodes add that have places for all classes is behind that, in
-a row for each posterior again; both are added up at last.
+costs by those that it has seen.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ..rebuilt.records import PATH_LENGTH, RECENT
 from .factors import Factors, add_statistics
 from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
-from .seen_factors import SeenFactors, add_seen, sums_of_places
+from .seen_factors import add_seen
 from .statistics import (
     DEEP,
     LATE,
@@ -43,8 +42,7 @@ from .statistics import (
     Statistics,
 )
 
-_room_of_factors = room_of_array(Factors, 1)
-_room_of_seen_factors = room_of_array(SeenFactors, PATH_LENGTH)
+_room_of_factors = room_of_array(Factors, PATH_LENGTH)
 
 
 # Smaller factors of the HNSP would be subnormal in single precision, with which some processors
@@ -217,36 +215,11 @@ def _count_tables(forest: AdaptiveForest, tree: AdaptiveTree, step: Step, ends: 
 
 
 @merged
-def _note_seen(
-    forest: AdaptiveForest,
-    statistics: Statistics,
-    factors: Factors,
-    own: SeenFactors,
-    out: Float32s,
-) -> None:
-    """Add a node's part to all of many classes, and note what it adds to those that it has seen."""
-    own.statistics = statistics
-    by_weight, by_first, by_second = own.by_weight, own.by_first, own.by_second
-    for v in range(N_POSTERIORS):
-        by_first[v] = 0.0
-        by_second[v] = 0.0
-    by_weight[0], by_first[0] = factors.hnsp_samples, factors.hnsp_tables
-    by_second[0] = factors.hnsp_sides
-    by_weight[1 + NOISY], by_weight[1 + DEEP] = factors.noisy_samples, factors.deep_samples
-    by_weight[1 + MIXED], by_first[1 + MIXED] = factors.mixed_all, factors.mixed_late
-    by_second[1 + MIXED] = factors.mixed_latest
-    _add_to_all(forest, 1 + NOISY, factors.noisy_constant, out)
-    _add_to_all(forest, 1 + DEEP, factors.deep_constant, out)
-    _add_to_all(forest, 1 + MIXED, factors.mixed_constant, out)
-
-
-@merged
 def _add_step(
     forest: AdaptiveForest,
     tree: AdaptiveTree,
     step: Step,
     factors: Factors,
-    seen: SeenFactors,
     weight: float,
     of_tables: float,
     ends: bool,
@@ -261,21 +234,25 @@ def _add_step(
     # c of a leaf's classes are their samples.
     is_weighted = forest.is_weighted == 1
     of_samples = _noticed(weight)
-    factors.hnsp_samples = of_samples if ends and not is_weighted else 0.0
-    factors.hnsp_sides = 0.0 if ends or is_weighted else of_samples
-    factors.hnsp_tables = _noticed(of_tables)
-    factors.noisy_samples = step.noisy
-    factors.noisy_constant = PRIORS[NOISY] * step.noisy
-    factors.deep_samples = step.deep
-    factors.deep_constant = PRIORS[DEEP] * step.deep
-    factors.mixed_all = step.of_all
-    factors.mixed_late = step.of_late
-    factors.mixed_latest = step.of_latest
+    by_weight, by_first, by_second = factors.by_weight, factors.by_first, factors.by_second
+    for v in range(N_POSTERIORS):
+        by_first[v] = 0.0
+        by_second[v] = 0.0
+    by_weight[0] = of_samples if ends and not is_weighted else 0.0
+    by_second[0] = 0.0 if ends or is_weighted else of_samples
+    by_first[0] = _noticed(of_tables)
+    by_weight[1 + NOISY], by_weight[1 + DEEP] = step.noisy, step.deep
+    by_weight[1 + MIXED] = step.of_all
+    by_first[1 + MIXED], by_second[1 + MIXED] = step.of_late, step.of_latest
     prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
-    factors.mixed_constant = PRIORS[MIXED] * prior
+    constants = PRIORS[NOISY] * step.noisy, PRIORS[DEEP] * step.deep, PRIORS[MIXED] * prior
     if forest.is_sparse == 1:
-        _note_seen(forest, statistics, factors, seen, out)
+        factors.statistics = statistics
+        for v, constant in enumerate(constants):
+            _add_to_all(forest, 1 + v, constant, out)
     else:
+        for v, constant in enumerate(constants):
+            factors.constants[1 + v] = constant
         add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
     if is_weighted:
         _add_c(forest, tree, statistics, weight, out)
@@ -298,7 +275,7 @@ def predict_tree(
     if forest.is_weighted == 1 and forest.is_sparse == 1:
         # A node notes those classes only that it has seen.
         _clear_below(forest, path[n - 1].ref)
-    room, noted, n_noted = _room_of_factors(), _room_of_seen_factors(), 0
+    noted, n_noted = _room_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
         step = steps[i]
@@ -322,7 +299,7 @@ def predict_tree(
             own_weight = weight / total
             if forest.is_sparse == 1 and weight + own < NEGLIGIBLE:
                 own_weight = of_tables = 0.0
-            _add_step(forest, tree, step, room[0], noted[n_noted], own_weight, of_tables, ends, out)
+            _add_step(forest, tree, step, noted[n_noted], own_weight, of_tables, ends, out)
             n_noted += 1
             weight = weight * discount * tables / total + passed
             continue
@@ -345,19 +322,17 @@ def predict_tree(
 def _average_many(forest: AdaptiveForest, of_long: float, of_recent: float) -> None:
     """Write the experts of many classes: by the sums of the first role, then by those of both.
 
-    The sums of places are in rows as experts are. `of_long` and `of_recent` are factors of sums.
+    `of_long` and `of_recent` are factors of sums.
     """
     n_classes, capacity, n_sums = forest.n_classes, forest.class_capacity, forest.n_sums()
     predicted = forest.experts.predicted
     for role in range(2):
         factor = of_long if role == 0 else of_recent
         sums = forest.posterior_sums.part(n_sums * role, n_sums)
-        places = sums_of_places(forest, sums)
         for v in range(N_POSTERIORS):
             row = predicted.part(capacity * (N_POSTERIORS * role + v), capacity)
-            of_all, place = sums[v], places.part(capacity * v, capacity)
             for k in range(n_classes):
-                row[k] = factor * (place[k] + (sums[N_POSTERIORS * (N_FRONT + k) + v] + of_all))
+                row[k] = factor * (sums[N_POSTERIORS * (N_FRONT + k) + v] + sums[v])
     width = N_POSTERIORS * capacity
     for v in range(N_POSTERIORS):
         long = predicted.part(capacity * v, capacity)

@@ -38,7 +38,6 @@ from ..rebuilt.records import (
     RebuiltTree,
 )
 from .statistics import (
-    LANES,
     N_FRONT,
     N_POSTERIORS,
     SeenClass,
@@ -202,17 +201,10 @@ class AdaptiveForest(RebuiltForest):
         """Return the weight of a stored point."""
         return self.points.row(p).weight
 
-    def rows_of_places(self) -> int:
-        """Return how many rows have places for all of many classes."""
-        return -(-self.class_capacity // LANES) if self.is_sparse == 1 else 0
-
     def n_sums(self) -> int:
         """Return how many numbers the sums of a role's posteriors are."""
-        capacity = self.class_capacity
-        if self.is_sparse == 1:
-            # Those of places follow; their last row may have a part of what is behind.
-            return N_POSTERIORS * (N_FRONT + 2 * capacity) + LANES
-        return N_POSTERIORS * capacity
+        front = N_FRONT if self.is_sparse == 1 else 0
+        return N_POSTERIORS * (front + self.class_capacity)
 
     def keep_sample(self, p: int) -> None:
         """Store the class and the weight of the accepted sample."""

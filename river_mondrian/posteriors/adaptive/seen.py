@@ -1,16 +1,10 @@
-"""What nodes have seen of the classes: of few a place for each, of many a tree of rows.
+"""Statistics of many classes: rows of the classes that a node has seen, in a tree of rows.
 
-Of many classes most nodes see few, and only what is seen has a place (`SeenClass`). A node's row of
-statistics has the first `N_FIRST` classes; each other row has `N_MORE`, from the word `MORE_WORD`
-on. Every row has links to two others, by the next bit of a class's number, so that a class is found
-in as many steps as its number has bits at most: it is in the first row on its way that had room
-when it came. Rows are never given back before the tree is.
-
-Nodes near the root have seen most classes, and a prediction spends most of its time on them. From
-`PLACES_FROM` of the classes on a node has places for all, by their numbers (`Places`): they are
-read without a search, in order and by vectors. Classes that come later, and for which there is no
-place, are where those of other nodes are, until the node gets places anew. A sample gives places at
-one node of each tree at most, so that it is known how many rows it needs.
+Most nodes have seen few of many classes, and only a class that has been seen has a place
+(`SeenClass`). A node's row of statistics has the first `N_FIRST` classes. Each further row has
+`N_MORE`, from the word `MORE_WORD` on. Every row has links to two others, by the next bit of a
+class's number. So a class is found in at most as many steps as its number has bits: it is in the
+first row on its way that had room when it came. Rows are not freed before the tree is.
 """
 
 from __future__ import annotations
@@ -21,7 +15,6 @@ from .records import AdaptiveForest, AdaptiveTree
 from .statistics import (
     GROWTHS,
     HEAD_WORDS,
-    LANES,
     LARGEST_UNIT,
     LINKS_WORD,
     MORE_WORD,
@@ -29,13 +22,11 @@ from .statistics import (
     N_FORGETTING,
     N_LINKS,
     N_MORE,
-    PLACES_FROM,
     SEEN_WORDS,
     SIDE_BITS,
     STOP_WORDS,
     UNNOTICED,
     ClassNumbers,
-    Places,
     SeenClass,
     Statistics,
     bit_of_side,
@@ -62,20 +53,11 @@ def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
     return SeenClass(row, first + SEEN_WORDS * i)
 
 
-@inlined
-def _at_place(tree: AdaptiveTree, places: Places, label: int) -> SeenClass:
-    """Return what is at a class's place."""
-    return SeenClass(tree.side_rows.row(places.row_of(label)), MORE_WORD + label % LANES)
-
-
 @separate
 def find(
     forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
 ) -> SeenClass:
     """Return what a node has seen of one of many classes: of a new one, nothing."""
-    places = statistics.places()
-    if places.has(label):
-        return _at_place(tree, places, label)
     row, first, n, bits = statistics, HEAD_WORDS, N_FIRST, label
     while True:
         for i in range(n):
@@ -95,12 +77,6 @@ def place_of(
     forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
 ) -> SeenClass:
     """Return what a node has seen of one of many classes, with a place for a new one."""
-    places = statistics.places()
-    if places.has(label):
-        seen = _at_place(tree, places, label)
-        if seen.key == 0:
-            seen.key = (label + 1) << SIDE_BITS
-        return seen
     row, first, n, bits = statistics, HEAD_WORDS, N_FIRST, label
     while True:
         for i in range(n):
@@ -123,7 +99,7 @@ def numbers_of(
 ) -> ClassNumbers:
     """Return the weights of a class at a node."""
     if forest.is_sparse == 1:
-        return find(forest, tree, statistics, label).numbers(statistics.step_of(label))
+        return find(forest, tree, statistics, label).numbers()
     return statistics.numbers_of(label)
 
 
@@ -132,10 +108,6 @@ def fetch_class(
     forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
 ) -> None:
     """Ask for the memory of what a node has seen of one of many classes ahead of its use."""
-    places = statistics.places()
-    if places.has(label):
-        prefetch(_at_place(tree, places, label), LANES * (1 + N_FORGETTING) + 1)
-        return
     link = statistics.links()[label & 1]
     if link != 0:
         prefetch(tree.side_rows.row(link - 1), LINKS_WORD + N_LINKS)
@@ -167,19 +139,6 @@ def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, owner: i
     return n
 
 
-@inlined
-def _list_places(tree: AdaptiveTree, places: Places, n_classes: int, labels: Int64s) -> int:
-    """Write the classes that are at their places; returns how many there are."""
-    total = 0
-    for i in range(0, min(places.n_classes(), n_classes), LANES):
-        keys = Int32s(tree.side_rows.row(places.row_of(i)), MORE_WORD, LANES)
-        for k in range(LANES):
-            if keys[k] != 0:
-                labels[total] = i + k
-                total += 1
-    return total
-
-
 @separate
 def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics) -> int:
     """Write the classes of a node into `seen_labels`; returns how many there are.
@@ -192,17 +151,15 @@ def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics
             labels[k] = k
         return forest.n_classes
     row, first, n = statistics, HEAD_WORDS, N_FIRST
-    at, end = 0, 0
-    total = _list_places(tree, statistics.places(), forest.n_classes, labels)
+    total, at, end = 0, 0, 0
     while True:
         end = follow(forest, tree, row, 0, end)
         for i in range(n):
             seen = seen_at(row, first, i)
             if seen.key == 0:
                 break
-            if seen.key > 0:
-                labels[total] = seen.label()
-                total += 1
+            labels[total] = seen.label()
+            total += 1
         if at == end:
             return total
         row, first, n = tree.side_rows.known(forest.found[at].row), MORE_WORD, N_MORE
@@ -261,7 +218,7 @@ def add_sample(
         seen = place_of(forest, tree, statistics, label)
         if side != NO_SIDE:
             _note_side(statistics, seen, side)
-        numbers = seen.numbers(statistics.step_of(label))
+        numbers = seen.numbers()
     else:
         if side != NO_SIDE:
             statistics.add_side(label, side, forest.class_capacity)
@@ -293,58 +250,6 @@ def _copy_numbers(numbers: ClassNumbers, target: ClassNumbers) -> None:
 
 
 @separate
-def _clear_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics) -> None:
-    """Let a node have seen no class, in rows of zeros that are not its own any more."""
-    found, n_words, places = forest.found, forest.statistics_words, statistics.places()
-    for i in range(0, places.n_classes(), LANES):
-        words = Int32s(tree.side_rows.row(places.row_of(i)), 0, n_words)
-        for w in range(n_words):
-            words[w] = 0
-    at, end = 0, follow(forest, tree, statistics, 0, 0)
-    words = Int32s(statistics, 0, n_words)
-    for w in range(HEAD_WORDS, n_words):
-        words[w] = 0
-    while at < end:
-        row = tree.side_rows.known(found[at].row)
-        end = follow(forest, tree, row, 0, end)
-        words = Int32s(row, 0, n_words)
-        for w in range(n_words):
-            words[w] = 0
-        at += 1
-
-
-@inlined
-def needs_places(forest: AdaptiveForest, statistics: Statistics) -> bool:
-    """Tell whether a node is to have places for all of many classes, and lacks some."""
-    capacity = forest.class_capacity
-    lacks = statistics.places().n_classes() < capacity
-    return lacks and statistics.n_seen > PLACES_FROM * capacity
-
-
-@separate
-def give_places(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics) -> None:
-    """Give all of many classes places at a node, and what it has seen to these.
-
-    There is room for as many rows.
-    """
-    first, n_rows = tree.side_rows.n_rows, forest.rows_of_places()
-    for _ in range(n_rows):
-        new_row(forest, tree)
-    n, labels = list_seen(forest, tree, statistics), forest.seen_labels
-    for i in range(n):
-        label = labels[i]
-        known = find(forest, tree, statistics, label)
-        row = tree.side_rows.row(first + label // LANES)
-        own = SeenClass(row, MORE_WORD + label % LANES)
-        own.key = known.key
-        _copy_numbers(known.numbers(statistics.step_of(label)), own.numbers(LANES))
-    _clear_seen(forest, tree, statistics)
-    places = statistics.places()
-    places.start = -1 - first
-    places.n_rows = n_rows
-
-
-@separate
 def _copy_seen(
     forest: AdaptiveForest, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
@@ -360,7 +265,7 @@ def _copy_seen(
         if numbers.words[0] > 0.0:
             own = place_of(forest, tree, target, labels[i])
             own.key = own.key | bit_of_side(side)
-            _copy_numbers(numbers, own.numbers(1))
+            _copy_numbers(numbers, own.numbers())
 
 
 @inlined
@@ -393,6 +298,6 @@ def put_seen(
     for i in range(n):
         seen = place_of(forest, tree, tree.side_rows.row(rows[i]), labels[i])
         seen.key = seen.key | sides[i]
-        words = seen.numbers(1).words
+        words = seen.numbers().words
         for m in range(1 + N_FORGETTING):
             words[m] = numbers[(1 + N_FORGETTING) * i + m]

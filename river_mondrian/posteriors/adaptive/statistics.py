@@ -5,8 +5,7 @@ memory does not decay: instead its unit grows, in which its latest sample is wei
 
 Of few classes a row has all, in blocks of `BLOCK`, and what is known of those of one block lies
 together: a path is read class by class where it learns, and block by block where it predicts. Of
-many classes a node has those that it has seen, or places for all where these are a large part
-(`seen`).
+many classes a node has those that it has seen (`seen`).
 
 Sums of weights are in single precision. Those of whole weights are exact up to 2^24; a sample that
 weighs less than 2^-24 of what is there adds nothing. Weights from 1e-30 to 1e30 neither vanish nor
@@ -80,31 +79,9 @@ class SeenClass(Record):
         """Return the class."""
         return (self.key >> SIDE_BITS) - 1
 
-    def numbers(self, step: int) -> ClassNumbers:
-        """Return the weights, which are `step` words apart (see `Statistics.step_of`)."""
-        return ClassNumbers(Float32s(self, step, N_FORGETTING * step + 1), step)
-
-
-class Places(Record):
-    """Where a node has places for all of many classes, instead of its own row's first class."""
-
-    # -1 less the number of the first of the rows that they are in; 0 or more where there are none.
-    start: Int32
-    # How many such rows there are, which follow each other. Each has the places of `LANES` classes:
-    # their keys, then their weights by memory.
-    n_rows: Int32
-
-    def has(self, label: int) -> bool:
-        """Tell whether a class has a place."""
-        return self.start < 0 and label < LANES * self.n_rows
-
-    def row_of(self, label: int) -> int:
-        """Return the number of the row that the place of a class is in."""
-        return label // LANES - 1 - self.start
-
-    def n_classes(self) -> int:
-        """Return how many classes have places."""
-        return LANES * self.n_rows if self.start < 0 else 0
+    def numbers(self) -> ClassNumbers:
+        """Return the weights."""
+        return ClassNumbers(Float32s(self, 1, 1 + N_FORGETTING), 1)
 
 
 class ClassNumbers(NamedTuple):
@@ -161,14 +138,6 @@ class Statistics(Record):
     def links(self) -> Int32s:
         """Return the links of a row, where there are many classes."""
         return Int32s(self, LINKS_WORD, N_LINKS)
-
-    def places(self) -> Places:
-        """Return where many classes have places."""
-        return Places(self, HEAD_WORDS)
-
-    def step_of(self, label: int) -> int:
-        """Return how many words apart the numbers of one of many classes are."""
-        return LANES if self.places().has(label) else 1
 
     def begin(self) -> None:
         """Make the statistics of no sample, in a row of zeros."""
@@ -233,9 +202,6 @@ N_MORE = 8
 LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
 MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
 N_LINKS = 2
-# Classes of a row of places, and the part of all classes from which on a node has places for all.
-LANES = N_MORE
-PLACES_FROM = 0.25
 # Rows of sums in front of those of the classes (see `seen_factors`).
 N_FRONT = N_MORE
 # Nodes whose rows are read together then.

@@ -14,7 +14,6 @@ from .statistics import (
     BLOCK_WORDS,
     CLASSES_OF_WORD,
     HEAD_WORDS,
-    LANES,
     LINKS_WORD,
     MORE_WORD,
     N_FIRST,
@@ -45,53 +44,22 @@ def counts_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
     return _blocks_in(rows, n_classes)[..., 0, :]
 
 
-class _Runs(NamedTuple):
-    """Rows of places that follow each other: whose they are, the first ones, how many of each."""
-
-    owners: NDArray[np.int64]
-    firsts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the number of each row, and its place among those of its run."""
-        numbers = np.arange(self.lengths.sum())
-        places = numbers - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
-        return np.repeat(self.firsts, self.lengths) + places, places
-
-
-def _runs(rows: Rows) -> _Runs:
-    """Return the rows of places of a tree's nodes."""
-    # In other rows than those of nodes this word is a weight, whose sign is positive.
-    owners = np.flatnonzero(rows[:, HEAD_WORDS] < 0)
-    starts, lengths = rows[owners, HEAD_WORDS : HEAD_WORDS + 2].T.astype(np.int64)
-    return _Runs(owners, -1 - starts, lengths)
-
-
 def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
     """Return which of a tree's rows are of nodes, and all links."""
     linked = rows[:, LINKS_WORD : LINKS_WORD + N_LINKS]
     is_own = np.ones(len(rows), dtype=np.bool_)
     is_own[linked[linked > 0] - 1] = False
-    is_own[_runs(rows).rows()[0]] = False
     return np.flatnonzero(is_own), linked
 
 
 def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
-    """Yield rows of places, of nodes, those linked to these, and so on: whose, their classes."""
-    runs = _runs(rows)
-    lanes = rows[runs.rows()[0], MORE_WORD : MORE_WORD + N_MORE * SEEN_WORDS]
-    classes = lanes.reshape(len(lanes), SEEN_WORDS, LANES).swapaxes(1, 2)
-    yield np.repeat(runs.owners, runs.lengths), classes
+    """Yield rows of nodes, those linked to these, and so on: whose they are, and their classes."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
     owners, first, n = own, HEAD_WORDS, N_FIRST
     while len(at):
         end = first + n * SEEN_WORDS
-        found = rows[at, first:end].reshape(len(at), n, SEEN_WORDS)
-        if first == HEAD_WORDS:
-            # What tells of places is no class.
-            found[found[:, 0, 0] < 0, 0] = 0
-        yield owners, found
+        yield owners, rows[at, first:end].reshape(len(at), n, SEEN_WORDS)
         following = linked[at]
         i, bit = np.nonzero(following)
         at, owners, first, n = following[i, bit] - 1, owners[i], MORE_WORD, N_MORE
@@ -118,27 +86,15 @@ def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
     linked = rows[:, LINKS_WORD : LINKS_WORD + N_LINKS]
     place, bit = np.nonzero(linked)
     links = linked[place, bit] - 1
-    # A row comes after the only one that is linked to it, or that has it as a row of places.
+    # A row comes after the only one that is linked to it.
     if (links <= place).any() or (links >= len(rows)).any():
         return False
-    runs = _runs(rows)
-    ends = runs.firsts + runs.lengths
-    if (runs.firsts <= runs.owners).any() or (runs.lengths < 1).any() or (ends > len(rows)).any():
-        return False
-    if runs.lengths.sum() > len(rows):
-        return False
-    placed, places = runs.rows()
-    taken = np.concatenate([links, placed])
-    if len(np.unique(taken)) < len(taken) or linked[placed].any():
-        return False
-    keys = rows[placed, MORE_WORD : MORE_WORD + LANES]
-    labels = LANES * places[:, None] + np.arange(LANES)
-    if ((keys != 0) & (keys >> SIDE_BITS != labels + 1)).any():
+    if len(np.unique(links)) < len(links):
         return False
     if not np.isin(of_nodes, _rows_of_nodes(rows)[0]).all():
         return False
     n_seen = np.zeros(len(rows), dtype=np.int64)
-    n_rows = -np.bincount(runs.owners, runs.lengths, len(rows)).astype(np.int64)
+    n_rows = np.zeros(len(rows), dtype=np.int64)
     for owners, part in _levels(rows):
         keys = part[..., 0]
         if (keys < 0).any() or (keys >= (n_classes + 1) << SIDE_BITS).any():

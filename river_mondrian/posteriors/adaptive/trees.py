@@ -152,7 +152,7 @@ class AdaptiveTrees(
             return of_call, of_split
         # What two new nodes have seen; and every node on a path may see a class for the first time.
         more = 2 * most_rows(int(self.forest.class_capacity))
-        return of_call + DEEPEST + more + self.forest.rows_of_places(), of_split + more
+        return of_call + DEEPEST + more, of_split + more
 
     def _finish_kind(self) -> None:
         forest, own = self.forest, self.shared.own

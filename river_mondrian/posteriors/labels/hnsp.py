@@ -31,14 +31,11 @@ from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
-from .class_sets import WORD_CLASSES, add_to_whole_words, count_classes, n_words_of, word_at
+from .class_sets import WORD_CLASSES, count_classes, n_words_of, word_at
 from .records import ClassForest, L, LabelForest, LabelNode, LabelTree
 
 # Weight that no sum in float64 would notice.
 NEGLIGIBLE = 1e-17
-
-# Up to so many classes are added one by one, which is how their sums have always been rounded.
-FEW = 128
 
 
 class LabelPrediction(Prediction):
@@ -90,13 +87,10 @@ def _add_sets(
 ) -> None:
     """Add weights to the classes that are in both sets, and to those in any of them."""
     n_words = n_words_of(n_classes)
-    n_whole = n_classes // WORD_CLASSES if n_classes > FEW else 0
-    if n_whole > 0:
-        add_to_whole_words(left, right, n_whole, of_both, of_any, out)
     if of_both != 0.0:
-        for w in range(n_whole, n_words):
+        for w in range(n_words):
             _add_each(word_at(left, w) & word_at(right, w), WORD_CLASSES * w, of_both, out)
-    for w in range(n_whole, n_words):
+    for w in range(n_words):
         _add_each(word_at(left, w) | word_at(right, w), WORD_CLASSES * w, of_any, out)
 
 
