@@ -23,8 +23,8 @@ from sklearn import metrics
 from test_density import TRIANGLE, cells, growing, keys, learned, mapping
 
 from river_mondrian import DensityForest
-from river_mondrian.partitions.pivots.records import Region
-from river_mondrian.posteriors.pivot_trees import LEVELS
+from river_mondrian.density.regions import Region
+from river_mondrian.density.trees import LEVELS
 
 # As a River estimator.
 

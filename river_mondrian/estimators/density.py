@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from river import base
 
 from ..arguments import (
+    DIRECTION_DRAWS,
     check_integer,
     check_lifetime,
     check_seed,
@@ -21,17 +22,73 @@ from ..arguments import (
     is_real,
 )
 from ..checks import check_number, check_types
-from ..directions import check_directions
+from ..density.trees import ESTIMATORS, PivotTrees
+from ..density.volumes import check_oblique
+from ..directions import check_directions, coefficients, sphere_directions
 from ..features.by_feature import draw_seed
 from ..frames import read_frame
-from ..inputs import FeatureIndex, ordered
+from ..inputs import FeatureIndex, check_value, ordered
 from ..model import locked, new_lock
-from ..posteriors.pivot_trees import ESTIMATORS, PivotTrees
 from ..progress import PIECE, Progress
 from ..status import DONE, WAITS
-from .density_directions import declared, drawn_matrices, given_matrix
 from .density_readings import DensityReadings
 from .exact_density import LEAST_LIFETIME, check_lifetime_size
+
+
+def given_matrix(
+    directions: Sequence[Mapping[Any, float]], names: Sequence[Hashable]
+) -> NDArray[np.float64]:
+    """Return the coefficients of given directions, shape (1, directions, features)."""
+    return coefficients(directions, names)[None]
+
+
+def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> NDArray[np.float64]:
+    """Draw `n` random directions of `d` features for each tree, shape (trees, n, d).
+
+    Raises
+    ------
+    ValueError
+        If there is no feature, or more than cells may have.
+
+    """
+    if d == 0:
+        raise ValueError("random directions need a feature in the first sample, got none")
+    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(DIRECTION_DRAWS,)))
+    drawn = [sphere_directions(n, d, generator) for _ in range(n_trees)]
+    for one in drawn:
+        check_oblique(one)
+    return np.array(drawn)
+
+
+def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | None]:
+    """Check the origin and given directions.
+
+    Returns
+    -------
+    The features that these name, and their values at the origin.
+
+    """
+    names: list[Any] = []
+    if isinstance(directions, Sequence):
+        names = ordered({name for direction in directions for name in direction})
+        check_oblique(coefficients(directions, names))
+    if origin is None:
+        return names, None
+    if not isinstance(origin, Mapping) or not origin:
+        raise ValueError(f"origin must be a mapping from feature to number, got {origin!r}")
+    if names and set(names) != set(origin):
+        raise ValueError(f"directions name the features {names}, but the origin {[*origin]}")
+    names = ordered(origin)
+    return names, [_finite(name, origin[name]) for name in names]
+
+
+def _finite(name: Hashable, value: Any) -> float:
+    """Return a feature's value at the origin as a float."""
+    number = check_value(name, value)
+    if number != number:
+        raise ValueError(f"feature {name!r} must be finite at the origin, got {value!r}")
+    return number
+
 
 # The lifetime that is a mixture of several.
 AUTO = "auto"

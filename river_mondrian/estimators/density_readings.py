@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..density.mixture import FLOORED, LOG_DENSITY, SCORE
+from ..density.trees import PivotTrees
 from ..frames import read_frame
 from ..inputs import FeatureIndex, too_large
 from ..limits import LARGEST
 from ..model import Model, locked
 from ..native import native_series
-from ..posteriors.pivot_trees import PivotTrees
 from ..progress import pieces
 
 
@@ -56,18 +57,19 @@ class DensityReadings(Model):
             If a value is infinite or too large for single precision.
 
         """
-        return self._log_density(x, False)
+        return self._read(x, LOG_DENSITY, -math.inf)
 
-    def _log_density(self, x: Mapping[Any, Any], is_floored: bool) -> float:
+    def _read(self, x: Mapping[Any, Any], reading: int, before: float) -> float:
+        """Return what trees tell of a sample, or another number before any learning."""
         with self._lock:
             trees = self._trees
             if trees is None:
                 self._features.read(x)
-                return -math.inf
+                return before
             if trees.is_unfinished[0]:
                 self._settle()
             self._features.read_into(x, trees.vector)
-            found = trees.log_density(is_floored)
+            found = trees.read(reading)
             if math.isnan(found):
                 raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
             return found
@@ -107,7 +109,7 @@ class DensityReadings(Model):
         always finite. It is 0 before any learning.
 
         """
-        return 0.0 if self._trees is None else -self._log_density(x, True)
+        return -self._read(x, FLOORED, -0.0)
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return an anomaly score within [0, 1].
@@ -138,28 +140,17 @@ class DensityReadings(Model):
         The score; 0 before any learning.
 
         """
-        with self._lock:
-            trees = self._trees
-            if trees is None:
-                self._features.read(x)
-                return 0.0
-            if trees.is_unfinished[0]:
-                self._settle()
-            self._features.read_into(x, trees.vector)
-            found = trees.score()
-            if math.isnan(found):
-                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
-            return found
+        return self._read(x, SCORE, 0.0)
 
-    def _log_densities(
-        self, X: Any, is_floored: bool, progress: bool
+    def _read_many(
+        self, X: Any, reading: int, before: float, progress: bool
     ) -> tuple[Any, NDArray[np.float64]]:
         frame, names, columns = read_frame(X)
-        out = np.full(len(columns), -math.inf)
+        out = np.full(len(columns), before)
         if self._trees is not None:
             rows = self._features.arrange(names, columns, len(self._features))
             for part in pieces(len(rows), progress):
-                self._trees.log_densities(rows[part], out[part], is_floored)
+                self._trees.read_many(rows[part], out[part], reading)
         return frame, out
 
     @locked
@@ -187,7 +178,7 @@ class DensityReadings(Model):
             If a value is infinite or too large, or a column is doubled.
 
         """
-        frame, out = self._log_densities(X, False, progress)
+        frame, out = self._read_many(X, LOG_DENSITY, -math.inf, progress)
         return native_series(out, name="log_density", like=frame)
 
     @locked
@@ -210,7 +201,7 @@ class DensityReadings(Model):
         A series or array like `X` (and with its pandas index), with `density_one` of each row.
 
         """
-        frame, out = self._log_densities(X, False, progress)
+        frame, out = self._read_many(X, LOG_DENSITY, -math.inf, progress)
         values = np.array([_exp(value) for value in out.tolist()])
         return native_series(values, name="density", like=frame)
 
@@ -234,9 +225,8 @@ class DensityReadings(Model):
         A series or array like `X` (and with its pandas index), with `surprise_one` of each row.
 
         """
-        frame, out = self._log_densities(X, True, progress)
-        values = np.zeros(len(out)) if self._trees is None else -out
-        return native_series(values, name="surprise", like=frame)
+        frame, out = self._read_many(X, FLOORED, -0.0, progress)
+        return native_series(-out, name="surprise", like=frame)
 
     @locked
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -258,12 +248,7 @@ class DensityReadings(Model):
         A series or array like `X` (and with its pandas index), with `score_one` of each row.
 
         """
-        frame, names, columns = read_frame(X)
-        out = np.zeros(len(columns))
-        if self._trees is not None:
-            rows = self._features.arrange(names, columns, len(self._features))
-            for part in pieces(len(rows), progress):
-                self._trees.scores(rows[part], out[part])
+        frame, out = self._read_many(X, SCORE, 0.0, progress)
         return native_series(out, name="score", like=frame)
 
 

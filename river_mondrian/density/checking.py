@@ -15,9 +15,9 @@ from ..checks import LARGEST_SIZE, check_array, check_number, check_types, refus
 from ..compiling.kernels import exact_batch_kernel
 from ..errors import ModelFormatError
 from ..limits import LARGEST
-from ..partitions.pivots.records import NONE, PivotTree
 from ..records import Int32s, Int64, Memory, Record
-from .pivot_density import PivotForest
+from .mixture import PivotForest
+from .regions import NONE, PivotTree
 
 # What may be wrong, in the order of `_TEXTS`.
 FINE = -1

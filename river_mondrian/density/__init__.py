@@ -10,7 +10,7 @@ sample.
 
 So a tree stores 32 bytes for a sample that is the first of a region, and nothing for others: a cell
 in which no sample has been costs nothing, whatever the number of features. A cell's sides follow
-from the cuts on all sides of the pivots on the way (`inspection`), where they are asked for. The
+from the cuts on all sides of the pivots on the way (`walks.reveal`), where they are asked for. The
 sample at which a region begins is chosen before anything is drawn there, hence the law is that of
 the Mondrian of the whole space, while the partition depends on the samples and their order. A
 point where no sample has been has the cell that it would have as the pivot of its region.
@@ -22,8 +22,8 @@ the tree's key: no sample is stored, cells where no sample has been are known, a
 with the same key add up (`walks.add_regions`). A tree stores each region on the way to a sample's.
 
 Cuts in directions are cuts along the axes of U x: everything happens there, by the values of
-samples and pivots along the directions (`records.lift`). Volumes are those of x (`polytopes`).
+samples and pivots along the directions (`regions.lift`). Volumes are those of x (`volumes`).
 
-Samples can be taken out again (`walks`): a region is there as long as it has samples, and its pivot
-as long as the region, counted or not. The partition does not change by it.
+Samples can be taken out again (`walks.walk`): a region is there as long as it has samples, and its
+pivot as long as the region, counted or not. The partition does not change by it.
 """

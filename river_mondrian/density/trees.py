@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import refuse
-from ..partitions.pivots.records import NONE, PathStep, PivotTree, Region, StoredSample
-from ..partitions.polytopes import room_for_faces
 from ..records import (
     FLOAT64,
     INT32,
@@ -28,9 +26,11 @@ from ..records import (
 )
 from ..records.chunked_rows import PackedRows
 from ..status import NO_ROOM
-from . import pivot_density as kernels
-from .checking_pivots import check_numbers, check_records, check_regions
-from .pivot_density import CellEstimate, PivotForest
+from . import mixture as kernels
+from .checking import check_numbers, check_records, check_regions
+from .mixture import CellEstimate, PivotForest
+from .regions import NONE, PathStep, PivotTree, Region, StoredSample
+from .volumes import room_for_faces
 
 _REGION_LAYOUT = RowLayout(Region)
 
@@ -178,8 +178,7 @@ class PivotTrees:
         forest.cell.lower, forest.cell.upper = map(Float64s.of, self.cell)
         # What is used for each sample; finding it takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
-        self._log_density_one: Callable[[PivotForest, bool], float] | None = None
-        self._score_one: Callable[[PivotForest], float] | None = None
+        self._read_one: Callable[[PivotForest, int], float] | None = None
         self._first_tree = self.trees[0]
         self.is_unfinished = self.memory.word("is_unfinished")
         self._region_table, self._sample_table = forest.regions, forest.samples
@@ -343,41 +342,27 @@ class PivotTrees:
 
     # Prediction.
 
-    def log_density(self, is_floored: bool) -> float:
-        """Return the log of the density at the sample in `vector`, whose gaps are filled.
+    def read(self, reading: int) -> float:
+        """Return what is told of the sample in `vector`; NaN where an input is bad.
 
-        Where it is 0 and to be floored, each tree's last cell that holds samples counts as if it
-        held one. It is NaN where an input is bad.
+        Parameters
+        ----------
+        reading
+            One of `LOG_DENSITY`, `FLOORED` and `SCORE` (`mixture.reading_of`).
+
         """
-        log_density_one = self._log_density_one
-        if log_density_one is None:
-            log_density_one = self._log_density_one = kernels.log_density_one.of()
-        return log_density_one(self.forest, is_floored)
+        read_one = self._read_one
+        if read_one is None:
+            read_one = self._read_one = kernels.read_one.of()
+        return read_one(self.forest, reading)
 
-    def score(self) -> float:
-        """Return the score of the sample in `vector`; NaN where an input is bad."""
-        score_one = self._score_one
-        if score_one is None:
-            score_one = self._score_one = kernels.score_one.of()
-        return score_one(self.forest)
-
-    def log_densities(
-        self, rows: NDArray[np.float64], out: NDArray[np.float64], is_floored: bool
-    ) -> None:
-        """Write the logs of the density at checked rows of values, whose gaps are filled."""
-        for part, places in self._parts(rows, out):
-            arguments = Float64s.of(part), len(part), is_floored, Float64s.of(places)
-            kernels.log_densities(self.forest, *arguments)
-
-    def scores(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-        """Write the scores of checked rows of values, whose gaps are filled."""
-        for part, places in self._parts(rows, out):
-            kernels.scores(self.forest, Float64s.of(part), len(part), Float64s.of(places))
-
-    def _parts(self, rows: NDArray[np.float64], out: NDArray[np.float64]) -> Any:
+    def read_many(self, rows: NDArray[np.float64], out: NDArray[np.float64], reading: int) -> None:
+        """Write what is told of checked rows of values."""
         most = self._rows_at_once
         for start in range(0, len(rows), most):
-            yield rows[start : start + most], out[start : start + most]
+            part, places = rows[start : start + most], out[start : start + most]
+            arguments = Float64s.of(part), len(part), reading, Float64s.of(places)
+            kernels.read_rows(self.forest, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
         layout = self._sample_layout()

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import exact_inlined, exact_separate
-from ...records import Float64s
-from ..splitmix import mixed, state_after, uniform_of
-from .records import P
+from ..compiling.kernels import exact_inlined, exact_separate
+from ..partitions.splitmix import mixed, state_after, uniform_of
+from ..records import Float64s
+from .regions import P
 
 # What is drawn by a key: the key of the next block, time and place of a cut, the key of the next
 # cut in the block, and from `PER_SIDE` on the key of each side.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ...compiling.kernels import exact_inlined
-from ...records import (
+from ..compiling.kernels import exact_inlined
+from ..records import (
     Array,
     Float64,
     Float64s,

@@ -22,33 +22,22 @@ import math
 
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..limits import LARGEST
-from ..partitions.pivots.inspection import reveal
-from ..partitions.pivots.records import (
-    NONE,
-    PivotPartition,
-    has_room,
-    let_sample_go,
-    regions_in_use,
-    take_sample,
-)
-from ..partitions.pivots.walks import (
-    ADD,
-    ASK,
-    add_regions,
-    count_missing,
-    enqueue,
-    remove_oldest,
-    walk,
-)
-from ..partitions.polytopes import log_polytope_volume
 from ..records import Array, Float64, Float64s, Int64, Record, transient
 from ..status import DONE, NO_ROOM, WAITS
+from .regions import NONE, PivotPartition, has_room, let_sample_go, regions_in_use, take_sample
+from .volumes import log_polytope_volume
+from .walks import ADD, ASK, add_regions, count_missing, enqueue, remove_oldest, reveal, walk
 
 # Estimators: the mean of counts over volumes, mean counts over mean volumes, and the mean of counts
 # over the expectations of volumes.
 FOREST = 0
 LAPLACE = 1
 KERNEL = 2
+
+# What is told of a sample: the log of its density, that of its density or the floor, its score.
+LOG_DENSITY = 0
+FLOORED = 1
+SCORE = 2
 
 # What a level's past predictions weigh less with each further sample.
 MEMORY = 0.999
@@ -531,43 +520,29 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 # Prediction.
 
 
-@exact_kernel
-def log_density_one(forest: PivotForest, is_floored: bool) -> float:
-    """Return the logarithm of the density at the sample in `inputs`; NaN where one is bad.
+@exact_inlined
+def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
+    """Return what is told of a sample of `n_inputs` values; NaN where one is bad.
 
-    Where the density is 0 and to be floored, each tree's last cell that holds samples counts as if
-    it held one.
+    NaN is missing. Where the density is 0 and to be floored, each tree's last cell that holds
+    samples counts as if it held one.
     """
-    if read_sample(forest, forest.inputs) != DONE:
+    if read_sample(forest, x) != DONE:
         return math.nan
-    return log_density(forest, forest.inputs, is_floored) + log_unit(forest)
+    if reading == SCORE:
+        return score_of(forest, x)
+    return log_density(forest, x, reading == FLOORED) + log_unit(forest)
 
 
 @exact_kernel
-def score_one(forest: PivotForest) -> float:
-    """Return the score of the sample in `inputs`; NaN where one is bad."""
-    if read_sample(forest, forest.inputs) != DONE:
-        return math.nan
-    return score_of(forest, forest.inputs)
+def read_one(forest: PivotForest, reading: int) -> float:
+    """Return what is told of the sample in `inputs`, as `reading_of` does."""
+    return reading_of(forest, forest.inputs, reading)
 
 
 @exact_batch_kernel
-def log_densities(
-    forest: PivotForest, rows: Float64s, n: int, is_floored: bool, out: Float64s
-) -> None:
-    """Write the logarithms of the density at `n` checked rows of `n_inputs` values each."""
-    width, unit = forest.n_inputs, log_unit(forest)
-    for i in range(n):
-        x = rows.part(width * i, width)
-        read_sample(forest, x)
-        out[i] = log_density(forest, x, is_floored) + unit
-
-
-@exact_batch_kernel
-def scores(forest: PivotForest, rows: Float64s, n: int, out: Float64s) -> None:
-    """Write the scores of `n` checked rows of `n_inputs` values each."""
+def read_rows(forest: PivotForest, rows: Float64s, n: int, reading: int, out: Float64s) -> None:
+    """Write what is told of `n` rows of `n_inputs` values each."""
     width = forest.n_inputs
     for i in range(n):
-        x = rows.part(width * i, width)
-        read_sample(forest, x)
-        out[i] = score_of(forest, x)
+        out[i] = reading_of(forest, rows.part(width * i, width), reading)
