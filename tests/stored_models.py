@@ -66,7 +66,7 @@ MODELS = {
         2, drift_detector=drift.binary.HDDMW(), max_bytes=1 << 20, seed=1
     ),
     "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(
-        5, n_candidates=3, autoregressive=True, drift_detector=None, seed=1
+        5, n_candidates=3, autoregressive=True, drift_detector=drift.NoDrift(), seed=1
     ),
     "adaptive regressor, levels": lambda: with_levels(
         rm.AdaptiveMondrianForestRegressor(3, loss="squared", seed=1)

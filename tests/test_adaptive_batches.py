@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from attack.detectors import EveryFew
+from river import drift
 
 import river_mondrian as rm
 from river_mondrian.posteriors.rebuilt import trees as rebuilt_trees
@@ -51,14 +52,14 @@ Regressor = rm.AdaptiveMondrianForestRegressor
 KINDS = {
     "usual": ({}, {}),
     "no change": ({"no_change": True}, {}),
-    "no detector": ({"drift_detector": None}, {}),
+    "no detector": ({"drift_detector": drift.NoDrift()}, {}),
     "levels": ({}, {"levels": True}),
     "zeros": ({"missing": "zero"}, {"levels": True}),
     "many classes": ({}, {"n_classes": 150}),
-    "many classes, no detector": ({"drift_detector": None}, {"n_classes": 150}),
+    "many classes, no detector": ({"drift_detector": drift.NoDrift()}, {"n_classes": 150}),
     "fixed widths": ({"renews_widths": False, "scale": False}, {}),
     "regressor": ({"kind": Regressor}, {}),
-    "regressor, no detector": ({"kind": Regressor, "drift_detector": None}, {}),
+    "regressor, no detector": ({"kind": Regressor, "drift_detector": drift.NoDrift()}, {}),
     "regressor, levels": ({"kind": Regressor}, {"levels": True}),
     "regressor, series": ({"kind": Regressor, "autoregressive": True}, {}),
     "regressor, squares": ({"kind": Regressor, "loss": "squared", "missing": "zero"}, {}),
@@ -135,7 +136,9 @@ def test_batches_are_learned_as_single_samples_are(kind, weighted, sizes):
 @pytest.mark.parametrize("max_samples", [1000, 1500])
 def test_batches_forget_as_single_samples_do(kind, max_samples):
     """The window is halved and turns, trees are built at once and over calls."""
-    one, many = (draw(kind, max_samples=max_samples, drift_detector=None) for _ in range(2))
+    one, many = (
+        draw(kind, max_samples=max_samples, drift_detector=drift.NoDrift()) for _ in range(2)
+    )
     X, labels, _ = table(2600, 4)
     for x, label in zip(rows_of(X), labels, strict=True):
         one.learn_one(x, label)
@@ -156,7 +159,7 @@ def test_drifts_are_found_in_batches():
 
 def test_predictions_are_there_while_trees_are_built(monkeypatch):
     monkeypatch.setattr(rebuilt_trees, "BUILD_BUDGET", 5)
-    model = draw(drift_detector=None)
+    model = draw(drift_detector=drift.NoDrift())
     X, labels, _ = table(N)
     rows, roles = rows_of(X), set()
     for i, (x, label) in enumerate(zip(rows, labels, strict=True)):
@@ -202,7 +205,7 @@ def test_a_batch_writes_to_nothing_of_the_forest(kind):
 
 
 def test_batches_beside_learning_are_of_one_state():
-    model = draw(n_jobs=2, drift_detector=None)
+    model = draw(n_jobs=2, drift_detector=drift.NoDrift())
     X, labels, _ = table(N)
     model.learn_many(X[:300], labels[:300])
     other, asked = copy.deepcopy(model), X[:N_ASKED]
@@ -271,19 +274,7 @@ def test_n_jobs_is_an_argument_like_others():
     with pytest.raises(ValueError, match="n_jobs must be"):
         draw(n_jobs=0)
     # It is the last one by its place.
-    assert rm.AdaptiveMondrianForestClassifier(4, 20, 50_000, None, "adwin", False).n_jobs == 1
-
-
-def test_a_model_that_was_stored_without_n_jobs_has_one_thread():
-    model = draw(n_jobs=2)
-    X, labels, _ = table(50)
-    model.learn_many(X, labels)
-    state = model.__getstate__()
-    del state["n_jobs"]
-    restored = type(model).__new__(type(model))
-    restored.__setstate__(state)
-    assert restored.n_jobs == 1
-    assert restored.predict_many(X).tolist() == model.predict_many(X).tolist()
+    assert rm.AdaptiveMondrianForestClassifier(4, 20, 50_000, None, None, False).n_jobs == 1
 
 
 def test_bad_values_name_feature_and_row():

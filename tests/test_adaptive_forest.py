@@ -21,8 +21,8 @@ from test_adaptive import SEEDS, begin_building, draw, grown, long_slots, poster
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 from river_mondrian.compiling import kernels
 from river_mondrian.compiling.kernels import Kernel
-from river_mondrian.estimators.watching import AFTER_DRIFT
 from river_mondrian.learners import experts
+from river_mondrian.learners.drift import AFTER_DRIFT
 from river_mondrian.posteriors.adaptive import kind, prediction
 from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS
 from river_mondrian.posteriors.rebuilt import learning, rebuilding
@@ -180,13 +180,13 @@ def accuracy_after(model, data, start):
     return right / (len(data) - start)
 
 
-@pytest.mark.parametrize("detector", ["adwin", drift.PageHinkley(threshold=10), drift.binary.DDM()])
+@pytest.mark.parametrize("detector", [None, drift.PageHinkley(threshold=10), drift.binary.DDM()])
 def test_a_drift_is_survived(detector):
     data = two_concepts(2500)
     model = AdaptiveMondrianForestClassifier(5, drift_detector=detector, seed=1)
     assert accuracy_after(model, data, 2700) > 0.95
     assert all(n > 2500 for n, _ in model.drift_log)
-    if detector != "adwin":
+    if detector is not None:
         assert [kept for n, kept in model.drift_log if n < 2600] == [AFTER_DRIFT]
         root = model._trees.read(0)[0]
         assert root.n_samples == 2500 + AFTER_DRIFT - (model.drift_log[0][0] - 2500)
@@ -244,7 +244,9 @@ def test_forgetting_at_the_root_helps_where_labels_repeat():
 
 
 def test_memory_is_bounded():
-    model = AdaptiveMondrianForestClassifier(3, max_samples=1000, drift_detector=None, seed=1)
+    model = AdaptiveMondrianForestClassifier(
+        3, max_samples=1000, drift_detector=drift.NoDrift(), seed=1
+    )
     sizes = []
     for i, (x, y) in enumerate(synth.Agrawal(seed=1).take(9000)):
         model.learn_one(x, y)
@@ -266,7 +268,7 @@ def test_memory_is_bounded():
 @pytest.mark.parametrize("drifts", [False, True])
 def test_memory_stays_below_a_limit_in_bytes(limit, drifts):
     model = AdaptiveMondrianForestClassifier(
-        3, max_bytes=limit, drift_detector="adwin" if drifts else None, seed=1
+        3, max_bytes=limit, drift_detector=None if drifts else drift.NoDrift(), seed=1
     )
     largest, right, n = 0, 0, 20_000
     source = synth.Agrawal(classification_function=0, seed=1, perturbation=0.1)
@@ -345,7 +347,7 @@ def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
 def test_missing_values_leave_probabilities(seed):
     """On a coarse grid where half the values lack, ways down a tree are not stable."""
     rng = np.random.default_rng(seed)
-    model = AdaptiveMondrianForestClassifier(3, drift_detector=None, seed=seed)
+    model = AdaptiveMondrianForestClassifier(3, drift_detector=drift.NoDrift(), seed=seed)
     for _ in range(900):
         x = {name: float(rng.integers(0, 4)) for name in "abcde" if rng.random() < 0.5}
         found = model.predict_proba_one(x)
@@ -388,7 +390,7 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, max_samples, e
     """With more trees than can be built in time, and drifts before recent trees are due."""
     rng = np.random.default_rng(0)
     model = AdaptiveMondrianForestClassifier(
-        n_estimators, max_samples=max_samples, drift_detector=None, seed=1
+        n_estimators, max_samples=max_samples, drift_detector=drift.NoDrift(), seed=1
     )
     for i in range(3 * max_samples):
         x = {"a": float(rng.random()), "b": float(rng.random())}
@@ -432,7 +434,7 @@ def test_labels_without_features():
 def test_few_trees_wait_to_be_built():
     """Noise makes trees deep and costly to build; the recent ones stay recent."""
     rng = np.random.default_rng(0)
-    model = AdaptiveMondrianForestClassifier(9, drift_detector=None, seed=1)
+    model = AdaptiveMondrianForestClassifier(9, drift_detector=drift.NoDrift(), seed=1)
     for _ in range(6000):
         x = {"a": float(rng.random()), "b": float(rng.random())}
         model.learn_one(x, bool(rng.random() < 0.6))

@@ -299,7 +299,7 @@ def test_residuals_and_errors_are_those_of_predictions():
     trees = grown(X[:1], y[:1])
     for x, target in zip(X[1:], y[1:], strict=True):
         trees.vector[:] = x
-        trees.foretell()
+        trees.predict_inputs()
         expected = [target, target - trees.first_mixture.predicted[RESIDUAL_OF]]
         expected.append(target - trees.forest.first_point)
         learn(trees, x[None], [target])

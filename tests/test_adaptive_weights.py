@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from river import datasets
+from river import datasets, drift
 from test_adaptive import draw, grown, long_slots, posteriors, weights_of
 from test_weights import NAMES, samples
 
@@ -24,7 +24,12 @@ from river_mondrian import (
 
 def forest(n, first=0, **params):
     """Return a forest that has learned so many samples, of several weights from one on."""
-    params = {"n_estimators": 3, "n_candidates": 4, "drift_detector": None, "seed": 1} | params
+    params = {
+        "n_estimators": 3,
+        "n_candidates": 4,
+        "drift_detector": drift.NoDrift(),
+        "seed": 1,
+    } | params
     model = AdaptiveMondrianForestClassifier(**params)
     for i, (x, y) in enumerate(samples(n, missing=0.1)):
         model.learn_one(x, y, 0.5 + i % 3 if i >= first else 1.0)
@@ -176,7 +181,7 @@ def test_nothing_is_learned_of_what_weighs_nothing():
     model.learn_one({"a": 1.0}, "y", 0.0)
     assert model.n_samples == 0
     assert model.features == model.classes == []
-    model = forest(40, drift_detector="adwin")
+    model = forest(40, drift_detector=None)
     before = pickle.dumps(model)
     model.learn_one({"a": 0.1, "new": 1.0}, "new", 0)
     model.learn_one(ASKED[0], 1, 0.0)
@@ -214,7 +219,7 @@ def test_frames_are_single_samples():
 @pytest.mark.parametrize("n", [3, 40, 300])
 @pytest.mark.parametrize("first", [0, 30])
 def test_copies_and_files_hold_weights(n, first, tmp_path):
-    model = forest(n, first, drift_detector="adwin")
+    model = forest(n, first, drift_detector=None)
     save(model, tmp_path / "model")
     others = [load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
     for i, (x, y) in enumerate(samples(400, 9)):

@@ -61,7 +61,7 @@ MODELS = {
         n_candidates=3,
         loss="squared",
         autoregressive=True,
-        drift_detector="adwin",
+        drift_detector=None,
         seed=3,
     ),
     "adaptive zeros regressor": AdaptiveMondrianForestRegressor(3, missing="zero", seed=3),

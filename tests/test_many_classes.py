@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from river import drift
 
 from river_mondrian import AdaptiveMondrianForestClassifier, ModelFormatError, load, save
 from river_mondrian.compiling.kernels import kernel
@@ -90,7 +91,7 @@ def learned(samples, dense, weighted=False):
     """Return a model with places for all classes up to so many, and what it predicted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive_trees, "MOST_DENSE", dense)
-        model = AdaptiveMondrianForestClassifier(2, seed=3, drift_detector=None)
+        model = AdaptiveMondrianForestClassifier(2, seed=3, drift_detector=drift.NoDrift())
         predicted = []
         for i, (x, y) in enumerate(samples):
             if i % 50 == 49:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.following import history
-from river import datasets
+from river import datasets, drift
 from scipy import stats
 from tree_shapes import shape_of
 
@@ -140,7 +140,7 @@ def test_widths_follow_inputs_and_not_labels(kind):
     X, y = corner(900)
     told = []
     # Where a drift is found by labels, widths are those of the samples that are kept.
-    own = {"drift_detector": None} if kind.startswith("adaptive") else {}
+    own = {"drift_detector": drift.NoDrift()} if kind.startswith("adaptive") else {}
     for labels in (y, [0] * len(y), np.random.default_rng(1).integers(0, 2, len(y)).tolist()):
         model = KINDS[kind](n_estimators=2, **own)
         told.append([])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from river import drift
 
 from river_mondrian import AdaptiveMondrianForestRegressor, MondrianForestRegressor
 
@@ -92,7 +93,9 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         samples = load(DataFolder(data.folder), name, 400 if quick else None)
         models = {
             "adaptive": AdaptiveMondrianForestRegressor(seed=1),
-            "without detector": AdaptiveMondrianForestRegressor(drift_detector=None, seed=1),
+            "without detector": AdaptiveMondrianForestRegressor(
+                drift_detector=drift.NoDrift(), seed=1
+            ),
             "exact": MondrianForestRegressor(seed=1),
         }
         runs = {}

@@ -16,7 +16,7 @@ from ..report import Report, progress
 REPEATS = 3
 # Compiled and cached, seconds of the processor from the start of the process.
 ADAPTIVE = (8.0, 0.5)
-TARGETS = {"exact": (5.0, 0.5), "adaptive": ADAPTIVE, "adaptive, no detector": ADAPTIVE}
+TARGETS = {"exact": (5.0, 0.5), "adaptive": ADAPTIVE}
 
 PROBE = """
 import json, time
@@ -34,8 +34,6 @@ print(json.dumps([imported, time.process_time(), time.perf_counter() - start, le
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("MondrianForestClassifier", {}),
     "adaptive": ("AdaptiveMondrianForestClassifier", {}),
-    # `river.drift` imports River's data sets, and these scikit-learn, SciPy and pandas.
-    "adaptive, no detector": ("AdaptiveMondrianForestClassifier", {"drift_detector": None}),
     "regressor": ("MondrianForestRegressor", {}),
 }
 

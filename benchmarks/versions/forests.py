@@ -261,7 +261,7 @@ ADAPTIVE: dict[str, Configuration] = {
     "drift, another detector": lambda n: _adaptive(
         s.swapped(s.labelled(2 * n, 5)), drift_detector=drift.PageHinkley(threshold=10.0)
     ),
-    "no detector": lambda n: _adaptive(s.swapped(s.labelled(n, 5)), drift_detector=None),
+    "no detector": lambda n: _adaptive(s.swapped(s.labelled(n, 5)), drift_detector=drift.NoDrift()),
     "max_samples": lambda n: _adaptive(s.labelled(3 * n, 4), max_samples=1000, n_estimators=3),
     "max_bytes": lambda n: _adaptive(s.labelled(2 * n, 4), max_bytes=400_000),
     "no change": lambda n: _adaptive(s.sticky(s.labelled(n, 4)), no_change=True),

@@ -1,28 +1,35 @@
-"""What the adaptive forests share as River estimators: bounds, and a watch over their errors."""
+"""What the adaptive forests share as River estimators: bounds, and the detector of drifts."""
 
 from __future__ import annotations
 
+import copy
 import math
+import sys
 from collections.abc import Iterator
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from river import base
 
 from ..arguments import check_integer
 from ..checks import refuse
 from ..directions import Directions
+from ..learners.drift import (
+    ADWIN,
+    AFTER_DRIFT,
+    LEAST_KEPT,
+    MOST_BUCKETS,
+    NOBODY,
+    OUTSIDE,
+    DriftWatch,
+)
 from ..model import locked
 from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.rebuilt.trees import RebuiltTrees
 from ..progress import pieces
 from .forest import MondrianForest
-from .watching import Watch
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
-Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | str | None
-
-# What is stored of the watch over errors.
-WATCHED = ("_detector", "_error", "_n_errors", "_recent_error", "_drifts")
+Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 Trees = TypeVar("Trees", bound=RebuiltTrees[Any, Any])
 
@@ -32,14 +39,40 @@ def check_bounds(max_samples: int, max_bytes: int | None, drift_detector: Detect
     check_integer("max_samples", max_samples, 1000)
     if max_bytes is not None:
         check_integer("max_bytes", max_bytes, 1)
-    if not (
-        drift_detector is None
-        or (isinstance(drift_detector, str) and drift_detector == "adwin")
-        or isinstance(drift_detector, DETECTORS)
-    ):
+    if not (drift_detector is None or isinstance(drift_detector, DETECTORS)):
         raise ValueError(
-            f'drift_detector must be "adwin", None or a drift detector, got {drift_detector!r}'
+            "drift_detector must be a drift detector of River's, or None for ADWIN, "
+            f"got {drift_detector!r}"
         )
+
+
+def _is_of_river(detector: Detector, name: str) -> bool:
+    """Return whether a detector is of a class in `river.drift`, which takes long to import."""
+    return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
+
+
+def watch_for(detector: Detector) -> DriftWatch:
+    """Return a watch over errors by ADWIN, by a detector that Python feeds, or by none."""
+    if detector is None:
+        return DriftWatch(ADWIN)
+    if _is_of_river(detector, "NoDrift"):
+        return DriftWatch(NOBODY)
+    own: Any = detector
+    if (
+        _is_of_river(detector, "ADWIN")
+        and own.delta > 0.0
+        and own.clock >= 1
+        and 1 <= own.max_buckets <= MOST_BUCKETS
+    ):
+        return DriftWatch(
+            ADWIN,
+            own.delta,
+            own.clock,
+            own.max_buckets,
+            own.min_window_length,
+            own.grace_period,
+        )
+    return DriftWatch(OUTSIDE)
 
 
 def blocks(n: int, progress: bool) -> Iterator[slice]:
@@ -70,40 +103,59 @@ class AdaptingForest(MondrianForest[Trees]):
     max_nodes: int | None = None
     directions: Directions = None
 
-    # It is stored as what is known of errors.
-    _TRANSIENT: ClassVar[frozenset[str]] = MondrianForest._TRANSIENT | {"_watch"}
+    # A detector that Python feeds: as it was before the sample of a number, that number, and the
+    # detector since. It is replaced before the kernel learns the sample, so that the number of
+    # samples tells which one counts. None where a kernel detects drifts, or nobody.
+    _fed: tuple[Any, int, Any] | None
 
-    def _begin_watch(self) -> None:
-        """Let a new detector watch, where one is wanted."""
-        if self.drift_detector is not None:
-            self._watch = Watch(self._new_detector())
-
-    def _renew(self) -> None:
-        super()._renew()
-        stored = [self.__dict__.pop(name) for name in WATCHED if name in self.__dict__]
-        self._watch = Watch(*stored)
+    def _begin(self) -> None:
+        super()._begin()
+        self._fed = None
+        if watch_for(self.drift_detector).record.detector == OUTSIDE:
+            assert self.drift_detector is not None
+            detector = self.drift_detector.clone()
+            self._fed = detector, 0, detector
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "n_jobs" not in state:
-            # Models that were stored before there was this argument had one thread.
-            state = state | {"n_jobs": 1}
-        for name, kind in zip(WATCHED[1:], (float, int, float, list), strict=True):
-            if type(state.get(name)) is not kind:
-                refuse(self, name, state.get(name), f"but it should be a {kind.__name__}")
-        if "_detector" not in state:
-            refuse(self, "_detector", None, "but even None is stored")
+        fed = state.get("_fed", ())
+        if fed is not None:
+            is_sound = type(fed) is tuple and len(fed) == 3 and type(fed[1]) is int
+            if not is_sound or not isinstance(fed[0], DETECTORS) or fed[2] is not fed[0]:
+                refuse(self, "_fed", fed, "but it should be a detector")
         super().__setstate__(state)
 
     def _state(self) -> dict[str, Any]:
-        return super()._state() | dict(zip(WATCHED, self._watch.stored(), strict=True))
+        state = super()._state()
+        if self._fed is not None:
+            detector = self._detector
+            state["_fed"] = detector, 0, detector
+        return state
 
-    def _new_detector(self) -> Any:
-        if isinstance(self.drift_detector, DETECTORS):
-            return self.drift_detector.clone()
-        # It takes long to import.
-        from river.drift import ADWIN
+    @property
+    def _detector(self) -> Any:
+        """The detector that Python feeds, after the errors of all samples so far."""
+        assert self._fed is not None
+        before, n, since = self._fed
+        n_begun = 0 if self._trees is None else self._trees.n_begun
+        return since if n_begun >= n else before
 
-        return ADWIN()  # type: ignore[no-untyped-call]
+    def _feed(self, error: float, n: int) -> int:
+        """Feed the error of the n-th sample, which is about to be learned, to the detector.
+
+        Returns how many samples are to be kept, or 0 if no drift is detected.
+        """
+        detector = self._detector
+        fed = copy.deepcopy(detector)
+        fed.update(error)
+        self._fed = detector, n, fed
+        if not fed.drift_detected:
+            return 0
+        return max(int(getattr(fed, "width", AFTER_DRIFT)), LEAST_KEPT)
+
+    def _check(self, trees: Trees, bad: int) -> None:
+        """Refuse a sample of which an input is too large."""
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
 
     @locked
     def resample(self) -> None:
@@ -115,20 +167,11 @@ class AdaptingForest(MondrianForest[Trees]):
     @locked
     def drift_log(self) -> list[tuple[int, int]]:
         """The drifts: after how many samples, and how many of them were kept."""
-        return self._watch.stored()[-1]
-
-    def _enter(self) -> None:
-        super()._enter()
-        watch, trees = self._watch, self._trees
-        if watch.following is None:
-            return
-        if trees is not None and watch.has_learned(trees.n_samples):
-            if kept := watch.kept:
-                trees.forget_before(kept)
-            watch.follow()
-        else:
-            watch.undo()
+        return [] if self._trees is None else list(self._trees.drifts)
 
     @property
     def _raw_memory_usage(self) -> int:
-        return super()._raw_memory_usage + self._watch.nbytes
+        fed = self._fed or ()
+        return super()._raw_memory_usage + sum(
+            one._raw_memory_usage for one in {id(one): one for one in fed[::2]}.values()
+        )

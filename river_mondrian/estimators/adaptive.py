@@ -18,7 +18,14 @@ from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..progress import in_pieces
 from ..status import TOO_LARGE
-from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between
+from .adapting import (
+    AdaptingForest,
+    Detector,
+    blocks,
+    check_bounds,
+    parts_between,
+    watch_for,
+)
 from .label_forest import LabelForest
 from .prepared import Prepared
 
@@ -89,9 +96,9 @@ class AdaptiveMondrianForestClassifier(
         Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
         None for no such limit.
     drift_detector
-        A drift detector of River's that is fed with 1 for each mistake and 0 else; None for none.
-        "adwin" stands for `river.drift.ADWIN()`, which also tells how many samples to keep; of
-        others 200 are kept.
+        A drift detector of River's. It is fed 1 for each mistake and 0 else. None stands for
+        `river.drift.ADWIN()`, `river.drift.NoDrift()` switches detection off. After a drift the
+        forest keeps as many samples as the detector's `width` says, or 200 if it has none.
     no_change
         Whether the memories of the roots forget, too: then one of the predictions is nearly that
         of the latest labels, for streams where these repeat.
@@ -166,7 +173,7 @@ class AdaptiveMondrianForestClassifier(
         n_candidates: int = 20,
         max_samples: int = 50_000,
         max_bytes: int | None = None,
-        drift_detector: Detector = "adwin",
+        drift_detector: Detector = None,
         no_change: bool = False,
         scale: bool = True,
         missing: str = "unknown",
@@ -191,10 +198,8 @@ class AdaptiveMondrianForestClassifier(
         self.renews_widths = renews_widths
         self.n_jobs = n_jobs
         self._begin()
-        self._begin_watch()
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
-    _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | AdaptingForest._TRANSIENT
 
     def _make_trees(self) -> AdaptiveTrees:
         # One more is being built.
@@ -215,6 +220,7 @@ class AdaptiveMondrianForestClassifier(
             self.max_samples,
             self.max_bytes,
             self.no_change,
+            watch_for(self.drift_detector),
         )
 
     @property
@@ -269,8 +275,7 @@ class AdaptiveMondrianForestClassifier(
                 label = None
             if inputs is not None and label is not None and 0.0 < weight <= LARGEST_WEIGHT:
                 with self._lock:
-                    is_whole = prepared.version_now[0] == prepared.version
-                    if is_whole and self._watch.following is None:
+                    if prepared.version_now[0] == prepared.version:
                         prepared.vector[:] = inputs
                         self._learn(prepared.trees, label, weight, False)
                         return
@@ -309,25 +314,13 @@ class AdaptiveMondrianForestClassifier(
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in the trees' `inputs`."""
-        watch = self._watch
-        if watch.detector is None or (is_new and len(self._labels) == 1):
-            bad = trees.learn(label, weight, is_new)
-            if bad >= 0:
-                raise self._too_large(bad, trees.vector[bad])
-            return
-        best = trees.foretell()
-        if best < 0:
-            raise self._too_large(TOO_LARGE - best, trees.vector[TOO_LARGE - best])
-        # The detector may be the user's: it runs ahead of any change, too. It takes no weights.
-        kept = watch.foresee(best != label or is_new, trees.n_now[0] + 1)
-        trees.learn(label, weight, is_new, kept)
-        watch.follow()
-
-    def _predict(self, x: Mapping[Any, Any]) -> tuple[_Calls, int, bytearray] | None:
-        # A sample that is being learned may come before this one.
-        if self._watch.following is not None:
-            return self._predict_checked(self._read(x))
-        return super()._predict(x)
+        found = 0
+        # Nothing could have foreseen the first class.
+        if self._fed is not None and not (is_new and len(self._labels) == 1):
+            error = trees.error(label, is_new)
+            self._check(trees, TOO_LARGE - int(error))
+            found = self._feed(error, trees.n_samples + 1)
+        self._check(trees, trees.learn(label, weight, is_new, found))
 
     # Many samples.
 
@@ -402,7 +395,7 @@ class AdaptiveMondrianForestClassifier(
     ) -> None:
         """Learn rows of inputs that bring nothing new."""
         trees = self._grown()
-        if self._watch.detector is None:
+        if self._fed is None:
             trees.learn_rows(rows, classes, weights)
             return
         for row, label, weight in zip(rows, classes.tolist(), weights.tolist(), strict=True):

@@ -19,7 +19,15 @@ from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..progress import in_pieces
-from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between
+from ..status import TOO_LARGE
+from .adapting import (
+    AdaptingForest,
+    Detector,
+    blocks,
+    check_bounds,
+    parts_between,
+    watch_for,
+)
 from .explaining import TargetExplanations
 from .rows import TargetRows
 
@@ -81,10 +89,10 @@ class AdaptiveMondrianForestRegressor(
         Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
         None for no such limit.
     drift_detector
-        A drift detector of River's that is fed with the size of each error, in units of four mean
-        errors and at most 1; None for none. Where errors increase all trees are built anew of the
-        samples since. "adwin" stands for `river.drift.ADWIN()`, which also tells how many samples
-        to keep; of others 200 are kept.
+        A drift detector of River's. It is fed the size of each error, in units of four mean errors
+        and at most 1. None stands for `river.drift.ADWIN()`, `river.drift.NoDrift()` switches
+        detection off. After a drift the forest keeps as many samples as the detector's `width`
+        says, or 200 if it has none, and builds all trees of these.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     missing
@@ -152,7 +160,7 @@ class AdaptiveMondrianForestRegressor(
         autoregressive: bool = False,
         max_samples: int = 50_000,
         max_bytes: int | None = None,
-        drift_detector: Detector = "adwin",
+        drift_detector: Detector = None,
         scale: bool = True,
         missing: str = "unknown",
         seed: int | None = None,
@@ -179,7 +187,6 @@ class AdaptiveMondrianForestRegressor(
         self.renews_widths = renews_widths
         self.n_jobs = n_jobs
         self._begin()
-        self._begin_watch()
 
     def _make_trees(self) -> AdaptiveTargetTrees:
         # One more is being built.
@@ -199,6 +206,7 @@ class AdaptiveMondrianForestRegressor(
             self.max_bytes,
             self.loss == "squared",
             self.autoregressive,
+            watch_for(self.drift_detector),
         )
 
     @property
@@ -217,11 +225,7 @@ class AdaptiveMondrianForestRegressor(
     def _whole(self) -> AdaptiveTargetTrees | None:
         """Return the trees, once what an interrupted call has left is completed or undone."""
         trees = self._trees
-        if (
-            trees is None
-            or trees.version_now[0] != trees.version
-            or self._watch.following is not None
-        ):
+        if trees is None or trees.version_now[0] != trees.version:
             self._settle()
         return self._trees
 
@@ -276,20 +280,12 @@ class AdaptiveMondrianForestRegressor(
 
     def _learn(self, trees: AdaptiveTargetTrees, y: float, w: float) -> None:
         """Learn the sample in the trees' `inputs`."""
-        watch = self._watch
-        if watch.detector is None:
-            self._check(trees, trees.learn(y, w))
-            return
-        self._check(trees, trees.foretell())
-        # The detector may be the user's: it runs ahead of any change. It takes no weights.
-        kept = watch.foresee(trees.relative_error(y), trees.n_now[0] + 1)
-        trees.learn(y, w, kept)
-        watch.follow()
-
-    def _check(self, trees: AdaptiveTargetTrees, bad: int) -> None:
-        """Refuse a sample of which an input is too large."""
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
+        found = 0
+        if self._fed is not None:
+            error = trees.error(y)
+            self._check(trees, TOO_LARGE - int(error))
+            found = self._feed(error, trees.n_samples + 1)
+        self._check(trees, trees.learn(y, w, found))
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Predict the target of a sample.
@@ -323,7 +319,7 @@ class AdaptiveMondrianForestRegressor(
                 self._read(x)
                 return 0.0
             self._write(x, trees)
-            self._check(trees, trees.foretell())
+            self._check(trees, trees.predict_inputs())
             return trees.law() if with_dist else float(trees.forest.point)
 
     # Many samples.
@@ -387,7 +383,7 @@ class AdaptiveMondrianForestRegressor(
     ) -> None:
         """Learn rows of inputs that bring nothing new."""
         trees = self._grown()
-        if self._watch.detector is None:
+        if self._fed is None:
             trees.learn_rows(rows, targets, weights)
             return
         for row, y, w in zip(rows, targets.tolist(), weights.tolist(), strict=True):

@@ -27,7 +27,12 @@ def noisy(n, n_features=2, n_labels=3, first=0):
 
 def forest(n, n_labels=3, weighted_from=None, **params):
     """Return a forest that has learned so many samples, of several weights from one on."""
-    params = {"n_estimators": 3, "n_candidates": 4, "drift_detector": None, "seed": 1} | params
+    params = {
+        "n_estimators": 3,
+        "n_candidates": 4,
+        "drift_detector": drift.NoDrift(),
+        "seed": 1,
+    } | params
     model = AdaptiveMondrianForestClassifier(**params)
     for i, (x, y) in enumerate(noisy(n, n_labels=n_labels)):
         is_weighted = weighted_from is not None and i >= weighted_from
@@ -129,7 +134,7 @@ MOMENTS = {
     "new features late": (lambda: forest(260), lambda m: m.learn_one(X | {"z": 1.0, "w": 2.0}, Y)),
     "new class": (lambda: forest(20), lambda m: m.learn_one(X, "new")),
     "new class and feature": (
-        lambda: forest(20, drift_detector="adwin"),
+        lambda: forest(20, drift_detector=None),
         lambda m: m.learn_one(X | {"z": 0.5}, "new"),
     ),
     "wider statistics": (lambda: forest(270, n_labels=4), lambda m: m.learn_one(X, "new")),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import kernel, merged
+from ...compiling.kernels import inlined, kernel, merged
+from ...learners.drift import NOBODY, watch
 from ...limits import LEAST_WEIGHT
 from ...partitions.mondrian.records import NONE, START
 from ...records import Float64s, Int64s
@@ -10,7 +11,7 @@ from ...status import DONE, TOO_LARGE
 from ..rebuilt.learning import accept
 from ..rebuilt.records import REPLAYING
 from .learning import catch_up, replay, score, update_path
-from .prediction import ensure_predicted
+from .prediction import ensure_predicted, most_probable
 from .records import AdaptiveForest
 from .splitting import enqueue_mixed, split
 from .weighting import update_weights
@@ -68,12 +69,32 @@ class ClassForest(AdaptiveForest):
         return replay(self, t, start, stop)
 
 
+@inlined
+def _error(forest: ClassForest, label: int, is_new: bool) -> float:
+    """Return the error of the last prediction: 1 where another class was more probable, else 0."""
+    is_wrong = is_new or most_probable(forest.experts.mixed, forest.n_classes) != label
+    return 1.0 if is_wrong else 0.0
+
+
+@kernel
+def error_of(forest: ClassForest, label: int, is_new: bool) -> float:
+    """Return the error of the sample in the forest's `inputs`, or `TOO_LARGE - i`."""
+    bad = ensure_predicted(forest, forest.inputs)
+    if bad >= 0:
+        return float(TOO_LARGE - bad)
+    return _error(forest, label, is_new)
+
+
 @merged
-def _learn(forest: ClassForest, label: int, weight: float, is_new: bool) -> int:
+def _learn(forest: ClassForest, label: int, weight: float, is_new: bool, found: int) -> int:
     """Learn the class of the sample in the forest's `inputs`, as `learn` does."""
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
+    # Nothing could have foreseen the first class.
+    if forest.errors.detector != NOBODY and (forest.n_classes > 1 or not is_new):
+        error = _error(forest, label, is_new)
+        forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
     forest.accepted = label
     forest.accepted_weight = max(weight, LEAST_WEIGHT)
     forest.accepted_is_new = 1 if is_new else 0
@@ -81,13 +102,14 @@ def _learn(forest: ClassForest, label: int, weight: float, is_new: bool) -> int:
 
 
 @kernel
-def learn(forest: ClassForest, label: int, weight: float, is_new: bool) -> int:
+def learn(forest: ClassForest, label: int, weight: float, is_new: bool, found: int) -> int:
     """Learn the class of the sample in the forest's `inputs`, and count it.
 
-    A weight below LEAST_WEIGHT counts as that. Returns as `accept` does, or `TOO_LARGE - i` where
+    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
+    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
     the i-th input is, and nothing has changed.
     """
-    return _learn(forest, label, weight, is_new)
+    return _learn(forest, label, weight, is_new, found)
 
 
 @kernel
@@ -103,6 +125,6 @@ def learn_rows(
     for i in range(start, stop):
         for d in range(capacity):
             inputs[d] = rows[capacity * i + d]
-        if _learn(forest, classes[i], weights[i], False) != DONE:
+        if _learn(forest, classes[i], weights[i], False, 0) != DONE:
             return i + 1
     return stop

@@ -407,23 +407,11 @@ def ensure_predicted(forest: AdaptiveForest, inputs: Float64s) -> int:
 
 
 @kernel
-def predict(forest: A) -> int:
-    """Predict the sample in the forest's `inputs` into what the mixture holds.
-
-    Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
-    """
-    bad = ensure_predicted(forest, forest.inputs)
-    if bad >= 0:
-        return TOO_LARGE - bad
-    return most_probable(forest.experts.mixed, forest.n_classes)
-
-
-@kernel
 def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample by trees of a version, into room for a probability of each class.
 
-    Returns as `predict` does, or WAITS. The forest's `inputs` stay, since another thread may be
-    about to learn them.
+    Returns the most probable class, `TOO_LARGE - i` where the i-th input is, or WAITS. The forest's
+    `inputs` stay, since another thread may be about to learn them.
     """
     if version != forest.version:
         return WAITS

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
+from ...learners.drift import DriftWatch
 from ...learners.experts import Mixture
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
@@ -22,7 +23,7 @@ from ..rebuilt.trees import room_for
 from . import prediction
 from .checking import check_adaptive, check_seen
 from .explanation import ExplainedAdaptiveTrees
-from .kind import ClassForest, learn, learn_rows
+from .kind import ClassForest, error_of, learn, learn_rows
 from .records import (
     AdaptiveNode,
     AdaptivePoint,
@@ -91,6 +92,8 @@ class AdaptiveTrees(
         Bytes that the trees may take, for which the window is halved earlier; None for no limit.
     root_forgets
         Whether the memories of the roots forget, too.
+    watch
+        The errors by which drifts are detected; None where none are.
 
     """
 
@@ -99,8 +102,7 @@ class AdaptiveTrees(
     _NODE: ClassVar[type[Node]] = AdaptiveNode
     _POINT: ClassVar[type[Point]] = AdaptivePoint
     _VIEW = AdaptiveView
-    _learn_one: Callable[[ClassForest, int, float, bool], int] | None
-    _predict_one: Callable[[ClassForest], int] | None
+    _learn_one: Callable[[ClassForest, int, float, bool, int], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
     _DERIVED: ClassVar[frozenset[str]] = BatchedTrees._DERIVED | {"out"}
     _ENTRY = StatisticsEntry
@@ -113,11 +115,12 @@ class AdaptiveTrees(
         max_samples: int,
         max_bytes: int | None,
         root_forgets: bool,
+        watch: DriftWatch | None = None,
     ) -> None:
         self.root_forgets = root_forgets
         self.mixture = Mixture(N_EXPERTS)
         self.discriminants = LinearDiscriminants()
-        super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes)
+        super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
     def _check_kind(self) -> None:
         check_adaptive(self)
@@ -286,19 +289,20 @@ class AdaptiveTrees(
 
     # Learning.
 
-    def learn(self, label: int, weight: float = 1.0, is_new: bool = False, kept: int = 0) -> int:
+    def learn(self, label: int, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
         """Learn the sample in `inputs` with a class, which has or has not been seen before.
 
-        Then only the latest `kept` samples are kept; 0 stands for all. Returns DONE, or the input
-        whose value is too large; then nothing has changed.
+        `found` is how many samples a detector outside would keep, 0 unless it has detected a drift.
+        Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        if kept:
-            # Nobody predicts by trees that have learned but not forgotten.
-            self.close()
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = learn.of()
-        return self._learned(learn_one(self.forest, label, weight, is_new), kept)
+        return self._learned(learn_one(self.forest, label, weight, is_new, found))
+
+    def error(self, label: int, is_new: bool) -> float:
+        """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
+        return error_of.of()(self.forest, label, is_new)
 
     def learn_rows(
         self,
@@ -318,16 +322,6 @@ class AdaptiveTrees(
         super().forget_before(n)
 
     # Prediction.
-
-    def foretell(self) -> int:
-        """Predict the sample in `inputs` into `out`, ahead of learning it.
-
-        Returns the most probable class, or `TOO_LARGE - i` where the i-th input is.
-        """
-        predict_one = self._predict_one
-        if predict_one is None:
-            predict_one = self._predict_one = prediction.predict.of(self._FOREST)
-        return predict_one(self.forest)
 
     def predictor(self) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that predicts a sample."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import kernel, merged
+from ...compiling.kernels import exact_inlined, kernel, merged
+from ...learners.drift import NOBODY, watch
 from ...limits import LEAST_WEIGHT
 from ...records import Float64s
 from ...status import DONE, TOO_LARGE
@@ -14,6 +15,9 @@ from .splitting import enqueue_differing, split
 
 # What a call may spend, in points, on the splits of one tree.
 SPLIT_BUDGET = 400
+
+# Error that counts as 1 for detectors of drifts, in mean sizes of errors.
+LARGEST_ERROR = 4.0
 
 
 class TargetsForest(AdaptiveTargetForest):
@@ -59,25 +63,47 @@ class TargetsForest(AdaptiveTargetForest):
         split(self, t, j)
 
 
+@exact_inlined
+def _error(forest: TargetsForest, target: float) -> float:
+    """Return the error of the last prediction, in units of mean ones and at most 1."""
+    error, most = abs(target - forest.point), LARGEST_ERROR * forest.error_size
+    if error < most:
+        return error / most
+    return 1.0 if error > 0.0 else 0.0
+
+
+@kernel
+def error_of(forest: TargetsForest, target: float) -> float:
+    """Return the error of the sample in the forest's `inputs`, or `TOO_LARGE - i`."""
+    bad = ensure_predicted(forest, forest.inputs)
+    if bad >= 0:
+        return float(TOO_LARGE - bad)
+    return _error(forest, target)
+
+
 @merged
-def _learn(forest: TargetsForest, target: float, weight: float) -> int:
+def _learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
     """Learn the target of the sample in the forest's `inputs`, as `learn` does."""
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
+    if forest.errors.detector != NOBODY:
+        error = _error(forest, target)
+        forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
     forest.accepted[TARGET] = target
     forest.accepted_weight = max(weight, LEAST_WEIGHT)
     return accept(forest)
 
 
 @kernel
-def learn(forest: TargetsForest, target: float, weight: float) -> int:
+def learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
     """Learn the target of the sample in the forest's `inputs`, and count it.
 
-    A weight below LEAST_WEIGHT counts as that. Returns as `accept` does, or `TOO_LARGE - i` where
+    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
+    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
     the i-th input is, and nothing has changed.
     """
-    return _learn(forest, target, weight)
+    return _learn(forest, target, weight, found)
 
 
 @kernel
@@ -98,6 +124,6 @@ def learn_rows(
     for i in range(start, stop):
         for d in range(capacity):
             inputs[d] = rows[capacity * i + d]
-        if _learn(forest, targets[i], weights[i]) != DONE:
+        if _learn(forest, targets[i], weights[i], 0) != DONE:
             return i + 1
     return stop

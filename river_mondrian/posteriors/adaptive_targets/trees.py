@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...learners.drift import DriftWatch
 from ...learners.regression.error_law import ErrorLaws
 from ...learners.regression.lags import N_PREDICTIONS as N_LAGGED
 from ...learners.regression.lags import NAMES as NAMES_OF_LAGS
@@ -33,7 +34,7 @@ from ..targets.gains import Blocks, blocks_of, gains_of_means
 from . import prediction
 from .checking import check_adaptive_targets
 from .fences import LEAST_FENCED, find_fences, next_renewal, renewal
-from .kind import TargetsForest, learn, learn_rows
+from .kind import TargetsForest, error_of, learn, learn_rows
 from .prediction import N_FIRST, N_FIRST_GROUPS, N_SAID, N_SECOND
 from .readings import N_GROUPS, N_READINGS, STRENGTHS
 from .records import (
@@ -51,9 +52,6 @@ Array = NDArray[np.float64]
 
 # Samples of the recent trees, which learn errors of the first mixture.
 RECENT_SAMPLES = 300
-
-# Error that counts as 1 for detectors of drifts, in mean sizes of errors.
-LARGEST_ERROR = 4.0
 
 # Orders of the features, with their reverses, by which predictions are explained.
 N_ORDERS = 16
@@ -135,6 +133,8 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
         Whether predictions are to keep squared errors small, and not absolute ones.
     autoregressive
         Whether the latest targets and errors predict, too.
+    watch
+        The errors by which drifts are detected; None where none are.
 
     """
 
@@ -146,7 +146,7 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
     _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = BatchedTrees._DERIVED | {"out"}
-    _learn_one: Callable[[TargetsForest, float, float], int] | None
+    _learn_one: Callable[[TargetsForest, float, float, int], int] | None
     _predict_one: Callable[[TargetsForest], int] | None
 
     def __init__(
@@ -157,6 +157,7 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
         max_bytes: int | None,
         squared: bool,
         autoregressive: bool,
+        watch: DriftWatch | None = None,
     ) -> None:
         loss = SQUARED if squared else ABSOLUTE
         self.ridges = RidgeExperts()
@@ -165,7 +166,7 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
         self.mixture = TargetMixtures(N_SECOND + (N_LAGGED if autoregressive else 0), loss)
         self.laws = ErrorLaws()
         n_long = self.n_long_of(partitions.n_trees - 1)
-        super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes)
+        super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
     @staticmethod
     def n_long_of(n_trees: int) -> int:
@@ -234,20 +235,20 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
 
     # Learning.
 
-    def learn(self, target: float, weight: float = 1.0, kept: int = 0) -> int:
+    def learn(self, target: float, weight: float = 1.0, found: int = 0) -> int:
         """Learn the sample in `inputs` with a target.
 
-        Then only the latest `kept` samples are kept; 0 stands for all. Returns DONE, or the input
-        whose value is too large; then nothing has changed.
+        `found` is how many samples a detector outside would keep, 0 unless it has detected a drift.
+        Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        if kept:
-            # Nobody predicts by trees that have learned but not forgotten.
-            self.close()
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = learn.of()
-        status: int = learn_one(self.forest, target, weight)
-        return self._learned(status, kept)
+        return self._learned(learn_one(self.forest, target, weight, found))
+
+    def error(self, target: float) -> float:
+        """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
+        return error_of.of()(self.forest, target)
 
     def learn_rows(self, rows: Array, targets: Array, weights: Array) -> None:
         """Learn rows of checked inputs, shape (n, inputs), with their targets."""
@@ -288,7 +289,7 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
 
     # Prediction.
 
-    def foretell(self) -> int:
+    def predict_inputs(self) -> int:
         """Predict the sample in `inputs`; returns DONE, or the input that is too large."""
         predict_one = self._predict_one
         if predict_one is None:
@@ -309,11 +310,6 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
         """
         predict = prediction.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, N_SAID, n_jobs)
-
-    def relative_error(self, target: float) -> float:
-        """Return the error of the last prediction, in units of mean ones and at most 1."""
-        error, most = abs(target - self.forest.point), LARGEST_ERROR * self.forest.error_size
-        return float(error > 0.0) if error >= most else error / most
 
     def law(self) -> StudentMixture:
         """Return the law of the target of the sample predicted last."""
@@ -384,7 +380,7 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
         changes by then, a mean over the orders.
         """
         self.vector[: self.n_inputs] = inputs
-        bad = self.foretell()
+        bad = self.predict_inputs()
         found = np.zeros((self.n_inputs, 1))
         if bad >= 0:
             return bad, found

@@ -34,7 +34,7 @@ class BatchedTrees(RebuiltTrees[R, AnyView]):
         while start < n:
             start = learn(start, min(start + ROWS_LEARNED, n))
             if self.forest.version == CLOSED:
-                self._learned(WAITS, 0)
+                self._learned(WAITS)
 
     def _reader(self) -> list[Memory[Any]]:
         """Return a copy of the forest's record by which a thread predicts beside others.

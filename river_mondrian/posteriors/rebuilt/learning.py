@@ -130,7 +130,8 @@ def accept(forest: RebuiltForest) -> int:
     """Learn and count the sample in the forest's `inputs`, which has been predicted.
 
     A kind keeps the rest of it. Returns DONE; or WAITS, where the forest is closed and its owner
-    has something to complete: building, or the sample itself, which counts among those that walk.
+    has something to complete: building, a drift, or the sample itself, which counts among those
+    that walk.
     """
     overwritten = forest.n_samples - forest.window_capacity
     if _doubles(forest) or overwritten >= forest.oldest or _lacks(forest) != DONE:
@@ -139,6 +140,8 @@ def accept(forest: RebuiltForest) -> int:
         forest.version = CLOSED
         return WAITS
     learn_sample(forest)
+    if forest.kept > 0:
+        forest.version = CLOSED
     return WAITS if forest.version == CLOSED else DONE
 
 

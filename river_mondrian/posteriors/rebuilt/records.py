@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ...learners.drift import Errors
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import NONE, START, Forest, Node, Point, Tree
@@ -179,6 +180,10 @@ class RebuiltForest(Forest):
     quiet_until: Int64 = derived()
     # What the sample in `inputs` waits for, that counts as learned though it may need memory.
     stage: Int64 = transient()
+    # The errors of predictions, by which drifts are detected; and, where the last one has shown a
+    # drift, how many samples are to be kept, else 0.
+    errors: Errors
+    kept: Int64 = transient()
     # Gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
     # dimensions' sides where candidates are drawn.
     gains: Float64s

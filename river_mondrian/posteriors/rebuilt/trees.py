@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...learners.drift import NOBODY, DriftWatch
 from ...partitions.mondrian import renewal
 from ...partitions.mondrian.records import DRAWING, NONE, SETTLING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
@@ -78,13 +79,14 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         Number of samples at which the window is halved.
     max_bytes
         Bytes that the trees may take, for which the window is halved earlier; None for no limit.
+    watch
+        The errors by which drifts are detected; None where none are.
 
     """
 
     _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {
         "schedule",
         "version_now",
-        "n_now",
     }
     _RENEWS: ClassVar[bool] = True
     _LOOKS_AT_ONCE: ClassVar[bool] = False
@@ -104,11 +106,15 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         n_candidates: int,
         max_samples: int,
         max_bytes: int | None,
+        watch: DriftWatch | None = None,
     ) -> None:
         n_recent = partitions.n_trees - 1 - n_long
         self.schedule = Schedule.at_first(n_long, n_recent, max_samples, self._RECENT_SAMPLES)
         self.n_candidates = n_candidates
         self.max_bytes = max_bytes
+        self.watch = watch or DriftWatch(NOBODY)
+        # After how many samples there were drifts, and how many of these were kept.
+        self.drifts: tuple[tuple[int, int], ...] = ()
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
         super().__init__(partitions)
@@ -119,9 +125,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version and number of samples, for what reads them in each call.
-        self.version_now, self.n_now = self.shared.word("version"), self.shared.word("n_samples")
+        # The record's version, for what reads it in each call.
+        self.version_now = self.shared.word("version")
         forest, own = self.forest, self.shared.own
+        forest.errors = self.watch.record
         n_trees, n_dims = len(self.trees), int(forest.n_dims)
         self._own_prediction(self.shared)
         own("side_sums", np.zeros(n_dims))
@@ -179,13 +186,14 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     @property
     def nbytes(self) -> int:
         """Bytes held by arrays."""
-        size = super().nbytes + sys.getsizeof(self.schedule)
+        size = super().nbytes + self.watch.nbytes + sys.getsizeof(self.schedule)
+        size += sys.getsizeof(self.drifts) + sum(map(sys.getsizeof, self.drifts))
         return size + sum(sys.getsizeof(part) for part in self.schedule if isinstance(part, tuple))
 
     # Learning.
 
-    def _learned(self, status: int, kept: int) -> int:
-        """Complete what a kernel has begun that learns a sample; keep the latest `kept`, or all.
+    def _learned(self, status: int) -> int:
+        """Complete what a kernel has begun that learns a sample.
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
@@ -195,8 +203,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self._take_steps()
             if self.forest.is_plan_due:
                 self._build_on()
-            if kept:
-                self.forget_before(kept)
+            self._follow_drift()
             self.open()
         return DONE
 
@@ -207,6 +214,17 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._show_schedule()
         self._take_steps()
         self._build_on()
+        self._follow_drift()
+
+    def _follow_drift(self) -> None:
+        """Let the trees be built of the samples since a drift, if the last error has shown one."""
+        forest, n = self.forest, self.n_samples
+        kept = int(forest.kept)
+        if kept > 0:
+            if (n, kept) not in self.drifts[-1:]:
+                self.drifts = (*self.drifts, (n, kept))
+            self.forget_before(kept)
+            forest.kept = 0
 
     def _take_steps(self) -> None:
         """Do what is to be done before anything is planned."""
