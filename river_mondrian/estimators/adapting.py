@@ -150,7 +150,8 @@ class AdaptingForest(MondrianForest[Trees]):
         self._fed = detector, n, fed
         if not fed.drift_detected:
             return 0
-        return max(int(getattr(fed, "width", AFTER_DRIFT)), LEAST_KEPT)
+        width = int(getattr(fed, "width", AFTER_DRIFT))
+        return max(width, LEAST_KEPT)
 
     def _check(self, trees: Trees, bad: int) -> None:
         """Refuse a sample of which an input is too large."""

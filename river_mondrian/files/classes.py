@@ -32,6 +32,8 @@ HOMES = {
     "SampleReader": "samples",
     "LinearDiscriminants": "learners.discriminants",
     "Discriminants": "learners.discriminants",
+    "DriftErrors": "learners.drift:Errors",
+    "DriftWatch": "learners.drift",
     "Experts": "learners.experts",
     "Mixture": "learners.experts",
     "LaggedTargets": "learners.regression.lags",

@@ -8,10 +8,11 @@ from ...limits import LEAST_WEIGHT
 from ...partitions.mondrian.records import NONE, START
 from ...records import Float64s, Int64s
 from ...status import DONE, TOO_LARGE
+from ..labels.hnsp import most_probable
 from ..rebuilt.learning import accept
 from ..rebuilt.records import REPLAYING
 from .learning import catch_up, replay, score, update_path
-from .prediction import ensure_predicted, most_probable
+from .prediction import ensure_predicted
 from .records import AdaptiveForest
 from .splitting import enqueue_mixed, split
 from .weighting import update_weights

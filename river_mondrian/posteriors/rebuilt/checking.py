@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...learners.drift import DriftWatch
 from .records import GATHERING, IDLE, LONG, RECENT, REPLAYING
 
 
@@ -47,8 +48,13 @@ def check_rebuilt(trees: Any) -> None:
             "starts": np.ndarray,
             "gains": np.ndarray,
             "dim_weights": np.ndarray,
+            "watch": DriftWatch,
+            "drifts": tuple,
         },
     )
+    for drift in trees.drifts:
+        if type(drift) is not tuple or [type(one) for one in drift] != [int, int]:
+            refuse(trees, "drifts", drift, "but it should be two numbers of samples")
     forest = trees.forest
     n_trees, n, capacity = len(trees.trees), int(forest.n_samples), trees.capacity
     for name, value, least, most in (
