@@ -23,7 +23,7 @@ from river_mondrian import (
     RidgeRegressor,
     lifetime_path,
 )
-from river_mondrian.learners.lifetimes.result import LifetimePath
+from river_mondrian.learners.lifetimes.path import LifetimePath
 
 from .data import Array, DataFolder
 from .report import Report, progress, pyplot, verdict

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from .estimators.dual import DualOGDClassifier
     from .estimators.exact_density import exact_density
     from .estimators.merging import merge
-    from .estimators.ogd_classifier import OGDClassifier
-    from .estimators.ogd_regressor import OGDRegressor
+    from .estimators.ogd import OGDClassifier, OGDRegressor
     from .estimators.random_cut import RandomCutForest
     from .estimators.regressor import MondrianForestRegressor
     from .estimators.ridge import RidgeRegressor
@@ -64,8 +63,8 @@ _HOMES = {
     "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "estimators.classifier",
     "MondrianForestRegressor": "estimators.regressor",
-    "OGDClassifier": "estimators.ogd_classifier",
-    "OGDRegressor": "estimators.ogd_regressor",
+    "OGDClassifier": "estimators.ogd",
+    "OGDRegressor": "estimators.ogd",
     "RandomCutForest": "estimators.random_cut",
     "RidgeRegressor": "estimators.ridge",
     "StudentMixture": "posteriors.student_mixture",

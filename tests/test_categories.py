@@ -29,7 +29,7 @@ from river_mondrian import (
     load,
     save,
 )
-from river_mondrian.levels import level_of
+from river_mondrian.inputs import level_of
 from river_mondrian.partitions.mondrian.categories import Categories
 
 COLORS = ("red", "green", "blue", "violet")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from naive.discriminants import Discriminants
 from naive.levels import code, mix
 
+from river_mondrian.inputs import level_of
 from river_mondrian.learners import discriminants
-from river_mondrian.levels import level_of
 from river_mondrian.records import Float64s
 
 SEEDS = range(3)

@@ -50,7 +50,7 @@ def test_useful_from_two_samples_on_then_frozen(method):
 def test_growing_trees_is_spread_over_calls(monkeypatch):
     rows = samples("real", 64, 4, 0)
     whole = built(rows, n_partitions=40, method="iforest", seed=3)
-    monkeypatch.setattr("river_mondrian.partitions.isolation.map.GROWTH", 100)
+    monkeypatch.setattr("river_mondrian.partitions.isolation.GROWTH", 100)
     spread = IsolationFeatures(n_partitions=40, method="iforest", pool_size=64, seed=3)
     for x in rows:
         spread.learn_one(x)

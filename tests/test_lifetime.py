@@ -14,7 +14,7 @@ from naive import lifetime as naive
 from scipy import stats
 
 from river_mondrian import lifetime_path
-from river_mondrian.learners.lifetimes.gradient import GradientLearner
+from river_mondrian.learners.lifetimes.fitting import GradientLearner
 from river_mondrian.partitions.sweep import LifetimeSweep
 
 pytestmark = pytest.mark.blas
@@ -71,8 +71,8 @@ def test_every_lifetime_is_a_fit_by_dense_matrices(delta2, noise):
 
 def test_updates_are_exact_without_refinement(monkeypatch):
     """What a rebuilt inverse would hide: fewer cells than points first, then more."""
-    monkeypatch.setattr("river_mondrian.learners.lifetimes.ridge.REFINE", math.inf)
-    monkeypatch.setattr("river_mondrian.learners.lifetimes.ridge.REBUILD", math.inf)
+    monkeypatch.setattr("river_mondrian.learners.lifetimes.exact_ridge.REFINE", math.inf)
+    monkeypatch.setattr("river_mondrian.learners.lifetimes.exact_ridge.REBUILD", math.inf)
     path = sweep(learners=["ridge"], delta2=0.1, noise_variance=0.1)
     X, y = data()[0]
     for step in (40, len(path.cuts)):

@@ -271,7 +271,7 @@ def test_useful_from_the_first_samples_on():
 
 
 def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
-    monkeypatch.setattr("river_mondrian.partitions.isolation.map.GROWTH", 100)
+    monkeypatch.setattr("river_mondrian.partitions.isolation.GROWTH", 100)
     data = rows(300)
     features = IsolationFeatures(20, 10, method="iforest", pool_size=100, seed=1)
     model = OGDRegressor(features, learning_rate=optim.SGD(1e-6))

@@ -22,9 +22,8 @@ from test_law import compare, features_of
 import river_mondrian as rm
 from river_mondrian import RandomCutForest
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.posteriors.displacement import ranks
-from river_mondrian.posteriors.displacement.records import CutForest
-from river_mondrian.posteriors.displacement.scoring import DENSITY, DEPTH, DISPLACEMENT, RELATIVE
+from river_mondrian.posteriors import displacement
+from river_mondrian.posteriors.displacement import DENSITY, DEPTH, DISPLACEMENT, RELATIVE, CutForest
 
 matplotlib.use("Agg")
 
@@ -176,12 +175,12 @@ def test_samples_apart_that_resemble_each_other_stand_out():
 
 @kernel
 def rank(forest: CutForest, value: float) -> float:
-    return ranks.rank_of(forest, value)
+    return displacement.rank_of(forest, value)
 
 
 @kernel
 def keep(forest: CutForest, value: float) -> None:
-    ranks.add_score(forest, value)
+    displacement.add_score(forest, value)
 
 
 @settings(deadline=None, max_examples=40)
@@ -201,21 +200,21 @@ def test_ranks_are_the_twins(values):
 
 
 def test_the_latest_scores_are_kept():
-    n = ranks.KEPT + 300
+    n = displacement.KEPT_SCORES + 300
     model, raw = RandomCutForest(2, window=5, seed=1), []
     for i, x in enumerate(stream(n, names="a")):
         # Of few samples each stands out.
         if i >= 5:
             raw.append(model.raw_scores_one(x)["relative"])
         model.learn_one(x)
-        if i in (7, 300, ranks.KEPT, ranks.KEPT + 1, n - 1):
-            assert model.recent_scores == raw[-ranks.KEPT :]
+        if i in (7, 300, displacement.KEPT_SCORES, displacement.KEPT_SCORES + 1, n - 1):
+            assert model.recent_scores == raw[-displacement.KEPT_SCORES :]
             kept = model._trees.ranked[: len(model.recent_scores)]
-            np.testing.assert_array_equal(kept, np.sort(raw[-ranks.KEPT :]))
+            np.testing.assert_array_equal(kept, np.sort(raw[-displacement.KEPT_SCORES :]))
             asked = model.raw_scores_one({"a": 0.7})["relative"]
-            expected = naive.rank(asked, raw[-ranks.KEPT :])
+            expected = naive.rank(asked, raw[-displacement.KEPT_SCORES :])
             assert model.score_one({"a": 0.7}) == pytest.approx(expected, abs=1e-12)
-    assert len(model.recent_scores) == ranks.KEPT
+    assert len(model.recent_scores) == displacement.KEPT_SCORES
 
 
 def test_scores_are_shares_of_recent_samples():

@@ -14,7 +14,7 @@ from test_parts import assert_predicts_the_same, assert_same, grow, law_of, lear
 
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
-from river_mondrian.estimators.parts import divided, splits_at, united
+from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.partitions.mondrian import renewal
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
 

@@ -25,7 +25,7 @@ from river_mondrian import (
     load,
     save,
 )
-from river_mondrian.estimators.parts import divided
+from river_mondrian.estimators.merging import divided
 from river_mondrian.partitions.mondrian.following import FollowingTrees
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
 from river_mondrian.partitions.mondrian.trees import MondrianTrees

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from river_mondrian.partitions.voronoi import bounds
-from river_mondrian.partitions.voronoi.axes import deviation, find_axes
+from river_mondrian.partitions.voronoi.distances import deviation, find_axes
 from river_mondrian.partitions.voronoi.tree import PointTree
 
 UNITS = [1.0, 1e-22, 1e12]

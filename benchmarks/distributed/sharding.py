@@ -162,7 +162,7 @@ class _Nothing:
 
 def block_costs(ray: Any, n_workers: int, size: int, width: int, n: int) -> tuple[float, float]:
     """Return the seconds that a block costs here, and until all workers have answered."""
-    from river_mondrian.distributed.blocks import Known
+    from river_mondrian.distributed.shard import Known
 
     model = MondrianForestClassifier(n_workers, seed=1)
     rng = np.random.default_rng(1)

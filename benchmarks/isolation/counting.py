@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from river_mondrian.partitions.voronoi import bounds, cuda
-from river_mondrian.partitions.voronoi.vectors import padded
+from river_mondrian.partitions.voronoi.distances import padded
 
 from ..data import DataFolder
 from ..report import Report, progress

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from .datasets import learn_dataset
+from .engine import learn_dataset
 from .keyed import KeyedModels, SpreadKeyedModels
 from .sharded import ShardedForest
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..posteriors.targets.parts import learn_law
-from .blocks import Block, Known
+from .shard import Block, Known
 
 
 class WorkerDied(Exception):

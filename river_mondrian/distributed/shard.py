@@ -3,15 +3,178 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..estimators.classifier import MondrianForestClassifier
+from ..estimators.rows import lifetimes_after
 from ..files.store import load, save
-from .blocks import Block, Rows
+from ..frames import read_frame, read_labels, read_targets, read_weights
+from ..inputs import FeatureIndex, ordered, read_values
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows: names of columns, values with NaN for what is missing and codes for levels."""
+
+    names: list[Hashable]
+    columns: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+@dataclass(frozen=True)
+class Block(Rows):
+    """Checked rows with their labels or targets, and their weights."""
+
+    y: Any
+    w: NDArray[np.float64]
+
+    def part(self, start: int, stop: int) -> Block:
+        """Return some of the rows."""
+        part = slice(start, stop)
+        return Block(self.names, self.columns[part], self.y[part], self.w[part])
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a forest knows besides its trees: features, labels, samples, and its last lifetime.
+
+    Parameters
+    ----------
+    model
+        A forest with the same arguments, of which nothing else is read.
+    features
+        The features.
+    labels
+        The labels, in order of appearance; nothing of a regressor.
+    n_samples
+        Samples learned.
+    horizon
+        The last lifetime, where that is a function.
+
+    """
+
+    model: Any
+    features: FeatureIndex
+    labels: dict[Hashable, None]
+    n_samples: int
+    horizon: float
+
+    @classmethod
+    def of(cls, model: Any) -> Known:
+        """Return what a forest knows."""
+        with model._lock:
+            model._settle()
+            trees = model._trees
+            grows = trees is not None and callable(model.lifetime)
+            return cls(
+                model._made_anew(),
+                model._features.with_more(()),
+                dict.fromkeys(getattr(model, "_labels", ())),
+                model.n_samples,
+                trees.horizon if grows else 0.0,
+            )
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether labels are learned."""
+        return isinstance(self.model, MondrianForestClassifier)
+
+    # Reading. Nothing changes.
+
+    def read_frame(self, X: Any) -> tuple[Any, Rows]:
+        """Read a frame; returns it as a narwhals one, and its rows."""
+        frame, names, columns = read_frame(X, self.features if self.model._takes_levels else None)
+        self.features.agree(names, columns)
+        return frame, Rows(names, columns)
+
+    def read_one(self, x: Mapping[Any, Any]) -> Rows:
+        """Read a sample."""
+        values = self.features.agreed(read_values(x, self.model._takes_levels))
+        return Rows(list(values), np.array([list(values.values())]))
+
+    def _read_samples(self, samples: Sequence[Mapping[Any, Any]]) -> Rows:
+        index, found = self.features, []
+        for row, x in enumerate(samples):
+            try:
+                values = index.agreed(read_values(x, self.model._takes_levels))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{error} in row {row}") from None
+            new = [name for name in ordered(values) if name not in index.places]
+            if new:
+                index = index.with_more({name: values[name] for name in new})
+            found.append(values)
+        columns = np.full((len(found), len(index)), np.nan)
+        for row, values in enumerate(found):
+            for name, value in values.items():
+                columns[row, index.places[name]] = value
+        return Rows(list(index.names), columns)
+
+    def read_block(self, X: Any, y: Any, w: Any) -> Block:
+        """Read samples to be learned.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one cannot be learned, which the message names by its row.
+
+        """
+        frame: Any = None
+        if isinstance(X, (list, tuple)):
+            rows = self._read_samples(X)
+        else:
+            frame, rows = self.read_frame(X)
+        n = len(rows)
+        weights = read_weights(w, n, frame)
+        if self.is_classifier:
+            labels = read_labels(y, n, frame)
+            kept = np.flatnonzero(weights)
+            # What weighs nothing is not learned.
+            return Block(
+                rows.names, rows.columns[kept], [labels[i] for i in kept.tolist()], weights[kept]
+            )
+        if callable(self.model.lifetime):
+            lifetimes_after(self.model.lifetime, self.n_samples, n, self.horizon)
+        return Block(rows.names, rows.columns, read_targets(y, n, frame), weights)
+
+    # Learning.
+
+    def first_joint_row(self, block: Block) -> int:
+        """Return the first row for which random numbers of all trees are drawn together.
+
+        That is the one with the first category, or with a new feature in random directions.
+        """
+        new = self.features.first_rows(block.names, block.columns)
+        if isinstance(self.model.directions, int):
+            return min(new.values(), default=len(block))
+        if self.features.categories:
+            return len(block)
+        added = self.features.with_more(self._first_values(block, new))
+        return min((new[name] for name in added.categories), default=len(block))
+
+    def _first_values(self, block: Block, rows: dict[Hashable, int]) -> dict[Hashable, float]:
+        places = {name: place for place, name in enumerate(block.names)}
+        return {name: float(block.columns[row, places[name]]) for name, row in rows.items()}
+
+    def after(self, block: Block) -> Known:
+        """Return what a forest knows once it has learned a block."""
+        features, n = self.features, len(block)
+        new = features.first_rows(block.names, block.columns)
+        if new:
+            features = features.with_more(self._first_values(block, new))
+        labels, horizon = self.labels, self.horizon
+        if self.is_classifier:
+            labels = labels | dict.fromkeys(block.y)
+        elif callable(self.model.lifetime) and n > 0:
+            horizon = lifetimes_after(self.model.lifetime, self.n_samples, n, horizon)[-1]
+        return Known(self.model, features, labels, self.n_samples + n, horizon)
+
 
 Told = NDArray[np.float64] | None
 

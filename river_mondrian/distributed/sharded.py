@@ -15,16 +15,16 @@ from river import base
 
 from ..arguments import check_integer
 from ..estimators.classifier import MondrianForestClassifier
-from ..estimators.parts import bounds_of, check_parts, divided, splits_at, united
+from ..estimators.merging import bounds_of, check_parts, divided, splits_at, united
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
+from ..frames import native_frame, native_series
 from ..model import ClonesWhole
-from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..progress import Progress, in_pieces
-from .blocks import Block, Known, Rows
 from .crew import Crew, Engine
 from .engine import RayEngine
+from .shard import Block, Known, Rows
 
 # Rows of a block that workers learn at once.
 BLOCK_ROWS = 8192

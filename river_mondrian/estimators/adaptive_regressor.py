@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_flag, check_integer, check_missing
-from ..frames import mapping_of
+from ..frames import mapping_of, native_frame, native_series
 from ..inputs import check_target, check_weight
 from ..model import locked
-from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView

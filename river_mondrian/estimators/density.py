@@ -25,7 +25,7 @@ from ..checks import check_number, check_types
 from ..density.trees import ESTIMATORS, PivotTrees
 from ..density.volumes import check_oblique
 from ..directions import check_directions, coefficients, sphere_directions
-from ..features.by_feature import draw_seed
+from ..features.kinds import draw_seed
 from ..frames import read_frame
 from ..inputs import FeatureIndex, check_value, ordered
 from ..model import locked, new_lock

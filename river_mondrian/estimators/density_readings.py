@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from ..density.mixture import FLOORED, LOG_DENSITY, SCORE
 from ..density.trees import PivotTrees
-from ..frames import read_frame
+from ..frames import native_series, read_frame
 from ..inputs import FeatureIndex, too_large
 from ..limits import LARGEST
 from ..model import Model, locked
-from ..native import native_series
 from ..progress import pieces
 
 

@@ -15,9 +15,7 @@ from ..changes import Snapshot
 from ..checks import LARGEST_SIZE, check_array, check_number, check_numbering, refuse
 from ..features.isolation import IsolationFeatures
 from ..inputs import check_label, check_weight, warn_of_numbers
-from ..learners.support_vectors.cells import CellSupports
-from ..learners.support_vectors.sparse import SparseSupports
-from ..learners.support_vectors.supports import SupportVectors
+from ..learners.support_vectors import CellSupports, SparseSupports, SupportVectors
 from ..model import Model, locked, new_lock
 from ..records import owned
 from ..records.chunked_rows import grown

@@ -20,8 +20,7 @@ from ..features.isolation import IsolationFeatures
 from ..frames import mapping_of, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.weights import Weights
-from ..maps.compiled import Array, CompiledMap
-from ..maps.pool import Pool
+from ..maps.compiled import Array, CompiledMap, Pool
 from ..maps.record import Sample
 from ..model import Model, locked, new_lock
 from ..progress import Progress, pieces

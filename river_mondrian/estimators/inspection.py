@@ -11,9 +11,9 @@ import numpy as np
 
 from ..arguments import check_place
 from ..directions import Directions
+from ..errors import require
 from ..inputs import as_dict, check_level
 from ..model import Model, locked
-from ..optional import require
 from ..partitions.mondrian.inspection import NodeView, Shades, TreeView
 from ..partitions.mondrian.plane import Plane, box_in, cells_of_plane, check_plane
 from ..partitions.mondrian.trees import MondrianTrees
@@ -237,7 +237,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         The axes.
 
         """
-        from ..plot.trees import tree as draw_tree
+        from ..plot.planes import tree as draw_tree
 
         return draw_tree(self, tree, max_depth, ax)
 
@@ -263,7 +263,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
             If the forest does not have exactly two features.
 
         """
-        from ..plot.partitions import partition
+        from ..plot.planes import partition
 
         return partition(self, tree, ax=ax)
 

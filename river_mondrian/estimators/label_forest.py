@@ -14,9 +14,9 @@ from river import base
 
 from ..checks import check_numbering
 from ..errors import ModelFormatError
+from ..frames import native_frame, native_series
 from ..inputs import warn_of_numbers
 from ..model import has_global_lock, locked
-from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE

@@ -14,23 +14,21 @@ from river import base
 from ..arguments import check_integer
 from ..checks import refuse
 from ..directions import Directions
-from ..frames import Frame, mapping_of, read_frame
-from ..inputs import FeatureIndex, ordered
-from ..levels import Level
+from ..frames import Frame, mapping_of, native_series, read_frame
+from ..inputs import FeatureIndex, Level, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
-from ..native import native_series
 from ..partitions.mondrian.inspection import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
-from ..posteriors.displacement.scoring import (
+from ..posteriors.displacement import (
     DENSITY,
     DEPTH,
     DISPLACEMENT,
     N_READINGS,
     RANK,
     RELATIVE,
+    CutTrees,
 )
-from ..posteriors.displacement.trees import CutTrees
 from ..progress import in_pieces, pieces
 from .forgetting import WindowForest
 
@@ -609,7 +607,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             If the threshold is not within [0, 1].
 
         """
-        from ..plot.timelines import scores
+        from ..plot.over_time import scores
 
         return scores(self, threshold, ax=ax)
 

@@ -12,10 +12,9 @@ from river import base
 
 from ..arguments import check_integer, check_takes, is_distribution, is_real
 from ..directions import Directions
-from ..frames import Frame, mapping_of, read_targets
+from ..frames import Frame, mapping_of, native_frame, native_series, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
-from ..native import native_frame, native_series
 from ..partitions.mondrian.inspection import Shades
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets import learning

@@ -16,13 +16,12 @@ from ..changes import Steps
 from ..checks import refuse
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
-from ..features.pooled import Pooled
-from ..frames import mapping_of, read_targets, read_weights
+from ..features.kinds import Pooled
+from ..frames import mapping_of, native_frame, native_series, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Posterior
 from ..maps.compiled import CompiledMap
 from ..model import locked
-from ..native import native_frame, native_series
 from ..posteriors.gaussian_mixture import gaussian
 from ..progress import pieces
 from ..status import DONE

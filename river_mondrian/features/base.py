@@ -45,13 +45,11 @@ from river import base
 
 from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
-from ..frames import Frame, read_frame
+from ..frames import Frame, native_frame, read_frame
 from ..inputs import too_large
-from ..maps.compiled import Array, CompiledMap
-from ..maps.pool import Pool
+from ..maps.compiled import Array, CompiledMap, Pool
 from ..maps.record import Sample
 from ..model import Model, locked, new_lock
-from ..native import native_frame
 from ..progress import in_pieces, pieces
 from ..samples import SampleReader
 

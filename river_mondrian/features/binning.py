@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from ..arguments import check_integer, check_positive, check_seed
 from ..changes import Snapshot, Steps
 from ..frames import read_frame
-from ..maps.binning import UNKNOWN
+from ..maps.binning import UNKNOWN, BinningMap
 from ..maps.compiled import Array
-from ..maps.grids import BinningMap
 from ..status import NO_ROOM
 from .base import share_of_equals
-from .by_feature import ByFeature
-from .cells import CellFeatures
+from .kinds import ByFeature, CellFeatures
 
 
 class RandomBinningFeatures(ByFeature, CellFeatures):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..arguments import check_integer, check_kernel, check_seed
 from ..maps.fourier import FourierMap
-from .by_feature import ByFeature
+from .kinds import ByFeature
 
 
 class RandomFourierFeatures(ByFeature):

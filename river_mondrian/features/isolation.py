@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import check_flag, check_integer, check_seed, new_entropy
-from ..maps.compiled import Array, CompiledMap
-from ..maps.pool import Pool
-from ..partitions.isolation.map import IsolationTreesMap
+from ..maps.compiled import Array, CompiledMap, Pool
+from ..partitions.isolation import IsolationTreesMap
 from ..partitions.voronoi.cuda import device_namespace
 from ..partitions.voronoi.map import VoronoiMap
-from .cells import CellFeatures
-from .pooled import Pooled
+from .kinds import CellFeatures, Pooled
 
 
 class IsolationFeatures(Pooled, CellFeatures):

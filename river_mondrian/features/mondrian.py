@@ -25,8 +25,7 @@ from ..directions import Directions, check_directions, distances, laplace_transf
 from ..frames import mapping_of
 from ..inputs import of_kind
 from ..limits import LARGEST, LEAST_LEVEL
-from ..maps.compiled import Array
-from ..maps.pool import Pool
+from ..maps.compiled import Array, Pool
 from ..maps.record import Sample
 from ..model import locked
 from ..partitions.mondrian.plane import Plane, cells_of_plane, check_plane
@@ -35,7 +34,7 @@ from ..posteriors.cells.map import MondrianMap
 from ..posteriors.cells.trees import CellView
 from ..records import Float64s, Memory
 from .base import FeatureMap
-from .cells import CellFeatures
+from .kinds import CellFeatures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -509,7 +508,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
             If there are not exactly two features.
 
         """
-        from ..plot.partitions import partition as draw
+        from ..plot.planes import partition as draw
 
         return draw(self, partition, time, ax)
 

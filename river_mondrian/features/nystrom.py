@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..arguments import check_integer, check_kernel, check_seed, new_entropy
-from ..maps.compiled import CompiledMap
+from ..maps.compiled import CompiledMap, Pool
 from ..maps.nystrom import NystromMap
-from ..maps.pool import Pool
 from ..maps.record import Sample
-from .pooled import Pooled
+from .kinds import Pooled
 
 
 class NystromFeatures(Pooled):

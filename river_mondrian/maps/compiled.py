@@ -1,29 +1,125 @@
-"""A map as it stands: the owner of a map's record, and of the arrays to which that refers."""
+"""Owners of feature maps: of a map's record, and of the arrays to which that refers.
+
+`Pool` stores the samples of which maps are built. `CompiledMap` is the base of all maps,
+`RowPerFeature` that of maps with random numbers for each feature.
+"""
 
 from __future__ import annotations
 
 import abc
+import hashlib
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_number, check_types, refuse
+from ..checks import (
+    check_array,
+    check_ascending_rows,
+    check_number,
+    check_starts,
+    check_types,
+    refuse,
+)
 from ..compiling.kernels import address_of
-from ..records import Float64s, Int32s, Int64s, Memory, check_shapes, owned
+from ..records import Float64s, Int32s, Int64s, Memory, OwnsArrays, check_shapes, owned
+from ..records.chunked_rows import grown
 from ..status import DONE
-from .mapping import map_one, map_rows, map_sparse_rows
-from .pool import Pool
-from .record import MapRecord, Outputs, Sample
+from .record import MapRecord, Outputs, Sample, map_one, map_rows, map_sparse_rows
 
 Array = NDArray[Any]
 
 # More outputs than any map has.
 MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
+
+
+class Pool(OwnsArrays):
+    """Rows of (place, value) entries in single precision, as the parts of a CSR matrix."""
+
+    def __init__(self) -> None:
+        self._starts = np.zeros(2, dtype=np.int64)
+        self._places = np.empty(0, dtype=np.int32)
+        self._values = np.empty(0, dtype=np.float32)
+        self.n = 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    def append(self, places: NDArray[np.int32], values: NDArray[np.float32]) -> None:
+        """Add a row."""
+        self.extend(places, values, np.array([0, len(places)]))
+
+    def extend(
+        self, places: NDArray[np.int32], values: NDArray[np.float32], starts: NDArray[np.int64]
+    ) -> None:
+        """Add the rows of a CSR matrix."""
+        n = len(starts) - 1
+        begin = int(self._starts[self.n])
+        end = begin + int(starts[-1] - starts[0])
+        self._places, self._values = grown(self._places, end), grown(self._values, end)
+        self._starts = grown(self._starts, self.n + n + 1)
+        self._places[begin:end] = places[starts[0] : starts[-1]]
+        self._values[begin:end] = values[starts[0] : starts[-1]]
+        self._starts[self.n + 1 : self.n + n + 1] = starts[1:] + (begin - int(starts[0]))
+        self.n += n
+
+    def csr(
+        self, start: int, stop: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        """Return the places, values and starts of some rows."""
+        starts = self._starts[start : stop + 1]
+        begin, end = int(starts[0]), int(starts[-1])
+        return self._places[begin:end], self._values[begin:end], starts - begin
+
+    def taken(self, rows: Sequence[int]) -> Pool:
+        """Return a pool of some of the rows."""
+        made = Pool()
+        for row in rows:
+            made.extend(*self.csr(row, row + 1))
+        return made
+
+    def dense(self, start: int, stop: int, width: int) -> NDArray[np.float64]:
+        """Return some rows as an array, absent entries 0; places beyond `width` are left out."""
+        places, values, starts = self.csr(start, stop)
+        rows = np.repeat(np.arange(stop - start), np.diff(starts))
+        array = np.zeros((stop - start, width))
+        known = places < width
+        array[rows[known], places[known]] = values[known]
+        return array
+
+    def __getstate__(self) -> dict[str, Any]:
+        end = int(self._starts[self.n])
+        return {
+            "_starts": self._starts[: self.n + 1].copy(),
+            "_places": self._places[:end].copy(),
+            "_values": self._values[:end].copy(),
+            "n": self.n,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        arrays = dict.fromkeys(("_starts", "_places", "_values"), np.ndarray)
+        check_types(self, {"n": int} | arrays)
+        check_starts(self, "_starts", self._starts, self._places.size)
+        n_entries = (self._places.size,)
+        check_shapes(self, {"_starts": (self.n + 1,), "_places": n_entries, "_values": n_entries})
+        check_array(self, "_places", self._places, np.int32, 0, (1 << 31) - 1)
+        check_ascending_rows(self, "_places", self._places, self._starts)
+        largest = float(np.finfo(np.float32).max)
+        check_array(self, "_values", self._values, np.float32, -largest, largest)
+
+    def check(self, n_features: int) -> None:
+        """Refuse stored samples that have more features than are known."""
+        check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._starts.nbytes + self._places.nbytes + self._values.nbytes
 
 
 class CompiledMap(abc.ABC):
@@ -256,3 +352,52 @@ def outputs_of(out: Array) -> Memory[Outputs]:
     else:
         memory[0].values = Float64s.of(out)
     return memory
+
+
+def generator_of(seed: int, name: Hashable) -> np.random.Generator:
+    """Return the generator of a feature, the same whatever other features there are."""
+    text = f"{seed} {'str' if isinstance(name, str) else 'other'} {name}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
+
+
+class RowPerFeature(CompiledMap):
+    """A map with a row of random numbers for each feature, drawn by the feature's name.
+
+    Parameters
+    ----------
+    seed
+        Seed of all rows.
+    n_out, n_columns, dense
+        As for `CompiledMap`.
+    width
+        Numbers per row.
+
+    """
+
+    def __init__(self, seed: int, n_out: int, n_columns: int, dense: bool, width: int) -> None:
+        super().__init__(0, n_out, n_columns, 0, dense, sparse=True)
+        self.seed = seed
+        self.rows = np.zeros((1, width))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the room for features to come.
+        return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
+
+    def _check(self) -> None:
+        check_types(self, {"seed": int, "rows": np.ndarray})
+        check_number(self, "is_sparse", self.record.is_sparse, 1, 1)
+        check_number(self, "n_out", self.n_out, 1, 2 * self.rows.size)
+
+    @abc.abstractmethod
+    def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
+        """Draw the row of a feature."""
+
+    def add(self, names: Sequence[Hashable]) -> None:
+        """Draw the rows of the features that have none yet, behind those in use."""
+        n = self.n_inputs
+        self.rows = grown(self.rows, len(names))
+        for place in range(n, len(names)):
+            self._draw(generator_of(self.seed, names[place]), self.rows[place])
+        self.record.n_inputs = len(names)
+        self._bind()

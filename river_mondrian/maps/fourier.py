@@ -12,10 +12,8 @@ from ..checks import LARGEST_RATE, LEAST_RATE, check_number, check_types, refuse
 from ..compiling.kernels import exact_separate
 from ..records import Float64, Float64s
 from ..status import DONE
-from .compiled import Transform
-from .record import MapRecord, Outputs, Sample
-from .row_per_feature import RowPerFeature
-from .samples import bad_entry, read_entry
+from .compiled import RowPerFeature, Transform
+from .record import MapRecord, Outputs, Sample, bad_entry, read_entry
 
 
 class FourierRecord(MapRecord):

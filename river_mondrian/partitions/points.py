@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_number, check_types
 from ..limits import FARTHEST
-from ..maps.compiled import CompiledMap
-from ..maps.pool import Pool
+from ..maps.compiled import CompiledMap, Pool
 from ..records import Array, Record
 from .ranges import robust_ranges_of_sparse
 

@@ -6,16 +6,9 @@ the extra `plot` installs, is imported when something is drawn.
 
 from __future__ import annotations
 
-from .bands import intervals
-from .bars import importances
-from .calibration import reliability
-from .curves import progressive
-from .maps import density_map, score_map
-from .mixtures import weights
-from .partitions import partition
-from .sweeps import lifetimes
-from .timelines import scores
-from .trees import tree
+from .over_time import intervals, progressive, scores, weights
+from .planes import density_map, partition, score_map, tree
+from .summaries import importances, lifetimes, reliability
 
 __all__ = [
     "density_map",

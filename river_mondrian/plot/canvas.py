@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_real, told
-from ..optional import require
+from ..errors import require
 from ..partitions.mondrian.inspection import Shades
 
 if TYPE_CHECKING:

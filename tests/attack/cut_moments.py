@@ -7,7 +7,7 @@ import pandas as pd
 
 from river_mondrian import RandomCutForest
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.posteriors.displacement.records import CutForest
+from river_mondrian.posteriors.displacement import CutForest
 
 
 @kernel

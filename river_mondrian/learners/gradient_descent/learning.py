@@ -1,23 +1,332 @@
-"""The kernels of a learner by gradient descent: one call from Python per sample, or per frame."""
+"""Learning by gradient descent: words of texts, several lifetimes, and the kernels Python calls."""
 
 from __future__ import annotations
+
+import math
+
+import numpy as np
 
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
 from ...status import DONE, NO_ROOM
-from .lifetimes import learn_compared, learn_lifetimes, score_lifetimes
-from .losses import differentiate
-from .record import GradientDescent
-from .scores import best_score, score_cells, score_values
-from .steps import descend_cells, descend_values
-from .words import (
-    add_scores_of_words,
-    count_words,
-    descend_words,
-    learn_text,
-    score_words_alone,
+from .descent import (
+    GradientDescent,
+    Loss,
+    adapted_rate,
+    best_score,
+    bound_gradients,
+    compared_loss,
+    descend_cells,
+    descend_values,
+    differentiate,
+    exponentiate,
+    new_slot,
+    score_cells,
+    score_values,
+    squared_gradients,
 )
+
+# Part of the shares of lifetimes that each sample spreads evenly, and samples over which the mean
+# loss is taken.
+SPREAD = 1e-3
+MEMORY = 1000.0
+
+# Mean losses that divide a share by e: errors have heavier tails than a likelihood would allow for.
+RATE_OF_SHARES = 0.125
+
+# Largest exponent, so that no share vanishes.
+LARGEST_LOSS = 50.0
+
+# Least probabilities of which a logarithm is taken.
+LEAST = 1e-300
+LEAST_COMPLEMENT = 1e-16
+
+
+# Words: the features of a text, which count by themselves beside the cells of its map.
+#
+# A score is the sum of a linear model's on the words and of a kernel machine's on the map. Words
+# learn by the loss of their own scores, as they would alone, and cells by the loss of the sum:
+# they learn what words leave.
+#
+# Words that one sample is the first to hold have the same weights but for a factor: they share a
+# slot, as columns do, until another sample moves them. So the many words that occur once take
+# next to no memory.
+#
+# A word counts by the square root of its value, since one that occurs four times says little more
+# than one that occurs once, and by its rarity, log((1 + texts) / (1 + texts with it)) + 1, over
+# the texts learned so far. All values of a text are then divided by their length: a text that is
+# twice as long says no more of its topic.
+
+
+@exact_inlined
+def is_known(learner: GradientDescent, place: int) -> bool:
+    """Tell whether a word has a place among those that there is room for."""
+    return place >= 0 and place < learner.n_words
+
+
+@exact_inlined
+def weighed(learner: GradientDescent, i: int) -> float:
+    """Return the weighed value of the sample's i-th entry, which is of single precision, or 0.
+
+    No text has been learned with a word that is not known.
+    """
+    value, place = np.float64(np.float32(learner.sample.entries[i])), learner.sample.places[i]
+    if value == 0.0 or value != value:
+        return 0.0
+    n_with = learner.word_counts[place] if is_known(learner, place) else 0.0
+    rarity = math.log((1.0 + learner.n_steps) / (1.0 + n_with)) + 1.0
+    return math.copysign(math.sqrt(math.fabs(value)), value) * rarity
+
+
+@exact_inlined
+def weigh_words(learner: GradientDescent) -> None:
+    """Write the values by which the sample's words count, 0 for those that are not known.
+
+    The length is that of all values, of words that are not known, too.
+    """
+    values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
+    square = 0.0
+    for i in range(n):
+        value = weighed(learner, i)
+        values[i] = value
+        square += value * value
+    length = math.sqrt(square)
+    for i in range(n):
+        counts = is_known(learner, places[i]) and length > 0.0
+        values[i] = values[i] / length if counts else 0.0
+
+
+@exact_inlined
+def add_scores_of_words(learner: GradientDescent) -> None:
+    """Weigh the sample's words, and add what they score."""
+    weigh_words(learner)
+    scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
+    for i in range(learner.sample.n_entries):
+        place, value = learner.sample.places[i], learner.word_values[i]
+        if value == 0.0 or slots[place] == 0:
+            continue
+        slot = slots[place]
+        weights = learner.weights.row(slot if slot >= 0 else ~slot).weights(learner)
+        factor = value * learner.word_factors[place]
+        for k in range(n_scores):
+            scores[k] += factor * weights[k]
+
+
+@exact_inlined
+def descend_words(learner: GradientDescent, rate: float) -> None:
+    """Move the weights of the sample's words, which have been scored, by the gradients."""
+    if not bound_gradients(learner):
+        return
+    gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
+    slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
+    rate = rate * learner.rate_of_words
+    square = squared_gradients(learner)
+    # The slot of the words that this sample is the first to move, the last of them, their number.
+    shared, last, n_shared = 0, 0, 0
+    for i in range(learner.sample.n_entries):
+        place, value = learner.sample.places[i], learner.word_values[i]
+        if value == 0.0:
+            continue
+        own_rate = rate
+        if learner.is_adaptive_by_column:
+            own_rate = adapted_rate(squares, place, value * value * square, eps, rate)
+        move, slot = own_rate * value, slots[place]
+        if slot == 0:
+            if shared == 0:
+                shared = new_slot(learner)
+                weights = learner.weights.row(shared).weights(learner)
+                for k in range(n_scores):
+                    weights[k] = -gradients[k]
+            slots[place] = ~shared
+            factors[place] = move
+            last = place
+            n_shared += 1
+            continue
+        if slot < 0:
+            own = new_slot(learner)
+            old, factor = learner.weights.row(~slot).weights(learner), factors[place]
+            weights = learner.weights.row(own).weights(learner)
+            for k in range(n_scores):
+                weights[k] = factor * old[k]
+            slots[place] = own
+            factors[place] = 1.0
+            slot = own
+        # A slot that is a word's own may still be in units of its first move.
+        factor = factors[place]
+        weights = learner.weights.row(slot).weights(learner)
+        for k in range(n_scores):
+            weights[k] = factor * weights[k] - move * gradients[k]
+        factors[place] = 1.0
+    if n_shared == 1:
+        slots[last] = shared
+
+
+@exact_inlined
+def count_words(learner: GradientDescent) -> None:
+    """Count the sample among the texts of its words."""
+    places, counts = learner.sample.places, learner.word_counts
+    for i in range(learner.sample.n_entries):
+        if learner.word_values[i] != 0.0:
+            counts[places[i]] += 1.0
+
+
+@exact_inlined
+def score_words_alone(learner: GradientDescent) -> None:
+    """Write what the sample's words score, without cells."""
+    for k in range(learner.n_scores):
+        learner.scores[k] = 0.0
+    add_scores_of_words(learner)
+
+
+@exact_inlined
+def learn_text(
+    learner: GradientDescent,
+    value: float,
+    cells: Int32s,
+    n: int,
+    target: float,
+    weight: float,
+    rate: float,
+) -> None:
+    """Learn a mapped sample by its words and its `n` cells."""
+    scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
+    score_words_alone(learner)
+    for k in range(n_scores):
+        of_words[k] = scores[k]
+    differentiate(learner, target, weight)
+    descend_words(learner, rate)
+    score_cells(learner, value, cells, n)
+    for k in range(n_scores):
+        scores[k] += of_words[k]
+    differentiate(learner, target, weight)
+    descend_cells(learner, value, cells, n, rate)
+    count_words(learner)
+
+
+# Learners at several lifetimes of a map of cells, mixed by their losses.
+#
+# On a map whose outputs are those of several lifetimes, one after the other, each lifetime has a
+# learner of its own. They are mixed by exponential weights: a lifetime's share of the prediction
+# is multiplied by exp(-loss) with each sample, the loss in units of its mean, and a fixed part of
+# all shares is spread evenly, so that another lifetime can take over when the stream changes
+# (Herbster and Warmuth's fixed share). Over classes mistakes are counted: by their log loss the
+# confident learners at long lifetimes would lose although they make fewer of them.
+
+
+@exact_inlined
+def add_scores(learner: GradientDescent, share: float) -> None:
+    """Add what a lifetime's scores stand for to the mixture: probabilities where there are any."""
+    scores, mixed, n_scores = learner.scores, learner.mixed, learner.n_scores
+    loss = learner.loss
+    if loss == Loss.SOFTMAX:
+        share /= exponentiate(scores, n_scores, scores)
+    for c in range(n_scores):
+        value = scores[c]
+        if loss == Loss.LOG:
+            value = 1.0 / (1.0 + math.exp(-value))
+        mixed[c] += share * value
+
+
+@exact_inlined
+def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
+    """Write the scores of the mixture; each lifetime has `n` cells.
+
+    Lifetimes whose share is less than what is spread evenly are left out.
+    """
+    scores, mixed, n_scores = learner.scores, learner.mixed, learner.n_scores
+    for c in range(n_scores):
+        mixed[c] = 0.0
+    kept = 0.0
+    for k in range(learner.n_lifetimes):
+        share = learner.shares[k]
+        if share >= SPREAD:
+            kept += share
+            score_cells(learner, value, cells.part(n * k, n), n)
+            add_scores(learner, share)
+    for c in range(n_scores):
+        mean = mixed[c] / kept
+        # The scores that have these probabilities.
+        if learner.loss == Loss.SOFTMAX:
+            mean = math.log(max(mean, LEAST))
+        elif learner.loss == Loss.LOG:
+            mean = math.log(max(mean, LEAST) / max(1.0 - mean, LEAST_COMPLEMENT))
+        scores[c] = mean
+
+
+@exact_inlined
+def update_shares(learner: GradientDescent, weight: float) -> None:
+    """Move the shares of lifetimes by their losses."""
+    shares, losses, n_lifetimes = learner.shares, learner.losses, learner.n_lifetimes
+    least, expected = losses[0], 0.0
+    for k in range(n_lifetimes):
+        least = min(least, losses[k])
+        expected += shares[k] * losses[k]
+    learner.n_losses = min(learner.n_losses + 1.0, MEMORY)
+    mean = learner.mean_loss
+    mean += (expected - mean) / learner.n_losses
+    learner.mean_loss = mean
+    rate = weight * RATE_OF_SHARES / mean if mean > 0.0 else 0.0
+    total = 0.0
+    for k in range(n_lifetimes):
+        excess = min(rate * (losses[k] - least), LARGEST_LOSS)
+        shares[k] *= math.exp(-excess)
+        total += shares[k]
+    for k in range(n_lifetimes):
+        shares[k] = (1.0 - SPREAD) * shares[k] / total + SPREAD / n_lifetimes
+
+
+@exact_inlined
+def are_equal(first: Int32s, second: Int32s, n: int) -> bool:
+    """Tell whether two arrays of cells are equal."""
+    for i in range(n):
+        if first[i] != second[i]:
+            return False
+    return True
+
+
+@exact_inlined
+def learn_lifetimes(
+    learner: GradientDescent,
+    value: float,
+    cells: Int32s,
+    n: int,
+    target: float,
+    weight: float,
+    rate: float,
+) -> None:
+    """Learn a mapped sample at each lifetime."""
+    for k in range(learner.n_lifetimes):
+        own = cells.part(n * k, n)
+        score_cells(learner, value, own, n)
+        differentiate(learner, target, weight)
+        descend_cells(learner, value, own, n, rate)
+
+
+@exact_inlined
+def learn_compared(
+    learner: GradientDescent,
+    value: float,
+    before: Int32s,
+    cells: Int32s,
+    n: int,
+    target: float,
+    weight: float,
+    rate: float,
+) -> None:
+    """Learn a mapped sample at each lifetime, and move the shares by how these predicted it.
+
+    They did so by the cells that it had `before` its map learned it.
+    """
+    for k in range(learner.n_lifetimes):
+        old, own = before.part(n * k, n), cells.part(n * k, n)
+        score_cells(learner, value, old, n)
+        learner.losses[k] = compared_loss(learner, target)
+        if not are_equal(old, own, n):
+            score_cells(learner, value, own, n)
+        differentiate(learner, target, weight)
+        descend_cells(learner, value, own, n, rate)
+    update_shares(learner, weight)
 
 
 @exact_inlined

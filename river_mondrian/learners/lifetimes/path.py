@@ -4,27 +4,251 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arguments import check_integer, check_positive, check_seed, is_real
+from ...errors import require
+from ...frames import read_frame, read_targets
 from ...partitions.sweep import LifetimeSweep
 from ...progress import Progress
-from .average import LifetimeAverage
-from .data import Sets, read_sets
-from .fit import SweepLearner
-from .forest import ForestLearner
-from .gradient import GradientLearner
-from .result import LEARNERS, LifetimePath
-from .ridge import RidgeLearner
+from .exact_ridge import RidgeLearner
+from .fitting import ForestLearner, GradientLearner, SweepLearner
 
 Array = NDArray[np.float64]
-Cut = tuple[int, int, int, float]
 
+LEARNERS = ("ridge", "sgd", "forest")
+SETS = ("train", "validation", "test")
+
+Cut = tuple[int, int, int, float]
 _CUT = [("partition", int), ("cell", int), ("feature", int), ("place", float)]
+
+
+@dataclass(frozen=True)
+class LifetimePath:
+    """What a sweep found, by lifetime: 0 and the time of every cut, or of every so many.
+
+    Attributes
+    ----------
+    lifetimes
+        Times from which on the results of the same place hold, until the next.
+    n_cells
+        Cells of all partitions together.
+    errors
+        Root mean squared errors by learner ("ridge", "sgd", "forest") and set ("train",
+        "validation", "test").
+    log_marginal_likelihood
+        Log density of the centred training targets under ridge regression; empty without it.
+    seconds
+        Time spent from the start of the sweep.
+    lifetime_max
+        The terminal lifetime.
+    cuts
+        Structured array of the cuts, by time: "partition", "cell", "feature" and "place". Points of
+        the cell above the place went to the next cell number; numbers 0 to M - 1 are the whole
+        space in each of the M partitions.
+    weights
+        By learner, what each cell says of the target less its mean, at the terminal lifetime; a
+        prediction is the mean over a row's M cells.
+    test_prediction
+        Predictions of the test rows by ridge regression, averaged over the posterior of the
+        lifetime; None without a prior.
+
+    """
+
+    lifetimes: Array
+    n_cells: NDArray[np.int64]
+    errors: dict[str, dict[str, Array]]
+    log_marginal_likelihood: Array
+    seconds: Array
+    lifetime_max: float
+    cuts: NDArray[Any]
+    weights: dict[str, Array]
+    test_prediction: Array | None = field(default=None)
+
+    def best(self, learner: str = "ridge", by: str = "validation") -> float:
+        """Return the lifetime at which a learner's error on a set is least.
+
+        Parameters
+        ----------
+        learner
+            "ridge", "sgd" or "forest".
+        by
+            "train", "validation" or "test"; or "marginal" for the largest marginal likelihood.
+
+        Raises
+        ------
+        ValueError
+            If the sweep has no such results.
+
+        """
+        if by == "marginal":
+            if not len(self.log_marginal_likelihood):
+                raise ValueError("the sweep had no ridge regression")
+            return float(self.lifetimes[self.log_marginal_likelihood.argmax()])
+        if by not in self.errors.get(learner, {}):
+            raise ValueError(f"the sweep has no {by} error of {learner!r}")
+        return float(self.lifetimes[self.errors[learner][by].argmin()])
+
+    def posterior(self, prior: Any) -> Array:
+        """Return the posterior probability of each stretch from a lifetime to the next.
+
+        Parameters
+        ----------
+        prior
+            A frozen distribution of `scipy.stats`, cut off at the terminal lifetime.
+
+        Raises
+        ------
+        ValueError
+            If the sweep had no ridge regression, or the prior has no mass below the terminal
+            lifetime.
+
+        """
+        if not len(self.log_marginal_likelihood):
+            raise ValueError("the sweep had no ridge regression")
+        masses = np.diff(prior.cdf(np.append(self.lifetimes, self.lifetime_max)))
+        with np.errstate(divide="ignore"):
+            logs = np.log(masses) + self.log_marginal_likelihood
+        if logs.max() == -math.inf:
+            raise ValueError("the prior has no mass below the terminal lifetime")
+        shares: Array = np.exp(logs - logs.max())
+        shares /= shares.sum()
+        return shares
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with a row per lifetime."""
+        pd = require("pandas", "pandas", "to_frame")
+        columns = {"lifetime": self.lifetimes, "n_cells": self.n_cells}
+        if len(self.log_marginal_likelihood):
+            columns["log_marginal_likelihood"] = self.log_marginal_likelihood
+        for learner, errors in self.errors.items():
+            columns |= {f"{learner}_{kind}": values for kind, values in errors.items()}
+        return pd.DataFrame(columns | {"seconds": self.seconds})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot the errors by lifetime; see `river_mondrian.plot.lifetimes`.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw on; None stands for those of a new figure.
+
+        Returns
+        -------
+        The axes.
+
+        """
+        from ...plot.summaries import lifetimes
+
+        return lifetimes(self, ax)
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The training, validation and test rows, and their targets.
+
+    Parameters
+    ----------
+    rows
+        The rows of all sets, in that order.
+    stops
+        Number of rows up to the end of each set, by its name.
+    targets
+        Targets of each set that has any, by its name.
+
+    """
+
+    rows: Array
+    stops: dict[str, int]
+    targets: dict[str, Array]
+
+    def part(self, name: str) -> slice:
+        """Return the places of a set's rows."""
+        place = SETS.index(name)
+        return slice(0 if place == 0 else self.stops[SETS[place - 1]], self.stops[name])
+
+
+def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Hashable], Array]:
+    """Read an array or a frame; columns of frames are brought into the order of `names`."""
+    _, found, values = read_frame(X)
+    if names is not None:
+        if set(found) != set(names):
+            raise ValueError(f"the columns of {what} must be those of X, got {found!r}")
+        values = values[:, [found.index(name) for name in names]]
+        found = list(names)
+    if not np.isfinite(values).all():
+        row, place = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"feature {found[place]!r} of {what} must be finite, got {float(values[row, place])!r} "
+            f"in row {row}"
+        )
+    return found, values
+
+
+def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) -> Sets:
+    """Read all rows and targets; columns of frames are brought into the order of X's.
+
+    Raises
+    ------
+    TypeError
+        If a value or a target is no number.
+    ValueError
+        If a value is missing or not finite, or sets do not fit.
+
+    """
+    names, first = read_rows(X, "X", None)
+    parts, targets = [first], [read_targets(y, len(first))]
+    if not len(first):
+        raise ValueError("X has no rows")
+    for what, rows, values in (("X_val", X_val, y_val), ("X_test", X_test, y_test)):
+        if rows is None and values is not None:
+            raise ValueError(f"there are targets but {what} is None")
+        parts.append(np.empty((0, len(names))) if rows is None else read_rows(rows, what, names)[1])
+        known = values is not None
+        targets.append(read_targets(values, len(parts[-1])) if known else np.empty(0))
+    if X_val is not None and y_val is None:
+        raise ValueError("X_val needs y_val")
+    stops = np.cumsum([len(part) for part in parts]).tolist()
+    return Sets(
+        np.ascontiguousarray(np.concatenate(parts)),
+        dict(zip(SETS, stops, strict=True)),
+        {name: values for name, values in zip(SETS, targets, strict=True) if len(values)},
+    )
+
+
+class LifetimeAverage:
+    """Predictions averaged by the posterior of the lifetime (Supplement B)."""
+
+    def __init__(self, prior: Any, n: int) -> None:
+        self.prior = prior
+        self.total, self.weight, self.top = np.zeros(n), 0.0, -math.inf
+
+    def add(self, start: float, stop: float, log_likelihood: float, predictions: Array) -> None:
+        """Add what holds from one lifetime to another."""
+        mass = float(self.prior.cdf(stop) - self.prior.cdf(start))
+        if not mass > 0.0:
+            return
+        log = math.log(mass) + log_likelihood
+        if log > self.top:
+            shrink = math.exp(self.top - log)
+            self.total *= shrink
+            self.weight *= shrink
+            self.top = log
+        share = math.exp(log - self.top)
+        self.total += share * predictions
+        self.weight += share
+
+    @property
+    def result(self) -> Array:
+        """The average."""
+        if self.weight == 0.0:
+            raise ValueError("the prior has no mass below the terminal lifetime")
+        return self.total / self.weight
 
 
 class _Trace:

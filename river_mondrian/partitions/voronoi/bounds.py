@@ -44,7 +44,7 @@ absolute part.
   its square by h (2 |c - k| + h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <=
   gamma_(d+6)(u) N + 2^-149 d.
 
-Leaving out by lower bounds (`tree_slack`, for `search`). For a matrix Q of k columns that are
+Leaving out by lower bounds (`tree_slack`, for `tree`). For a matrix Q of k columns that are
 orthonormal (or zero) and w(x) = x - mean, let y(x) = Q' w(x), r(x)^2 = |w(x)|^2 - |y(x)|^2. Then
 |y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S: the first term is the part of |x - p|^2 in the span of Q,
 and r is the norm of the rest of w, which differs by at most the norm of the rest of x - p. The

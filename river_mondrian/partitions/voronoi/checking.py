@@ -8,8 +8,8 @@ import numpy as np
 import scipy
 
 from ...checks import check_array, check_number, check_starts, check_types, refuse
+from .distances import padded
 from .tree import PointTree
-from .vectors import padded
 
 
 def check_attributes(owner: Any) -> None:
@@ -105,7 +105,7 @@ def _check_index(owner: Any) -> None:
 
 def _check_tree(owner: Any, tree: PointTree) -> None:
     """Refuse a tree of points that leads to others than those that there are."""
-    from .search import LEAF
+    from .tree import LEAF
 
     arrays = ("mean", "axes", "leaf_starts", "coordinates", "boxes", "owners", "owner_starts")
     kinds: dict[str, Any] = {"n_axes": (int, np.integer), "width": int, "slack": tuple}

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE_SQUARE, score_error
-from .vectors import padded
+from .distances import padded
 
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]

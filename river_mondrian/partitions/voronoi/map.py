@@ -10,23 +10,28 @@ import scipy
 from numpy.typing import NDArray
 
 from ...limits import FARTHEST
-from ...maps.compiled import Array, Transform
-from ...maps.pool import Pool
+from ...maps.compiled import Array, Pool, Transform
 from ...maps.record import Sample
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory
 from ...records.memory import state_words
 from ...status import DONE
 from ..points import PointPartitions, parts_of
-from .axes import Frame, find_axes
 from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE, index_error, product_error
 from .checking import check_attributes, check_voronoi
 from .cuda import nearest_cells
-from .index import index_entries, index_vector
-from .records import DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
-from .scan import filter_rows, read_rows, scan
-from .search import search
-from .tree import PointTree
-from .vectors import LANES, padded
+from .distances import LANES, Frame, find_axes, padded
+from .nearest import (
+    DenseVoronoi,
+    IndexedVoronoi,
+    PointTreeRecord,
+    Voronoi,
+    filter_rows,
+    index_entries,
+    index_vector,
+    read_rows,
+    scan,
+)
+from .tree import PointTree, search
 
 # Points from which on a tree may be worth its walk.
 TREE_LEAST = 512

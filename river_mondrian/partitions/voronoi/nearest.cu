@@ -1,7 +1,7 @@
 // Cells of rows in Voronoi partitions whose centres come from one pool of points.
 //
 // `cuda.py` launches the four kernels in the order in which they stand here; `bounds.py` says why
-// the cells are those of the reference (`distance.py`, the first of equals).
+// the cells are those of the reference (`distances.py`, the first of equals).
 //
 //   measure_rows  how far each row's scores may be off
 //   scan_tiles    scores by a matrix product in tiles; each partition's least one while the scores

@@ -10,19 +10,186 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import check_number, check_types
-from ...maps.compiled import Array, CompiledMap, Transform, outputs_of
-from ...maps.record import Outputs, Sample
+from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
+from ...maps.compiled import CompiledMap, Transform, outputs_of
+from ...maps.record import MapRecord, Outputs, Sample
+from ...partitions.mondrian.extension import LANES, extend_trees, learn_point
+from ...partitions.mondrian.leaves import side_of
+from ...partitions.mondrian.records import CLOSED
+from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.tree_memory import Partitions
-from ...records import Int32s, Memory
+from ...records import Array, Int32s, Int64, Memory, Record, derived, prefetch
 from ...status import DONE, TOO_LARGE, WAITS
-from . import mapping, numbering
-from .trees import CellTrees
+from .trees import CellForest, CellNode, CellTree, CellTrees, cell_of
+
+
+class Descent(Record):
+    """A sample's way down one of the trees, which walk in lock-step."""
+
+    ref: Int64
+    # The row at `ref`, or none at a point.
+    node: CellNode
+    # The first lifetime whose cell has not been found yet.
+    lifetime: Int64
+    # The tree of the i-th walk that has not arrived.
+    active: Int64
+
+
+class MondrianRecord(MapRecord):
+    """A map to the cells of Mondrian partitions."""
+
+    forest: CellForest
+    # Room for a walk down each tree.
+    descents: Array[Descent] = derived()
+
+
+@inlined
+def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descent) -> None:
+    """Note where a way has come to, and bring that close."""
+    descent.ref = ref
+    if ref >= 0:
+        node = tree.nodes.row(ref)
+        prefetch(node, forest.box_word)
+        descent.node = node
+    else:
+        prefetch(forest.links_of(~ref).part(t, 1), 1)
+        descent.node = tree.nodes.none()
+
+
+@merged
+def _write_cells(
+    forest: CellForest, t: int, descent: Descent, node: CellNode, time: float, cells: Int32s
+) -> bool:
+    """Write the columns of a cell at the lifetimes up to a time; True where these were the last."""
+    k, n_lifetimes = descent.lifetime, forest.n_lifetimes
+    lifetimes = forest.lifetimes_of(t)
+    if lifetimes[k] > time:
+        return False
+    cell = node.cell if node else forest.links_of(~descent.ref)[t]
+    while k < n_lifetimes and lifetimes[k] <= time:
+        cells[k * forest.n_trees + t] = cell + k
+        k += 1
+    descent.lifetime = k
+    return k == n_lifetimes
+
+
+@separate
+def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
+    """Write the columns of a sample's cells, for each lifetime those of all partitions.
+
+    All trees are walked in lock-step, so that one tree's cache misses overlap another's. Returns
+    like `MapRecord.transform`.
+    """
+    own, cells = MondrianRecord(record), outputs.cells
+    forest, descents = own.forest, own.descents
+    bad = scale(forest, forest.row, sample.values)
+    if bad >= 0:
+        return bad
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        _go_to(forest, tree, t, tree.root, descents[t])
+        descents[t].lifetime = 0
+        descents[t].active = t
+    n_active = forest.n_trees
+    while n_active > 0:
+        still = 0
+        for i in range(n_active):
+            t = descents[i].active
+            descent, tree = descents[t], forest.trees[t]
+            node = tree.nodes.known(descent.node)
+            # The last cell lasts for ever.
+            time = node.cut_time if node and node.dim >= 0 else math.inf
+            if _write_cells(forest, t, descent, node, time, cells):
+                continue
+            x = forest.row.part(tree.first_value, forest.dim_capacity)
+            _go_to(forest, tree, t, node.child(side_of(forest, tree, node, x)), descent)
+            descents[still].active = t
+            still += 1
+        n_active = still
+    return DONE
+
+
+@inlined
+def _number(record: MondrianRecord, outputs: Outputs) -> None:
+    """Give columns to the cells that a point has opened, and count the sample.
+
+    The columns of the point's cells are written, with several lifetimes those that are new. A
+    point that has opened none is not kept.
+    """
+    forest = record.forest
+    p, out = forest.n_points, outputs.cells
+    n_lifetimes = forest.n_lifetimes
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        leaf = tree.n_cells
+        # A tree has one leaf more than cuts.
+        if leaf > tree.n_splits:
+            if n_lifetimes == 1:
+                out[t] = cell_of(forest, tree, t, tree.walk_ref)
+            continue
+        forest.n_points = p + 1
+        tree.n_cells = leaf + 1
+        first = 0
+        if leaf > 0:
+            lifetimes = forest.lifetimes_of(t)
+            time = tree.nodes.row(tree.nodes.n_rows - 1).cut_time
+            while first < n_lifetimes and lifetimes[first] <= time:
+                first += 1
+        column = forest.n_columns
+        forest.links_of(p)[t] = column - first
+        for k in range(first, n_lifetimes):
+            out[k * forest.n_trees + t] = column
+            owner = forest.owners[column]
+            owner.tree = t
+            owner.cell = leaf
+            column += 1
+        forest.n_columns = column
+    forest.n_samples = forest.n_samples + 1
+    forest.n_walking = 0
+    record.n_columns = forest.n_columns
+    record.is_ahead = 1
+
+
+@inlined
+def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
+    """Number new cells where all walks have ended; returns their status.
+
+    Else the trees are closed until their owner has let them end.
+    """
+    if status == DONE:
+        _number(record, outputs)
+    elif status >= 0:
+        record.forest.version = CLOSED
+    return status
+
+
+@batch_kernel
+def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
+    """Complete what `learn_one` has begun, if there is anything; returns as that does."""
+    forest = record.forest
+    if forest.n_walking == 0:
+        return DONE
+    return _end(record, outputs, extend_trees(forest, 0, forest.n_trees, LANES))
+
+
+@kernel
+def learn_one(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
+    """Extend all trees by a sample, stored as the next point, and number its new cells.
+
+    Returns WAITS where there has to be room for a point and columns first, or like
+    `extension.learn_point`. Where that is a tree, `complete` goes on.
+    """
+    forest = record.forest
+    p = forest.n_points
+    if p >= forest.points.capacity or forest.n_columns + record.n_out > forest.column_capacity:
+        return WAITS
+    return _end(record, outputs, learn_point(forest, sample.values, p))
 
 
 class MondrianMap(CompiledMap):
     """Mondrian partitions as a feature map, at one lifetime or at several of one hierarchy."""
 
-    KIND = mapping.MondrianRecord
+    KIND = MondrianRecord
     _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {
         "descents",
         "before",
@@ -32,9 +199,9 @@ class MondrianMap(CompiledMap):
         "_learn_one",
     }
     SAVED = ("memory", "descents")
-    record: mapping.MondrianRecord
+    record: MondrianRecord
     # From its first use on.
-    _learn_one: Callable[[mapping.MondrianRecord, Sample, Outputs], int] | None = None
+    _learn_one: Callable[[MondrianRecord, Sample, Outputs], int] | None = None
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
         n_partitions = partitions.n_trees
@@ -58,7 +225,7 @@ class MondrianMap(CompiledMap):
             check_number(self, name, value, expected, expected)
 
     def _transform(self) -> Transform:
-        return mapping.find_cells
+        return find_cells
 
     def _finish(self) -> None:
         super()._finish()
@@ -68,7 +235,7 @@ class MondrianMap(CompiledMap):
         self._cells_before, self._outputs_before = Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:
-        self.descents = Memory(mapping.Descent, len(self.trees.trees))
+        self.descents = Memory(Descent, len(self.trees.trees))
         self.record.descents = self.descents.array
         self.record.forest = self.trees.forest
 
@@ -87,18 +254,18 @@ class MondrianMap(CompiledMap):
 
         Where it is interrupted `complete` ends it, if it has begun.
         """
-        learn_one = self._learn_one
-        if learn_one is None:
-            learn_one = self._learn_one = numbering.learn_one.of()
+        learn = self._learn_one
+        if learn is None:
+            learn = self._learn_one = learn_one.of()
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
             # Where the sample opens no cell, it has those that the walk has found.
             self.out[:] = self.before
-        status = learn_one(self.record, sample, self.outputs)
+        status = learn(self.record, sample, self.outputs)
         if status == WAITS:
             self.trees.make_room()
-            status = learn_one(self.record, sample, self.outputs)
+            status = learn(self.record, sample, self.outputs)
         if status >= 0:
             return self._go_on()
         return status if status == DONE else TOO_LARGE - status
@@ -111,7 +278,7 @@ class MondrianMap(CompiledMap):
     def _go_on(self) -> int:
         """Let the walks of a sample end, where there are such."""
         trees = self.trees
-        while (needy := numbering.complete(self.record, self.outputs)) >= 0:
+        while (needy := complete_walks(self.record, self.outputs)) >= 0:
             trees.make_rows(needy)
         trees.open()
         return DONE
@@ -135,7 +302,7 @@ class MondrianMap(CompiledMap):
         found: list[float] = self.trees.lifetimes[0].tolist()
         return found if self.n_lifetimes > 1 else []
 
-    def transform_stored(self, pool: Any, start: int, stop: int) -> Array:
+    def transform_stored(self, pool: Any, start: int, stop: int) -> NDArray[Any]:
         """Map samples of the start of a stream."""
         rows = np.full((stop - start, max(1, self.n_inputs)), np.nan)
         for row, values in zip(rows, pool.rows[start:stop], strict=True):

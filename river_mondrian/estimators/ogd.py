@@ -1,0 +1,656 @@
+"""Linear classification and regression on a feature map by online gradient descent."""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+from river import base, optim
+
+from ..arguments import check_flag, check_seed
+from ..checks import check_number, check_numbering, check_types, refuse
+from ..features.base import FeatureMap
+from ..features.isolation import IsolationFeatures
+from ..frames import mapping_of, native_frame, native_series, read_labels, read_weights
+from ..inputs import check_label, check_weight, warn_of_numbers
+from ..learners.gradient_descent.weights import DescentWeights, Rule
+from ..maps.compiled import CompiledMap
+from ..maps.record import Sample
+from ..model import locked
+from ..progress import Progress, pieces
+from ..status import DONE
+from .feature_learner import FeatureLearner, TargetLearner
+
+
+class OnlineGradientDescent(FeatureLearner[DescentWeights]):
+    """Online gradient descent on a feature map: what classifier and regressor share."""
+
+    # Losses by name.
+    _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
+    # Rate of AdaGrad by default, measured on a9a, covertype and letter, and on california, kin8nm
+    # and cpu.
+    _RATE: ClassVar[float]
+    # Whether features of texts count by themselves, beside the map's columns.
+    linear = False
+    # What the losses of River's that fit are.
+    _KIND: ClassVar[type[optim.losses.Loss]]
+
+    def __init__(
+        self,
+        features: FeatureMap | None,
+        loss: Any,
+        learning_rate: Any,
+        softmax: bool,
+        seed: int | None,
+    ) -> None:
+        if not isinstance(loss, self._KIND) and not (
+            isinstance(loss, str) and loss in self._LOSSES
+        ):
+            raise ValueError(
+                f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a "
+                f"{self._KIND.__name__} of River's, got {loss!r}"
+            )
+        check_seed(seed)
+        super().__init__(features, lambda: IsolationFeatures(seed=seed), mixes=True)
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.seed = seed
+        # Places of the words that count by themselves once the map is final: those of its features,
+        # and of more. It is extended only: what no sample has moved changes nothing.
+        self._words: dict[Hashable, int] | None = None
+        self._rule = Rule(
+            self._LOSSES[loss]() if isinstance(loss, str) else loss,
+            optim.AdaGrad(self._RATE) if learning_rate is None else learning_rate,
+            softmax,
+        )
+        if self._features._auto and not self._rule.native:
+            raise ValueError(
+                f'lifetime="auto" takes a loss by its name, or one of that kind, got {loss!r}'
+            )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"_rule": Rule})
+        if self._words is not None:
+            check_numbering(self, "_words", self._words)
+            names = self._features._reader.index.names
+            if list(self._words)[: len(names)] != names:
+                refuse(self, "_words", names, "but they begin with the map's features")
+        for weights in (self._current, self._next):
+            if weights is not None:
+                n = self._n_scores
+                check_number(self, "n_scores", len(weights.scores), n, n)
+
+    @property
+    @abc.abstractmethod
+    def _n_scores(self) -> int:
+        """Scores that the targets known so far take."""
+
+    def _make_weights(self, compiled: CompiledMap) -> DescentWeights:
+        has_words = self.linear and compiled.reads_text
+        return DescentWeights(self._rule, compiled, self._n_scores, has_words)
+
+    def _locate(self, x: Mapping[Any, Any], weights: DescentWeights, learns: bool) -> Sample:
+        if not weights.has_words:
+            return super()._locate(x, weights, learns)
+        reader, places = self._features._reader, self._words
+        if places is not None:
+            return reader.read_text(x, places, learns)
+        # While there is a pool, its words are those of the map.
+        if learns and self._features._pool is None:
+            places = self._words = reader.index.places.copy()
+            return reader.read_text(x, places, True)
+        return reader.read_text(x, reader.index.places, False)
+
+    @property
+    def _steady(self) -> bool:
+        # Words of each row may be new.
+        return super()._steady and self._current is not None and not self._current.has_words
+
+    @property
+    @locked
+    def lifetimes(self) -> dict[float, float]:
+        """Each lifetime with its share of the predictions, where the lifetime is "auto"."""
+        if self._current is None:
+            return {}
+        shares = self._current.shares.tolist()
+        return dict(zip(self._current.compiled.lifetimes, shares, strict=False))
+
+    def _score(self, x: Mapping[Any, Any]) -> int:
+        """Write the scores of a sample to those of the current weights; returns the best class."""
+        weights = self._current
+        assert weights is not None
+        status, best = weights.score(self._locate(x, weights, False))
+        if status != DONE:
+            raise self._features._bad_input(status, x, weights.compiled)
+        return best
+
+    def _scores(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
+        """Read a frame; returns it as a narwhals one with the scores of its rows."""
+        frame, names, columns = self._features._read_frame(X)
+        weights = self._current
+        if weights is None:
+            return frame, np.zeros((len(columns), self._n_scores))
+        scores = np.empty((len(columns), len(weights.scores)))
+        if weights.has_words:
+            with Progress(progress, len(columns)) as shown:
+                for i, row in enumerate(columns):
+                    self._score(mapping_of(names, row))
+                    scores[i] = weights.scores
+                    shown.reach(i + 1)
+            return frame, scores
+        for part, out in self._blocks(names, columns, weights.compiled, progress):
+            scores[part] = weights.score_rows(out)
+        return frame, scores
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = super()._raw_memory_usage
+        if self._words is not None:
+            # The map's features are counted there.
+            more = itertools.islice(self._words, len(self._features._reader.index), None)
+            size += sys.getsizeof(self._words) + sum(map(sys.getsizeof, more))
+        return size
+
+
+class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
+    """Online gradient descent regressor on a feature map.
+
+    `OGDClassifier` says how the map and the weights are learned; this predicts the score itself.
+
+    Parameters
+    ----------
+    features
+        A feature map of this package. It is copied, and the copy learns along. None stands for
+        `IsolationFeatures()`.
+    loss
+        "squared" (whose derivative is twice the error), "epsilon_insensitive" and "huber" (with
+        0.1 for epsilon), or a `RegressionLoss` of River's `optim.losses`. Of River's
+        `EpsilonInsensitiveHinge` only its epsilon is used: in itself, it is for targets 0 and 1.
+    learning_rate
+        A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River's.
+        None stands for `optim.AdaGrad(0.1)`.
+    seed
+        Random seed of the default features. Features that are given have their own.
+
+    Notes
+    -----
+    Steps are in units of the target, which should vary by about 1 (see
+    `preprocessing.TargetStandardScaler`). With the squared loss, a constant learning rate of 0.5
+    moves the prediction of the sample that is learned onto its target.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from river_mondrian import IsolationFeatures, OGDRegressor
+
+    >>> model = preprocessing.StandardScaler() | preprocessing.TargetStandardScaler(
+    ...     OGDRegressor(IsolationFeatures(n_cells=16, pool_size=256, seed=42))
+    ... )
+    >>> metric = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    >>> metric.get() < 1.0
+    True
+
+    References
+    ----------
+    [^1]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
+    Efficient and Effective Large Scale Online Kernel Learning. Data Mining and Knowledge
+    Discovery 35. Algorithm 2.
+
+    """
+
+    _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]] = {
+        "squared": optim.losses.Squared,
+        "epsilon_insensitive": optim.losses.EpsilonInsensitiveHinge,
+        "huber": optim.losses.Huber,
+    }
+    _KIND = optim.losses.RegressionLoss
+    _RATE = 0.1
+
+    def __init__(
+        self,
+        features: FeatureMap | None = None,
+        loss: Any = "squared",
+        learning_rate: Any = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(features, loss, learning_rate, False, seed)
+
+    @property
+    def _n_scores(self) -> int:
+        return 1
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """Predict the target.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        The target; what a score of 0 stands for before any learning.
+
+        """
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            score = 0.0
+            if self._current is not None:
+                self._score(x)
+                score = float(self._current.scores[0])
+            return float(self._rule.loss.mean_func(score))
+
+    @locked
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Predict the targets of the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
+
+        Returns
+        -------
+        A series or array like `X` (and with its pandas index).
+
+        """
+        frame, scores = self._scores(X, progress)
+        return native_series(self._rule.loss.mean_func(scores[:, 0]), name=None, like=frame)
+
+
+class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
+    """Online gradient descent classifier on a feature map.
+
+    A linear model on the outputs of `features`, learned one sample at a time. On the isolation
+    kernel, the default, this is IK-OGD[^1]: predicting and learning take time proportional to the
+    number of partitions, whatever the number of cells and however much has been learned, while
+    kernel machines with support vectors become slower with each mistake.
+
+    Two classes have one score, and the sign of it decides. Where a third class appears, each class
+    gets a score of its own, the two first ones such that they predict as before.
+
+    A map that is built anew while samples come (see `IsolationFeatures`) gets weights that learn
+    the stored samples once more, 32 of them in each call, so that the model is useful from the
+    first samples on.
+
+    Parameters
+    ----------
+    features
+        A feature map of this package. It is copied, and the copy learns along. None stands for
+        `IsolationFeatures()`.
+    loss
+        Loss of the score of two classes: "log", "hinge" as in the paper, or a `BinaryLoss` of
+        River's `optim.losses`. The positive class is True, or the one of the two that was seen
+        second.
+    learning_rate
+        A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
+        `optim.AdaGrad` of River's. None stands for `optim.AdaGrad(0.5)`.
+    multiclass
+        How more than two classes are learned: "softmax" by the cross-entropy of all scores,
+        whatever `loss` is, or "ovr", each class against the rest by `loss`, which is faster.
+    linear
+        Whether words count by themselves, too, beside the cells in which a text falls: the score
+        is the sum of a linear model's on words and of a kernel machine's on the map, which learns
+        what words leave. It concerns `IsolationFeatures` where samples have few of many features
+        (fewer than a tenth of 256 or more); elsewhere it changes nothing.
+    seed
+        Random seed of the default features. Features that are given have their own.
+
+    Notes
+    -----
+    The outputs of a map of cells are 1 / sqrt(n_partitions) in the sample's cells, so that the
+    kernel of a sample with itself is 1. There is no intercept: the cells of each partition add up
+    to a constant.
+
+    Columns that only one sample has moved share its weights, so that cells with one sample take
+    next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
+
+    Words count by the roots of their values times log((1 + texts) / (1 + texts with it)) + 1, over
+    the texts learned so far, divided by the length of these in a text: give counts, or tf-idf.
+
+    With words AdaGrad has a rate for each column and each word, by the length of all classes'
+    derivatives together, instead of one for each weight; words' rates are log2(classes) times as
+    large. A word takes 8 bytes per class from the second sample on that has it, and next to none
+    before. New words are learned at any time, so that memory grows with the vocabulary.
+
+    Probabilities are there with the log loss or another one of River's that is made for them, and
+    with none of the hinge type.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from river_mondrian import IsolationFeatures, OGDClassifier
+
+    >>> model = preprocessing.StandardScaler() | OGDClassifier(
+    ...     IsolationFeatures(n_cells=16, pool_size=256, seed=42)
+    ... )
+    >>> dataset = datasets.Bananas().take(2000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    References
+    ----------
+    [^1]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
+    Efficient and Effective Large Scale Online Kernel Learning. Data Mining and Knowledge
+    Discovery 35. Algorithm 2.
+
+    """
+
+    _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]] = {
+        "hinge": optim.losses.Hinge,
+        "log": optim.losses.Log,
+    }
+    _KIND = optim.losses.BinaryLoss
+    SAVED = (*OnlineGradientDescent.SAVED, "_labels", "_positive")
+    _RATE = 0.5
+
+    def __init__(
+        self,
+        features: FeatureMap | None = None,
+        loss: Any = "log",
+        learning_rate: Any = None,
+        multiclass: str = "softmax",
+        linear: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        if multiclass not in ("softmax", "ovr"):
+            raise ValueError(f'multiclass must be "softmax" or "ovr", got {multiclass!r}')
+        check_flag("linear", linear)
+        super().__init__(features, loss, learning_rate, multiclass == "softmax", seed)
+        self.multiclass = multiclass
+        self.linear = linear
+        self._labels: dict[Hashable, int] = {}
+        self._positive = 1
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_numbering(self, "_labels", self._labels)
+        check_number(self, "_positive", self._positive, 0, 1)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels seen so far, in order of appearance."""
+        with self._lock:
+            self._enter()
+            return list(self._labels)
+
+    @property
+    def _n_scores(self) -> int:
+        return 1 if len(self._labels) < 3 else len(self._labels)
+
+    def _add_label(self, y: Hashable) -> float:
+        """Add a label; returns its number as a target."""
+        warn_of_numbers(self._labels)
+        number = len(self._labels)
+        self._labels = self._labels | {y: number}
+        if number == 0:
+            self._positive = 0 if isinstance(y, (bool, np.bool_)) and y else 1
+        if number > 1:
+            for weights in (self._current, self._next):
+                if weights is not None:
+                    weights.add_classes(number + 1, self._positive)
+        return float(number)
+
+    def _kernel_target(self, target: float, weights: DescentWeights) -> float:
+        return target if len(weights.scores) > 1 else float(target == self._positive)
+
+    def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        return targets if self._n_scores > 1 else (targets == self._positive).astype(np.float64)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level where the map takes such.
+        y
+            A label: anything hashable but None and NaN.
+        w
+            Weight of the sample, from 0 to 1e30: what its gradient is multiplied by.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number or the label is not hashable.
+        ValueError
+            If a value is infinite or too large for single precision, the label is missing, or the
+            weight is out of range.
+
+        """
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            weight = check_weight(w)
+            try:
+                number = self._labels.get(y)
+            except TypeError:
+                number = None
+            if number is None:
+                check_label(y)
+                self._learn_new(x, partial(self._add_label, y), weight, True)
+            else:
+                self._learn(x, float(number), weight)
+
+    @locked
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
+        """Learn the rows of a frame, in order.
+
+        The result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
+            nulls and NaN are missing.
+        y
+            The labels of its rows, by their places.
+        w
+            Weight of all rows, or their weights, from 0 to 1e30.
+        progress
+            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
+            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
+            model is one that has learned the rows so far, whole.
+
+        Raises
+        ------
+        TypeError
+            If a column holds something that is no number or a label is not hashable.
+        ValueError
+            If a value is infinite, a label missing, a weight out of range, a column doubled or a
+            length or order wrong; nothing has been learned then.
+
+        """
+        frame, names, columns = self._features._read_frame(X)
+        labels = read_labels(y, len(columns), frame)
+        weights = read_weights(w, len(columns), frame)
+        for part in pieces(len(labels), progress):
+            self._learn_labels(names, columns[part], labels[part], weights[part])
+
+    def _learn_labels(
+        self,
+        names: Sequence[Hashable],
+        columns: NDArray[np.float64],
+        labels: list[Hashable],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn rows, whose labels may be new."""
+        start = 0
+        while start < len(labels):
+            label = labels[start]
+            if label not in self._labels:
+                row = mapping_of(names, columns[start])
+                self._learn_new(row, partial(self._add_label, label), float(weights[start]), True)
+                start += 1
+                continue
+            stop = start + 1
+            while stop < len(labels) and labels[stop] in self._labels:
+                stop += 1
+            numbers = np.array([self._labels[k] for k in labels[start:stop]], dtype=np.float64)
+            self._learn_rows(names, columns[start:stop], numbers, weights[start:stop])
+            start = stop
+
+    def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
+        """Predict the label with the largest score.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        A label; None before any learning.
+
+        """
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            if not self._labels:
+                return None
+            if self._current is None:
+                return next(iter(self._labels))
+            best = self._score(x)
+            if self._n_scores == 1:
+                best = min(best if self._positive == 1 else 1 - best, len(self._labels) - 1)
+            for label, number in self._labels.items():
+                if number == best:
+                    return label
+            raise AssertionError("a class without a label")
+
+    def _check_probabilities(self) -> None:
+        # River's contract for a classifier without probabilities.
+        if isinstance(self._rule.loss, optim.losses.Hinge):
+            raise NotImplementedError(
+                'the hinge loss gives no probabilities: use loss="log" for them'
+            )
+
+    def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn rows of scores into probabilities by class."""
+        n_classes = len(self._labels)
+        if n_classes < 2:
+            return np.ones((len(scores), n_classes))
+        if n_classes > 2 and self._rule.softmax:
+            softmax: NDArray[np.float64] = scipy.special.softmax(scores, axis=1)
+            return softmax
+        with np.errstate(over="ignore"):
+            mean = self._rule.loss.mean_func(scores)
+        if n_classes == 2:
+            mean = np.hstack([1.0 - mean, mean] if self._positive == 1 else [mean, 1.0 - mean])
+        total = mean.sum(axis=1, keepdims=True)
+        even = np.full_like(mean, 1.0 / n_classes)
+        divided: NDArray[np.float64] = np.divide(mean, total, out=even, where=total > 0.0)
+        return divided
+
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
+        """Predict the probability of each label seen so far.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number; unknown features are ignored.
+
+        Returns
+        -------
+        A mapping from label to probability; empty before any learning.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss is the hinge loss.
+
+        """
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            self._check_probabilities()
+            scores = np.zeros((1, self._n_scores))
+            if self._current is not None:
+                self._score(x)
+                scores[0] = self._current.scores
+            return dict(zip(self._labels, self._probabilities(scores)[0].tolist(), strict=True))
+
+    @locked
+    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Predict the probability of each label for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
+
+        Returns
+        -------
+        A frame or array like `X` (and with its pandas index) with a column per label, in the order
+        of `classes`; no column before any learning.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss is the hinge loss.
+
+        """
+        self._check_probabilities()
+        frame, scores = self._scores(X, progress)
+        columns = dict(zip(self._labels, self._probabilities(scores).T, strict=True))
+        return native_frame(columns, like=frame)
+
+    @locked
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Predict the label with the largest score for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
+
+        Returns
+        -------
+        A series or array like `X` (and with its pandas index); None per row before any learning.
+
+        """
+        frame, scores = self._scores(X, progress)
+        classes = self.classes
+        if not classes:
+            return native_series([None] * len(scores), name=None, like=frame)
+        if self._current is None:
+            best = np.zeros(len(scores), dtype=np.int64)
+        elif self._n_scores > 1:
+            best = scores.argmax(axis=1)
+        else:
+            best = (scores[:, 0] > 0.0).astype(np.int64)
+            best = np.minimum(best if self._positive == 1 else 1 - best, len(classes) - 1)
+        return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
+        return size + sum(sys.getsizeof(label) for label in self._labels)

@@ -1,0 +1,283 @@
+"""What kinds of feature maps share: cells, numbers by a feature's name, and maps from a pool."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..changes import Snapshot
+from ..inputs import as_dict
+from ..maps.compiled import Array, CompiledMap, Pool, RowPerFeature
+from ..maps.record import Sample
+from ..model import locked
+from .base import FeatureMap
+
+
+class CellFeatures(FeatureMap):
+    """Base of the maps of cells."""
+
+    def _cells(self, columns: Array) -> Array:
+        """Turn columns into what numbers the cells of each partition."""
+        return columns.astype(np.int64)
+
+    @locked
+    def kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
+        """Return the share of partitions in which two samples fall into the same cell.
+
+        Parameters
+        ----------
+        x, y
+            Mappings from feature to number.
+
+        Returns
+        -------
+        The share, from 0 to 1: the kernel of the samples.
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        # Equation 2 of the isolation kernel's paper; here for any partitions.
+        return float((self._codes(x) == self._codes(y)).mean())
+
+    def _codes(self, x: Mapping[Any, Any]) -> Array:
+        """Return what tells a sample's cells from others."""
+        return self._output(x).copy()
+
+    @locked
+    def cells_one(self, x: Mapping[Any, Any]) -> NDArray[np.int64]:
+        """Return the cell of each partition in which a sample falls.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level where the map takes such.
+
+        Returns
+        -------
+        The numbers of the cells, shape (n_partitions,).
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        return self._cells(self._output(x))
+
+    @locked
+    def cells_many(self, X: Any, *, progress: bool = False) -> NDArray[np.int64]:
+        """Return the cells in which the rows of a frame fall.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
+        progress
+            Whether to show on stderr how many rows have been mapped, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
+
+        Returns
+        -------
+        The numbers of the cells, shape (n_rows, n_partitions).
+
+        Raises
+        ------
+        RuntimeError
+            If the map cannot map yet.
+
+        """
+        return self._cells(self._read(X, progress)[1])
+
+
+def draw_seed(seed: int | None) -> int:
+    """Return a seed, a fresh one for None."""
+    if seed is not None:
+        return int(seed)
+    drawn = np.random.SeedSequence().entropy
+    assert isinstance(drawn, int)
+    return drawn
+
+
+class ByFeature(FeatureMap):
+    """A map that learns which features there are: each has random numbers of its own."""
+
+    seed: int | None
+    _map: RowPerFeature | None
+
+    @abc.abstractmethod
+    def _make(self, seed: int) -> RowPerFeature:
+        """Return the map without any feature."""
+
+    def _know(self) -> RowPerFeature:
+        """Return the map with all features that the reader knows, made at first use."""
+        if self._map is None:
+            self._map = self._make(draw_seed(self.seed))
+            self._map._finish()
+        if self._map.n_inputs < len(self._reader.index):
+            self._map.add(self._reader.index.names)
+        return self._map
+
+    def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
+        return self._reader.read_ordered(x)
+
+    def _knows(self, x: Mapping[Any, Any]) -> bool:
+        return self._map is not None and self._reader.knows(x)
+
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
+        self._reader.add(values)
+        self._know()
+        return []
+
+    def _new_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> Collection[int]:
+        return set(self._reader.index.first_rows(names, columns).values())
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._pending = Snapshot(self._changing())
+        self._reader.add_columns(names, columns)
+        self._know()
+        self._pending = None
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Draw the random numbers of features that are new.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            values = self._reader.index.read(x)
+            if not self._knows(values):
+                self._learn_new(values)
+
+
+class Pooled(FeatureMap):
+    """A map that is built from the first samples, as many as `_n_pooled`.
+
+    It is built early and again whenever their number has doubled, so that it is useful from the
+    second sample on. Building may be spread over calls (`CompiledMap.advance`); until it is done
+    the map stays as it was. Samples that come while the last map is built are stored for learners.
+    """
+
+    SAVED = (*FeatureMap.SAVED, "_next", "_n_builds")
+    pool_size: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pool = Pool()
+        self._next: CompiledMap | None = None
+        self._n_builds = 0
+
+    @property
+    def _n_pooled(self) -> int:
+        n: int = self.pool_size
+        return n
+
+    @abc.abstractmethod
+    def _begin(self, number: int, pool: Pool) -> CompiledMap:
+        """Begin a map of all samples of a pool; `advance` does the work."""
+
+    @property
+    @locked
+    def frozen(self) -> bool:
+        """Whether the map is final: later samples change neither its columns nor what they mean."""
+        return self._pool is None
+
+    def _changing(self) -> list[Any]:
+        parts = (self._reader, self._pool, self._next, self)
+        return [part for part in parts if part is not None]
+
+    def _knows(self, x: Mapping[Any, Any]) -> bool:
+        return self._pool is None
+
+    def _until_build(self) -> int:
+        """Return how many samples may be stored up to the one that makes the map begin anew."""
+        assert self._pool is not None
+        n = len(self._pool)
+        return max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Store a sample while the map is being built.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            if self._pool is None:
+                as_dict(x)
+                return
+            self._learn_new(self._reader.index.read(x))
+
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
+        if self._pool is not None:
+            self._reader.add(values)
+            self._pool.append(*self._reader.entries(values))
+            self._begin_where_due()
+            self._advance()
+        return []
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        start = 0
+        while start < len(columns) and self._pool is not None:
+            stop = start + 1
+            if self._next is None:
+                stop = min(len(columns), start + self._until_build())
+            self._pending = Snapshot(self._changing())
+            self._store(names, columns[start:stop])
+            self._begin_where_due()
+            self._advance()
+            self._pending = None
+            start = stop
+
+    def _store(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        assert self._pool is not None
+        self._reader.add_columns(names, columns)
+        places, values, starts = self._reader.csr(names, columns)
+        self._pool.extend(places, values.astype(np.float32), starts)
+
+    def _begin_where_due(self) -> None:
+        assert self._pool is not None
+        n = len(self._pool)
+        if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
+            self._next = self._begin(self._n_builds, self._pool)
+            self._n_builds += 1
+
+    def _advance(self) -> None:
+        assert self._pool is not None
+        if self._next is not None and self._next.advance():
+            self._map, self._next = self._next, None
+            if len(self._pool) >= self._n_pooled:
+                self._pool = None
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return super()._raw_memory_usage + (0 if self._next is None else self._next.nbytes)

@@ -1,0 +1,488 @@
+"""Exact Bayesian ridge regression along a sweep, with its marginal likelihood (section 4.2.1).
+
+The learner keeps the inverse of the smaller of two matrices.
+
+With fewer cells than learned points that is the one of the cells' second moments (`Primal`). With
+A = Phi^T Phi + delta2 I the weights are A^-1 Phi^T y (section 4.2.1). A cut takes a row and a
+column out of A and appends two. The paper updates a Cholesky factor, this module the inverse
+itself: a rank-one step takes the cell out, and bordering by two columns puts its parts in.
+
+With more cells than learned points it is the one of the points' kernels (`Dual`). With
+K = Phi Phi^T + delta2 I predictions are Phi Phi^T K^-1 y, as A^-1 Phi^T = Phi^T K^-1.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ...compiling.kernels import batch_kernel, inlined, merged
+from ...partitions.sweep import Cell, LifetimeSweep, Sweep
+from ...records import Float64s, Int64
+from ..ridge.posterior import log_of_residual
+from .fitting import Fit, SweepLearner, predict, sum_by_cell
+
+
+class PrimalRidge(Fit):
+    """The inverse of the regularised second moments of the cells."""
+
+    # Number of cells for which there is room.
+    columns: Int64
+    # A^-1 (rows of `columns`, of which as many are used as there are cells).
+    inverse: Float64s
+    # By cell, what the normal equations lack: Phi^T (y - Phi w) - delta2 w.
+    gap: Float64s
+    # Of a cut (one row each): second moments of the smaller and of the larger part with the cells
+    # of other partitions; the inverse times these without the cell; the cell's row of the inverse.
+    small_moments: Float64s
+    large_moments: Float64s
+    small_column: Float64s
+    large_column: Float64s
+    removed: Float64s
+
+
+@batch_kernel
+def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
+    """Write A = Phi^T Phi + delta2 I (rows of the number of cells)."""
+    n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
+    for k in range(n_cells * n_cells):
+        A[k] = 0.0
+    for i in range(sweep.n_learned):
+        cells = sweep.cells_of(i)
+        for m in range(n_partitions):
+            row = A.part(n_cells * cells[m], n_cells)
+            for k in range(n_partitions):
+                row[cells[k]] += 1.0 / n_partitions
+    for c in range(n_cells):
+        A[n_cells * c + c] += delta2
+
+
+@batch_kernel
+def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
+    """Predict all points and write what the normal equations lack; returns the largest of it."""
+    n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
+    weights, gap, predicted = ridge.weights, ridge.gap, ridge.predicted
+    targets, delta2 = sweep.targets, ridge.delta2
+    scale = 1.0 / math.sqrt(n_partitions)
+    predict(sweep, ridge)
+    for c in range(n_cells):
+        gap[c] = -delta2 * weights[c]
+    for i in range(sweep.n_learned):
+        cells = sweep.cells_of(i)
+        error = scale * (targets[i] - predicted[i])
+        for m in range(n_partitions):
+            gap[cells[m]] += error
+    largest = 0.0
+    for c in range(n_cells):
+        largest = max(largest, abs(gap[c]))
+    return largest
+
+
+@inlined
+def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
+    """Write the second moments of a cell with the first `n` ones, those of other partitions."""
+    m, n_partitions = cell.partition, sweep.n_partitions
+    order = sweep.order_of(m)
+    for c in range(n):
+        moments[c] = 0.0
+    for k in range(cell.start, cell.stop):
+        cells = sweep.cells_of(order[k])
+        for other in range(n_partitions):
+            if other != m:
+                moments[cells[other]] += 1.0 / n_partitions
+
+
+@inlined
+def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
+    """Find the columns of both parts without the cell; returns the inverse's pivot.
+
+    With p the cell's column of A^-1, the inverse without the cell is A^-1 - p p^T / p_c. `diagonal`
+    is the cell's element of A.
+    """
+    u, v, p = ridge.small_column, ridge.large_column, ridge.removed
+    columns, inverse, small_moments = ridge.columns, ridge.inverse, ridge.small_moments
+    own = inverse.part(columns * number, columns)
+    for j in range(n):
+        p[j] = own[j]
+        u[j] = 0.0
+    for k in range(n):
+        entry = small_moments[k]
+        if entry != 0.0:
+            row = inverse.part(columns * k, columns)
+            for j in range(n):
+                u[j] += entry * row[j]
+    # The cell's column of A is the sum of both parts' and its own diagonal, and A^-1 times that a
+    # unit vector.
+    for j in range(n):
+        v[j] = -u[j] - diagonal * p[j]
+    v[number] += 1.0
+    pivot = p[number]
+    by_u, by_v = u[number] / pivot, v[number] / pivot
+    for j in range(n):
+        u[j] -= by_u * p[j]
+        v[j] -= by_v * p[j]
+    u[number] = 0.0
+    v[number] = 0.0
+    return pivot
+
+
+@merged
+def update_weights(
+    sweep: Sweep,
+    ridge: PrimalRidge,
+    number: int,
+    parts: tuple[int, int],
+    q: tuple[float, float, float],
+) -> None:
+    """Update the weights for a cut, by the inverse of the parts' Schur complement."""
+    n, (small, large), (q_uu, q_vv, q_uv) = sweep.n_cells - 1, parts, q
+    u, v, p = ridge.small_column, ridge.large_column, ridge.removed
+    first, second, weights = ridge.small_moments, ridge.large_moments, ridge.weights
+    by_p = weights[number] / p[number]
+    r_u, r_v = 0.0, 0.0
+    for j in range(n):
+        weights[j] -= by_p * p[j]
+    weights[number] = 0.0
+    for j in range(n):
+        r_u -= first[j] * weights[j]
+        r_v -= second[j] * weights[j]
+    lower, upper = sweep.ranges[small], sweep.ranges[large]
+    order, targets = sweep.order_of(lower.partition), sweep.targets
+    scale = 1.0 / math.sqrt(sweep.n_partitions)
+    for k in range(lower.start, lower.stop):
+        r_u += scale * targets[order[k]]
+    for k in range(upper.start, upper.stop):
+        r_v += scale * targets[order[k]]
+    w_u, w_v = q_uu * r_u + q_uv * r_v, q_uv * r_u + q_vv * r_v
+    for j in range(n):
+        weights[j] -= w_u * u[j] + w_v * v[j]
+    weights[small] = w_u
+    weights[large] = w_v
+
+
+@inlined
+def update_inverse(
+    ridge: PrimalRidge,
+    n: int,
+    pivot: float,
+    parts: tuple[int, int],
+    q: tuple[float, float, float],
+) -> None:
+    """Take a cell out of the inverse and put both parts in, in one pass.
+
+    With B the inverse without the cell and U = [u v] = B [a b], the bordered inverse is
+    [[B + U Q U^T, -U Q], [-Q U^T, Q]], where Q is that of the parts' Schur complement.
+    """
+    (small, large), (q_uu, q_vv, q_uv) = parts, q
+    u, v, p = ridge.small_column, ridge.large_column, ridge.removed
+    columns, inverse = ridge.columns, ridge.inverse
+    for i in range(n):
+        row = inverse.part(columns * i, columns)
+        x = -p[i] / pivot
+        a, b = q_uu * u[i] + q_uv * v[i], q_uv * u[i] + q_vv * v[i]
+        for j in range(n):
+            row[j] += x * p[j] + a * u[j] + b * v[j]
+    of_small = inverse.part(columns * small, columns)
+    of_large = inverse.part(columns * large, columns)
+    for j in range(n):
+        row = inverse.part(columns * j, columns)
+        a, b = -q_uu * u[j] - q_uv * v[j], -q_uv * u[j] - q_vv * v[j]
+        row[small] = a
+        of_small[j] = a
+        row[large] = b
+        of_large[j] = b
+    of_small[small] = q_uu
+    of_large[large] = q_vv
+    of_small[large] = q_uv
+    of_large[small] = q_uv
+
+
+@batch_kernel
+def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
+    """Follow the latest cut, of the cell of this number; returns the change of ln det A."""
+    # The upper part has the last number, which is the number of cells there were before.
+    n = sweep.n_cells - 1
+    n_partitions, delta2, ranges = sweep.n_partitions, ridge.delta2, sweep.ranges
+    lower, upper = ranges[number], ranges[n]
+    n_lower, n_upper = lower.stop - lower.start, upper.stop - upper.start
+    small, large = (number, n) if n_lower <= n_upper else (n, number)
+    first, second = ridge.small_moments, ridge.large_moments
+    u, v = ridge.small_column, ridge.large_column
+    moments_with_others(sweep, ranges[small], n, first)
+    moments_with_others(sweep, ranges[large], n, second)
+    # A point's feature is 1 / sqrt(M), its square 1 / M.
+    diagonal = (n_lower + n_upper) / n_partitions + delta2
+    pivot = take_out(sweep, ridge, number, n, diagonal)
+    n_small, n_large = min(n_lower, n_upper), max(n_lower, n_upper)
+    # The Schur complement [[s, off], [off, t]] of both parts, which share no point.
+    s, t, off = n_small / n_partitions + delta2, n_large / n_partitions + delta2, 0.0
+    for j in range(n):
+        s -= first[j] * u[j]
+        t -= second[j] * v[j]
+        off -= second[j] * u[j]
+    determinant = s * t - off * off
+    q = t / determinant, s / determinant, -off / determinant
+    update_weights(sweep, ridge, number, (small, large), q)
+    update_inverse(ridge, n, pivot, (small, large), q)
+    # det A without the cell is det A times the pivot; with the parts, that times their complement.
+    return math.log(pivot) + math.log(determinant)
+
+
+class DualRidge(Fit):
+    """The inverse of the regularised kernels of the learned points."""
+
+    # K^-1 (rows of the number of learned points).
+    inverse: Float64s
+    # K^-1 y.
+    dual: Float64s
+    # Of a cut: sums of the inverse's rows over the points of the lower and of the upper part.
+    lower_sums: Float64s
+    upper_sums: Float64s
+
+
+@batch_kernel
+def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
+    """Write K: the share of partitions in which two points are in one cell (section 3.1)."""
+    n, n_partitions = sweep.n_learned, sweep.n_partitions
+    for i in range(n):
+        cells = sweep.cells_of(i)
+        for k in range(i):
+            others = sweep.cells_of(k)
+            same = 0
+            for m in range(n_partitions):
+                same += 1 if cells[m] == others[m] else 0
+            K[n * i + k] = same / n_partitions
+            K[n * k + i] = K[n * i + k]
+        K[n * i + i] = 1.0 + delta2
+
+
+@batch_kernel
+def find_weights(sweep: Sweep, ridge: DualRidge) -> None:
+    """Write the weights Phi^T K^-1 y."""
+    sum_by_cell(sweep, ridge.dual, ridge.weights)
+
+
+@inlined
+def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> float:
+    """Sum the inverse's rows over a cell's points; returns the sum of their duals."""
+    n, inverse, dual = sweep.n_learned, ridge.inverse, ridge.dual
+    order = sweep.order_of(cell.partition)
+    for j in range(n):
+        sums[j] = 0.0
+    total = 0.0
+    for k in range(cell.start, cell.stop):
+        i = order[k]
+        total += dual[i]
+        row = inverse.part(n * i, n)
+        for j in range(n):
+            sums[j] += row[j]
+    return total
+
+
+@batch_kernel
+def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
+    """Follow the latest cut, of the cell of this number; returns the change of ln det K.
+
+    The kernels between points of its two parts fall by 1 / M: with the indicators e and f of both
+    parts, K becomes K - (e f^T + f e^T) / M.
+    """
+    n, n_partitions = sweep.n_learned, sweep.n_partitions
+    lower, upper = sweep.ranges[number], sweep.ranges[sweep.n_cells - 1]
+    order = sweep.order_of(lower.partition)
+    inverse, dual, u, v = ridge.inverse, ridge.dual, ridge.lower_sums, ridge.upper_sums
+    dual_u = sum_rows(sweep, ridge, lower, u)
+    dual_v = sum_rows(sweep, ridge, upper, v)
+    uu, uv, vv = 0.0, 0.0, 0.0
+    for k in range(lower.start, lower.stop):
+        uu += u[order[k]]
+        uv += v[order[k]]
+    for k in range(upper.start, upper.stop):
+        vv += v[order[k]]
+    # Woodbury's identity with W = [e f] and C = -[[0, 1], [1, 0]] / M: the inverse becomes
+    # K^-1 - K^-1 W S^-1 W^T K^-1 with S = C^-1 + W^T K^-1 W = [[uu, uv - M], [uv - M, vv]].
+    # What follows has -S^-1.
+    off = n_partitions - uv
+    determinant = uu * vv - off * off
+    q_uu, q_vv, q_uv = -vv / determinant, -uu / determinant, -off / determinant
+    x, z = q_uu * dual_u + q_uv * dual_v, q_uv * dual_u + q_vv * dual_v
+    for j in range(n):
+        dual[j] += x * u[j] + z * v[j]
+    for i in range(n):
+        row = inverse.part(n * i, n)
+        a, b = q_uu * u[i] + q_uv * v[i], q_uv * u[i] + q_vv * v[i]
+        for j in range(n):
+            row[j] += a * u[j] + b * v[j]
+    # det(K + W C W^T) / det K = det S det C, and det C = -1 / M^2.
+    return math.log(-determinant / n_partitions**2)
+
+
+Array = NDArray[np.float64]
+
+# How far the normal equations may be off before a step of refinement, and before the inverse is
+# computed anew, in units of the largest target.
+REFINE = 1e-11
+REBUILD = 1e-8
+
+
+def invert(A: Array) -> tuple[Array, float]:
+    """Return the inverse of a positive definite matrix and the logarithm of its determinant."""
+    factor, _ = scipy.linalg.lapack.dpotrf(A, lower=1)
+    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
+    lower = np.tril(inverse, -1)
+    return lower + lower.T + np.diag(inverse.diagonal()), 2.0 * float(
+        np.log(factor.diagonal()).sum()
+    )
+
+
+class Primal:
+    """The inverse of the cells' second moments, computed anew for the cells that there are."""
+
+    def __init__(self, learner: SweepLearner) -> None:
+        self.learner, self.sweep = learner, learner.sweep
+        sweep, n, n_learned = self.sweep, self.sweep.n_cells, len(self.sweep.y)
+        room = max(n + 1, min(n_learned, n * 5 // 4 + 64))
+        A = np.zeros((n, n))
+        second_moments.of()(sweep.record, learner.delta2, Float64s.of(A))
+        self.inverse: Array = np.zeros((room, room))
+        self.inverse[:n, :n], self.log_determinant = invert(A)
+        self.gap: Array = np.zeros(room)
+        self.memory = learner.make_fit(PrimalRidge)
+        self.memory[0].columns = room
+        self.memory.own("inverse", self.inverse)
+        self.memory.own("gap", self.gap)
+        rows = ("small_moments", "large_moments", "small_column", "large_column", "removed")
+        for name in rows:
+            self.memory.own(name, np.zeros(room))
+        sum_by_cell.of()(sweep.record, Float64s.of(sweep.y), Float64s.of(self.gap))
+        learner.set_weights(self.inverse @ self.gap)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for the latest cell, or it makes as many as learned points."""
+        n = self.sweep.n_cells
+        return n > len(self.gap) or n >= len(self.sweep.y)
+
+    def split(self, cell: int) -> None:
+        """Follow a cut."""
+        self.log_determinant += split_primal.of()(self.sweep.record, self.memory[0], cell)
+
+    def find_gap(self) -> float:
+        """Predict all points; returns the largest of what the normal equations lack."""
+        return find_gap.of()(self.sweep.record, self.memory[0])
+
+    def refine(self) -> None:
+        """Take a step towards what the normal equations lack."""
+        n = self.sweep.n_cells
+        self.learner.weights[:n] += self.inverse[:n, :n] @ self.gap[:n]
+
+    @property
+    def size(self) -> int:
+        """Number of rows of the matrix."""
+        return self.sweep.n_cells
+
+    @property
+    def penalty(self) -> float:
+        """Sum of the squared weights."""
+        return float(np.square(self.learner.weights).sum())
+
+
+class Dual:
+    """The inverse of the points' kernels, computed anew for the cells that there are."""
+
+    is_full = False
+
+    def __init__(self, learner: SweepLearner) -> None:
+        self.learner, self.sweep = learner, learner.sweep
+        sweep, n = self.sweep, len(self.sweep.y)
+        K = np.zeros((n, n))
+        regularised_kernels.of()(sweep.record, learner.delta2, Float64s.of(K))
+        inverse, self.log_determinant = invert(K)
+        self.inverse: Array = np.ascontiguousarray(inverse)
+        self.dual: Array = self.inverse @ sweep.y
+        self.gap: Array = np.zeros(n)
+        self.memory = learner.make_fit(DualRidge)
+        self.memory.own("inverse", self.inverse)
+        self.memory.own("dual", self.dual)
+        for name in ("lower_sums", "upper_sums"):
+            self.memory.own(name, np.zeros(n))
+
+    def split(self, cell: int) -> None:
+        """Follow a cut."""
+        self.log_determinant += split_dual.of()(self.sweep.record, self.memory[0], cell)
+
+    def find_gap(self) -> float:
+        """Predict all points; returns the largest of what the equations K a = y lack."""
+        sweep, learner = self.sweep, self.learner
+        if sweep.n_cells > len(learner.weights):
+            learner.set_weights(np.zeros(sweep.n_cells * 5 // 4))
+        find_weights.of()(sweep.record, self.memory[0])
+        predict.of()(sweep.record, learner.fit)
+        fitted = learner.predicted[: self.size]
+        self.gap = sweep.y - fitted - learner.delta2 * self.dual
+        return float(np.abs(self.gap).max())
+
+    def refine(self) -> None:
+        """Take a step towards what the equations lack."""
+        self.dual += self.inverse @ self.gap
+
+    @property
+    def size(self) -> int:
+        """Number of rows of the matrix."""
+        return len(self.sweep.y)
+
+    @property
+    def penalty(self) -> float:
+        """Sum of the squared weights, y^T K^-1 Phi Phi^T K^-1 y."""
+        return float(self.dual @ self.learner.predicted[: self.size])
+
+
+class RidgeLearner(SweepLearner):
+    """Exact ridge regression that follows cuts, with an inverse of the smaller matrix."""
+
+    def __init__(self, sweep: LifetimeSweep, delta2: float, noise_variance: float | None) -> None:
+        super().__init__(sweep, delta2)
+        self.unit = math.sqrt(sweep.n_partitions)
+        self.noise_variance = noise_variance
+        self.scale = max(float(np.abs(sweep.y).max()), sys.float_info.min)
+        self.solver: Primal | Dual
+        self._rebuild()
+        self.finish_step()
+
+    def _rebuild(self) -> None:
+        """Compute the inverse from scratch."""
+        is_primal = self.sweep.n_cells < len(self.sweep.y)
+        self.solver = Primal(self) if is_primal else Dual(self)
+
+    def follow(self, cell: int) -> None:
+        """Follow a cut that has just been made."""
+        if self.solver.is_full:
+            self._rebuild()
+        else:
+            self.solver.split(cell)
+
+    def finish_step(self) -> None:
+        """Predict all points, as exactly as if learned from scratch."""
+        error = self.solver.find_gap() / self.scale
+        if error > REBUILD:
+            self._rebuild()
+            error = self.solver.find_gap() / self.scale
+        if error > REFINE:
+            self.solver.refine()
+            self.solver.find_gap()
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log density of the targets (section 4.2.1).
+
+        Over noise of variance s^2 and weights of variance s^2 / delta2 it is that of the residual
+        |y - Phi w|^2 + delta2 |w|^2 less half of ln det(A / delta2), where A may be K as well.
+        """
+        y, solver = self.sweep.y, self.solver
+        fitted = self.predicted[: len(y)]
+        residual = float(np.square(y - fitted).sum()) + self.delta2 * solver.penalty
+        determinant = solver.log_determinant - solver.size * math.log(self.delta2)
+        return log_of_residual(residual, len(y), self.noise_variance) - 0.5 * determinant

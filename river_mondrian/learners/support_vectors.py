@@ -1,0 +1,323 @@
+"""Support vectors under a kernel: samples that are kept, and sums of their kernels with a new one.
+
+`SparseSupports` keeps samples by their values that are not 0, under the Laplace and the Gaussian
+kernel. `CellSupports` keeps them by their cells, under an isolation kernel.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import sys
+from collections.abc import Hashable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import check_array, check_number, check_numbering, check_starts, check_types, refuse
+from ..features.base import check_map
+from ..features.isolation import IsolationFeatures
+from ..inputs import as_dict, check_names, check_value, ordered
+from ..maps.compiled import CompiledMap, Pool
+from ..maps.nystrom import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
+from ..records import Float64s, Int32s, Memory, OwnsArrays, owned
+from ..records.chunked_rows import grown
+
+S = TypeVar("S")
+
+
+class SupportVectors(abc.ABC, Generic[S]):
+    """A growing list of samples under a kernel; `S` is a sample as it is kept."""
+
+    # Number of support vectors.
+    n = 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the kernel learns nothing more."""
+        return True
+
+    def parts(self) -> list[Any]:
+        """Return the objects that `observe` and `add` change; these replace, or extend, what is."""
+        return [self]
+
+    @abc.abstractmethod
+    def check(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
+        """Check a mapping's values, and return those that count."""
+
+    def observe(self, values: Mapping[Hashable, float]) -> None:
+        """Let the kernel learn from a checked sample."""
+
+    @abc.abstractmethod
+    def sample(self, values: dict[Hashable, float]) -> S:
+        """Turn a checked sample into what is kept."""
+
+    @abc.abstractmethod
+    def add(self, sample: S) -> None:
+        """Append a sample."""
+
+    @abc.abstractmethod
+    def weighted_sums(self, sample: S, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of coefficient times kernel over the support vectors, for each column.
+
+        It is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the coefficients.
+        """
+
+    @property
+    @abc.abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
+class CellSample(NamedTuple):
+    """A sample: its entries while the map may change, and its cells once there is a map."""
+
+    entries: tuple[NDArray[np.int32], NDArray[np.float32]] | None
+    cells: NDArray[np.int32] | None
+
+
+class CellSupports(OwnsArrays, SupportVectors[CellSample]):
+    """Support vectors under an isolation kernel.
+
+    The samples themselves are kept until the map is final, and get other cells when it is rebuilt.
+
+    Parameters
+    ----------
+    features
+        The map; a copy of it learns.
+
+    """
+
+    def __init__(self, features: IsolationFeatures) -> None:
+        self.features = features._own_copy()
+        self.cells = np.zeros((0, features.n_partitions), dtype=np.int32)
+        self._map: CompiledMap | None = None
+        self._samples: Pool | None = None if features._is_final else Pool()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the map is."""
+        return self.features._is_final and self.features._map is self._map
+
+    def parts(self) -> list[Any]:
+        """Return the objects that `observe` and `add` change."""
+        samples = [] if self._samples is None else [self._samples]
+        return [*self.features._changing(), *samples, self]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the room for samples to come.
+        return self.__dict__ | {"cells": self.cells[: self.n]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"features": IsolationFeatures, "cells": np.ndarray})
+        check_types(self, {"_samples": (type(None), Pool), "_map": (type(None), CompiledMap)})
+        self.cells = np.ascontiguousarray(self.cells)
+        n_partitions: int = self.features.__dict__["n_partitions"]
+        if self.cells.dtype != np.int32 or self.cells.shape[1:] != (n_partitions,):
+            refuse(self, "the shape of cells", self.cells.shape, f"not {n_partitions} partitions")
+        if type(self.n) is not int:
+            refuse(self, "n", self.n, "but it is a number")
+        check_number(self, "n", self.n, 0, len(self.cells))
+        if self._map is not None:
+            check_map(self, self._map, self.features)
+            check_number(self, "n_out of the map", self._map.n_out, n_partitions, n_partitions)
+        if self._samples is not None:
+            self._samples.check(len(self.features._reader.index))
+            check_number(self, "the number of samples", len(self._samples), self.n, self.n)
+
+    def check(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
+        """Check a mapping's values, and return those that are not missing."""
+        return self.features._reader.index.read(x)
+
+    def observe(self, values: Mapping[Hashable, float]) -> None:
+        """Let the map learn from a checked sample."""
+        self.features._observe(values)
+        if self.features._map is not self._map:
+            self._map = self.features._map
+            if self._samples is not None and self._map is not None:
+                self.cells = self._map.transform_stored(self._samples, 0, self.n)
+            if self.features._is_final:
+                self._samples = None
+
+    def sample(self, values: dict[Hashable, float]) -> CellSample:
+        """Map a checked sample."""
+        features, entries = self.features, None
+        if self._samples is not None:
+            entries = features._reader.entries(values)
+        return CellSample(entries, None if self._map is None else features._output(values).copy())
+
+    def add(self, sample: CellSample) -> None:
+        """Append a sample."""
+        if self._samples is not None and sample.entries is not None:
+            self._samples.append(*sample.entries)
+        self.cells = grown(self.cells, self.n + 1)
+        if sample.cells is not None:
+            self.cells[self.n] = sample.cells
+        self.n += 1
+
+    def weighted_sums(
+        self, sample: CellSample, coefficients: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the sum of coefficient times kernel over the support vectors, for each column."""
+        out = np.zeros(coefficients.shape[1])
+        if sample.cells is not None:
+            weighted_shares(
+                Int32s.of(sample.cells),
+                Int32s.of(self.cells),
+                self.n,
+                self.cells.shape[1],
+                Float64s.of(coefficients),
+                len(out),
+                Float64s.of(out),
+            )
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + sys.getsizeof(self.cells)
+        size += self.features._raw_memory_usage
+        return size + (0 if self._samples is None else self._samples.nbytes)
+
+
+Values = dict[Hashable, float]
+
+
+class SparseSupports(SupportVectors[Values]):
+    """Support vectors under the Laplace or the Gaussian kernel: the rows of a CSR matrix.
+
+    Parameters
+    ----------
+    kernel
+        "laplace" for exp(-rate |x - y|_1) or "gaussian" for exp(-rate |x - y|_2^2).
+    rate
+        Rate of the kernel.
+
+    """
+
+    def __init__(self, kernel: str, rate: float) -> None:
+        self.kind = KINDS[kernel]
+        self.rate = float(rate)
+        # Columns of the features.
+        self.places: dict[Hashable, int] = {}
+        self.starts = np.zeros(1, dtype=np.int64)
+        self.columns = np.zeros(0, dtype=np.int32)
+        self.values = np.zeros(0)
+        # Room for a sample as a vector; zero between calls of kernels.
+        self.dense = np.zeros(0)
+        self._make_record()
+
+    def _make_record(self) -> None:
+        self._memory = Memory(StoredRows)
+        self._record = self._memory[0]
+        self._record.kind, self._record.rate = self.kind, self.rate
+        self._refer()
+
+    def _refer(self) -> None:
+        """Let the record refer to the arrays that are new, and know how many rows there are."""
+        arrays: dict[str, NDArray[Any]] = {
+            "starts": self.starts,
+            "places": self.columns,
+            "values": self.values,
+            "vector": self.dense,
+        }
+        for name, array in arrays.items():
+            if self._memory.arrays.get(name) is not array:
+                self._memory.own(name, array)
+        self._record.n_rows = self.n
+
+    def __getstate__(self) -> dict[str, Any]:
+        stop = int(self.starts[self.n])
+        used = {k: v for k, v in self.__dict__.items() if k not in ("_memory", "_record")}
+        # Without the room for samples to come.
+        used |= {"columns": self.columns[:stop], "values": self.values[:stop]}
+        return used | {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.places))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(owned(state))
+        arrays = ("starts", "columns", "values", "dense")
+        check_types(self, {"kind": int, "rate": float} | dict.fromkeys(arrays, np.ndarray))
+        check_number(self, "kind", self.kind, 0, 1)
+        check_numbering(self, "places", self.places)
+        # A model without any support vector has none of its own.
+        check_number(self, "n", self.n, 0, len(self.starts) - 1)
+        n_entries = int(self.starts[self.n])
+        check_starts(self, "starts", self.starts[: self.n + 1], n_entries)
+        check_number(self, "the length of columns", len(self.columns), n_entries, 1 << 62)
+        check_number(self, "the length of values", len(self.values), n_entries, 1 << 62)
+        check_array(self, "columns", self.columns, np.int32, 0, max(0, len(self.places) - 1))
+        if len(self.dense) < len(self.places) or self.dense.any():
+            refuse(self, "dense", self.dense, "but it has a zero for each feature")
+        self._make_record()
+
+    def check(self, x: Mapping[Any, Any]) -> Values:
+        """Check a mapping's values, and return those that are neither missing nor 0."""
+        x = as_dict(x)
+        check_names(x)
+        values = ((name, check_value(name, value)) for name, value in x.items())
+        return {name: value for name, value in values if value == value and value != 0.0}
+
+    def sample(self, values: Values) -> Values:
+        """Return a checked sample as it is."""
+        return values
+
+    def add(self, sample: Values) -> None:
+        """Append a sample."""
+        new = ordered(name for name in sample if name not in self.places)
+        if new:
+            numbers = range(len(self.places), len(self.places) + len(new))
+            self.places = self.places | dict(zip(new, numbers, strict=True))
+        self.dense = grown(self.dense, len(self.places))
+        row = sorted((self.places[name], value) for name, value in sample.items())
+        start = int(self.starts[self.n])
+        stop = start + len(row)
+        self.starts = grown(self.starts, self.n + 2)
+        self.columns = grown(self.columns, stop)
+        self.values = grown(self.values, stop)
+        self.starts[self.n + 1] = stop
+        self.columns[start:stop] = [place for place, _ in row]
+        self.values[start:stop] = [value for _, value in row]
+        self.n += 1
+        self._refer()
+
+    def _size(self, sample: Values) -> float:
+        # Exact sums, so that the order of the keys does not matter.
+        if self.kind == LAPLACE:
+            return math.fsum(map(abs, sample.values()))
+        return math.fsum(value * value for value in sample.values())
+
+    def weighted_sums(
+        self, sample: Values, coefficients: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the sum of coefficient times kernel over the support vectors, for each column."""
+        out, known = np.empty(coefficients.shape[1]), self.places
+        entries = [(known[name], value) for name, value in sample.items() if name in known]
+        weighted_sums(
+            self._record,
+            Int32s.of(np.array([place for place, _ in entries], dtype=np.int32)),
+            Float64s.of(np.array([value for _, value in entries], dtype=float)),
+            len(entries),
+            len(sample),
+            self._size(sample),
+            Float64s.of(coefficients),
+            len(out),
+            Float64s.of(out),
+        )
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        arrays = (self.starts, self.columns, self.values, self.dense, self._memory.bytes)
+        return (
+            sys.getsizeof(self)
+            + sys.getsizeof(self.__dict__)
+            + sum(sys.getsizeof(array) for array in arrays)
+            + sys.getsizeof(self.places)
+            + sum(sys.getsizeof(name) for name in self.places)
+        )

@@ -1,0 +1,408 @@
+"""Isolation trees: their records, their growth from a pool, and the cells of samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy
+
+from ..checks import check_number, check_types, refuse
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
+from ..maps.compiled import Transform
+from ..maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
+from ..records import (
+    Array,
+    Float32,
+    Float32s,
+    Float64s,
+    Int32,
+    Int32s,
+    Int64,
+    Int64s,
+    Memory,
+    Record,
+    inline,
+    transient,
+)
+from ..status import DONE
+from .checking_isolation import check_cuts, check_growing
+from .points import PointPartitions, parts_of, records_of
+
+# Sides of a cut.
+BELOW = 0
+ABOVE = 1
+
+# Entries that one call visits while it grows isolation trees, about 5 ms.
+GROWTH = 1_000_000
+
+
+class Cut(Record):
+    """A node: a cut of one feature."""
+
+    feature: Int32
+    # Values up to the cut are below it.
+    cut: Float32
+    # What lies below and above: a node's number within the tree, or ~column of a cell.
+    children: Int32s = inline(2)
+
+
+class IsolationTrees(MapRecord):
+    """Isolation trees; there is one for each output."""
+
+    # What each feature is multiplied by.
+    factors: Float64s
+    # Cells of a tree.
+    n_cells: Int64
+    # Nodes of all trees, room for one less than there are cells, and for at least one, in each.
+    nodes: Array[Cut]
+    # Room: the sample, scaled; of a sparse one only its entries are written, and cleared.
+    row: Float32s = transient()
+
+
+class Part(Record):
+    """Points that are yet to be isolated, and where their node is to be known."""
+
+    # Places of the first point and behind the last one in the order.
+    begin: Int64
+    end: Int64
+    # Number of the parent, -1 for none, and the side of it.
+    parent: Int64
+    side: Int64
+
+
+class Growth(Record):
+    """A tree that grows, and the points that it isolates."""
+
+    # Points: a CSR matrix whose rows are sorted by place.
+    starts: Int64s
+    places: Int32s
+    values: Float32s
+    # Of all trees: rows of their points, the j-th ones side by side; uniform draws, two for each
+    # possible cut; nodes.
+    n_trees: Int64
+    all_members: Int32s
+    all_draws: Float64s
+    all_nodes: Array[Cut]
+    # Rows of the tree's points, which are numbered in this order.
+    members: Int64s
+    n_members: Int64
+    # The tree's draws, and how many have been used.
+    draws: Float64s
+    n_draws: Int64
+    # The tree's nodes, and how many there are.
+    nodes: Array[Cut]
+    n_nodes: Int64
+    # Column of the first point's cell.
+    first_column: Int64
+    # Entries that have been visited.
+    n_visited: Int64
+    # Room for each feature: the range of its values and how often it has been met, which is zero
+    # before and after; features that have been met.
+    low: Float32s
+    high: Float32s
+    count: Int64s
+    met: Int64s
+    # Room for each point: their order by node, and those above a cut.
+    order: Int64s
+    above: Int64s
+    # Room for a part for each point, and one more.
+    parts: Array[Part]
+
+
+@exact_inlined
+def find_ranges(growth: Growth, begin: int, end: int) -> int:
+    """Find the range of each feature that a part's points have; returns how many these are."""
+    starts, places, values = growth.starts, growth.places, growth.values
+    low, high, count, met = growth.low, growth.high, growth.count, growth.met
+    n_met = 0
+    for i in range(begin, end):
+        m = growth.members[growth.order[i]]
+        for e in range(starts[m], starts[m + 1]):
+            place, value = places[e], values[e]
+            if count[place] == 0:
+                met[n_met] = place
+                n_met += 1
+                low[place] = value
+                high[place] = value
+            low[place] = min(low[place], value)
+            high[place] = max(high[place], value)
+            count[place] = count[place] + 1
+        growth.n_visited += starts[m + 1] - starts[m]
+    return n_met
+
+
+@exact_inlined
+def find_varying(growth: Growth, begin: int, end: int) -> int:
+    """Write the features in which a part's points differ to `met`; returns how many these are."""
+    size = end - begin
+    if size <= 1:
+        return 0
+    n_met = find_ranges(growth, begin, end)
+    low, high, count, met = growth.low, growth.high, growth.count, growth.met
+    n_varying = 0
+    for q in range(n_met):
+        place = met[q]
+        # Points without an entry are 0 there.
+        if count[place] < size:
+            low[place] = min(low[place], 0.0)
+            high[place] = max(high[place], 0.0)
+        count[place] = 0
+        if low[place] < high[place]:
+            met[n_varying] = place
+            n_varying += 1
+    return n_varying
+
+
+@exact_inlined
+def link(growth: Growth, parent: int, side: int, child: int) -> None:
+    """Let a parent, if there is one, know its child."""
+    if parent >= 0:
+        growth.nodes[parent].children[side] = child
+
+
+@exact_inlined
+def end_part(growth: Growth, begin: int, parent: int, side: int) -> None:
+    """Make a cell of a part, that of its first point."""
+    leaf = ~(growth.first_column + growth.order[begin])
+    if parent >= 0:
+        link(growth, parent, side, leaf)
+        return
+    # Without any cut the first node sends both sides to the cell.
+    only = growth.nodes[0]
+    only.feature = 0
+    only.cut = 0.0
+    only.children[BELOW] = leaf
+    only.children[ABOVE] = leaf
+
+
+@exact_inlined
+def draw_cut(growth: Growth, n_varying: int) -> int:
+    """Make a node whose cut is drawn from the range of one of the features met."""
+    k = growth.n_draws
+    growth.n_draws = k + 2
+    feature = growth.met[min(int(growth.draws[k] * n_varying), n_varying - 1)]
+    lower, upper = growth.low[feature], growth.high[feature]
+    cut: float = np.float64(np.float32(lower + growth.draws[k + 1] * (upper - lower)))
+    # Rounding may reach the upper end, at which nothing would be above.
+    if not lower <= cut < upper:
+        cut = lower
+    number = growth.n_nodes
+    growth.n_nodes = number + 1
+    node = growth.nodes[number]
+    node.feature = feature
+    node.cut = cut
+    return number
+
+
+@exact_inlined
+def value_of(growth: Growth, m: int, feature: int) -> float:
+    """Return the value of a feature in a row."""
+    for e in range(growth.starts[m], growth.starts[m + 1]):
+        if growth.places[e] == feature:
+            return growth.values[e]
+    return 0.0
+
+
+@exact_inlined
+def split(growth: Growth, begin: int, end: int, number: int) -> int:
+    """Bring the points below a cut before those above; returns where the latter begin."""
+    order, above, node = growth.order, growth.above, growth.nodes[number]
+    kept, n_above = begin, 0
+    for i in range(begin, end):
+        point = order[i]
+        if value_of(growth, growth.members[point], node.feature) <= node.cut:
+            order[kept] = point
+            kept += 1
+        else:
+            above[n_above] = point
+            n_above += 1
+    for i in range(n_above):
+        order[kept + i] = above[i]
+    return kept
+
+
+@exact_inlined
+def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
+    """Write a part that is yet to be isolated."""
+    part = growth.parts[depth]
+    part.begin = begin
+    part.end = end
+    part.parent = parent
+    part.side = side
+
+
+@exact_inlined
+def begin_tree(growth: Growth, tree: int) -> None:
+    """Turn to a tree, of which there is nothing yet."""
+    n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
+    growth.draws = growth.all_draws.part(2 * n * tree, 2 * n)
+    growth.nodes = growth.all_nodes.part(n_nodes * tree, n_nodes)
+    growth.first_column = n * tree
+    growth.n_draws = 0
+    growth.n_nodes = 0
+    for i in range(n):
+        growth.members[i] = growth.all_members[growth.n_trees * i + tree]
+        growth.order[i] = i
+
+
+@exact_inlined
+def grow(growth: Growth) -> None:
+    """Isolate a tree's points by cuts parallel to the axes (section 4.1).
+
+    The feature is drawn from those in which the points of a node differ, the cut uniformly from
+    their range. Points that differ in nothing share the cell of the first of them.
+    """
+    put_part(growth, 0, 0, growth.n_members, -1, BELOW)
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        part = growth.parts[depth]
+        begin, end, parent, side = part.begin, part.end, part.parent, part.side
+        n_varying = find_varying(growth, begin, end)
+        if n_varying == 0:
+            end_part(growth, begin, parent, side)
+            continue
+        number = draw_cut(growth, n_varying)
+        link(growth, parent, side, number)
+        middle = split(growth, begin, end, number)
+        put_part(growth, depth, middle, end, number, ABOVE)
+        put_part(growth, depth + 1, begin, middle, number, BELOW)
+        depth += 2
+
+
+@exact_batch_kernel
+def grow_trees(growth: Growth, first: int, most: int) -> int:
+    """Grow trees from one on, until `most` entries or points have been visited.
+
+    Returns the first that has not been grown.
+    """
+    growth.n_visited = 0
+    for tree in range(first, growth.n_trees):
+        begin_tree(growth, tree)
+        grow(growth)
+        growth.n_visited += growth.n_members
+        if growth.n_visited >= most:
+            return tree + 1
+    return growth.n_trees
+
+
+@exact_inlined
+def walk(record: IsolationTrees, cells: Int32s) -> None:
+    """Walk the row down every tree."""
+    row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
+    for i in range(record.n_out):
+        number = 0
+        while number >= 0:
+            node = nodes[stride * i + number]
+            side = BELOW if row[node.feature] <= node.cut else ABOVE
+            number = node.children[side]
+        cells[i] = ~number
+
+
+@exact_separate
+def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
+    """Map a vector."""
+    trees = IsolationTrees(record)
+    bad = read_vector(trees, sample, trees.factors, trees.row)
+    if bad < 0:
+        walk(trees, outputs.cells)
+    return bad
+
+
+@exact_separate
+def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
+    """Map a sparse sample; the row of all features is zero before and after."""
+    trees = IsolationTrees(record)
+    bad = bad_entry(trees, sample)
+    if bad >= 0:
+        return bad
+    row, factors, n = trees.row, trees.factors, trees.n_inputs
+    places, entries = sample.places, sample.entries
+    for e in range(sample.n_entries):
+        place, value = places[e], entries[e]
+        if 0 <= place < n and value == value:
+            row[place] = scaled(value, factors[place])
+    walk(trees, outputs.cells)
+    for e in range(sample.n_entries):
+        if 0 <= places[e] < n:
+            row[places[e]] = 0.0
+    return DONE
+
+
+class IsolationTreesMap(PointPartitions):
+    """Isolation trees (section 4.1)."""
+
+    METHOD = "iforest"
+    KIND = IsolationTrees
+    record: IsolationTrees
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.record.n_cells = self.psi
+        self.draws = args[-1].random((self.n_out, 2 * self.psi))
+        self.n_grown = 0
+
+    def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:
+        self.starts, self.places, self.values = parts_of(points)
+        shape = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
+        self.nodes = np.zeros(shape, dtype=np.int32)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all trees have been grown."""
+        return self.n_grown == self.n_out
+
+    def advance(self) -> bool:
+        """Grow some trees; True once all of them are there."""
+        memory, psi, n_features = Memory(Growth), self.psi, max(1, self.n_inputs)
+        growth = memory[0]
+        growth.starts = Int64s.of(self.starts)
+        growth.places = Int32s.of(self.places)
+        growth.values = Float32s.of(self.values)
+        growth.n_trees, growth.n_members = self.n_out, psi
+        growth.all_members = Int32s.of(self.members)
+        growth.all_draws = Float64s.of(self.draws)
+        growth.all_nodes = self._cuts()
+        for name in ("low", "high"):
+            memory.own(name, np.empty(n_features, dtype=np.float32))
+        memory.own("count", np.zeros(n_features, dtype=np.int64))
+        for name, n in (("met", n_features), ("members", psi), ("order", psi), ("above", psi)):
+            memory.own(name, np.empty(n, dtype=np.int64))
+        parts = np.empty((psi + 1, Part.SIZE // 8), dtype=np.int64)
+        growth.parts = records_of(Part, parts)
+        self.n_grown = grow_trees(growth, self.n_grown, GROWTH)
+        if not self.ready:
+            return False
+        # What only growing needs.
+        del self.starts, self.places, self.values, self.members, self.draws
+        self._finish()
+        return True
+
+    def _cuts(self) -> Array[Cut]:
+        """Return the nodes of all trees."""
+        return records_of(Cut, self.nodes.reshape(-1, self.nodes.shape[2]))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        nodes = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
+        return super()._shapes() | {"nodes": nodes}
+
+    def _check(self) -> None:
+        super()._check()
+        check_types(self, {"n_grown": int, "nodes": np.ndarray})
+        check_number(self, "n_grown", self.n_grown, 0, self.n_out)
+
+    def _check_content(self) -> None:
+        if self.nodes.dtype != np.int32:
+            refuse(self, "nodes", str(self.nodes.dtype), "but they are of int32")
+        check_cuts(self, self.nodes[: self.n_grown], self.psi, max(1, self.n_inputs))
+        if not self.ready:
+            check_growing(self)
+
+    def _transform(self) -> Transform:
+        return walk_entries if self.sparse else walk_vector
+
+    def _bind(self) -> None:
+        self.record.factors = Float64s.of(self.factors)
+        self.record.nodes = self._cuts()
+        self.memory.own("row", np.zeros(max(1, self.n_inputs), dtype=np.float32))

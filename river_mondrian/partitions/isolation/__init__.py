@@ -1,1 +1,0 @@
-"""Trees that isolate each of a few points of a pool by cuts parallel to the axes."""

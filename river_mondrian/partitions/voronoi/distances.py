@@ -1,0 +1,353 @@
+"""Distances of points and projections on axes, by loops over vectors in LLVM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
+from ...records import Float32s, Float64s, Int32s
+from ...records.compiled import lowered, pointer_to
+
+# Numbers per vector: rows are padded with zeros to a multiple of it.
+LANES = 8
+
+INT64 = ir.IntType(64)
+SINGLES = ir.VectorType(ir.FloatType(), LANES)
+DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+_INT32 = ir.IntType(32)
+
+
+def padded(width: int) -> int:
+    """Return the width of a row with its padding, at least one vector."""
+    return max(LANES, -(-width // LANES) * LANES)
+
+
+def zero(vector: Any) -> Any:
+    """Return a vector of zeros."""
+    return ir.Constant(vector, [0.0] * LANES)
+
+
+def splat(builder: Any, value: Any, vector: Any) -> Any:
+    """Fill a vector with a value."""
+    single = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _INT32(0))
+    mask = ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES)
+    return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), mask)
+
+
+def load(builder: Any, start: Any, i: Any, align: int = 4) -> Any:
+    """Load the i-th vector, or number, behind a pointer."""
+    return builder.load(builder.gep(start, [i]), align=align)
+
+
+def groups_of(builder: Any, n: Any) -> Any:
+    """Return how many vectors hold `n` numbers."""
+    return builder.lshr(n, INT64(LANES.bit_length() - 1))
+
+
+def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]) -> list[Any]:
+    """Run `n` rounds, at least one, of `body(i, *values)`, which returns the next values."""
+    before = builder.block
+    rounds = builder.append_basic_block("rounds")
+    after = builder.append_basic_block("after_rounds")
+    builder.branch(rounds)
+    builder.position_at_end(rounds)
+    i = builder.phi(INT64)
+    values = [builder.phi(start.type) for start in starts]
+    following = body(i, *values)
+    end = builder.add(i, INT64(1))
+    for phi, first, later in zip([i, *values], [INT64(0), *starts], [end, *following], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, rounds)
+    builder.cbranch(builder.icmp_signed("<", end, n), rounds, after)
+    builder.position_at_end(after)
+    return following
+
+
+def sum_lanes(builder: Any, vector: Any) -> Any:
+    """Sum a vector's numbers as a tree: each of the first half with its partner in the second."""
+    lane = [builder.extract_element(vector, _INT32(k)) for k in range(LANES)]
+    while len(lane) > 1:
+        half = len(lane) // 2
+        lane = [builder.fadd(lane[k], lane[k + half]) for k in range(half)]
+    return lane[0]
+
+
+def sum_as_tree(lane: list[float]) -> float:
+    """Sum numbers as `sum_lanes` does."""
+    while len(lane) > 1:
+        half = len(lane) // 2
+        lane = [lane[k] + lane[k + half] for k in range(half)]
+    return lane[0]
+
+
+# The one routine for distances, so that every search for a nearest point gives the same one.
+#
+# Ties are common (on binary data in half of the searches), and a tie that rounding breaks one way
+# in one search and another way in the next makes the cells depend on how they were found. So the
+# sum is fixed to the last bit: differences in single precision, whose squares are exact in double
+# precision (whether or not the processor fuses multiplication and addition); eight partial sums,
+# the j-th square added to the one of number j modulo 8 in ascending order; and those summed as a
+# tree. A term of zero changes nothing, so that a sparse sum over the others is the same number.
+
+
+def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
+    first, second = (pointer_to(builder, row, SINGLES) for row in (a, b))
+
+    def add(i: Any, total: Any) -> list[Any]:
+        difference = builder.fsub(load(builder, first, i), load(builder, second, i))
+        gap = builder.fpext(difference, DOUBLES)
+        return [builder.fadd(total, builder.fmul(gap, gap))]
+
+    (sums,) = loop(builder, groups_of(builder, width), [zero(DOUBLES)], add)
+    return sum_lanes(builder, sums)
+
+
+@lowered(_squared_distance)
+def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
+    """Return the squared Euclidean distance of two rows, padded to a multiple of `LANES`."""
+    sums = [0.0] * LANES
+    for j in range(width):
+        gap = np.float64(np.float32(a[j]) - np.float32(b[j]))
+        sums[j % LANES] += gap * gap
+    return sum_as_tree(sums)
+
+
+@exact_inlined
+def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
+    """Add the square of a single-precision difference to its lane."""
+    k = place % LANES
+    sums[k] = sums[k] + gap * gap
+
+
+@exact_inlined
+def sparse_squared_distance(
+    x_places: Int32s,
+    x_values: Float32s,
+    n_x: int,
+    places: Int32s,
+    values: Float32s,
+    n: int,
+    sums: Float64s,
+) -> float:
+    """Return the distance of two rows, the entries of both in order; `sums` is room for lanes."""
+    for k in range(LANES):
+        sums[k] = 0.0
+    a, b = 0, 0
+    while a < n_x or b < n:
+        if b == n or (a < n_x and x_places[a] < places[b]):
+            add_to_lane(sums, x_places[a], x_values[a])
+            a += 1
+        elif a == n_x or places[b] < x_places[a]:
+            add_to_lane(sums, places[b], values[b])
+            b += 1
+        else:
+            gap = np.float64(np.float32(x_values[a]) - np.float32(values[b]))
+            add_to_lane(sums, places[b], gap)
+            a += 1
+            b += 1
+    for half in (4, 2, 1):
+        for k in range(half):
+            sums[k] = sums[k] + sums[k + half]
+    return sums[0]
+
+
+# Features up to which axes are exactly the principal ones. Beyond, they are near them: any
+# orthogonal axes give bounds. Products in Python are left to kernels, as a linear algebra library
+# may wait long for threads.
+EXACT_AXES = 32
+
+# Multiplications by which a round towards the principal axes is limited, about 5 ms, and rounds.
+ROUND = 10_000_000
+ROUNDS = 2
+
+# Part of a direction's square that rounding may leave where it depends on those before.
+DEPENDENT = 1e-16
+
+# Mean, and axes: a row per feature, padded.
+Frame = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n: Any) -> None:
+    target, source = (pointer_to(builder, a, DOUBLES) for a in (total, row))
+    factors = splat(builder, factor, DOUBLES)
+
+    def add(i: Any) -> list[Any]:
+        place = builder.gep(target, [i])
+        product = builder.fmul(load(builder, source, i, 8), factors)
+        builder.store(builder.fadd(builder.load(place, align=8), product), place, align=8)
+        return []
+
+    loop(builder, groups_of(builder, n), [], add)
+
+
+@lowered(_add_scaled)
+def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
+    """Add a row of `n` numbers, a multiple of `LANES`, times a factor to another."""
+    for k in range(n):
+        total[k] = total[k] + row[k] * factor
+
+
+@exact_inlined
+def project(
+    row: Float32s,
+    n_features: int,
+    mean: Float64s,
+    axes: Float64s,
+    n_axes: int,
+    n_coordinates: int,
+    projection: Float64s,
+    out: Float32s,
+) -> float:
+    """Write a row's coordinates; returns its squared distance from the mean.
+
+    `projection` is room for the coordinates, up to a multiple of `LANES`, in double precision.
+    """
+    room = (n_coordinates + LANES - 1) // LANES * LANES
+    for c in range(room):
+        projection[c] = 0.0
+    square = 0.0
+    for j in range(n_features):
+        value = row[j] - mean[j]
+        square += value * value
+        add_scaled(projection, axes.part(room * j, room), value, room)
+    left = square
+    for c in range(n_axes):
+        value = projection[c]
+        left -= value * value
+        out[c] = value
+    if n_coordinates > n_axes:
+        out[n_axes] = math.sqrt(max(left, 0.0))
+    return square
+
+
+@exact_batch_kernel
+def project_rows(
+    rows: Float32s,
+    n: int,
+    width: int,
+    mean: Float64s,
+    n_features: int,
+    axes: Float64s,
+    n_axes: int,
+    n_coordinates: int,
+    projection: Float64s,
+    room: int,
+    out: Float32s,
+) -> None:
+    """Write the coordinates of `n` points, rows of `width`, to rows of `room`."""
+    for i in range(n):
+        row, target = rows.part(width * i, width), out.part(room * i, room)
+        project(row, n_features, mean, axes, n_axes, n_coordinates, projection, target)
+
+
+@exact_batch_kernel
+def multiply(
+    rows: Float64s,
+    n: int,
+    d: int,
+    axes: Float64s,
+    room: int,
+    along: Float64s,
+    product: Float64s,
+) -> None:
+    """Multiply directions, a padded column for each, by the scatter matrix of `n` centred rows.
+
+    `along` is room for a row of `room`; the product is added to what stands in `product`.
+    """
+    for i in range(n):
+        row = rows.part(d * i, d)
+        for k in range(room):
+            along[k] = 0.0
+        for j in range(d):
+            add_scaled(along, axes.part(room * j, room), row[j], room)
+        for j in range(d):
+            add_scaled(product.part(room * j, room), along, row[j], room)
+
+
+@batch_kernel
+def orthogonalize(directions: Float64s, n: int, d: int) -> None:
+    """Make `n` rows orthogonal and of length 1, or 0 where they depend on those before."""
+    for c in range(n):
+        own = directions.part(d * c, d)
+        before = 0.0
+        for j in range(d):
+            before += own[j] * own[j]
+        # Once leaves a rest that rounding has made; after twice it is below rounding.
+        for _ in range(2):
+            for b in range(c):
+                other, along = directions.part(d * b, d), 0.0
+                for j in range(d):
+                    along += own[j] * other[j]
+                for j in range(d):
+                    own[j] = own[j] - along * other[j]
+        square = 0.0
+        for j in range(d):
+            square += own[j] * own[j]
+        factor = 1.0 / math.sqrt(square) if square > DEPENDENT * before else 0.0
+        for j in range(d):
+            own[j] = own[j] * factor
+
+
+@exact_batch_kernel
+def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float64s) -> float:
+    """Return how far axes are from orthonormal, or zero: the Frobenius norm of A'A - I.
+
+    `products` is room for a row of `room` for each axis, and zero.
+    """
+    for j in range(d):
+        row = axes.part(room * j, room)
+        for c in range(n_axes):
+            add_scaled(products.part(room * c, room), row, row[c], room)
+    total = 0.0
+    for c in range(n_axes):
+        for b in range(n_axes):
+            gap = products[room * c + b]
+            if b == c and gap > 0.5:
+                gap -= 1.0
+            total += gap * gap
+    return math.sqrt(total)
+
+
+def deviation(axes: NDArray[np.float64], n_axes: int) -> float:
+    """Return how far axes are from orthonormal (see `bounds`)."""
+    d, room = axes.shape
+    products = np.zeros((n_axes, room))
+    return float(sum_products(Float64s.of(axes), d, n_axes, room, Float64s.of(products)))
+
+
+def axes_for(n_features: int) -> int:
+    """Return how many principal axes pay (measured)."""
+    for most, axes in ((16, n_features), (32, 16), (255, 32)):
+        if n_features <= most:
+            return axes
+    return 64
+
+
+def find_axes(rows: NDArray[np.float32]) -> Frame:
+    """Return the mean of points, and orthogonal directions along which they vary much."""
+    d = rows.shape[1]
+    n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)
+    axes = np.zeros((d, padded(n_axes + (n_axes < d))))
+    sample = rows[:: -(-len(rows) * axes.size // ROUND)] if d > EXACT_AXES else rows
+    centred = np.ascontiguousarray(sample - mean)
+    if d <= EXACT_AXES:
+        axes[:, :n_axes] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :n_axes]
+        return mean, axes
+    room = axes.shape[1]
+    directions = np.random.default_rng(0).normal(size=(n_axes, d))
+    along = np.empty(room)
+    for _ in range(ROUNDS):
+        axes[:, :n_axes] = directions.T
+        product = np.zeros_like(axes)
+        given = Float64s.of(centred), len(centred), d, Float64s.of(axes), room
+        multiply(*given, Float64s.of(along), Float64s.of(product))
+        directions = np.ascontiguousarray(product[:, :n_axes].T)
+        orthogonalize(Float64s.of(directions), n_axes, d)
+    axes[:, :n_axes] = directions.T
+    return mean, axes

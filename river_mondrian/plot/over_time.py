@@ -1,0 +1,525 @@
+"""Pictures over time: errors of models, intervals, scores of detectors, weights of mixtures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arguments import is_real, told
+from . import canvas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# What River's checkpoints hold besides metrics.
+BESIDES = ("Step", "Time", "Memory", "Samples used", "Prediction")
+
+
+def progressive(
+    curves: Mapping[Any, Iterable[Any]],
+    metric: str | None = None,
+    drifts: Any = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the progressive scores of models, and where there were drifts.
+
+    Parameters
+    ----------
+    curves
+        By name of the model: what River's `evaluate.iter_progressive_val_score` returns, which is
+        run by this, or pairs (number of samples, score).
+    metric
+        Name of the metric, such as "Accuracy". None stands for the only one that checkpoints hold.
+    drifts
+        Numbers of samples at which there was a drift, a model's `drift_log`, or an adaptive forest,
+        whose log is read once the curves have been run. They are marked.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes, with a line for each model.
+
+    Raises
+    ------
+    TypeError
+        If a curve holds neither checkpoints nor pairs.
+    ValueError
+        If checkpoints hold several metrics, or not the one that is asked for; or if they have been
+        collected in a list, where all hold the same metric, as it was at last.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, metrics, naive_bayes
+    >>> from river_mondrian import MondrianForestClassifier, plot
+
+    >>> models = {
+    ...     "Mondrian forest": MondrianForestClassifier(seed=42),
+    ...     "naive Bayes": naive_bayes.GaussianNB(),
+    ... }
+    >>> ax = plot.progressive(
+    ...     {
+    ...         name: evaluate.iter_progressive_val_score(
+    ...             datasets.Phishing().take(200), model, metrics.Accuracy(), step=20
+    ...         )
+    ...         for name, model in models.items()
+    ...     }
+    ... )
+    >>> len(ax.lines)
+    2
+
+    """
+    if not isinstance(curves, Mapping):
+        raise TypeError(
+            f"curves must be a mapping from name to scores, got a {type(curves).__name__}"
+        )
+    lines, label = {}, "progressive score"
+    for name, curve in curves.items():
+        lines[name], metric, label = _read(name, curve, metric)
+    places = _places_of(drifts)
+    ax = canvas.axes_for(ax)
+    for k, (name, points) in enumerate(lines.items()):
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        ax.plot(xs, ys, canvas.style(k), color=canvas.color(k), label=canvas.text(name))
+    for i, place in enumerate(places):
+        # One name in the legend stands for all.
+        said = "drift" if i == 0 else "_"
+        ax.axvline(place, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
+    canvas.name_lines(ax, *ax.get_legend_handles_labels())
+    ax.set_xlabel("samples")
+    ax.set_ylabel(canvas.text(label))
+    return ax
+
+
+def _places_of(drifts: Any) -> list[float]:
+    """Return after how many samples there were drifts."""
+    log = getattr(drifts, "drift_log", drifts)
+    try:
+        return [float(drift[0] if isinstance(drift, Sequence) else drift) for drift in log]
+    except (TypeError, ValueError, IndexError):
+        raise TypeError(
+            f"drifts must be numbers of samples, a drift_log or an adaptive forest, "
+            f"got {told(drifts)}"
+        ) from None
+
+
+def _read(
+    name: Hashable, curve: Iterable[Any], metric: str | None
+) -> tuple[list[tuple[float, float]], str | None, str]:
+    """Return the points of a curve, the name of the metric, and what it says."""
+    label = "progressive score"
+    points = []
+    seen: Any = None
+    x: Any
+    y: Any
+    for item in canvas.iterated(f"the curve of {name!r}", curve):
+        if isinstance(item, Mapping):
+            metric = _metric_of(name, item, metric)
+            if isinstance(curve, Sequence) and item[metric] is seen:
+                raise ValueError(
+                    f"the checkpoints of {name!r} all hold the same metric, as it was at last: "
+                    "give what iter_progressive_val_score returns, and not a list of it"
+                )
+            seen = item[metric]
+            label = _label_of(metric, seen)
+            x, y = item.get("Step"), getattr(seen, "get", lambda value=seen: value)()
+        else:
+            try:
+                x, y = item
+            except (TypeError, ValueError):
+                x = y = None
+        try:
+            points.append((float(x), float(y)))
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"the curve of {name!r} must hold River's checkpoints or pairs "
+                f"(number of samples, score), got {item!r}"
+            ) from None
+    return points, metric, label
+
+
+def _label_of(metric: str, state: Any) -> str:
+    """Return what a metric says: of River's windows, of which metric and how many samples."""
+    of = type(getattr(state, "obj", state)).__name__
+    window = getattr(state, "window_size", None)
+    return metric if window is None else f"{of} of the latest {window}"
+
+
+def _metric_of(name: Hashable, checkpoint: Mapping[str, Any], metric: str | None) -> str:
+    """Return the name of the metric that is to be drawn."""
+    there = [key for key in checkpoint if key not in BESIDES]
+    if metric is None and len(there) == 1:
+        return there[0]
+    if metric not in there:
+        said = "which one to draw" if metric is None else f"no {metric!r}"
+        raise ValueError(f"the checkpoints of {name!r} hold {there}: metric says {said}")
+    return metric
+
+
+# How dark the widest and the narrowest interval are.
+LIGHTEST, DARKEST = 0.35, 0.7
+
+
+def intervals(
+    targets: Iterable[float],
+    laws: Iterable[Any],
+    times: Sequence[Any] | None = None,
+    levels: Sequence[float] = (0.5, 0.9),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw targets, what was predicted of them, and the intervals that they should lie in.
+
+    Parameters
+    ----------
+    targets
+        The targets, in the order of the stream.
+    laws
+        What was predicted of each before it was learned: a law, as `predict_one(x, with_dist=True)`
+        and `predict_mixture_one` return, or None where there was none yet.
+    times
+        When each target was, as numbers or dates. None stands for 1, 2, 3, ...
+    levels
+        Probabilities of the central intervals, between 0 and 1.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes. The legend tells what part of the targets is inside of each interval.
+
+    Raises
+    ------
+    TypeError
+        If something is no law, a target no number, or `levels` a number instead of a list.
+    ValueError
+        If a level is not between 0 and 1, or lengths differ.
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import MondrianForestRegressor, plot
+
+    >>> model = MondrianForestRegressor(seed=42)
+    >>> targets, laws = [], []
+    >>> for x, y in datasets.TrumpApproval().take(300):
+    ...     targets.append(y)
+    ...     laws.append(model.predict_mixture_one(x) if model.n_samples else None)
+    ...     model.learn_one(x, y)
+    >>> ax = plot.intervals(targets, laws, levels=[0.9])
+    >>> [line.get_label() for line in ax.lines]
+    ['target', 'predicted']
+
+    """
+    ys, said = canvas.numbers("targets", targets), list(canvas.iterated("laws", laws))
+    when = range(1, len(ys) + 1) if times is None else list(canvas.iterated("times", times))
+    levels = list(canvas.iterated("levels", levels))
+    if not len(ys) == len(said) == len(when):
+        raise ValueError(
+            f"there are {len(ys)} targets, {len(said)} laws and {len(when)} times: "
+            "there must be as many of each"
+        )
+    for level in levels:
+        if not (is_real(level) and 0.0 < level < 1.0):
+            raise ValueError(f"levels must be between 0 and 1, got {level!r}")
+    bands = {
+        level: np.array([_interval(law, level) for law in said]).reshape(-1, 2)
+        for level in sorted(levels, reverse=True)
+    }
+    centres = [math.nan if law is None else _centre(law) for law in said]
+    ax = canvas.axes_for(ax)
+    for place, (level, band) in enumerate(bands.items()):
+        low, high = band.T
+        known = ~np.isnan(low)
+        inside = np.mean((low <= ys)[known] & (ys <= high)[known]) if known.any() else math.nan
+        ax.fill_between(
+            when,
+            low,
+            high,
+            color=canvas.COLORS[4],
+            alpha=LIGHTEST + (DARKEST - LIGHTEST) * place / max(len(bands) - 1, 1),
+            linewidth=0,
+            label=f"{level:.0%} interval, {inside:.1%} inside",
+        )
+    ax.plot(when, ys, color=canvas.text_color(), linewidth=0.9, label="target")
+    ax.plot(when, centres, color=canvas.COLORS[1], linewidth=0.9, label="predicted")
+    canvas.name_lines(ax, *ax.get_legend_handles_labels())
+    ax.set_xlabel("samples" if times is None else "time")
+    ax.set_ylabel("target")
+    return ax
+
+
+def _interval(law: Any, level: float) -> tuple[float, float]:
+    """Return the central interval of a law."""
+    if law is None:
+        return math.nan, math.nan
+    if hasattr(law, "interval"):
+        low, high = law.interval(level)
+        return low, high
+    from scipy import special
+
+    # River's normal law has no quantiles.
+    half = float(special.ndtri(0.5 + level / 2.0)) * law.sigma if _is_normal(law) else math.nan
+    return law.mu - half, law.mu + half
+
+
+def _centre(law: Any) -> float:
+    """Return the mean of a law."""
+    return float(law.mean if hasattr(law, "interval") else law.mu)
+
+
+def _is_normal(law: Any) -> bool:
+    """Tell whether this is a normal law of River's."""
+    if not (hasattr(law, "mu") and hasattr(law, "sigma")):
+        raise TypeError(
+            f"laws must have quantiles, as those of predict_one(x, with_dist=True), got {told(law)}"
+        )
+    return True
+
+
+# More numbers would hide each other.
+MOST_NUMBERS = 20
+
+
+def scores(
+    scores: Any,
+    threshold: float = 0.99,
+    anomalies: Iterable[bool] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the scores of a detector over time, and mark what stood out.
+
+    Parameters
+    ----------
+    scores
+        What `score_one` of any detector returned for each sample, in the order of the stream; or a
+        `RandomCutForest`, whose `recent_scores` are drawn.
+    threshold
+        Samples whose rank among those drawn is above it are marked, from 0 to 1.
+    anomalies
+        Which samples are known to be unusual, if that is known. They are marked below.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes. From left to right are the numbers of the samples, 1 for the first one; of those
+    marked in a row the first has its number beside it, but for no more than 20 of them.
+
+    Raises
+    ------
+    TypeError
+        If these are neither scores nor a `RandomCutForest`.
+    ValueError
+        If the threshold is not within [0, 1], or there are not as many scores as `anomalies`.
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import DensityForest, plot
+
+    >>> detector = DensityForest(10, seed=42)
+    >>> found, odd = [], []
+    >>> for x, y in datasets.Shuttle().take(300):
+    ...     found.append(detector.score_one(x))
+    ...     odd.append(y)
+    ...     detector.learn_one(x)
+    >>> ax = plot.scores(found, threshold=0.95, anomalies=odd)
+    >>> ax.get_title()
+    'samples above 0.95 of the latest 300'
+
+    """
+    if not (is_real(threshold) and 0.0 <= threshold <= 1.0):
+        raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
+    if hasattr(scores, "_recent"):
+        numbers, found = scores._recent()
+        name = "log(1 + displacement) / log(1 + n)"
+    else:
+        try:
+            found = np.array(list(scores), dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.zeros((0, 0))
+        if found.ndim != 1:
+            raise TypeError(f"scores must be numbers or a RandomCutForest, got {told(scores)}")
+        numbers, name = np.arange(1, len(found) + 1), "score"
+    known = None if anomalies is None else np.array(list(anomalies), dtype=bool)
+    if known is not None and len(known) != len(found):
+        raise ValueError(f"there are {len(found)} scores but {len(known)} anomalies")
+    ax = canvas.axes_for(ax)
+    ax.plot(numbers, found, color=canvas.NEUTRAL, linewidth=0.8)
+    if len(found):
+        limit = float(np.nanquantile(found, threshold))
+        odd = found > limit
+        ax.axhline(limit, color=canvas.NEUTRAL, linestyle="--", linewidth=0.8)
+        ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="stands out")
+        # Of several in a row the first one is named.
+        firsts = odd & ~np.roll(odd, 1)
+        firsts[0] = odd[0]
+        named = np.flatnonzero(firsts)
+        named = np.sort(named[np.argsort(-found[named], kind="stable")[:MOST_NUMBERS]])
+        for number, score in zip(numbers[named].tolist(), found[named].tolist(), strict=True):
+            ax.annotate(
+                str(number), (number, score), (3, 3), textcoords="offset points", fontsize="x-small"
+            )
+    if known is not None:
+        # At the foot of the axes, whatever the scores are.
+        across = ax.get_xaxis_transform()
+        foot = np.full(int(known.sum()), 0.02)
+        ax.plot(
+            numbers[known],
+            foot,
+            "|",
+            color=canvas.COLORS[0],
+            markersize=10,
+            transform=across,
+            label="known as unusual",
+        )
+        canvas.name_lines(ax, *ax.get_legend_handles_labels(), beside=True)
+    ax.set_xlabel("sample")
+    ax.set_ylabel(canvas.text(name))
+    ax.set_title(f"samples above {threshold:g} of the latest {len(found)}")
+    return ax
+
+
+# Groups of the experts of the adaptive classifier, by how their names end or what they are.
+_OF_CLASSES = {
+    "all": "trees of all samples",
+    "both": "trees of all and of recent samples",
+    "softmax, small steps": "lines",
+    "softmax, large steps": "lines",
+    "naive Bayes": "lines",
+}
+# Groups of those of the adaptive regressor.
+_OF_TARGETS = {
+    "linear": "lines",
+    "late linear": "lines",
+    "latest linear": "lines",
+    "additive": "bends",
+    "late additive": "bends",
+    "waves": "waves",
+    "late waves": "waves",
+    "waves of logarithms": "waves",
+    "late waves of logarithms": "waves",
+    "trees, not extended": "trees",
+    "trees, extended": "trees",
+    "trees of residuals, not extended": "trees of residuals",
+    "trees of residuals, extended": "trees of residuals",
+    "trees of errors": "trees of errors",
+    "recent trees of errors": "trees of errors",
+    "first mixture": "first mixture",
+    "targets and errors of late": "series",
+    "latest targets and errors": "series",
+    "last target": "series",
+}
+
+
+def weights(
+    history: Iterable[tuple[float, Mapping[str, float]]],
+    groups: Mapping[str, str | None] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the weights that an adaptive forest gives to what it mixes, over time.
+
+    Parameters
+    ----------
+    history
+        Pairs (number of samples, `model.weights`), taken now and then while the model learns. What
+        was taken before any learning is left out.
+    groups
+        A mapping from expert to the group with which its weight is added up, None to leave it out.
+        Others are by themselves. Without it they are added up by kind: trees, lines, ...
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes, with an area for each group. Where weights are negative, as exponents of the
+    classifier and regressions in the mixture of the regressor may be, they are lines.
+
+    Raises
+    ------
+    TypeError
+        If the history holds no pairs of a number and weights.
+
+    Examples
+    --------
+
+    >>> from river.datasets import synth
+    >>> from river_mondrian import AdaptiveMondrianForestClassifier, plot
+
+    >>> model = AdaptiveMondrianForestClassifier(seed=42)
+    >>> history = []
+    >>> for i, (x, y) in enumerate(synth.Sine(seed=1).take(400)):
+    ...     model.learn_one(x, y)
+    ...     if i % 50 == 0:
+    ...         history.append((model.n_samples, model.weights))
+    >>> ax = plot.weights(history)
+    >>> [area.get_label() for area in ax.collections]
+    ['trees of all samples', 'trees of all and of recent samples', 'lines']
+
+    """
+    numbers: list[float] = []
+    rows: list[dict[str, float]] = []
+    for item in canvas.iterated("history", history):
+        try:
+            n, at = item
+            found = dict(at.items())
+            numbers_of = float(n)
+        except (AttributeError, TypeError, ValueError):
+            raise TypeError(
+                f"history must hold pairs (number of samples, model.weights), got {item!r}"
+            ) from None
+        if found:
+            numbers.append(numbers_of)
+            rows.append(_added_up(found, groups))
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    areas = np.array([[row.get(name, 0.0) for row in rows] for name in names])
+    ax = canvas.axes_for(ax)
+    if len(areas):
+        if (areas >= 0.0).all():
+            ax.stackplot(
+                numbers,
+                areas,
+                labels=[canvas.text(name) for name in names],
+                colors=[canvas.color(k) for k in range(len(names))],
+                hatch=[canvas.hatch(k) for k in range(len(names))],
+                alpha=0.8,
+            )
+            ax.set_ylim(bottom=0.0)
+        else:
+            for k, (name, line) in enumerate(zip(names, areas, strict=True)):
+                ax.plot(
+                    numbers, line, canvas.style(k), color=canvas.color(k), label=canvas.text(name)
+                )
+            ax.axhline(0.0, color=canvas.NEUTRAL, linewidth=0.8)
+        ax.set_xlim(numbers[0], max(numbers[-1], numbers[0] + 1.0))
+    canvas.name_lines(ax, *ax.get_legend_handles_labels())
+    ax.set_xlabel("samples")
+    ax.set_ylabel("weight")
+    return ax
+
+
+def _added_up(
+    found: Mapping[str, float], groups: Mapping[str, str | None] | None
+) -> dict[str, float]:
+    """Add weights up by their groups."""
+    sums: dict[str, float] = {}
+    for name, weight in found.items():
+        group = _group_of(name) if groups is None else groups.get(name, name)
+        if group is not None:
+            sums[group] = sums.get(group, 0.0) + float(weight)
+    return sums
+
+
+def _group_of(name: str) -> str | None:
+    """Return the group of an expert of ours; what is unknown is by itself."""
+    of_classes = name if name in _OF_CLASSES else name.rpartition(", ")[2]
+    if of_classes in _OF_CLASSES:
+        return _OF_CLASSES[of_classes]
+    return _OF_TARGETS.get(name.partition(":")[0], name)

@@ -1,0 +1,434 @@
+"""Pictures of trees on their time axis, and of partitions, densities and scores of the plane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arguments import check_integer, check_ranges, is_real, told
+from ..partitions.mondrian.inspection import NodeView, TreeView
+from . import canvas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# Ends of branches of which there is room to write something below each, all in a line or upright.
+MOST_TEXTS, MOST_IN_LINE = 40, 6
+# Width of a letter, and height of a line, in sizes of the letters.
+LETTER, LINE = 0.6, 1.3
+# What is drawn of the time after the last cut, in parts of the time until then.
+AFTER = 0.1
+# What is left free above and below, in parts of the time that is drawn.
+MARGIN = 0.05
+
+
+def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
+    """Draw a tree on its time axis.
+
+    Time runs downwards from 0. A branch begins where its block of samples was cut from another, and
+    forks where it is cut itself. A leaf is a dot, a subtree that is left out a triangle with the
+    numbers of its leaves and samples below it. A classifier's have the colour of the most frequent
+    class, a regressor's that of the mean.
+
+    Parameters
+    ----------
+    model
+        A forest that has learned.
+    tree
+        Number of the tree.
+    max_depth
+        Number of cuts, one below the other, that are shown; None shows all. Where it is given, the
+        cuts are written above their forks, as there is room: samples of which that holds go left.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes.
+
+    Raises
+    ------
+    RuntimeError
+        If the forest has not learned anything.
+    TypeError
+        If the model has no trees that can be drawn.
+    ValueError
+        If there is no such tree, or the depth is negative.
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import MondrianForestClassifier, plot
+
+    >>> model = MondrianForestClassifier(seed=42)
+    >>> for x, y in datasets.Phishing().take(300):
+    ...     model.learn_one(x, y)
+    >>> ax = plot.tree(model, max_depth=3)
+    >>> ax.get_ylabel()
+    'time'
+
+    """
+    if not hasattr(model, "_tree_view"):
+        raise TypeError(
+            f"model must be a forest whose trees can be drawn, got {type(model).__name__}"
+        )
+    if max_depth is not None:
+        check_integer("max_depth", max_depth, 0)
+    view = model._tree_view(tree)
+    ax = canvas.axes_for(ax)
+    nodes = view.nodes
+    shown = [i for i, node in enumerate(nodes) if max_depth is None or node.depth <= max_depth]
+    ends = [i for i in shown if nodes[i].is_leaf or nodes[i].depth == max_depth]
+    forks = sorted({*shown} - {*ends})
+    across = _across(nodes, ends, forks)
+    latest = max((nodes[i].time for i in forks), default=0.0)
+    bottom = min(view.end, (1.0 + AFTER) * latest or 1.0) or 1.0
+    _draw_branches(ax, nodes, across, ends, forks, bottom)
+    _draw_ends(ax, view, across, ends, bottom)
+    ax.set_xlim(-0.7, len(ends) - 0.3)
+    ax.set_ylim((1.0 + MARGIN) * bottom, -MARGIN * bottom)
+    if max_depth is not None:
+        _write_cuts(ax, view, across, forks)
+    canvas.explain_colors(ax, view.shades)
+    ax.set_xticks([])
+    ax.set_ylabel("time")
+    leaves, deepest = sum(node.is_leaf for node in nodes), max(node.depth for node in nodes)
+    part = "" if len(shown) == len(nodes) else f", {max_depth} of {deepest} levels shown"
+    ax.set_title(f"tree {tree}: {leaves} lea{'f' if leaves == 1 else 'ves'}{part}")
+    return ax
+
+
+def _across(nodes: Sequence[NodeView], ends: list[int], forks: list[int]) -> dict[int, float]:
+    """Return the place of each node across: ends side by side, forks in between."""
+    across = {end: float(place) for place, end in enumerate(ends)}
+    for i in reversed(forks):
+        across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
+    return across
+
+
+def _draw_branches(
+    ax: Axes,
+    nodes: Sequence[NodeView],
+    across: dict[int, float],
+    ends: list[int],
+    forks: list[int],
+    bottom: float,
+) -> None:
+    """Draw the branches: a line down for each node, and one across for each fork."""
+    from matplotlib.collections import LineCollection
+
+    lines = []
+    for i in (*forks, *ends):
+        node = nodes[i]
+        top = 0.0 if node.parent < 0 else nodes[node.parent].time
+        # A subtree that is left out begins at once.
+        end = node.time if i in forks else (bottom if node.is_leaf else top)
+        lines.append([(across[i], top), (across[i], end)])
+        if i in forks:
+            lines.append([(across[node.left], end), (across[node.right], end)])
+    width = 0.8 if len(ends) <= 100 else 0.4
+    ax.add_collection(LineCollection(lines, colors=canvas.NEUTRAL, linewidths=width))
+
+
+def _draw_ends(
+    ax: Axes, view: TreeView, across: dict[int, float], ends: list[int], bottom: float
+) -> None:
+    """Draw dots for leaves and triangles for subtrees, with what is in these."""
+    from matplotlib.patches import Polygon
+
+    nodes = view.nodes
+    colors = canvas.node_colors(view.shades, len(nodes))
+    leaves = [i for i in ends if nodes[i].is_leaf]
+    kinds = [0] * len(leaves)
+    if view.shades is not None and view.shades.classes is not None:
+        kinds = view.shades.values[leaves].astype(int).tolist()
+    size = 16.0 if len(leaves) <= 100 else 6.0
+    for k in sorted(set(kinds)):
+        of_kind = [i for i, kind in zip(leaves, kinds, strict=True) if kind == k]
+        ax.scatter(
+            [across[i] for i in of_kind],
+            [bottom] * len(of_kind),
+            s=size,
+            color=[colors[i] for i in of_kind],
+            marker=canvas.marker(k),
+            zorder=3,
+            clip_on=False,
+        )
+    below = _sizes_below(nodes)
+    for i in ends:
+        if nodes[i].is_leaf:
+            continue
+        top = 0.0 if nodes[i].parent < 0 else nodes[nodes[i].parent].time
+        corners = [(across[i], top), (across[i] - 0.35, bottom), (across[i] + 0.35, bottom)]
+        ax.add_patch(
+            Polygon(corners, facecolor=colors[i], edgecolor=canvas.NEUTRAL, alpha=0.6, lw=0.8)
+        )
+        if len(ends) <= MOST_TEXTS:
+            in_line = len(ends) <= MOST_IN_LINE
+            ax.annotate(
+                f"{below[i]} leaves,{chr(10) if in_line else ' '}{nodes[i].n_samples} samples",
+                (across[i], 0.0),
+                (0, -4),
+                xycoords=ax.get_xaxis_transform(),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                rotation=0 if in_line else 90,
+                fontsize="small" if len(ends) <= MOST_TEXTS // 2 else "x-small",
+            )
+
+
+def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[int]) -> None:
+    """Write the cuts above their forks, the first ones first, where none hides another."""
+    size = 8.0
+    # In points, as letters are.
+    extent, scale = ax.get_window_extent(), 72.0 / ax.figure.dpi
+    width, height = scale * extent.width, scale * extent.height
+    left, right = ax.get_xlim()
+    late, early = ax.get_ylim()
+    taken: list[tuple[float, float, float]] = []
+    for i in sorted(forks, key=lambda i: view.nodes[i].depth):
+        x = (across[i] - left) / (right - left) * width
+        y = (view.nodes[i].time - early) / (late - early) * height
+        half = 0.5 * LETTER * size * len(view.cuts[i])
+        if any(
+            abs(x - other) < half + its_half and abs(y - its_y) < LINE * size
+            for other, its_y, its_half in taken
+        ):
+            continue
+        taken.append((x, y, half))
+        ax.annotate(
+            canvas.text(view.cuts[i]),
+            (across[i], view.nodes[i].time),
+            (0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=size,
+        )
+
+
+def _sizes_below(nodes: Sequence[NodeView]) -> np.ndarray[Any, Any]:
+    """Return the number of leaves below each node, itself included."""
+    found = np.array([int(node.is_leaf) for node in nodes])
+    # Children come after their parents.
+    for i in range(len(nodes) - 1, 0, -1):
+        found[nodes[i].parent] += found[i]
+    return found
+
+
+def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None = None) -> Axes:
+    """Draw the cells into which a tree cuts the plane of two features.
+
+    Of a forest the boxes that the samples of each cell lie in are drawn darker. A classifier's
+    cells have the colour of the most frequent class, a regressor's that of the mean.
+
+    Parameters
+    ----------
+    model
+        A forest, or `MondrianFeatures`, that has learned samples of two features.
+    tree
+        Number of the tree or partition.
+    time
+        Cuts after it are left out.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes.
+
+    Raises
+    ------
+    RuntimeError
+        If the model has not learned anything.
+    TypeError
+        If the model has no partitions that can be drawn.
+    ValueError
+        If there are not exactly two features, or no such tree.
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import MondrianForestClassifier, plot
+
+    >>> model = MondrianForestClassifier(lifetime=4.0, seed=42)
+    >>> for x, y in datasets.Bananas().take(300):
+    ...     model.learn_one(x, y)
+    >>> ax = plot.partition(model, time=2.0)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('1', '2')
+
+    """
+    if not hasattr(model, "_plane"):
+        raise TypeError(
+            "model must be MondrianFeatures or a forest whose partitions can be drawn, "
+            f"got {type(model).__name__}"
+        )
+    if not is_real(time) or not time >= 0.0:
+        raise ValueError(f"time must be a number >= 0, got {time!r}")
+    plane = model._plane(tree, float(time))
+    ax = canvas.axes_for(ax)
+    from matplotlib.patches import Polygon
+
+    shades = plane.shades
+    colors = canvas.node_colors(shades, len(plane.cells))
+    hatches = [""] * len(plane.cells)
+    if shades is not None and shades.classes is not None:
+        hatches = [canvas.hatch(int(k)) for k in shades.values]
+    if plane.boxes:
+        for cell, box, color, hatch in zip(plane.cells, plane.boxes, colors, hatches, strict=True):
+            ax.add_patch(Polygon(cell, facecolor=color, alpha=0.25, hatch=hatch))
+            ax.add_patch(Polygon(cell, fill=False, edgecolor=canvas.NEUTRAL, lw=0.5))
+            ax.add_patch(Polygon(box, facecolor=color, edgecolor=color))
+    else:
+        for cell in plane.cells:
+            ax.add_patch(Polygon(cell, fill=False, edgecolor=canvas.NEUTRAL, lw=0.8))
+    ax.autoscale_view()
+    canvas.explain_colors(ax, shades, areas=True)
+    ax.set_xlabel(canvas.text(plane.names[0]))
+    ax.set_ylabel(canvas.text(plane.names[1]))
+    n = len(plane.cells)
+    ax.set_title(f"partition {tree}: {n} cell{'' if n == 1 else 's'}")
+    return ax
+
+
+def density_map(
+    model: Any,
+    ranges: Mapping[Any, tuple[float, float]],
+    at: Mapping[Any, Any] | None = None,
+    n: int = 80,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the density that a forest tells over two features, as a map of colours.
+
+    Parameters
+    ----------
+    model
+        A `DensityForest`, or whatever has `density_one`.
+    ranges
+        The two features, each with its lowest and highest value, (low, high).
+    at
+        Values of the other features; those that it lacks are missing.
+    n
+        Number of places along each feature.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes, with a bar that tells what colours mean.
+
+    Raises
+    ------
+    TypeError
+        If the model tells no densities.
+    ValueError
+        If there are not two features, or a range is none.
+
+    Examples
+    --------
+
+    >>> import random
+    >>> from river_mondrian import DensityForest, plot
+
+    >>> rng = random.Random(42)
+    >>> forest = DensityForest(10, seed=42)
+    >>> for _ in range(500):
+    ...     forest.learn_one({"a": rng.gauss(0.0, 1.0), "b": rng.gauss(0.0, 1.0)})
+    >>> ax = plot.density_map(forest, {"a": (-3.0, 3.0), "b": (-3.0, 3.0)}, n=20)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('a', 'b')
+
+    """
+    return _map(_method_of(model, "density_one"), "density", ranges, at, n, ax)
+
+
+def score_map(
+    model: Any,
+    ranges: Mapping[Any, tuple[float, float]],
+    at: Mapping[Any, Any] | None = None,
+    n: int = 80,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the score that a detector gives over two features, as a map of colours.
+
+    Parameters
+    ----------
+    model
+        A `RandomCutForest`, a `DensityForest` or any detector of River's.
+    ranges
+        The two features, each with its lowest and highest value, (low, high).
+    at
+        Values of the other features; those that it lacks are missing.
+    n
+        Number of places along each feature.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes, with a bar that tells what colours mean.
+
+    Raises
+    ------
+    TypeError
+        If the model gives no scores.
+    ValueError
+        If there are not two features, or a range is none.
+
+    Examples
+    --------
+
+    >>> import random
+    >>> from river_mondrian import RandomCutForest, plot
+
+    >>> rng = random.Random(42)
+    >>> detector = RandomCutForest(10, seed=42)
+    >>> for _ in range(500):
+    ...     detector.learn_one({"a": rng.gauss(0.0, 1.0), "b": rng.gauss(0.0, 1.0)})
+    >>> ax = plot.score_map(detector, {"a": (-5.0, 5.0), "b": (-5.0, 5.0)}, n=20)
+
+    """
+    return _map(_method_of(model, "score_one"), "score", ranges, at, n, ax)
+
+
+def _method_of(model: Any, name: str) -> Callable[[Mapping[Any, Any]], float]:
+    method = getattr(model, name, None)
+    if not callable(method):
+        raise TypeError(f"model must have {name}, got {told(model)}")
+    found: Callable[[Mapping[Any, Any]], float] = method
+    return found
+
+
+def _map(
+    reading: Callable[[Mapping[Any, Any]], float],
+    name: str,
+    ranges: Mapping[Any, tuple[float, float]],
+    at: Mapping[Any, Any] | None,
+    n: int,
+    ax: Axes | None,
+) -> Axes:
+    check_integer("n", n, 2)
+    if ranges is None or not isinstance(ranges, Mapping) or len(ranges) != 2:
+        raise ValueError(
+            f"ranges must be a mapping from two features to (low, high), got {ranges!r}"
+        )
+    check_ranges(ranges, True)
+    if at is not None and not isinstance(at, Mapping):
+        raise TypeError(f"at must be a mapping from feature to value, got {at!r}")
+    (first, across), (second, upwards) = ranges.items()
+    xs, ys = np.linspace(*across, n), np.linspace(*upwards, n)
+    rest = dict(at or {})
+    values = [[reading({**rest, first: x, second: y}) for x in xs.tolist()] for y in ys.tolist()]
+    ax = canvas.axes_for(ax)
+    mesh = ax.pcolormesh(xs, ys, np.array(values), cmap=canvas.COLORMAP, rasterized=True)
+    ax.figure.colorbar(mesh, ax=ax, label=canvas.text(name))
+    ax.set_xlabel(canvas.text(first))
+    ax.set_ylabel(canvas.text(second))
+    return ax

@@ -1,0 +1,274 @@
+"""Pictures of importances, of calibration, and of a sweep over lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import check_integer, is_real, told
+from . import canvas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw the importances of features, or what they add to one prediction, as bars.
+
+    Parameters
+    ----------
+    model
+        A forest with `feature_importances`; or a mapping from feature to number, such as
+        `explain_one` returns (of a classifier, what it returns for one of the labels).
+    most
+        Number of features that have a bar: those with the largest numbers in size. The others share
+        one, which is what they add up to.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes, with the largest bar on top. Bars to the left, below 0, have another colour.
+
+    Raises
+    ------
+    TypeError
+        If there are no importances.
+    ValueError
+        If `most` is less than 1.
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import MondrianForestClassifier, plot
+
+    >>> model = MondrianForestClassifier(seed=42)
+    >>> for x, y in datasets.Phishing().take(300):
+    ...     model.learn_one(x, y)
+    >>> ax = plot.importances(model, most=5)
+    >>> len(ax.patches)
+    6
+    >>> ax = plot.importances(model.explain_one(x)[True])
+
+    """
+    check_integer("most", most, 1)
+    found = model if isinstance(model, Mapping) else getattr(model, "feature_importances", None)
+    if not isinstance(found, Mapping):
+        raise TypeError(
+            "importances need a forest with feature_importances or a mapping from feature to "
+            f"number, got {told(model)}"
+        )
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            raise TypeError(
+                f"there is a mapping for each label: choose one, such as explain_one(x)[{name!r}]"
+            )
+        if not is_real(value):
+            raise TypeError(f"what feature {name!r} tells must be a number, got {value!r}")
+    ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
+    bars = [(canvas.text(name), float(value)) for name, value in ranked[:most]]
+    if rest := ranked[most:]:
+        n = len(rest)
+        bars.append((f"{n} other{'' if n == 1 else 's'}", float(sum(v for _, v in rest))))
+    ax = canvas.axes_for(ax)
+    names, values = [name for name, _ in bars], [value for _, value in bars]
+    colors = [canvas.COLORS[0] if value >= 0.0 else canvas.COLORS[1] for value in values]
+    # Two features may have names that read alike.
+    ax.barh(range(len(bars)), values, color=colors)
+    ax.set_yticks(range(len(bars)), names)
+    ax.invert_yaxis()
+    ax.axvline(0.0, color=canvas.NEUTRAL, linewidth=0.8)
+    ax.set_xlabel("adds to the prediction" if found is model else "importance")
+    return ax
+
+
+# Area, in square points, of the marker of a bin with all probabilities.
+LARGEST_AREA = 400.0
+LEAST_AREA = 10.0
+
+
+def reliability(
+    predictions: Any, labels: Iterable[Any], n_bins: int = 10, ax: Axes | None = None
+) -> Axes:
+    """Draw how frequent is what was predicted with some probability: a reliability diagram.
+
+    Probabilities of all labels are sorted into bins of equal width. A marker is at the mean of its
+    bin's probabilities and at the share of them whose label was the true one; its area is by their
+    number. Honest probabilities are on the diagonal, those below it are too sure.
+
+    Parameters
+    ----------
+    predictions
+        What `predict_proba_one` returned for each sample before it was learned; or a mapping from
+        name of a model to that. Empty ones, before any learning, are left out.
+    labels
+        The true label of each sample.
+    n_bins
+        Number of bins.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes. The legend tells the mean distance from the diagonal, the expected calibration error.
+
+    Raises
+    ------
+    TypeError
+        If a prediction is no mapping from label to probability.
+    ValueError
+        If there are not as many predictions as labels, `n_bins` is less than 1, or a probability is
+        not within [0, 1].
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import AdaptiveMondrianForestClassifier, plot
+
+    >>> model = AdaptiveMondrianForestClassifier(seed=42)
+    >>> predictions, labels = [], []
+    >>> for x, y in datasets.Phishing().take(400):
+    ...     predictions.append(model.predict_proba_one(x))
+    ...     labels.append(y)
+    ...     model.learn_one(x, y)
+    >>> ax = plot.reliability(predictions, labels)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('predicted probability', 'frequency')
+
+    """
+    check_integer("n_bins", n_bins, 1)
+    truth = list(canvas.iterated("labels", labels))
+    named = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    found = {name: _bins(_listed(given), truth, n_bins) for name, given in named.items()}
+    ax = canvas.axes_for(ax)
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=canvas.NEUTRAL, linewidth=0.8)
+    handles, names = [], []
+    for k, (name, (sizes, means, shares)) in enumerate(found.items()):
+        used = sizes > 0
+        total = max(float(sizes.sum()), 1.0)
+        error = float(sizes[used] @ np.abs(means[used] - shares[used])) / total
+        areas = LEAST_AREA + LARGEST_AREA * sizes[used] / total
+        (line,) = ax.plot(
+            means[used], shares[used], canvas.style(k), color=canvas.color(k), linewidth=1.0
+        )
+        ax.scatter(
+            means[used],
+            shares[used],
+            s=areas,
+            color=canvas.color(k),
+            marker=canvas.marker(k),
+            alpha=0.8,
+        )
+        handles.append(line)
+        names.append(f"{canvas.text(name)}{': ' if str(name) else ''}calibration error {error:.3f}")
+    canvas.name_lines(ax, handles, names)
+    ax.set_xlim(-0.03, 1.03)
+    ax.set_ylim(-0.03, 1.03)
+    ax.set_aspect("equal")
+    ax.set_xlabel("predicted probability")
+    ax.set_ylabel("frequency")
+    return ax
+
+
+def _listed(given: Any) -> list[Any]:
+    """Return the predictions of a model as a list."""
+    if hasattr(given, "columns"):
+        raise TypeError(
+            "predictions must be mappings from label to probability, got a "
+            f"{type(given).__name__}: give its rows, by to_dict('records') of pandas, to_dicts() "
+            "of polars or to_pylist() of pyarrow"
+        )
+    return list(canvas.iterated("predictions", given))
+
+
+def _bins(
+    predictions: list[Any], labels: list[Any], n_bins: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return for each bin how many probabilities it has, their mean, and how many came true."""
+    if len(predictions) != len(labels):
+        raise ValueError(f"there are {len(predictions)} predictions but {len(labels)} labels")
+    pairs = []
+    for said, label in zip(predictions, labels, strict=True):
+        if not isinstance(said, Mapping):
+            raise TypeError(
+                "predictions must be mappings from label to probability, as predict_proba_one "
+                f"returns, got {told(said)}"
+            )
+        for other, p in said.items():
+            if not is_real(p):
+                raise TypeError(f"the probability of {other!r} must be a number, got {told(p)}")
+            pairs.append((float(p), other == label))
+    p, came_true = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+    bad = ~((p >= 0.0) & (p <= 1.0 + 1e-9))
+    if bad.any():
+        raise ValueError(f"probabilities must be from 0 to 1, got {p[bad][0]}")
+    bins = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    sizes = np.bincount(bins, minlength=n_bins).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        means = np.bincount(bins, p, n_bins) / sizes
+        shares = np.bincount(bins, came_true, n_bins) / sizes
+    return sizes, means, shares
+
+
+# Of the errors on each set of rows.
+STYLES = {"train": ":", "validation": "--", "test": "-"}
+
+
+def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
+    """Draw the errors by lifetime, and the marginal likelihood on an axis of its own.
+
+    Parameters
+    ----------
+    path
+        What `lifetime_path` returned.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes of the errors.
+
+    Raises
+    ------
+    TypeError
+        If it is no such path.
+
+    Examples
+    --------
+
+    >>> import numpy as np
+    >>> from river_mondrian import lifetime_path, plot
+
+    >>> rng = np.random.default_rng(42)
+    >>> X = rng.random((60, 1))
+    >>> y = np.sin(6.0 * X[:, 0])
+    >>> path = lifetime_path(X, y, lifetime_max=5.0, n_partitions=10, delta2=0.1, seed=42)
+    >>> plot.lifetimes(path).get_xlabel()
+    'lifetime'
+
+    """
+    if not hasattr(path, "log_marginal_likelihood"):
+        raise TypeError(f"path must be what lifetime_path returns, got {told(path)}")
+    ax = canvas.axes_for(ax)
+    for number, (learner, errors) in enumerate(path.errors.items()):
+        for kind, values in errors.items():
+            ax.plot(
+                path.lifetimes[1:],
+                values[1:],
+                STYLES[kind],
+                color=canvas.color(number),
+                label=f"{learner}, {kind}",
+                drawstyle="steps-post",
+            )
+    ax.set(xscale="log", xlabel="lifetime", ylabel="root mean squared error")
+    canvas.name_lines(ax, *ax.get_legend_handles_labels())
+    if len(path.log_marginal_likelihood):
+        other = ax.twinx()
+        other.plot(path.lifetimes[1:], path.log_marginal_likelihood[1:], color=canvas.NEUTRAL)
+        other.set_ylabel("log marginal likelihood (grey)")
+    return ax
