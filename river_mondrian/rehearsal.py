@@ -16,8 +16,8 @@ N_CHANGES = 256
 # Feature maps have their points by then, with the arguments of which `warmup` makes them.
 N_SAMPLES = 2 * N_CHANGES + 8
 N_ROWS = 4
-# Forests of so many features compile more.
-N_WIDE = 512
+# Forests of so many features have light nodes, whose kernels are compiled for them only.
+N_WIDE = 128
 PACKAGE = f"{__name__.partition('.')[0]}."
 # Methods that read a model, for one sample or for many.
 READINGS = (
@@ -126,7 +126,7 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
 
 
 def _learn_wide(model: Any) -> None:
-    """Let a forest learn a sample of so many features that its walks take other steps."""
+    """Let a forest learn a sample of so many features that it has light nodes."""
     if getattr(getattr(model, "_trees", None), "_may_have_light", False):
         _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
 

@@ -73,10 +73,6 @@ MODELS = {
     ),
     "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
     "classifier, wide": lambda: wide(rm.MondrianForestClassifier(2, seed=1)),
-    # So many that nodes may have insets.
-    "classifier, insets": lambda: wide(
-        rm.MondrianForestClassifier(2, split_pure=True, seed=1), 512
-    ),
     "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
     "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
@@ -149,7 +145,6 @@ IN_GOLDEN = (
     "classifier",
     "classifier, weights",
     "classifier, wide",
-    "classifier, insets",
     "classifier, levels",
     "adaptive, levels",
     "regressor",

@@ -23,12 +23,6 @@ from ...records import Float32s, Int32s, Memory
 from . import faults
 from .boxes import BATCH, room_of_batch
 from .categories import Categories
-from .checking_insets import (
-    fault_of_insets,
-    frees_insets,
-    has_inset_child,
-    refers_to_insets,
-)
 from .checking_points import FARTHEST, Check, fault_of_points, is_in_order
 from .cut_directions import CutDirections
 from .faults import FINE
@@ -76,10 +70,7 @@ def _refer(forest: Forest, tree: Tree, check: Check, ref: int) -> bool:
 @inlined
 def _refers_to_box(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
     """Note the row of a node's box; False where there should be another, one, or none."""
-    is_heavy = node.n_samples > forest.light_size or forest.light_size == 0
-    if (node.has_box(forest) or node.has_insets(forest)) != is_heavy:
-        return False
-    if node.has_box(forest) and node.has_insets(forest):
+    if node.has_box(forest) != (node.n_samples > forest.light_size or forest.light_size == 0):
         return False
     b, t = node.box_number(forest), check.tree
     if b != NONE:
@@ -123,12 +114,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
 
 @inlined
 def _is_apart(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
-    """Tell whether the children of a node are on either side of its cut, and within its box.
-
-    What insets are is told from above (see `checking_insets`).
-    """
-    if has_inset_child(forest, tree, node):
-        return True
+    """Tell whether the children of a node are on either side of its cut, and within its box."""
     left = box_of(forest, tree, node.left, check.left)
     right = box_of(forest, tree, node.right, check.right)
     if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:
@@ -249,7 +235,6 @@ def fault_of_tree(forest: F, check: Check) -> int:
         is_new = (
             tree.nodes.n_rows == 0
             and tree.boxes.n_rows == 0
-            and tree.insets.n_rows == 0
             and _counts_all(forest, tree, t, 0, start)
         )
         return FINE if is_new else faults.ROOT
@@ -269,8 +254,6 @@ def fault_of_tree(forest: F, check: Check) -> int:
             return faults.BOX_ROW
         if _has_bad_box(forest, tree, node):
             return faults.BOX
-        if not refers_to_insets(forest, tree, node, check):
-            return faults.INSETS
         if node.dim >= 0:
             n_splits += 1
             fault = _fault_of_inner(forest, tree, node, check)
@@ -286,16 +269,11 @@ def fault_of_tree(forest: F, check: Check) -> int:
         node = tree.nodes.row(j)
         if node.dim >= 0 and forest.may_forget() and not _is_apart(forest, tree, node, check):
             return faults.APART
-    fault = fault_of_insets(forest, tree, check)
-    if fault != FINE:
-        return fault
     check.row = -1
     if not _frees_what_is_free(tree, check):
         return faults.FREE_ROW
     if not _frees_boxes(forest, tree, check):
         return faults.FREE_BOX
-    if not frees_insets(tree, check):
-        return faults.FREE_INSET
     if n_splits != tree.n_splits:
         return faults.N_SPLITS
     if forest.is_full == 1 and n_splits < forest.max_splits:
@@ -336,15 +314,12 @@ def check_trees(owner: Any) -> None:
     forest = owner.forest
     memory = Memory(Check)
     check = memory[0]
-    n_rows = max([0, *owner.trees.words["nodes.n_rows"].tolist()])
-    memory.own("rows", np.zeros(n_rows, np.int32))
+    most = max([0, *owner.trees.words["nodes.n_rows"].tolist()])
+    memory.own("rows", np.zeros(most, np.int32))
     memory.own("points", np.zeros(int(forest.n_points), np.int32))
     memory.own("starts", owner._starts())
     most = max([0, *owner.trees.words["boxes.n_rows"].tolist()])
     memory.own("boxes", np.zeros(most, np.int32))
-    n_insets = max([0, *owner.trees.words["insets.n_rows"].tolist()])
-    memory.own("insets", np.zeros(n_insets, np.int32))
-    memory.own("waiting", np.zeros(2 * n_rows + 1, np.int32))
     for name in ("box", "left", "right"):
         memory.own(name, np.empty(2 * int(forest.dim_capacity), np.float32))
     fault = fault_of(forest, check)
@@ -516,6 +491,6 @@ def check_sizes(owner: Any) -> None:
         if owner.warm_up.dtype != np.float64:
             refuse(owner, "warm_up", str(owner.warm_up.dtype), "but it should be of float64")
     bounds("light_size", 0, MOST_PARTS if owner._may_have_light else 0)
-    for name in ("nodes", "boxes", "insets", "side_rows"):
+    for name in ("nodes", "boxes", "side_rows"):
         rows = owner.trees.words[f"{name}.n_rows"]
         check_array(owner, f"n_rows of {name}", rows, np.int64, 0, LARGEST_SIZE)

@@ -22,11 +22,8 @@ class Check(Record):
     # By row, and by point: one more than the last tree in which something has referred to it.
     rows: Int32s
     points: Int32s
-    # The same by row of a box, and by row of insets.
+    # The same by row of a box.
     boxes: Int32s
-    insets: Int32s
-    # Rows of nodes that wait for their insets to be looked at.
-    waiting: Int32s
     # By tree, its first sample where trees hold the latest only.
     starts: Int64s
     # Room for the box of a leaf's points, and for those of two children.

@@ -2,8 +2,8 @@
 
 A tree that has been extended has the law of one that has been sampled with the point among the
 others. Several trees walk in lock-step, so that one tree's cache misses overlap another's. Where a
-tree needs memory, the walks stop before anything of that tree has changed, or in a wide forest
-before the next step; the caller makes room and calls again, and they go on from where they were.
+tree needs memory, the walks stop before anything of that tree has changed; the caller makes room
+and calls again, and the walks go on from where they were.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .leaves import (
     put_point,
     side_of,
 )
+from .light import make_box, write_box
 from .records import (
     COMPLETE,
     EMPTY,
@@ -85,9 +86,10 @@ def insert_parent(
     j = new_row(forest, tree)
     node = tree.nodes.row(j)
     n_samples = count_below(tree, ref) + 1
+    if n_samples > forest.light_size:
+        node.take_box(forest, tree)
     capacity, n_dims = forest.dim_capacity, forest.n_dims
-    box = tree.room if forest.light_size > 0 else node.box(forest, tree)
-    _write_box(forest, tree, ref, box)
+    box = _copied_box(forest, tree, node, ref)
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
 
     # Line 5: the dimension by how far the point is outside in each.
@@ -109,9 +111,8 @@ def insert_parent(
     else:
         cut = uniform_cut(tree, v, lower[dim])
         own_side = LEFT
-    hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
-    if n_samples > forest.light_size > 0:
-        forest.wide.keep_box(forest, tree, node, ref)
+    if node.has_box(forest):
+        hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
     # Lines 7 to 9: the new node between the block and its parent, the point as a leaf beside it.
     other_side = LEFT + RIGHT - own_side
@@ -136,20 +137,16 @@ def insert_parent(
 
 
 @merged
-def _write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
-    """Write the box of what is at the reference to which the walk has come."""
-    capacity = forest.dim_capacity
-    if ref < 0:
-        values = forest.values_of(tree, ~ref)
-        for d in range(capacity):
-            box[d] = values[d]
-            box[capacity + d] = values[d]
-    elif forest.light_size > 0:
-        forest.wide.write_box(forest, tree, ref)
-    else:
+def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
+    """Return the box of what is at a reference: a row's own, if it has one, becomes that."""
+    box = node.box(forest, tree) if node.has_box(forest) else tree.room
+    if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         old = tree.nodes.row(ref).box(forest, tree)
-        for i in range(2 * capacity):
+        for i in range(2 * forest.dim_capacity):
             box[i] = old[i]
+    else:
+        write_box(forest, tree, ref, box)
+    return box
 
 
 @merged
@@ -183,13 +180,10 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 
 
 @inlined
-def has_room(forest: Forest, tree: Tree, n: int) -> bool:
-    """Tell whether there is room in a tree for `n` more rows, and boxes, and a step's insets."""
-    if forest.light_size > 0:
-        if tree.boxes.n_rows + n > tree.boxes.capacity:
-            return False
-        if tree.insets.n_rows + forest.most_inset_rows > tree.insets.capacity:
-            return False
+def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
+    """Tell whether there is room for `n` more rows, and boxes, in a tree."""
+    if forest.light_size > 0 and tree.boxes.n_rows + n > tree.boxes.capacity:
+        return False
     return tree.nodes.n_rows + n <= tree.nodes.capacity
 
 
@@ -210,7 +204,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         if samples:
             # A leaf's row holds two points, but for those that wait for one with a missing value.
             need = (count + 1) * (1 + forest.has_missing)
-            if not has_room(forest, tree, need):
+            if not _has_room(forest, tree, need):
                 tree.rows_needed = need
                 return False
         put_point(forest, tree, t, ref, p)
@@ -258,9 +252,8 @@ def _start_walk(forest: Forest, tree: Tree) -> bool:
     tree.walk_ref = tree.root
     tree.walk_parent = NONE
     tree.walk_time = 0.0
-    tree.walk_beside = NONE
     tree.rows_needed = 2
-    return has_room(forest, tree, 2) and tree.side_rows.n_rows < tree.side_rows.capacity
+    return _has_room(forest, tree, 2) and tree.side_rows.n_rows < tree.side_rows.capacity
 
 
 @inlined
@@ -275,9 +268,9 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
 @merged
 def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x: Float32s) -> None:
     """Pass the walk's point on to a child of an internal node."""
-    point, is_wide = forest.points.known(lane.point), layout.light_size > 0
+    point = forest.points.known(lane.point)
     node.n_samples = node.n_samples + 1
-    side = forest.wide.side(forest, tree, node, x) if is_wide else side_of(forest, tree, node, x)
+    side = side_of(forest, tree, node, x)
     node.pass_point(forest, side, point)
     tree.walk_time = node.end_time(tree.walk_time)
     tree.walk_parent = tree.walk_ref
@@ -291,6 +284,30 @@ def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x:
     else:
         lane.node = tree.nodes.none()
         prefetch(forest.values_of(tree, ~child), layout.capacity + 1)
+
+
+@merged
+def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
+    """Return how far a point is outside the box where it has come to, in a wide forest."""
+    x = forest.values_in(tree, lane.point)
+    if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
+        return forest.light.distance(forest, tree, tree.walk_ref, x)
+    if lane.n_light == 0:
+        forest.light.distances_down(forest, tree, tree.walk_ref, x, 0, lane.rates)
+    rate = lane.rates[lane.n_light]
+    lane.n_light = lane.n_light + 1
+    return rate
+
+
+@merged
+def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
+    """Let the box that a point has passed hold it; a node that is light no more gets one."""
+    node = tree.nodes.known(lane.node)
+    if not node.has_box(forest) and node.n_samples >= forest.light_size:
+        make_box(forest, tree, tree.walk_ref)
+    if node.has_box(forest) and (rate > 0.0 or forest.has_missing == 1):
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        hold(lane.point, forest.values_word + tree.first_value, lower, upper, forest.n_dims)
 
 
 @merged
@@ -309,7 +326,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     if layout.light_size == 0:
         rate = distance_outside(x, lower, upper, layout.n_dims)
     else:
-        rate = forest.wide.rate(forest, tree, lane)
+        rate = _rate_of_wide(forest, tree, lane)
     time = math.inf
     if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
@@ -317,7 +334,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
         insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
     if layout.light_size > 0:
-        forest.wide.hold(forest, tree, lane, rate)
+        _hold_in_wide(forest, tree, lane, rate)
     # A value where the node had none is no distance but opens the box.
     elif rate > 0.0 or layout.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
@@ -342,19 +359,15 @@ def _next_point(forest: Forest, tree: Tree, lane: Lane) -> int:
 @inlined
 def _look_ahead(forest: Forest, lane: Lane) -> None:
     """Bring close what a lane needs where its walk has come to, besides the row there."""
-    tree = forest.trees.known(lane.tree)
     if lane.node:
+        tree = forest.trees.known(lane.tree)
         tree.nodes.known(lane.node).look_ahead(forest, tree)
-    if tree.walk_beside != NONE:
-        tree.nodes.row(tree.walk_beside).look_ahead(forest, tree)
 
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
     """Take a lane one node on; returns 1, 0 where it has no more points, -1 without room."""
     tree = forest.trees.known(lane.tree)
-    if layout.light_size > 0 and forest.wide.prepare(forest, tree) == 0:
-        return -1
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
             return 1
@@ -496,7 +509,7 @@ def lacks_rows(forest: F, n: int) -> int:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_full = tree.n_splits >= forest.max_splits
-        if not is_full and not has_room(forest, tree, min(n, tree.nodes.capacity // 2)):
+        if not is_full and not _has_room(forest, tree, min(n, tree.nodes.capacity // 2)):
             return t
     return DONE
 

@@ -51,9 +51,6 @@ INPUTS = 42
 # Of boxes in rows of their own.
 BOX_ROW = 43
 FREE_BOX = 44
-# Of insets.
-INSETS = 45
-FREE_INSET = 46
 
 _BELOW = (
     "but there are {n_rows} rows and {forest.n_points} points, each of which is at one place only"
@@ -71,14 +68,8 @@ TEXTS = {
     BOX_ROW: (
         "node",
         "box_row",
-        "but nodes of more than {forest.light_size} samples have one each, or insets",
+        "but nodes of more than {forest.light_size} samples have one each",
     ),
-    INSETS: (
-        "node",
-        "insets",
-        "which are no sides within the box above it, or whose rows are not the node's alone",
-    ),
-    FREE_INSET: ("tree", "free_inset", "whose list leaves the free rows or comes back"),
     FREE_BOX: ("tree", "free_box", "whose list leaves the free rows or comes back"),
     LEFT: ("node", "left", _BELOW),
     RIGHT: ("node", "right", _BELOW),

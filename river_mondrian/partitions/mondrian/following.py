@@ -174,7 +174,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         """Give back what has been needed for drawing trees anew."""
         for t in range(self.n_trees, len(self.trees)):
             spare = self.trees[t]
-            spare.free_row = spare.free_box = spare.free_inset = spare.free_side_row = NONE
+            spare.free_row = spare.free_box = spare.free_side_row = NONE
             for name in TABLES:
                 table, record = self.__dict__[name], getattr(spare, name)
                 record.n_rows = 0

@@ -14,31 +14,23 @@ Points are forgotten from the leaf up. On the way down each reference that has b
 turned around, to point at the parent (`UP`), and the way up puts it right. So no memory is needed
 that might be lacking, and nothing can fail halfway.
 
-Insets tell a box by the one above it, which may shrink before. So nodes that have them on a point's
-way keep whole boxes before it is taken out (`make_whole`); walks that learn turn these to insets
-again.
-
 A point with a missing value went where its cuts' boxes told it to, which may have changed since.
 It is looked for on both sides of a cut on what it lacks, wherever the boxes hold what it has.
 """
 
 from __future__ import annotations
 
-from ...compiling.kernels import helper, inlined, kernel, merged, separate
+from ...compiling.kernels import helper, inlined, merged, separate
 from ...records import (
     Array,
     Float32s,
     Int32s,
     Int64,
-    Int64s,
     Record,
-    new_int64s,
     prefetch,
-    release,
     room_of_array,
 )
 from .boxes import hold, linear_dimension
-from .insets import holds_sample, leave_insets, write_insets
 from .leaves import clear_tree, prefetch_node, put_point
 from .light import begin_box, box_of
 from .records import (
@@ -91,9 +83,7 @@ def _turn_down(node: Node, side: int, ref: int) -> int:
 
 @inlined
 def _may_hold(forest: Forest, tree: Tree, ref: int, x: Float32s) -> bool:
-    """Tell whether a node's box holds what a point has, if its parent's does."""
-    if ref >= 0 and tree.nodes.row(ref).has_insets(forest):
-        return holds_sample(forest, tree, tree.nodes.row(ref), x)
+    """Tell whether a node's box holds what a point has."""
     box, capacity = box_of(forest, tree, ref, tree.room), forest.dim_capacity
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     for d in range(forest.n_dims):
@@ -220,53 +210,6 @@ def find_in_trees(forest: Forest, first: int, last: int, p: int, descents: Array
                 goes_on = True
 
 
-@helper
-def _climb(forest: Forest, tree: Tree, ref: int, above: int, path: Int64s, n: int) -> int:
-    """Turn a way's references down again and write its last `n` nodes; returns how many it has."""
-    n_nodes = 0
-    while above != NONE:
-        node = tree.nodes.row(above)
-        parent = _turn_down(node, _side_up(node), ref)
-        if n_nodes < n:
-            path[n - 1 - n_nodes] = above
-        n_nodes += 1
-        ref, above = above, parent
-    return n_nodes
-
-
-@kernel
-def make_whole(forest: F, t: int, p: int, asks: int) -> int:
-    """Let all nodes on the way to a stored point that have insets keep whole boxes.
-
-    Returns for how many rows of boxes there is no room, and then has changed nothing; or 0. Nothing
-    is changed, either, where it only `asks` for that.
-    """
-    tree = forest.trees[t]
-    ref, above = _find(forest, tree, p)
-    n = _climb(forest, tree, ref, above, Int64s(tree, 0, 0), 0)
-    path = new_int64s(n + 1)
-    ref, above = _find(forest, tree, p)
-    _climb(forest, tree, ref, above, path, n)
-    n_boxes = 0
-    for k in range(n):
-        n_boxes += 1 if tree.nodes.row(path[k]).has_insets(forest) else 0
-    if tree.boxes.n_rows + n_boxes > tree.boxes.capacity:
-        release(path)
-        return n_boxes
-    n = 0 if asks == 1 else n
-    for k in range(1, n):
-        node, parent = tree.nodes.row(path[k]), tree.nodes.row(path[k - 1])
-        if node.has_insets(forest):
-            node.take_box(forest, tree)
-            box, above_it = node.box(forest, tree), parent.box(forest, tree)
-            for i in range(2 * forest.dim_capacity):
-                box[i] = above_it[i]
-            write_insets(forest, tree, node, box)
-            leave_insets(forest, tree, node)
-    release(path)
-    return 0
-
-
 # What leaves and nodes lose.
 
 
@@ -301,26 +244,12 @@ def _box_of_leaf(forest: Forest, tree: Tree, node: Node) -> None:
 
 @merged
 def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
-    """Make the box of an internal node anew of those of its children.
-
-    One of these, beside the way of the point that goes, may have insets in the box as it was.
-    """
+    """Make the box of an internal node anew of those of its children."""
     own, capacity = node.box(forest, tree), forest.dim_capacity
-    right = node.right
-    first = RIGHT if right >= 0 and tree.nodes.row(right).has_insets(forest) else LEFT
-    ref = node.child(first)
-    box = tree.room
-    if ref >= 0 and tree.nodes.row(ref).has_insets(forest):
-        for i in range(2 * capacity):
-            box[i] = own[i]
-        write_insets(forest, tree, tree.nodes.row(ref), box)
-    else:
-        box = box_of(forest, tree, ref, tree.room)
     begin_box(forest, own)
     lower, upper = own.part(0, capacity), own.part(capacity, capacity)
-    for i in range(2):
-        if i == 1:
-            box = box_of(forest, tree, node.child(LEFT + RIGHT - first), tree.room)
+    for side in range(2):
+        box = box_of(forest, tree, node.child(side), tree.room)
         low, high = box.part(0, capacity), box.part(capacity, capacity)
         for d in range(forest.n_dims):
             # Comparisons with NaN are false: what is known stands in for what is not.
@@ -390,10 +319,6 @@ def _leave_node(forest: Forest, tree: Tree, j: int) -> int:
         below = tree.nodes.row(other)
         below.delta = below.delta + node.delta
         below.change_parent()
-        if below.has_insets(forest):
-            write_insets(forest, tree, below, node.box(forest, tree))
-            leave_insets(forest, tree, below)
-            node.swap_boxes(forest, below)
     free_row(forest, tree, j)
     tree.n_splits = tree.n_splits - 1
     return other

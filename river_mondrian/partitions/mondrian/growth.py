@@ -129,7 +129,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         forest, n_slots = self.forest, len(self.trees)
         old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
         known = list(range(forest.n_values // old))
-        had_inputs, had_insets = forest.keeps_inputs == 1, forest.keeps_insets()
+        had_inputs = forest.keeps_inputs == 1
         if capacity == n_old and columns == known and self.keeps_inputs == had_inputs:
             return
         inputs = np.zeros((0, 0))
@@ -145,10 +145,6 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if new > old and forest.light_size > 0:
             moves = [(0, 0, old), (old, new, old)]
             self.boxes = self.boxes.relaid(self._box_layout().words, moves, fill)
-            if had_insets:
-                self._move_places(old, new)
-            elif forest.keeps_insets():
-                self._begin_insets()
         elif new > old:
             moves = [(0, 0, box + old), (box + old, box + new, old)]
             self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
@@ -171,28 +167,6 @@ class GrowingTrees(TreeMemory[AnyForest]):
         else:
             self.remainders = ChunkedRows(1, 0, False)
 
-    def _begin_insets(self) -> None:
-        """Give the rows of nodes room for insets, of which there are none yet."""
-        known = self.nodes.width
-        nodes = self.nodes.relaid(self._node_layout().words, [(0, 0, known)])
-        for chunks in nodes.chunks:
-            for chunk in chunks:
-                # The numbers of the next row of insets, and of insets.
-                chunk[:, known : known + 2] = NONE
-        self.nodes = nodes
-        self.insets = ChunkedRows(len(self.trees), self._inset_layout().words, False)
-
-    def _move_places(self, old: int, new: int) -> None:
-        """Let insets of upper sides have their places behind those of more dimensions."""
-        tables = self.nodes.copied(), self.insets.copied()
-        for table, layout in zip(tables, (self._node_layout(), self._inset_layout()), strict=True):
-            column = next(c for c in layout.columns if c.name == "places")
-            for chunks in table.chunks:
-                for chunk in chunks:
-                    places = column.over(chunk, len(chunk), table.row_bytes)
-                    places[places >= old] += new - old
-        self.nodes, self.insets = tables
-
     def _part_boxes(self, light_size: int) -> None:
         """Give boxes rows of their own, and light nodes none, now that boxes have become wide."""
         forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
@@ -209,8 +183,6 @@ class GrowingTrees(TreeMemory[AnyForest]):
             new = np.zeros((len(old), self.nodes.width), dtype=np.int32)
             new[:, :box] = old[:, :box]
             new[:, box] = np.where(has_box, np.cumsum(has_box) - 1, NONE)
-            # The same of insets, of which there are none yet.
-            new[:, box + 1 : box + 3] = NONE
             self.nodes.extend(slot, 0, new)
             self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
             words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)

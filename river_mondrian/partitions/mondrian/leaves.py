@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...compiling.kernels import helper, inlined
 from ...records import Array, Float32s, Int32s, prefetch
 from .boxes import BATCH, PointAt, distance_outside, hold, room_of_batch
-from .light import begin_box, hold_all
+from .light import begin_box, hold_all, make_box
 from .records import LEFT, NONE, PAUSED, RIGHT, UNLIMITED, Forest, Node, Tree
 
 
@@ -29,11 +29,9 @@ def clear_tree(tree: Tree) -> None:
     """Let a tree have no rows."""
     tree.nodes.n_rows = 0
     tree.boxes.n_rows = 0
-    tree.insets.n_rows = 0
     tree.side_rows.n_rows = 0
     tree.free_row = NONE
     tree.free_box = NONE
-    tree.free_inset = NONE
     tree.free_side_row = NONE
 
 
@@ -74,26 +72,15 @@ def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
 
 @inlined
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
-    """Return how far `x` lies outside the box of a reference, which has no insets."""
+    """Return how far `x` lies outside the box of a reference."""
+    if forest.light_size > 0:
+        return forest.light.distance(forest, tree, ref, x)
     if ref < 0:
         # A point's values are both sides of its box.
         values = forest.values_of(tree, ~ref)
         return distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
-    if not node.has_box(forest):
-        return forest.wide.distance(forest, tree, ref, x)
     return distance_outside(x, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
-
-
-@inlined
-def nearer_of(
-    forest: Forest, tree: Tree, left: int, right: int, to_left: float, to_right: float
-) -> int:
-    """Return the side of the child that is nearer, or the larger one where both are as near."""
-    if to_left != to_right:
-        return RIGHT if to_right < to_left else LEFT
-    is_larger = mass_below(forest, tree, right) > mass_below(forest, tree, left)
-    return RIGHT if is_larger else LEFT
 
 
 @helper
@@ -104,7 +91,10 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
     """
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
-    return nearer_of(forest, tree, left, right, to_left, to_right)
+    if to_left != to_right:
+        return RIGHT if to_right < to_left else LEFT
+    is_larger = mass_below(forest, tree, right) > mass_below(forest, tree, left)
+    return RIGHT if is_larger else LEFT
 
 
 @inlined
@@ -117,17 +107,6 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 
 @inlined
-def side_below(forest: Forest, tree: Tree, ref: int, x: Float32s) -> int:
-    """Return the side of an internal node to which a sample goes on its way from the root.
-
-    The nodes above have been asked before, and no other sample is on its way down the tree.
-    """
-    if forest.keeps_insets() and forest.has_missing == 1:
-        return forest.wide.side_below(forest, tree, ref, x)
-    return side_of(forest, tree, tree.nodes.row(ref), x)
-
-
-@inlined
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Count a point in a leaf's row, which has it in its list if points are kept."""
     node, point = tree.nodes.row(j), forest.points.row(p)
@@ -135,7 +114,7 @@ def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
         word = forest.values_word + tree.first_value
         hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
     elif node.n_samples >= forest.light_size:
-        forest.wide.make_box(forest, tree, j)
+        make_box(forest, tree, j)
     node.add_point(forest, point)
     node.n_samples = node.n_samples + 1
 

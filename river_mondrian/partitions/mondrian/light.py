@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ...compiling.box_vectors import BLOCK
-from ...compiling.kernels import helper, inlined, kernel
+from ...compiling.kernels import address_of, helper, inlined, kernel, separate
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, prefetch, room_of_words
 from .boxes import (
     BATCH,
@@ -18,11 +18,10 @@ from .boxes import (
     distance_outside,
     distance_to_batch,
     distances_to_batch,
-    hold,
     hold_batch,
     room_of_batch,
 )
-from .records import EMPTY, LEFT, NONE, RIGHT, F, Forest, Tree
+from .records import EMPTY, LEFT, NONE, RIGHT, F, Forest, LightBoxes, Tree
 
 _room_of_refs = room_of_words(Int64s, BATCH)
 _room_of_box = room_of_words(Float32s, 2 * BLOCK)
@@ -85,12 +84,29 @@ def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Flo
     hold_batch(batch, n, word, box.part(0, capacity), box.part(capacity, capacity), n_dims)
 
 
-@helper
-def hold_below(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
-    """Grow a box so that it holds the points at a reference or below it, which are few."""
+@separate
+def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
+    """Grow a box so that it holds the points below a light node."""
+    tree = forest.trees.known(tree)
     batch = room_of_batch()
     n = gather(forest, tree, ref, batch, 0)
     hold_all(forest, tree, batch, n, box)
+    return 0
+
+
+@helper
+def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
+    """Write the box of a light node, of a point or of nothing."""
+    if ref >= 0 or ref == EMPTY:
+        begin_box(forest, box)
+        if ref >= 0:
+            forest.light.hold_below(forest, tree, ref, box)
+        return
+    # A point's values are both sides of its box.
+    values, capacity = forest.values_of(tree, ~ref), forest.dim_capacity
+    for d in range(capacity):
+        box[d] = values[d]
+        box[capacity + d] = values[d]
 
 
 @helper
@@ -98,70 +114,22 @@ def make_box(forest: Forest, tree: Tree, j: int) -> None:
     """Give a light node the box of its points."""
     node = tree.nodes.row(j)
     node.take_box(forest, tree)
-    box = node.box(forest, tree)
-    begin_box(forest, box)
-    hold_below(forest, tree, j, box)
+    write_box(forest, tree, j, node.box(forest, tree))
 
 
 @helper
 def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
-    """Return both corners of the box of a reference: where that is kept, or in the room.
-
-    It is no node that has insets.
-    """
+    """Return both corners of the box of a reference: where that is kept, or in the room."""
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         return tree.nodes.row(ref).box(forest, tree)
-    begin_box(forest, room)
-    if ref >= 0:
-        forest.wide.hold_below(forest, tree, ref, room)
-    elif ref != EMPTY:
-        point = forest.points.row(~ref)
-        capacity = forest.dim_capacity
-        lower, upper = room.part(0, capacity), room.part(capacity, capacity)
-        hold(point, forest.values_word + tree.first_value, lower, upper, forest.n_dims)
+    write_box(forest, tree, ref, room)
     return room
-
-
-@helper
-def _hold_all_below(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
-    """Grow a box so that it holds the points at a node or below it, which may be many."""
-    waiting, batch = _room_of_refs(), room_of_batch()
-    n_waiting = 0
-    while True:
-        while ref >= 0 and tree.nodes.row(ref).n_samples > BATCH and tree.nodes.row(ref).dim >= 0:
-            # The smaller side goes first, so that there is room: it has half of the points at most.
-            node = tree.nodes.row(ref)
-            is_left = node.left < 0 or 2 * tree.nodes.row(node.left).n_samples <= node.n_samples
-            waiting[n_waiting] = node.right if is_left else node.left
-            n_waiting += 1
-            ref = node.left if is_left else node.right
-        p = NONE
-        if ref < 0 or tree.nodes.row(ref).n_samples <= BATCH:
-            hold_all(forest, tree, batch, gather(forest, tree, ref, batch, 0), box)
-        else:
-            p = tree.nodes.row(ref).first_point
-        while p != NONE:
-            batch[0].point = forest.points.row(p)
-            hold_all(forest, tree, batch, 1, box)
-            p = forest.links_of(p)[tree.slot]
-        if n_waiting == 0:
-            return
-        n_waiting -= 1
-        ref = waiting[n_waiting]
 
 
 @kernel
 def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
-    """Write both corners of the box of a tree's node or point, the lower first.
-
-    By its insets alone the box of a node cannot be told: that is made of all points below.
-    """
-    tree = forest.trees[t]
-    if ref >= 0 and tree.nodes.row(ref).has_insets(forest):
-        begin_box(forest, out)
-        _hold_all_below(forest, tree, ref, out)
-        return
-    box = box_of(forest, tree, ref, out)
+    """Write both corners of the box of a tree's node or point, the lower first."""
+    box = box_of(forest, forest.trees[t], ref, out)
     for i in range(2 * forest.dim_capacity):
         out[i] = box[i]
 
@@ -178,9 +146,17 @@ def _distance_in_few(batch: Array[PointAt], n: int, word: int, x: Float32s, n_di
     return distance_outside(x, lower, upper, n_dims)
 
 
-@helper
-def distance_to_light(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
-    """Return how far `x` lies outside the box of a light node."""
+@separate
+def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
+    """Return how far `x` lies outside the box of a node, which may be light, or of a point."""
+    tree = forest.trees.known(tree)
+    if ref < 0:
+        values = forest.values_of(tree, ~ref)
+        return distance_outside(x, values, values, forest.n_dims)
+    node = tree.nodes.row(ref)
+    if node.has_box(forest):
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        return distance_outside(x, lower, upper, forest.n_dims)
     batch = room_of_batch()
     n, n_dims = gather(forest, tree, ref, batch, 0), forest.n_dims
     word = forest.values_word + tree.first_value
@@ -189,21 +165,22 @@ def distance_to_light(forest: Forest, tree: Tree, ref: int, x: Float32s) -> floa
     return _distance_in_few(batch, n, word, x, n_dims)
 
 
-@helper
+@separate
 def distances_down(
-    forest: Forest, tree: Tree, ref: int, x: Float32s, to_hidden: bool, out: Float64s
-) -> None:
+    forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
+) -> int:
     """Write how far `x` lies outside the boxes on its way down from a light node, that included.
 
-    The way ends at a leaf or, `to_hidden`, at a node that is read as one. A sample that lacks
-    nothing goes one way, and the points below a node on it are those beside the way from there on:
-    they are gone to once for all of its nodes.
+    The way ends at a leaf or, where `to_hidden` is 1, at a node that is read as one. A sample that
+    lacks nothing goes one way, and the points below a node on it are those beside the way from
+    there on: they are gone to once for all of its nodes.
     """
+    tree = forest.trees.known(tree)
     batch, starts = room_of_batch(), _room_of_refs()
     n, n_steps = 0, 0
     while ref >= 0:
         node = tree.nodes.row(ref)
-        if node.dim < 0 or (to_hidden and node.hides(forest)):
+        if node.dim < 0 or (to_hidden == 1 and node.hides(forest)):
             break
         starts[n_steps] = n
         n_steps += 1
@@ -216,7 +193,15 @@ def distances_down(
     word = forest.values_word + tree.first_value
     if forest.n_dims >= BLOCK:
         distances_to_batch(batch, starts, n_steps, word, x, forest.n_dims, out)
-        return
+        return 0
     for k in range(n_steps):
         n = starts[n_steps] - starts[k]
         out[k] = _distance_in_few(batch.part(starts[k], n), n, word, x, forest.n_dims)
+    return 0
+
+
+def compile_light(record: LightBoxes, kind: type[Forest]) -> None:
+    """Compile the kernels over light nodes for a kind of forest and put them into a record."""
+    record.distance = address_of(distance_to_light, F=kind)
+    record.distances_down = address_of(distances_down, F=kind)
+    record.hold_below = address_of(hold_below, F=kind)

@@ -115,17 +115,6 @@ def count_equal(forest: F, most: int) -> int:
 
 
 @kernel
-def last_equal(forest: F) -> int:
-    """Return the last stored point that equals the sample in `inputs` (see `find_equal`), or NONE.
-
-    It is the one that `forget_equal` forgets.
-    """
-    found = _room_of_found()
-    find_equal(forest, 1, found)
-    return found[1]
-
-
-@kernel
 def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs`; returns how many: 1, or 0.
 

@@ -27,12 +27,7 @@ from .tree_memory import TABLES, TreeMemory
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
 
 # What names the first free row of each.
-FREE_ROWS = {
-    "nodes": "free_row",
-    "boxes": "free_box",
-    "insets": "free_inset",
-    "side_rows": "free_side_row",
-}
+FREE_ROWS = {"nodes": "free_row", "boxes": "free_box", "side_rows": "free_side_row"}
 
 
 class _Rows(NamedTuple):

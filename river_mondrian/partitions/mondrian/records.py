@@ -5,8 +5,8 @@ stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one po
 
 A node's row is its record, which ends with what its kind keeps, and then its box: the lower corner
 and the upper one, of `dim_capacity` float32 each. A side of a box is NaN in a dimension in which
-no point of the node has a value. Some kinds have boxes in rows of their own, or only what of them
-differs from the parent's, and none for nodes of few points (`LightNode`).
+no point of the node has a value. Some kinds have boxes in rows of their own, and none for nodes of
+few points (`LightNode`).
 
 A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
 values are what the trees cut: scaled inputs, or what cut directions make of them, in one column for
@@ -138,12 +138,8 @@ class Node(Record):
         """Begin as a row that has been something else, or nothing, before."""
 
     def has_box(self, forest: Forest) -> bool:
-        """Tell whether the node keeps its whole box."""
+        """Tell whether the node keeps its box."""
         return True
-
-    def has_insets(self, forest: Forest) -> bool:
-        """Tell whether the node keeps only the sides in which its box differs from its parent's."""
-        return False
 
     def box(self, forest: Forest, tree: Tree) -> Float32s:
         """Return both corners of the box, where there is one: the lower, and then the upper."""
@@ -158,24 +154,17 @@ class Node(Record):
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
 
     def box_number(self, forest: Forest) -> int:
-        """Return the number of the row of its own that the whole box has, or NONE."""
+        """Return the number of the row of its own that the box has, or NONE."""
         return NONE
-
-    def insets(self, forest: Forest) -> InsetRow:
-        """Return the first of the node's insets, where it has some."""
-        return InsetRow(self, 0)
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
         """Bring close what a walk needs at the node, whose row is, besides that."""
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Give a node that has none a whole box; what is in it is as it happens to be."""
+        """Give a light node a box; what is in it is as it happens to be."""
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
-        """Take a node's whole box away, where that has a row of its own; nothing of it stays."""
-
-    def swap_boxes(self, forest: Forest, other: Node) -> None:
-        """Let two nodes change their whole boxes, where these are in rows of their own."""
+        """Take a node's box away, where that has a row of its own; nothing of it stays."""
 
     def child(self, side: int) -> int:
         """Return the reference on a side."""
@@ -287,117 +276,39 @@ class BoxRow(Record):
         return Float32s(self, 0, 2 * forest.dim_capacity)
 
 
-# Insets that have room in a node's own row, and in each further one.
-OWN_INSETS = 7
-INSETS = 15
+class LightBoxes(Record):
+    """Kernels of `light`, which are compiled only for forests that have light nodes.
 
-
-class InsetRow(Record):
-    """Some of the sides in which a node's box differs from its parent's (see `insets`).
-
-    Behind the record stand their places, and then how far out they are. The first of a node's
-    insets stand in its own row.
+    They take the forest, a tree and a reference. What returns nothing returns 0.
     """
 
-    # The number of the next row of the node's, or of a free row the next free one; or NONE.
-    following: Int32
-    # How many there are in this row; in a node's own one NONE where it keeps none.
-    n: Int32
-
-    def places(self, capacity: int) -> Int32s:
-        """Return which sides they are, where there is room for so many."""
-        return Int32s(self, 2, capacity)
-
-    def values(self, capacity: int) -> Float32s:
-        """Return where these are."""
-        return Float32s(self, 2 + capacity, capacity)
-
-    def clear(self, capacity: int) -> None:
-        """Let nothing stay of them."""
-        places, values = self.places(capacity), self.values(capacity)
-        for i in range(capacity):
-            places[i] = 0
-            values[i] = 0.0
-
-
-class Way(Record):
-    """What a walk down a wide forest's tree knows of the box that it has come to (see `insets`)."""
-
-    # The box, and the sample, by places.
-    sides: Float32s
-    sample: Float32s
-    # How far the sample lies outside the box.
-    distance: Float64
-    # Where samples are learned: at which places it does, and room for a mark at each place, which
-    # is zero but within a function.
-    n_beyond: Int64
-    beyond: Int32s
-    marks: Int32s
-
-
-class WideSteps(Record):
-    """What walks do in a wide forest: kernels of `wide`, which are compiled for such forests only.
-
-    They take the forest, a tree, and a node, the lane or the walk of a sample. What returns nothing
-    returns 0.
-    """
-
-    # Of learning.
-    prepare: Callable[[Record, Record], int] = entry()
-    rate: Callable[[Record, Record, Record], float] = entry()
-    hold: Callable[[Record, Record, Record, float], int] = entry()
-    side: Callable[[Record, Record, Record, Float32s], int] = entry()
-    side_below: Callable[[Record, Record, int, Float32s], int] = entry()
-    write_box: Callable[[Record, Record, int], int] = entry()
-    keep_box: Callable[[Record, Record, Record, int], int] = entry()
-    # Of predictions.
-    begin: Callable[[Record, Record], int] = entry()
-    eta: Callable[[Record, Record, int], float] = entry()
-    is_left_nearer: Callable[[Record, Record, int, int], int] = entry()
-    retrace: Callable[[Record, Record], int] = entry()
-    # Of light nodes.
     distance: Callable[[Record, Record, int, Float32s], float] = entry()
+    distances_down: Callable[[Record, Record, int, Float32s, int, Float64s], int] = entry()
     hold_below: Callable[[Record, Record, int, Float32s], int] = entry()
-    make_box: Callable[[Record, Record, int], int] = entry()
 
 
 class LightNode(Node):
-    """A node of which a forest of many dimensions keeps less than a box.
+    """A node whose box, in a forest of many dimensions, is in a row of its own, or nowhere.
 
     In such a forest `Forest.light_size` is above 0. A node of at most so many samples is *light*:
     it has no box. That is the box of the points below, which are stored for all trees together,
     where most of the memory would be boxes: half of all nodes have four samples at most. Corners
     are values of points, so that a box that is made of these is what would have been kept, bit for
-    bit (see `light`). Another node has a whole box in a row of its own, whose number has the place
-    of the box. With still more dimensions it may have only the sides in which its box differs from
-    the parent's (see `insets`), the first of which stand behind that number.
+    bit (see `light`). In a row, the number of the box's row, or NONE, has the place of the box.
     """
 
     def box_row(self, forest: Forest) -> Int32s:
         """Return the number of the box's row, or NONE, where boxes are in rows of their own."""
         return Int32s(self, forest.box_word, 1)
 
-    def insets(self, forest: Forest) -> InsetRow:
-        """Return the first insets, in a forest that keeps such."""
-        return InsetRow(self, forest.box_word + 1)
-
     def begin_row(self, forest: Forest) -> None:
         """Begin without a box, where that is in a row of its own."""
         if forest.light_size > 0:
             self.box_row(forest)[0] = NONE
-        if forest.keeps_insets():
-            own = self.insets(forest)
-            own.clear(OWN_INSETS)
-            own.following = NONE
-            own.n = NONE
 
     def has_box(self, forest: Forest) -> bool:
-        """Tell whether the node keeps its whole box."""
+        """Tell whether the node keeps its box."""
         return forest.light_size == 0 or self.box_row(forest)[0] != NONE
-
-    def has_insets(self, forest: Forest) -> bool:
-        """Tell whether the node keeps only the sides in which its box differs from its parent's."""
-        return forest.keeps_insets() and self.insets(forest).n != NONE
 
     def box(self, forest: Forest, tree: Tree) -> Float32s:
         """Return both corners of the box, where there is one: the lower, and then the upper."""
@@ -406,16 +317,13 @@ class LightNode(Node):
         return tree.boxes.row(self.box_row(forest)[0]).box(forest)
 
     def box_number(self, forest: Forest) -> int:
-        """Return the number of the row of its own that the whole box has, or NONE."""
+        """Return the number of the row of its own that the box has, or NONE."""
         return NONE if forest.light_size == 0 else self.box_row(forest)[0]
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
         """Bring the box close, or what it is made of as far as that is known."""
         b = self.box_number(forest)
-        if self.has_insets(forest):
-            if self.insets(forest).following != NONE:
-                prefetch(tree.insets.row(self.insets(forest).following), 2 + 2 * INSETS)
-        elif b != NONE:
+        if b != NONE:
             prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
         elif self.dim >= 0:
             for side in range(2):
@@ -428,7 +336,7 @@ class LightNode(Node):
             prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Give a node that has none a whole box; what is in it is as it happens to be."""
+        """Give a light node a box; what is in it is as it happens to be."""
         if forest.light_size == 0:
             return
         b = tree.free_box
@@ -440,7 +348,7 @@ class LightNode(Node):
         self.box_row(forest)[0] = b
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
-        """Take a node's whole box away, where that has a row of its own; nothing of it stays."""
+        """Take a node's box away, where that has a row of its own; nothing of it stays."""
         b = self.box_number(forest)
         if b == NONE:
             return
@@ -451,13 +359,6 @@ class LightNode(Node):
         row.next_free()[0] = tree.free_box
         tree.free_box = b
         self.box_row(forest)[0] = NONE
-
-    def swap_boxes(self, forest: Forest, other: Node) -> None:
-        """Let two nodes change their whole boxes, where these are in rows of their own."""
-        own, others = self.box_row(forest), Int32s(other, forest.box_word, 1)
-        b = own[0]
-        own[0] = others[0]
-        others[0] = b
 
 
 class Arrival(Record):
@@ -474,15 +375,13 @@ class Tree(Record):
     # Reference to the root.
     root: Int64
     nodes: Table[Node]
-    # The boxes of nodes that have them in rows of their own, and the insets of others.
+    # The boxes of nodes that have them in rows of their own.
     boxes: Table[BoxRow]
-    insets: Table[InsetRow]
     # Rows that a kind keeps for some of its nodes.
     side_rows: Table[Record]
     # The first rows that points which were forgotten have left, or NONE.
     free_row: Int64
     free_box: Int64
-    free_inset: Int64
     free_side_row: Int64
     # Cuts so far.
     n_splits: Int64
@@ -508,10 +407,6 @@ class Tree(Record):
     rows_needed: Int64 = transient()
     # Room for the box of a light node or a point.
     room: Float32s = derived()
-    # What the walk knows of boxes, in a wide forest, and the child beside it that is still to keep
-    # sides of its parent's box, or NONE.
-    way: Way = derived()
-    walk_beside: Int64 = transient()
 
     # Of a restored tree (see `checking`).
 
@@ -556,12 +451,8 @@ class Forest(Record):
     links_word: Int64 = derived()
     # Samples up to which a node has no box; 0 where all have it in their rows.
     light_size: Int64
-    # The most insets of a node, 0 where all that are not light have whole boxes, and how many
-    # further rows a step of a walk takes at most.
-    most_insets: Int64 = derived()
-    most_inset_rows: Int64 = derived()
-    # What walks do where there are light nodes; none else.
-    wide: WideSteps = derived()
+    # What makes boxes of light nodes, where there are such; none else.
+    light: LightBoxes = derived()
     # Words of a node's row.
     node_words: Int64 = derived()
     # Dimensions that are cut, for how many there is room, and values of a point: those of all
@@ -639,10 +530,6 @@ class Forest(Record):
     # The sample that is learned or predicted: its inputs, and its values.
     inputs: Float64s
     row: Float32s
-
-    def keeps_insets(self) -> bool:
-        """Tell whether nodes may have insets instead of whole boxes."""
-        return self.most_insets > 0
 
     def n_held(self) -> int:
         """Return the number of samples that have been learned and not forgotten."""

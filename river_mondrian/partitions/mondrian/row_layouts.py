@@ -8,30 +8,13 @@ from ...records import FLOAT32, FLOAT64, INT32, Part, Record, RowLayout, words_o
 from .categories import Categories
 from .changes import AnyForest, ChangingTrees
 from .cut_directions import CutDirections
-from .insets import MOST_SHARE
-from .records import (
-    INSETS,
-    OWN_INSETS,
-    UNLIMITED,
-    Arrival,
-    BoxRow,
-    InsetRow,
-    LightNode,
-    Node,
-    Point,
-    Tree,
-)
+from .records import UNLIMITED, Arrival, BoxRow, LightNode, Node, Point, Tree
 
 # Dimensions from which on nodes may be light, and of how many samples they are then at most. With
 # fewer dimensions, boxes in rows of their own cost more time than they save: walks wait for two
 # places instead of one: of 21, a regressor learns and predicts a third slower with 8. With more,
 # memory matters more.
-LIGHT_SIZES = {512: 16, 128: 9}
-
-# Dimensions from which on nodes may have insets instead of whole boxes. Of 784 pixels, predictions
-# and learning take a third and half of the time that whole boxes take; of 256, learning takes 1.2
-# times as long.
-INSET_DIMS = 512
+LIGHT_SIZES = {512: 16, 128: 8}
 
 
 def light_size_for(n_dims: int) -> int:
@@ -98,12 +81,6 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
     def _set_words(self) -> None:
         """Write where the parts of nodes' and points' rows begin."""
         forest = self.forest
-        # In a window each sample takes another one out, which boxes on all its way are to forget.
-        is_wide = forest.light_size > 0 and forest.dim_capacity >= INSET_DIMS
-        keeps_insets = is_wide and not self.has_window
-        forest.most_insets = 2 * forest.dim_capacity // MOST_SHARE if keeps_insets else 0
-        # In a step the child beside, the node and what is below a new cut may get some.
-        forest.most_inset_rows = 3 * (forest.most_insets // INSETS + 1) if keeps_insets else 0
         forest.box_word = self._NODE.WORDS + words_of(self._kept_parts())
         forest.n_values = self._n_columns * forest.dim_capacity
         forest.n_sets = self.n_trees if self._has_sets else 1
@@ -138,7 +115,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
     def _node_layout(self) -> RowLayout:
         """Return what a node's row is."""
         has_light = self.forest.light_size > 0
-        box = self._light_parts() if has_light else self._box_parts()
+        box = (Part("box_row", INT32, 1),) if has_light else self._box_parts()
         return RowLayout(self._NODE, (*self._kept_parts(), *box))
 
     @property
@@ -154,19 +131,6 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
     def _box_layout(self) -> RowLayout:
         """Return what the row of a box is; nothing where nodes have them in theirs."""
         return RowLayout(BoxRow, self._box_parts() if self.forest.light_size > 0 else ())
-
-    def _light_parts(self) -> tuple[Part, ...]:
-        """Return what a node's row has instead of its box in a wide forest."""
-        insets = Part("places", INT32, OWN_INSETS), Part("values", FLOAT32, OWN_INSETS)
-        numbers = Part("following", INT32, 1), Part("n_insets", INT32, 1)
-        box = Part("box_row", INT32, 1)
-        return (box, *numbers, *insets) if self.forest.keeps_insets() else (box,)
-
-    def _inset_layout(self) -> RowLayout:
-        """Return what a row of insets is; nothing where there are none."""
-        if not self.forest.keeps_insets():
-            return RowLayout(Record)
-        return RowLayout(InsetRow, (Part("places", INT32, INSETS), Part("values", FLOAT32, INSETS)))
 
     def _point_layout(self) -> RowLayout:
         """Return what a stored point's row is."""
@@ -193,7 +157,6 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
         return {
             "nodes": self._node_layout(),
             "boxes": self._box_layout(),
-            "insets": self._inset_layout(),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             "remainders": self._remainder_layout(),

@@ -18,7 +18,6 @@ from ...records import (
     ChunkedRows,
     Float32s,
     Float64s,
-    Int32s,
     Memory,
     TableState,
     check_shapes,
@@ -29,6 +28,7 @@ from . import checking
 from .categories import Categories
 from .changes import AnyForest
 from .cut_directions import CutDirections
+from .light import compile_light
 from .records import (
     DRAWING,
     EMPTY,
@@ -36,14 +36,12 @@ from .records import (
     NONE,
     STEADY,
     UNLIMITED,
-    Way,
-    WideSteps,
+    LightBoxes,
 )
 from .row_layouts import LaidOutTrees, light_size_for
-from .wide import compile_steps
 
 # The tables of which each tree has one of its own.
-TABLES = ("nodes", "boxes", "insets", "side_rows")
+TABLES = ("nodes", "boxes", "side_rows")
 
 # Samples after which widths are looked at only now and then, and gamma is fixed.
 WARM_UP = 256
@@ -101,10 +99,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         {
             "inputs",
             "rooms",
-            "ways",
-            "steps",
-            "way_numbers",
-            "way_places",
+            "light",
             "vector",
             "row",
             "forest",
@@ -138,7 +133,6 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         words = self.trees.words
         words["root"] = EMPTY
         words["free_row"] = words["free_box"] = words["free_side_row"] = NONE
-        words["free_inset"] = NONE
         words["slot"] = np.arange(n_slots)
         states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
         words["random_state"][:n_trees] = states.view(np.int64)
@@ -203,11 +197,10 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.side_rows = ChunkedRows(n, width, zeroed)
 
     def _new_rows_of_nodes(self) -> None:
-        """Give the trees new tables of nodes, and of boxes and insets."""
+        """Give the trees new tables of nodes, and of boxes."""
         n = len(self.trees)
         self.nodes = ChunkedRows(n, self._node_layout().words, False)
         self.boxes = ChunkedRows(n, self._box_layout().words, False)
-        self.insets = ChunkedRows(n, self._inset_layout().words, False)
 
     def _set_up(self) -> None:
         """Write what the kind of trees adds to the forest's record."""
@@ -243,31 +236,14 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.rooms = np.empty((len(self.trees), 2 * int(forest.dim_capacity)), dtype=np.float32)
         for tree in self.trees:
             tree.room = Float32s.of(self.rooms[int(tree.slot)])
-        self._make_ways()
+        self.light = Memory(LightBoxes)
+        if forest.light_size > 0:
+            compile_light(self.light[0], self._FOREST)
+            forest.light = self.light[0]
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
         self._reserve_all(0)
-
-    def _make_ways(self) -> None:
-        """Give a wide forest what walks do there, and its trees what these know of boxes.
-
-        No walk has begun: one that waits for room would go on from what is made anew here.
-        """
-        n, n_sides = len(self.trees), 2 * int(self.forest.dim_capacity)
-        if not self.forest.keeps_insets():
-            n = 0
-        self.ways = Memory(Way, n)
-        self.steps = Memory(WideSteps)
-        if self.forest.light_size > 0:
-            compile_steps(self.steps[0], self._FOREST)
-            self.forest.wide = self.steps[0]
-        self.way_numbers = np.empty((n, 2, n_sides), dtype=np.float32)
-        self.way_places = np.zeros((n, 2, n_sides), dtype=np.int32)
-        for i, way in enumerate(self.ways):
-            way.sides, way.sample = (Float32s.of(row) for row in self.way_numbers[i])
-            way.beyond, way.marks = (Int32s.of(row) for row in self.way_places[i])
-            self.trees[i].way = way
 
     def _show_scaling(self) -> None:
         """Tell kernels what scales inputs, and what they are projected on."""
@@ -319,9 +295,6 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.nodes.grow(slot, nodes, nodes.n_rows + n)
         if self.forest.light_size > 0:
             self.boxes.grow(slot, boxes, boxes.n_rows + n)
-        if self.forest.keeps_insets():
-            n_insets = int(self.forest.most_inset_rows)
-            self.insets.grow(slot, tree.insets, tree.insets.n_rows + n_insets)
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
@@ -333,12 +306,9 @@ class TreeMemory(LaidOutTrees[AnyForest]):
                 self.nodes.reserve(slots[t], n)
                 if self.forest.light_size > 0:
                     self.boxes.reserve(slots[t], n)
-                if self.forest.keeps_insets():
-                    self.insets.reserve(slots[t], n)
                 self.side_rows.reserve(slots[t], n_side + 1)
         self.nodes.show_all("nodes", words, slots)
         self.boxes.show_all("boxes", words, slots)
-        self.insets.show_all("insets", words, slots)
         self.side_rows.show_all("side_rows", words, slots)
 
     def _show(self) -> None:
@@ -415,18 +385,16 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     def nbytes(self) -> int:
         """Bytes held by arrays."""
         arrays = (self.frames, self.given, self.inputs, self.row, self.rooms)
-        ways = (self.way_numbers, self.way_places)
-        size = sum(array.nbytes + 128 for array in (*arrays, *ways))
-        size += self.trees.nbytes + self.shared.nbytes
+        size = sum(array.nbytes + 128 for array in arrays)
+        size += self.trees.nbytes + self.shared.nbytes + self.light.nbytes
         if self.warm_up is not None:
             size += self.warm_up.nbytes
         if self.directions is not None:
             size += self.directions.nbytes
         if self.categories is not None:
             size += self.categories.nbytes
-        tables = (self.nodes, self.boxes, self.insets, self.points, self.side_rows)
-        size += self.remainders.nbytes + self.arrivals.nbytes + self.ways.nbytes
-        size += self.steps.nbytes
+        tables = (self.nodes, self.boxes, self.points, self.side_rows, self.remainders)
+        size += self.arrivals.nbytes
         return size + sum(table.nbytes for table in tables)
 
     # What has been learned. Kernels count.

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float32s, Float64s
 from ...status import DONE, TOO_LARGE
-from . import extension, forgetting, matching, rebuilding, renewal, sampling, scaling
+from . import extension, matching, rebuilding, renewal, sampling, scaling
 from .changes import AnyForest
 from .following import FollowingTrees
 from .inspection import Kept, NodeView, read_tree
-from .records import CLOSED, NONE, STEADY
+from .records import CLOSED, STEADY
 from .tables import TreeTable, make_table
 from .tracing import Path, contributions, traced
 from .tree_memory import TABLES, WARM_UP
@@ -211,8 +211,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def _trim(self) -> None:
         """Give back rows behind those in use."""
-        for name in ("nodes", "boxes", "insets"):
-            table = self.__dict__[name]
+        for name, table in (("nodes", self.nodes), ("boxes", self.boxes)):
             for t, n_rows in enumerate(self.trees.words[f"{name}.n_rows"].tolist()):
                 table.trim(self.trees[t].slot, n_rows)
 
@@ -252,27 +251,10 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             # What was drawn anew last has its boxes still.
             self._drop_spare()
         self._put_next(put)
-        self._make_way_whole()
         if matching.forget_equal.of(self._FOREST)(self.forest) == 0:
             return False
         self._forgotten()
         return True
-
-    def _make_way_whole(self) -> None:
-        """Let nodes on the ways to the sample that will be forgotten keep whole boxes."""
-        forest = self.forest
-        if not forest.keeps_insets():
-            return
-        p = matching.last_equal.of(self._FOREST)(forest)
-        make_whole = forgetting.make_whole.of(self._FOREST)
-        trees = range(forest.n_holding(p) if p != NONE else 0)
-        # Room for all comes first, so that what fails has changed nothing.
-        for t in trees:
-            n, tree = make_whole(forest, t, p, 1), self.trees[t]
-            if n > 0:
-                self.boxes.grow(tree.slot, tree.boxes, tree.boxes.n_rows + n)
-        for t in trees:
-            make_whole(forest, t, p, 0)
 
     def _forgotten(self) -> None:
         """Do what is left to do once a point has been forgotten."""
@@ -357,16 +339,10 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             return
         for t in range(self.n_trees):
             tree = self.trees[t]
-            for name in self._growing_tables:
+            for name in TABLES if self.forest.light_size > 0 else ("nodes", "side_rows"):
                 table, rows = getattr(tree, name), self.__dict__[name]
                 more = SOON + n * table.n_rows // self.n_points
                 rows.grow(tree.slot, table, table.n_rows + more)
-
-    @property
-    def _growing_tables(self) -> list[str]:
-        """The names of the tables to which learning adds rows."""
-        unused = {"boxes": self.forest.light_size == 0, "insets": not self.forest.keeps_insets()}
-        return [name for name in TABLES if not unused.get(name, False)]
 
     def _block(self, n_jobs: int) -> int:
         """Return how many rows may be learned at once."""

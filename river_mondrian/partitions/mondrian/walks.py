@@ -15,7 +15,6 @@ from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import inlined, merged, separate
 from ...records import (
     Array,
-    Float32,
     Float32s,
     Float64,
     Float64s,
@@ -30,7 +29,7 @@ from ...records import (
 )
 from .boxes import distance_outside
 from .leaves import distance_to, mass_below
-from .records import LEFT, RIGHT, F, Forest, Layout, Tree, Way, layout_of
+from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
 from .scaling import has_missing
 
 # Walks in lock-step.
@@ -81,8 +80,6 @@ class Walk(Record):
     # from there on.
     light_depth: Int64
     etas: Float64s = inline(MOST_PARTS)
-    # The box that it has come to, in a wide forest.
-    way: Way
 
 
 class Branch(Record):
@@ -101,12 +98,6 @@ class WalkAt(Record):
     walk: Int64
 
 
-class Side(Record):
-    """A side of a box."""
-
-    place: Float32
-
-
 class Prediction(Record):
     """Where walks add what the trees say of a sample; a kind of posterior has a subclass."""
 
@@ -117,7 +108,6 @@ class Prediction(Record):
 P = TypeVar("P", bound=Prediction)
 
 _room_of_walks = room_of_array(Walk, LANES)
-_room_of_ways = room_of_array(Way, LANES)
 _room_of_steps = room_of_array(Step, LANES * FIRST_DEPTH)
 _room_of_active = room_of_array(WalkAt, LANES)
 _room_of_branches = room_of_array(Branch, MOST_BRANCHES)
@@ -151,8 +141,6 @@ def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
     walk.reach = 1.0
     walk.above = 0.0
     walk.sample = x
-    if forest.keeps_insets():
-        forest.wide.begin(forest, walk)
     _descend(forest, walk, tree.root)
 
 
@@ -163,6 +151,20 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
     if step.ref >= 0:
         tree = forest.trees.known(walk.tree)
         tree.nodes.known(step.place).look_ahead(forest, tree)
+
+
+@merged
+def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
+    """Return how far a sample is outside the box where it has come to, in a wide forest."""
+    step = walk.path[walk.depth]
+    tree = forest.trees.known(walk.tree)
+    is_light = step.ref >= 0 and not tree.nodes.known(step.place).has_box(forest)
+    if lacks_nothing and (is_light or walk.light_depth > 0):
+        if walk.light_depth == 0:
+            walk.light_depth = walk.depth
+            forest.light.distances_down(forest, tree, step.ref, walk.sample, 1, walk.etas)
+        return walk.etas[walk.depth - walk.light_depth]
+    return forest.light.distance(forest, tree, step.ref, walk.sample)
 
 
 @inlined
@@ -182,7 +184,7 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
         upper = Float32s(step.place, high, layout.capacity)
         eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
     else:
-        eta = forest.wide.eta(forest, walk, 1 if lacks_nothing else 0)
+        eta = _eta_of_wide(forest, walk, lacks_nothing)
     time = walk.time
     horizon = forest.horizon - time
     node = tree.nodes.known(step.place)
@@ -245,17 +247,12 @@ def walk_in_lockstep(
 
 
 @merged
-def _left_share(forest: Forest, tree: Tree, left: int, right: int, walk: Walk) -> float:
+def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> float:
     """Return the share of the left child in a walk whose value in the cut dimension is missing."""
-    order = 0
-    if forest.keeps_insets():
-        order = forest.wide.is_left_nearer(forest, walk, left, right)
-    else:
-        to_left = distance_to(forest, tree, left, walk.sample)
-        to_right = distance_to(forest, tree, right, walk.sample)
-        order = (1 if to_left < to_right else 0) - (1 if to_right < to_left else 0)
-    if order != 0:
-        return 1.0 if order > 0 else 0.0
+    to_left = distance_to(forest, tree, left, x)
+    to_right = distance_to(forest, tree, right, x)
+    if to_left != to_right:
+        return 1.0 if to_left < to_right else 0.0
     mass_left = mass_below(forest, tree, left)
     return mass_left / (mass_left + mass_below(forest, tree, right))
 
@@ -299,7 +296,7 @@ def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int)
         v = walk.sample[node.dim]
         share = 1.0 if v <= node.cut else 0.0
         if v != v:
-            share = _left_share(forest, tree, node.left, node.right, walk)
+            share = _left_share(forest, tree, node.left, node.right, walk.sample)
         side = LEFT if share >= 0.5 else RIGHT
         share = min(share, 1.0 - share)
         reach = walk.reach
@@ -327,8 +324,6 @@ def _turn_to(forest: Forest, walk: Walk, branch: Branch) -> None:
     walk.time = branch.time
     walk.reach = branch.reach
     walk.above = 0.0
-    if forest.keeps_insets():
-        forest.wide.retrace(forest, walk)
     _descend(forest, walk, branch.ref)
 
 
@@ -346,17 +341,6 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
         _turn_to(forest, walk, branches[n_waiting])
     if walk.capacity > FIRST_DEPTH:
         release(walk.path)
-
-
-@inlined
-def _give_ways(forest: Forest, walks: Array[Walk], ways: Array[Way], room: Array[Side]) -> None:
-    """Give each walk a way, and its part of the room for two numbers for each side of a box."""
-    n_sides = 2 * forest.dim_capacity
-    for i in range(LANES):
-        way = ways[i]
-        way.sides = Float32s(room[0], 2 * n_sides * i, n_sides)
-        way.sample = Float32s(room[0], 2 * n_sides * i + n_sides, n_sides)
-        walks[i].way = way
 
 
 @inlined
@@ -437,15 +421,10 @@ def predict_rows(forest: F, rows: Float32s, n: int, prediction: P) -> None:
     row with missing values walks alone. So does one, from there on, for whose path there is no
     room.
     """
-    walks, steps, ways = _room_of_walks(), _room_of_steps(), _room_of_ways()
+    walks, steps = _room_of_walks(), _room_of_steps()
     for i in range(LANES):
         _give_room(walks[i], steps, i)
-    if forest.keeps_insets():
-        room = new_array(Side, 4 * forest.dim_capacity * LANES)
-        _give_ways(forest, walks, ways, room)
     if n == 1 and not has_missing(forest, rows):
         _predict_by_trees(forest, rows, prediction, walks, steps)
     else:
         _predict_by_rows(forest, rows, n, prediction, walks, steps)
-    if forest.keeps_insets():
-        release(room)

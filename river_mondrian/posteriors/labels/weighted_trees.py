@@ -101,7 +101,7 @@ class WeightedTrees(HierarchicalTrees[WeightedForest]):
         # The words of `Node`.
         box = (plain.box_word, forest.box_word, plain.node_words - plain.box_word)
         self.nodes = trees.nodes.relaid(self._node_layout().words, [(0, 0, Node.WORDS), box])
-        self.boxes, self.insets = trees.boxes.copied(), trees.insets.copied()
+        self.boxes = trees.boxes.copied()
         n_words = plain.links_word - plain.values_word + len(self.trees)
         rest = (plain.values_word, forest.values_word, n_words)
         words = self._point_layout().words

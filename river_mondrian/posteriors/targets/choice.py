@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, inlined, merged
-from ...partitions.mondrian.leaves import side_below
+from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
 from ...records import Array, Float64, Float64s, Int64, Record, inline
 from .messages import (
@@ -83,8 +83,8 @@ def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
     tree = forest.trees[t]
     ref = tree.root
     while not is_leaf(tree, ref):
-        side = side_below(forest, tree, ref, forest.values_of(tree, p))
-        ref = tree.nodes.row(ref).child(side)
+        node = tree.nodes.row(ref)
+        ref = node.child(side_of(forest, tree, node, forest.values_of(tree, p)))
     if ref < 0:
         return ref if ref == ~p else EMPTY
     q = tree.nodes.row(ref).first_point
@@ -170,7 +170,7 @@ def _density(
         depth += 1
         path[depth].node = node
         refs[depth].ref = ref
-        ref = node.child(side_below(forest, tree, ref, x))
+        ref = node.child(side_of(forest, tree, node, x))
         parent = node
     refs[depth + 1].ref = ref
     prior = prior_variance_to_end(tree, parent)
