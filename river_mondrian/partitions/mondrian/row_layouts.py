@@ -14,7 +14,7 @@ from .records import UNLIMITED, Arrival, BoxRow, LightNode, Node, Point, Tree
 # fewer dimensions, boxes in rows of their own cost more time than they save: walks wait for two
 # places instead of one: of 21, a regressor learns and predicts a third slower with 8. With more,
 # memory matters more.
-LIGHT_SIZES = {512: 16, 128: 8}
+LIGHT_SIZES = {512: 16, 128: 9}
 
 
 def light_size_for(n_dims: int) -> int:
