@@ -35,8 +35,8 @@ from river_mondrian.posteriors.adaptive.statistics import (
     UNNOTICED,
 )
 from river_mondrian.posteriors.adaptive.trees import AdaptiveTrees
-from river_mondrian.posteriors.rebuilt import candidates as drawn_candidates
 from river_mondrian.posteriors.rebuilt import paths, rebuilding
+from river_mondrian.posteriors.rebuilt import splitting as drawn_candidates
 from river_mondrian.posteriors.rebuilt.records import IDLE, LONG, PATH_LENGTH, Candidate
 from river_mondrian.records import Array, Float32s, Float64s, Int32s, Memory
 

@@ -15,8 +15,8 @@ from river import drift
 
 import river_mondrian as rm
 from river_mondrian.posteriors.rebuilt import trees as rebuilt_trees
-from river_mondrian.posteriors.rebuilt.batches import ROWS_PREDICTED
 from river_mondrian.posteriors.rebuilt.records import GATHERING, REPLAYING, SPLITTING
+from river_mondrian.posteriors.rebuilt.trees import ROWS_PREDICTED
 from river_mondrian.records import Memory
 
 N = 700

@@ -23,7 +23,8 @@ from river_mondrian.compiling import kernels
 from river_mondrian.compiling.kernels import Kernel
 from river_mondrian.learners import experts
 from river_mondrian.learners.drift import AFTER_DRIFT
-from river_mondrian.posteriors.adaptive import kind, prediction
+from river_mondrian.posteriors.adaptive import learning as kind
+from river_mondrian.posteriors.adaptive import prediction
 from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS
 from river_mondrian.posteriors.rebuilt import learning, rebuilding
 from river_mondrian.posteriors.rebuilt.records import IDLE, LONG, RECENT

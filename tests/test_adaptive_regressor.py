@@ -18,7 +18,9 @@ from test_adaptive_targets import slots
 from river_mondrian import AdaptiveMondrianForestRegressor
 from river_mondrian.compiling import kernels
 from river_mondrian.compiling.kernels import Kernel
-from river_mondrian.posteriors.adaptive_targets import kind, prediction, storage
+from river_mondrian.posteriors.adaptive_targets import learning as kind
+from river_mondrian.posteriors.adaptive_targets import learning as storage
+from river_mondrian.posteriors.adaptive_targets import prediction
 from river_mondrian.posteriors.rebuilt import learning, rebuilding
 from river_mondrian.posteriors.rebuilt.records import RECENT
 

@@ -16,7 +16,7 @@ from river_mondrian.compiling.kernels import kernel
 from river_mondrian.learners.regression import lags
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.adaptive_targets import readings
-from river_mondrian.posteriors.adaptive_targets.fences import next_renewal, renewal
+from river_mondrian.posteriors.adaptive_targets.learning import next_renewal, renewal
 from river_mondrian.posteriors.adaptive_targets.records import (
     ERROR,
     RESIDUAL,

@@ -150,8 +150,7 @@ class AdaptingForest(MondrianForest[Trees]):
         self._fed = detector, n, fed
         if not fed.drift_detected:
             return 0
-        width = int(getattr(fed, "width", AFTER_DRIFT))
-        return max(width, LEAST_KEPT)
+        return max(int(getattr(fed, "width", AFTER_DRIFT)), LEAST_KEPT)
 
     def _check(self, trees: Trees, bad: int) -> None:
         """Refuse a sample of which an input is too large."""
@@ -172,7 +171,7 @@ class AdaptingForest(MondrianForest[Trees]):
 
     @property
     def _raw_memory_usage(self) -> int:
-        fed = self._fed or ()
-        return super()._raw_memory_usage + sum(
-            one._raw_memory_usage for one in {id(one): one for one in fed[::2]}.values()
-        )
+        size: int = super()._raw_memory_usage
+        for detector in {id(one): one for one in (self._fed or ())[::2]}.values():
+            size += detector._raw_memory_usage
+        return size

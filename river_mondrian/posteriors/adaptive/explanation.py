@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import abc
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...learners.attribution import mixed, parts_of_mixture, parts_of_softmax, shared_out
-from ...learners.discriminants import LinearDiscriminants
-from ...learners.experts import FLOOR, Mixture
+from ...learners.experts import FLOOR
 from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tracing import Path, contributions, gaps_from
-from ...partitions.mondrian.trees import AnyView, ClassTrees
 from ...records import Float64s
-from ...status import DONE, TOO_LARGE
-from ..class_gains import gains_of_classes
 from ..rebuilt.records import LONG, RECENT
-from ..rebuilt.schedule import Schedule
 from .describing import STEP_NUMBERS, STEP_ROWS, describe_path
-from .records import A
 from .statistics import N_POSTERIORS
 
 Array = NDArray[np.float64]
 
 
-def class_weights(trees: ExplainedAdaptiveTrees[Any, Any], t: int, table: TreeTable) -> Array:
+def class_weights(trees: Any, t: int, table: TreeTable) -> Array:
     """Return the weights of the classes below a tree's nodes, by those in its leaves."""
     n_classes = int(trees.forest.n_classes)
     found = np.zeros((len(table), n_classes))
@@ -63,13 +55,13 @@ class Explanation:
     Parameters
     ----------
     trees
-        The trees.
+        The `AdaptiveTrees`.
     inputs
         The sample's inputs.
 
     """
 
-    def __init__(self, trees: ExplainedAdaptiveTrees[Any, Any], inputs: Array) -> None:
+    def __init__(self, trees: Any, inputs: Array) -> None:
         self.trees = trees
         n_classes = int(trees.forest.n_classes)
         of_all = self._mean_of(LONG)
@@ -157,38 +149,3 @@ class Explanation:
             branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
             here[i] = above = own
         return here, Path(t, refs, etas, spans, reach, stays), branches
-
-
-class ExplainedAdaptiveTrees(ClassTrees[A, AnyView]):
-    """Trees that tell what they and the lines beside them have learned."""
-
-    schedule: Schedule
-    mixture: Mixture
-    discriminants: LinearDiscriminants
-    out: Array
-
-    @abc.abstractmethod
-    def counts(self, t: int) -> NDArray[np.float32]:
-        """Return the classes' weights in a tree's rows of statistics, shape (rows, classes)."""
-
-    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
-        table = self.table(t)
-        weights = class_weights(self, t, table)
-        return table, gains_of_classes(table, weights), float(weights[:1].sum())
-
-    def _importance_trees(self) -> Sequence[int]:
-        return self.schedule.of_role(LONG)
-
-    def root_prediction(self) -> NDArray[np.float64]:
-        """Return what the mixture predicts by the roots and by lines without a feature."""
-        inputs = np.full(self.n_inputs, np.nan)
-        self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
-        return Explanation(self, inputs).baseline
-
-    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
-        """Return what each feature adds to the prediction of a sample of these inputs."""
-        best = self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
-        if best <= TOO_LARGE:
-            return TOO_LARGE - best, np.empty((0, 0))
-        return DONE, Explanation(self, inputs).contributions

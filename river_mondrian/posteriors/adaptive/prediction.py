@@ -429,7 +429,7 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
 def predict_rows(forest: A, rows: Float64s, n: int, out: Float64s) -> None:
     """Predict `n` rows of inputs, into rows of a probability of each class.
 
-    What a prediction is written to is the caller's own (see `BatchedTrees`), since other threads
+    What a prediction is written to is the caller's own (see `RebuiltTrees`), since other threads
     predict meanwhile.
     """
     mixed, n_classes, capacity = forest.experts.mixed, forest.n_classes, forest.input_capacity

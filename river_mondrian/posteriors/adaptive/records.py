@@ -144,7 +144,7 @@ class FoundRow(Record):
 
 
 class AdaptiveForest(RebuiltForest):
-    """An adaptive forest; what `RebuiltForest` asks of its kind is in `kind`."""
+    """The fields of an adaptive forest, of which `learning.ClassForest` is the whole."""
 
     trees: Array[AdaptiveTree]
     points: Table[AdaptivePoint]

@@ -15,15 +15,18 @@ from ...learners.drift import DriftWatch
 from ...learners.experts import Mixture
 from ...partitions.mondrian.inspection import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
+from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float64s, Int64s, Memory, Part, RowLayout
-from ..rebuilt.batches import BatchedTrees
-from ..rebuilt.records import DEEPEST, PATH_LENGTH
-from ..rebuilt.trees import room_for
+from ...status import DONE, TOO_LARGE
+from ..class_gains import gains_of_classes
+from ..rebuilt.records import DEEPEST, LONG, PATH_LENGTH
+from ..rebuilt.trees import RebuiltTrees, room_for
 from . import prediction
 from .checking import check_adaptive, check_seen
-from .explanation import ExplainedAdaptiveTrees
-from .kind import ClassForest, error_of, learn, learn_rows
+from .explanation import Explanation, class_weights
+from .learning import ClassForest, error_of, learn, learn_rows
 from .records import (
     AdaptiveNode,
     AdaptivePoint,
@@ -73,9 +76,7 @@ class AdaptiveView(NodeView):
     counts: NDArray[Any]
 
 
-class AdaptiveTrees(
-    BatchedTrees[ClassForest, AdaptiveView], ExplainedAdaptiveTrees[ClassForest, AdaptiveView]
-):
+class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassForest, AdaptiveView]):
     """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
 
     Parameters
@@ -104,7 +105,7 @@ class AdaptiveTrees(
     _VIEW = AdaptiveView
     _learn_one: Callable[[ClassForest, int, float, bool, int], int] | None
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
-    _DERIVED: ClassVar[frozenset[str]] = BatchedTrees._DERIVED | {"out"}
+    _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
     _ENTRY = StatisticsEntry
 
     def __init__(
@@ -363,3 +364,25 @@ class AdaptiveTrees(
             return record.dim < 0, bool((counts > 0).sum() == 1), (counts,)
 
         return kept
+
+    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
+        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        table = self.table(t)
+        weights = class_weights(self, t, table)
+        return table, gains_of_classes(table, weights), float(weights[:1].sum())
+
+    def _importance_trees(self) -> Sequence[int]:
+        return self.schedule.of_role(LONG)
+
+    def root_prediction(self) -> NDArray[np.float64]:
+        """Return what the mixture predicts by the roots and by lines without a feature."""
+        inputs = np.full(self.n_inputs, np.nan)
+        self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
+        return Explanation(self, inputs).baseline
+
+    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+        """Return what each feature adds to the prediction of a sample of these inputs."""
+        best = self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
+        if best <= TOO_LARGE:
+            return TOO_LARGE - best, np.empty((0, 0))
+        return DONE, Explanation(self, inputs).contributions

@@ -1,24 +1,77 @@
-"""Learning the targets of a sample: ridges, mixtures and the law, then the means of the trees."""
+"""Learning the targets of a sample: drifts, ridges, mixtures, the distribution, means of the trees.
+
+The path of a call: `learn`, `_learn`, `rebuilt.learning.accept` and `learn_sample`, which calls the
+methods of `TargetsForest`.
+"""
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, separate
+import math
+
+import numpy as np
+
+from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
+from ...learners.drift import NOBODY, watch
 from ...learners.regression import error_law, lags, mixing, ridges
+from ...limits import LARGEST_TARGET, LEAST_WEIGHT
 from ...partitions.mondrian.boxes import hold
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, START
+from ...partitions.ranges import robust_ranges
+from ...records import Float64s
+from ...status import DONE, TOO_LARGE
+from ..rebuilt.learning import accept
 from ..rebuilt.paths import path_to
 from ..rebuilt.splitting import push
+from ..targets.moments import FENCE, LEAST_FENCED, renewal, strided
+from .prediction import ensure_predicted
 from .records import (
     ERROR,
+    N_TARGETS,
     RESIDUAL,
     RESIDUAL_OF,
     TARGET,
     AdaptiveTargetForest,
+    T,
     TargetsNode,
     TargetsTree,
 )
-from .splitting import may_wait
+from .splitting import enqueue_differing, may_wait, split
+
+
+@batch_kernel
+def read_targets(forest: T, k: int, n: int, step: int, out: Float64s) -> None:
+    """Write the k-th targets of `n` stored points, every `step`-th."""
+    for i in range(n):
+        out[i] = forest.targets_of(i * step)[k]
+
+
+# Fences beyond which a target counts as at them, so that wild ones cost a few samples only.
+#
+# The fences follow the stored targets, four times while the number of samples doubles: `FENCE`
+# times the robust range of the targets beyond either of its ends (see `partitions.ranges`). Where
+# several of the latest targets have been beyond, they open (`fenced`), until they
+# follow.
+
+
+def next_renewal(n: int) -> int:
+    """Return the first number of samples after `n` at which fences are renewed."""
+    if n < LEAST_FENCED:
+        return LEAST_FENCED
+    return renewal(n) + (1 << (n.bit_length() - 3))
+
+
+def find_fences(forest: AdaptiveTargetForest) -> tuple[float, float]:
+    """Return the fences by the targets that are stored; infinite where all are the same."""
+    n, step = strided(forest.n_points)
+    targets = np.empty(n)
+    read_targets(forest, TARGET, n, step, Float64s.of(targets))
+    # Of a damaged model they may be any numbers.
+    targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
+    low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
+    reach = FENCE * (high - low)
+    return (low - reach, high + reach) if reach > 0.0 else (-math.inf, math.inf)
+
 
 # Fading of how many targets of late have been beyond the fences, and how many are too many.
 FADING = 0.9
@@ -158,3 +211,119 @@ def catch_up(forest: AdaptiveTargetForest, t: int, p: int) -> None:
                 push(tree, ref)
             return
         ref = node.child(side_of(forest, tree, node, x))
+
+
+# What a call may spend, in points, on the splits of one tree.
+SPLIT_BUDGET = 400
+
+# Error that counts as 1 for detectors of drifts, in mean sizes of errors.
+LARGEST_ERROR = 4.0
+
+
+class TargetsForest(AdaptiveTargetForest):
+    """An adaptive forest over targets, as the kernels that build trees anew see it."""
+
+    def predict_inputs(self, inputs: Float64s) -> int:
+        """Predict a sample where that has not been done; returns DONE or what is too large."""
+        return ensure_predicted(self, inputs)
+
+    def score(self) -> None:
+        """Let ridges, mixtures and the law learn the accepted sample."""
+        score(self)
+
+    def keep_sample(self, p: int) -> None:
+        """Store the targets and the weight of the accepted sample."""
+        point = self.points.row(p)
+        for k in range(N_TARGETS):
+            point.targets[k] = self.accepted[k]
+        point.weight = self.accepted_weight
+
+    def begin_walk(self, t: int, p: int) -> None:
+        """Let a tree take a point from its root, or from its leaf."""
+        begin_walk(self, t, p)
+
+    def update_tree(self, t: int, p: int, n: int) -> None:
+        """Add a point by which a tree has been extended to the means on its path."""
+        update_tree(self, t, p, n)
+
+    def catch_up(self, t: int, p: int, backlog: int) -> None:
+        """Add a point to the means of a tree that is being split."""
+        catch_up(self, t, p)
+
+    def split_budget(self) -> int:
+        """Return what a call may spend on the splits of one tree, in points."""
+        return SPLIT_BUDGET
+
+    def enqueue_built(self, t: int, ref: int) -> None:
+        """Let a leaf whose targets differ wait for its split."""
+        enqueue_differing(self, t, ref)
+
+    def split(self, t: int, j: int, last: int) -> None:
+        """Split a leaf by a guided cut."""
+        split(self, t, j)
+
+
+@exact_inlined
+def _error(forest: TargetsForest, target: float) -> float:
+    """Return the error of the last prediction, in units of mean ones and at most 1."""
+    error, most = abs(target - forest.point), LARGEST_ERROR * forest.error_size
+    if error < most:
+        return error / most
+    return 1.0 if error > 0.0 else 0.0
+
+
+@kernel
+def error_of(forest: TargetsForest, target: float) -> float:
+    """Return the error of the sample in the forest's `inputs`, or `TOO_LARGE - i`."""
+    bad = ensure_predicted(forest, forest.inputs)
+    if bad >= 0:
+        return float(TOO_LARGE - bad)
+    return _error(forest, target)
+
+
+@merged
+def _learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
+    """Learn the target of the sample in the forest's `inputs`, as `learn` does."""
+    bad = ensure_predicted(forest, forest.inputs)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    if forest.errors.detector != NOBODY:
+        error = _error(forest, target)
+        forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
+    forest.accepted[TARGET] = target
+    forest.accepted_weight = max(weight, LEAST_WEIGHT)
+    return accept(forest)
+
+
+@kernel
+def learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
+    """Learn the target of the sample in the forest's `inputs`, and count it.
+
+    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
+    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
+    the i-th input is, and nothing has changed.
+    """
+    return _learn(forest, target, weight, found)
+
+
+@kernel
+def learn_rows(
+    forest: TargetsForest,
+    rows: Float64s,
+    targets: Float64s,
+    weights: Float64s,
+    start: int,
+    stop: int,
+) -> int:
+    """Learn the rows `start` to `stop` of checked inputs, with their targets.
+
+    Returns the number of the next row. It is `stop`, unless the forest is closed behind the row
+    before, as `accept` leaves it.
+    """
+    inputs, capacity = forest.inputs, forest.input_capacity
+    for i in range(start, stop):
+        for d in range(capacity):
+            inputs[d] = rows[capacity * i + d]
+        if _learn(forest, targets[i], weights[i], 0) != DONE:
+            return i + 1
+    return stop

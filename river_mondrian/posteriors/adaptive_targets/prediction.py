@@ -96,7 +96,7 @@ def predict_one(forest: T, version: int, inputs: Packed) -> int:
 def predict_rows(forest: T, rows: Float64s, n: int, out: Float64s) -> None:
     """Predict `n` rows of inputs, of each N_SAID numbers: the point, and what its law is made of.
 
-    What a prediction is written to is the caller's own (see `BatchedTrees`), since other threads
+    What a prediction is written to is the caller's own (see `RebuiltTrees`), since other threads
     predict meanwhile.
     """
     capacity, ridges = forest.input_capacity, forest.ridges

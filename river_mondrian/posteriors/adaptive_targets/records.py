@@ -121,7 +121,7 @@ class SidesOfCut(Record):
 
 
 class AdaptiveTargetForest(RebuiltForest):
-    """An adaptive forest over targets; what `RebuiltForest` asks of its kind is in `kind`."""
+    """Its fields; `learning.TargetsForest` has what `RebuiltForest` asks for."""
 
     trees: Array[TargetsTree]
     points: Table[TargetsPoint]

@@ -25,16 +25,22 @@ from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Memory
 from ...status import DONE, TOO_LARGE
-from ..rebuilt.batches import BatchedTrees
-from ..rebuilt.candidates import GAIN_SAMPLE
 from ..rebuilt.records import LONG, RECENT, PathEntry
-from ..rebuilt.trees import room_for
+from ..rebuilt.splitting import GAIN_SAMPLE
+from ..rebuilt.trees import RebuiltTrees, room_for
 from ..student_mixture import StudentMixture
 from ..targets.gains import Blocks, blocks_of, gains_of_means
+from ..targets.moments import LEAST_FENCED, renewal
 from . import prediction
 from .checking import check_adaptive_targets
-from .fences import LEAST_FENCED, find_fences, next_renewal, renewal
-from .kind import TargetsForest, error_of, learn, learn_rows
+from .learning import (
+    TargetsForest,
+    error_of,
+    find_fences,
+    learn,
+    learn_rows,
+    next_renewal,
+)
 from .prediction import N_FIRST, N_FIRST_GROUPS, N_SAID, N_SECOND
 from .readings import N_GROUPS, N_READINGS, STRENGTHS
 from .records import (
@@ -116,7 +122,7 @@ class TargetsView(NodeView):
         return self.n_samples
 
 
-class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
+class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     """Trees over targets, of several purposes, with ridges and mixtures.
 
     Parameters
@@ -145,7 +151,7 @@ class AdaptiveTargetTrees(BatchedTrees[TargetsForest, TargetsView]):
     _VIEW = TargetsView
     _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
-    _DERIVED: ClassVar[frozenset[str]] = BatchedTrees._DERIVED | {"out"}
+    _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
     _learn_one: Callable[[TargetsForest, float, float, int], int] | None
     _predict_one: Callable[[TargetsForest], int] | None
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
-from ...learners.drift import DriftWatch
 from .records import GATHERING, IDLE, LONG, RECENT, REPLAYING
 
 
@@ -48,7 +47,6 @@ def check_rebuilt(trees: Any) -> None:
             "starts": np.ndarray,
             "gains": np.ndarray,
             "dim_weights": np.ndarray,
-            "watch": DriftWatch,
             "drifts": tuple,
         },
     )

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...partitions.mondrian import renewal
-from ...partitions.mondrian.records import DRAWING, NONE, SETTLING, STEADY
+from ...partitions.mondrian.records import CLOSED, DRAWING, NONE, SETTLING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Memory, Record
@@ -54,6 +55,11 @@ LEAST_WINDOW = 512
 
 # How far the dimensions of candidates follow the gains of the trees before.
 GAIN_SHARE = 0.7
+
+# Rows that a kernel predicts at once, beside other threads: in between Ctrl-C gets through.
+ROWS_PREDICTED = 64
+# Rows that a kernel learns at once: other threads of Python wait for it.
+ROWS_LEARNED = 16
 
 # Samples that have to be stored of those by which widths were found, to compare spreads with.
 LEAST_TELLING = 64
@@ -168,6 +174,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _restore(self, state: dict[str, Any]) -> None:
         rest = dict(state)
+        if type(rest.get("watch")) is not DriftWatch:
+            refuse(self, "watch", rest.get("watch"), "but it should be a DriftWatch")
         stored = {name: rest.pop(name) for name in STORED}
         for name in stored:
             # They have been checked as attributes.
@@ -474,6 +482,61 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             rows.show(slot, table)
         self._reserve_rows(slot, GROWTH, GROWTH)
         self._follow(self.schedule.placed(self.n_samples))
+
+    # Batches.
+
+    def _learn_rows_by(self, learn: Callable[[int, int], int], n: int) -> None:
+        """Learn `n` rows that bring nothing new.
+
+        `learn(start, stop)` learns some of them; it returns the next one, which is `stop` unless
+        the row before has closed the forest, since its owner has something to complete.
+        """
+        start = 0
+        while start < n:
+            start = learn(start, min(start + ROWS_LEARNED, n))
+            if self.forest.version == CLOSED:
+                self._learned(WAITS)
+
+    def _reader(self) -> list[Memory[Any]]:
+        """Return a copy of the forest's record by which a thread predicts beside others.
+
+        It refers to the same rows and points, but what a prediction is written to is its own. What
+        it refers to besides comes behind it, to be kept as long.
+        """
+        shared = self.shared.copied()
+        shared.own("trees", self.trees.bytes.copy())
+        shared.own("row", np.empty_like(self.row))
+        self._own_prediction(shared)
+        return [shared]
+
+    def _predict_rows_by(
+        self,
+        predict: Callable[[R, Float64s, int, Float64s], None],
+        inputs: NDArray[np.float64],
+        width: int,
+        n_jobs: int,
+    ) -> NDArray[np.float64]:
+        """Predict rows of checked inputs; returns an array, shape (n, width).
+
+        `predict(forest, rows, n, out)` predicts `n` rows by the forest's record, or a copy of it.
+        """
+        out = np.empty((len(inputs), width))
+
+        def part(first: int, last: int) -> None:
+            # Each thread has a copy of its own, which goes with it. One may have the forest's own
+            # record, which no other thread writes to while the forest is closed.
+            is_free = first == 0 and self.forest.version == CLOSED
+            copies = [self.shared] if is_free else self._reader()
+            for block in range(first, last):
+                if self._jobs_end:
+                    return
+                rows = slice(ROWS_PREDICTED * block, ROWS_PREDICTED * (block + 1))
+                given, found = inputs[rows], out[rows]
+                predict(copies[0][0], Float64s.of(given), len(given), Float64s.of(found))
+
+        # Blocks are shared out whole: few rows take less time than a thread does to begin.
+        self._share(part, -(-len(inputs) // ROWS_PREDICTED), n_jobs)
+        return out
 
     # Inspection.
 
