@@ -1,12 +1,6 @@
-"""A small adaptive forest and what it predicts, for tests that run it in several ways.
-
-Run as a script, it prints the predictions and the trees.
-"""
+"""A small adaptive forest and what it predicts, for tests that run it in several modes."""
 
 from __future__ import annotations
-
-import json
-import sys
 
 import numpy as np
 
@@ -50,7 +44,3 @@ def results():
     ]
     roots = [model._trees.read(t)[0].n_samples for t in range(2)]
     return {"predicted": predicted, "nodes": nodes, "roots": roots}
-
-
-if __name__ == "__main__":
-    json.dump(results(), sys.stdout)

@@ -1,13 +1,8 @@
-"""Small learners and what they predict, for tests that run them in several ways.
-
-Run as a script, it prints the predictions.
-"""
+"""Small learners and what they predict, for tests that run them in several modes."""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 
 import numpy as np
 from river import optim
@@ -129,7 +124,3 @@ def results():
             model.learn_one(x, target)
         found[name] = rows
     return found
-
-
-if __name__ == "__main__":
-    json.dump(results(), sys.stdout)

@@ -1,8 +1,6 @@
-"""Results of kernels on small inputs, for `test_plain_kernels`: they are printed as a script."""
+"""Results of kernels on small inputs, for tests that run them in several modes."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 
@@ -127,7 +125,3 @@ RESULTS = {
     "sweeps": of_sweeps,
     "targets": of_targets,
 }
-
-
-if __name__ == "__main__":
-    print(json.dumps({name: result() for name, result in RESULTS.items()}))
