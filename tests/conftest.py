@@ -1,4 +1,6 @@
-"""What several modules of tests are given."""
+"""What several modules of tests are given, and which tests are run."""
+
+import os
 
 # Kernels that are loaded later can be made to lack memory.
 from attack import allocations
@@ -6,3 +8,17 @@ from inline_workers import engine
 from small_package import installed, processes
 
 __all__ = ["allocations", "engine", "installed", "processes"]
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep the first seed of each test, unless `TEST_SEEDS=all`, as in the nightly workflow."""
+    if os.environ.get("TEST_SEEDS") == "all":
+        return
+    first, kept, left = {}, [], []
+    for item in items:
+        seed = getattr(item, "callspec", None) and item.callspec.params.get("seed")
+        # A test that has no seed is its own first.
+        test = item.nodeid.partition("[")[0]
+        (kept if seed == first.setdefault(test, seed) else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept

@@ -22,7 +22,7 @@ def results(with_forests):
     found |= {name: result() for name, result in small_mixtures.RESULTS.items()}
     found["adaptive"] = small_adaptive.results()
     if with_forests:
-        found |= {name: small_forests.of_forest(name) for name in small_forests.FORESTS}
+        found |= {f"forest, {n}": small_forests.of_forest(n) for n in small_forests.FORESTS}
     return found
 
 

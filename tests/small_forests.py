@@ -41,7 +41,7 @@ def of_forest(name):
         x = {str(j): v for j, v in enumerate(row) if not math.isnan(v)}
         if name == "cells":
             model.learn_one(x)
-            found += sorted(model.transform_one(x))
+            found += model.cells_one(x).tolist()
         elif name in ("targets", "means"):
             found += [model.predict_one(x)] if i else []
             model.learn_one(x, float(label))

@@ -13,7 +13,7 @@ from naive import cells as naive
 from naive.mixture import Mixture
 from river import datasets, optim
 from scipy import stats
-from test_linear_models import weights_of
+from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.maps.record import Sample

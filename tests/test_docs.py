@@ -12,7 +12,6 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from matplotlib import pyplot as plt
 
 import river_mondrian
 import river_mondrian.distributed
@@ -54,18 +53,11 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_the_code_of_a_notebook_runs(path, monkeypatch):
-    mpl.use("Agg")
-    code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
-    module = types.ModuleType(f"notebook_{path.stem}")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(
-        compile("\n".join("".join(cell["source"]) for cell in code), str(path), "exec"),
-        vars(module),
-    )
-    plt.close("all")
-    # The site shows what is printed as it is built.
-    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
+def test_a_notebook_has_no_outputs(path):
+    # The site runs notebooks as it is built, and shows what they print.
+    cells = json.loads(path.read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
 
 
 def test_the_index_of_notebooks_has_all():

@@ -102,22 +102,6 @@ def test_support_vectors_under_the_isolation_kernel_as_it_stands(method, built):
         model.predict_one({"x0": math.inf})
 
 
-def test_copies_of_an_isolation_kernel_go_on_alike():
-    model = DualOGDClassifier(IsolationFeatures(20, 8, pool_size=64, seed=1))
-    stream = samples(120, 3)
-    for i, (x, y) in enumerate(stream):
-        if i in (20, 90):
-            twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-        model.learn_one(x, y)
-        if i >= 20:
-            for twin in twins:
-                twin.learn_one(x, y)
-                assert twin.decision_one(x) == model.decision_one(x)
-    held = model._supports.features._raw_memory_usage + model.kernel._raw_memory_usage
-    held += model._coefficients.nbytes + model._supports.cells.nbytes
-    assert held < model._raw_memory_usage < held + 4000
-
-
 def test_the_kernel_of_far_numbers_is_not_rounded_away():
     rng = np.random.default_rng(3)
     for _ in range(20):
@@ -144,30 +128,6 @@ def test_missing_values_are_zero_and_the_order_of_keys_does_not_matter():
         sparse.learn_one({k: v for k, v in x.items() if v != 0.0} | {"z": math.nan}, y)
         turned.learn_one(dict(reversed(x.items())), y)
     assert pickle.dumps(whole) == pickle.dumps(sparse) == pickle.dumps(turned)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "w", "message"),
-    [
-        ({"a": "text"}, True, 1.0, "feature 'a' must be a number, got 'text'"),
-        ({"a": math.inf}, True, 1.0, "feature 'a' must be finite in single precision, got inf"),
-        ({"a": 1.0}, None, 1.0, "the label must not be missing"),
-        ({"a": 1.0}, [1], 1.0, "the label must be hashable"),
-        ({"a": 1.0}, True, -1.0, "the weight must be >= 0 and <= 1e\\+30, got -1.0"),
-        ({"a": 1.0}, True, math.nan, "the weight must be finite, got nan"),
-    ],
-)
-def test_bad_input_changes_nothing(x, y, w, message):
-    model = ours("gaussian")
-    for sample, label in samples(20, 2):
-        model.learn_one(sample, label)
-    before = pickle.dumps(model)
-    with pytest.raises((TypeError, ValueError), match=message):
-        model.learn_one({**x, "new": 1.0}, y, w)
-    if y is True and w == 1.0:
-        with pytest.raises((TypeError, ValueError), match=message):
-            model.predict_one(x)
-    assert pickle.dumps(model) == before
 
 
 @pytest.mark.parametrize(

@@ -44,23 +44,6 @@ def learned(make, n=100):
 
 @pytest.mark.blas
 @each
-@pytest.mark.parametrize("cut", [0, 1, 37, 100])
-def test_batches_equal_single_samples(make, cut):
-    one, many = learned(make), make()
-    many.learn_many(FRAME[:cut])
-    many.learn_many(FRAME[cut:100])
-    assert pickle.dumps(one) == pickle.dumps(many)
-    mapped = many.transform_many(FRAME)
-    assert mapped.index.equals(FRAME.index)
-    for i, x in enumerate(STREAM):
-        row = mapped.iloc[i]
-        assert {k: v for k, v in row.items() if v != 0.0} == {
-            k: v for k, v in one.transform_one(x).items() if v != 0.0
-        }
-
-
-@pytest.mark.blas
-@each
 def test_frames_of_all_kinds(make):
     features = learned(make)
     expected = features.transform_many(FRAME)
@@ -155,47 +138,6 @@ def test_copies_go_on_alike_and_memory_is_exact(make):
     # Those of the trees are tested with the forests.
     held += features._map.trees.nbytes if isinstance(features, MondrianFeatures) else 0
     assert held < features._raw_memory_usage < held + 4000
-
-
-@pytest.mark.blas
-@each
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([0.5], "feature 'z' must be a number, got \\[0.5\\]"),
-        (math.inf, "feature 'z' must be finite in single precision, got inf"),
-        (-1e39, "feature 'z' must be finite in single precision, got -1e\\+39"),
-        (10**400, "feature 'z' must be finite in single precision, got 1000"),
-    ],
-)
-def test_bad_input_changes_nothing(make, value, message):
-    for x in ({"z": 1.0}, {"other": 1.0}):
-        features = make()
-        for sample in STREAM[:20]:
-            features.learn_one(sample | x)
-        before = pickle.dumps(features)
-        with pytest.raises((TypeError, ValueError), match=message):
-            features.learn_one({"new": 1.0, "z": value})
-        if "z" in x:
-            with pytest.raises((TypeError, ValueError), match=message):
-                features.transform_one({"z": value})
-        frame = pd.DataFrame([{"new": 1.0, "z": 1.0}, {"new": 2.0, "z": value}], dtype=object)
-        with pytest.raises((TypeError, ValueError), match=message):
-            features.learn_many(frame)
-        assert pickle.dumps(features) == before
-
-
-@pytest.mark.blas
-@each
-def test_a_bad_value_in_a_frame_is_named(make):
-    features = learned(make)
-    name = FRAME.columns[2]
-    frame = FRAME.copy()
-    frame.iloc[3, 2] = math.inf
-    with pytest.raises(
-        ValueError, match=f"feature '{name}' must be finite .* got .*inf.* in row 3"
-    ):
-        features.transform_many(frame)
 
 
 @pytest.mark.blas

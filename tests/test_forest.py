@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from river import (
-    bandit,
-    compose,
-    datasets,
-    drift,
-    ensemble,
-    evaluate,
-    metrics,
-    model_selection,
-    preprocessing,
-)
 
 from river_mondrian import MondrianForestClassifier
 from river_mondrian.estimators.label_forest import by_label
@@ -68,54 +55,6 @@ def learned(n=400, seed=7, **params):
     return model, X, y
 
 
-PARAMS = [
-    {},
-    {"split_pure": True},
-    {"lifetime": 1.5},
-    {"max_nodes": 41},
-    {"scale": False},
-    {"split_pure": True, "lifetime": 3.0, "gamma": 5.0},
-]
-
-
-@pytest.mark.parametrize("params", PARAMS)
-@pytest.mark.parametrize("cut", [0, 100, 300])
-def test_batches_equal_single_samples_bit_for_bit(params, cut):
-    one, X, y = learned(**params)
-    for n_jobs in (1, 3, -1):
-        many = MondrianForestClassifier(seed=7, n_estimators=4, n_jobs=n_jobs, **params)
-        for part in (slice(0, cut), slice(cut, None)):
-            if len(X[part]):
-                many.learn_many(pd.DataFrame(X[part], columns=NAMES), y[part])
-        for tree in range(4):
-            pd.testing.assert_frame_equal(one.to_dataframe(tree), many.to_dataframe(tree))
-        queries = pd.DataFrame(make_data(60, seed=1)[0], columns=NAMES)
-        single = [one.predict_proba_one(x) for x in queries.to_dict("records")]
-        np.testing.assert_array_equal(
-            np.array([[p[k] for k in one.classes] for p in single]),
-            many.predict_proba_many(queries)[one.classes].to_numpy(),
-        )
-        assert many.predict_many(queries).tolist() == [
-            one.predict_one(x) for x in queries.to_dict("records")
-        ]
-
-
-@pytest.mark.parametrize("params", PARAMS)
-@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
-@pytest.mark.parametrize("n", [0, 1, 5, 255, 256, 300])
-def test_copies_continue_bit_for_bit(params, copying, n):
-    X, y = make_data(400, seed=2)
-    model = MondrianForestClassifier(seed=1, n_estimators=3, **params)
-    for x, label in zip(rows(X[:n]), y[:n], strict=True):
-        model.learn_one(x, label)
-    other = copying(model)
-    for x, label in zip(rows(X[n:]), y[n:], strict=True):
-        assert model.predict_proba_one(x) == other.predict_proba_one(x)
-        model.learn_one(x, label)
-        other.learn_one(x, label)
-    assert state(model) == state(other)
-
-
 def test_pickle_holds_no_slack():
     model, _, _ = learned(n=3000)
     dumped = pickle.dumps(model)
@@ -142,33 +81,6 @@ def test_equal_seeds_equal_forests_whatever_the_order_of_keys():
     assert any(models[0].predict_proba_one(x) != other.predict_proba_one(x) for x in queries)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-def test_frames_come_back_as_they_went_in(kind):
-    X, y = make_data(350)
-    plain = pd.DataFrame(X, columns=NAMES, index=np.arange(350)[::-1] * 3)
-    frame = {
-        "pandas": lambda: plain,
-        "polars": lambda: pl.DataFrame(plain),
-        "pyarrow": lambda: pa.Table.from_pandas(plain, preserve_index=False),
-    }[kind]()
-    labels = {"pandas": pd.Series, "polars": pl.Series, "pyarrow": pa.array}[kind](y)
-    model = MondrianForestClassifier(seed=7, n_estimators=4)
-    assert list(model.predict_many(frame))[:2] in ([None, None], [pa.scalar(None)] * 2)
-    model.learn_many(frame, labels)
-    probabilities = model.predict_proba_many(frame)
-    assert type(probabilities) is type(frame)
-    reference, _, _ = learned(n=350)
-    expected = reference.predict_proba_many(plain)
-    got = probabilities if kind == "pandas" else probabilities.to_pandas()
-    np.testing.assert_array_equal(got.to_numpy(), expected.to_numpy())
-    if kind == "pandas":
-        assert probabilities.index.equals(plain.index)
-        assert model.predict_many(frame).index.equals(plain.index)
-        assert list(probabilities.columns) == model.classes
-    else:
-        assert [str(c) for c in model.classes] == list(got.columns)
-
-
 def test_nullable_columns_are_missing_values():
     model, X, _ = learned()
     frame = pd.DataFrame(X[:50], columns=NAMES).astype("Float64")
@@ -184,67 +96,6 @@ def test_nullable_columns_are_missing_values():
 
 
 # Bad input.
-
-BAD_SAMPLES = [
-    ({"a": ["text"], "b": 1.0}, 0, TypeError, "'a'.*'text'"),
-    ({"a": 1.0, "b": math.inf}, 0, ValueError, "'b'.*inf"),
-    ({"a": 1.0, "b": -math.inf}, 0, ValueError, "'b'.*-inf"),
-    ({"a": 1.0, "b": 1e39}, 0, ValueError, "'b'.*1e\\+39"),
-    ({"a": 1.0, "b": 10**400}, 0, ValueError, "'b'"),
-    ({"a": 1.0, "b": [1.0]}, 0, TypeError, "'b'"),
-    ({"a": 1.0, "b": 1j}, 0, TypeError, "'b'"),
-    ({"new": math.inf, "a": 1.0}, 0, ValueError, "'new'"),
-    ({"a": 1.0, "b": 2.0, "c": 3.0, "d": math.inf}, 0, ValueError, "'d'.*inf"),
-    ({"a": 1.0, "b": 2.0, "c": 3.0, "d": ("x",)}, 0, TypeError, "'d'.*'x'"),
-    ({"a": 1.0}, [1], TypeError, "hashable.*\\[1\\]"),
-    ({"a": 1.0}, None, ValueError, "missing.*None"),
-    ({"a": 1.0}, math.nan, ValueError, "missing.*nan"),
-    ({"a": math.inf}, "a new label", ValueError, "'a'"),
-]
-
-
-@pytest.mark.parametrize(("x", "y", "error", "message"), BAD_SAMPLES)
-@pytest.mark.parametrize("n", [0, 20, 300])
-def test_a_bad_sample_is_refused_and_changes_nothing(x, y, error, message, n):
-    model = MondrianForestClassifier(seed=1, n_estimators=2)
-    X, labels = make_data(n)
-    for good, label in zip(rows(X), labels, strict=True):
-        model.learn_one(good, label)
-    before = state(model)
-    with pytest.raises(error, match=message):
-        model.learn_one(x, y)
-    if n and "new" not in x and isinstance(y, int):
-        with pytest.raises(error, match=message):
-            model.predict_proba_one(x)
-    if n:
-        assert state(model) == before
-    else:
-        assert model.n_samples == 0
-        assert model.classes == []
-        assert model.features == []
-
-
-FRAME = pd.DataFrame(make_data(10)[0], columns=NAMES)
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "error", "message"),
-    [
-        (FRAME, [0] * 9, ValueError, "10 rows.*9 labels"),
-        (FRAME, [0] * 9 + [None], ValueError, "missing"),
-        (FRAME, [0] * 9 + [{}], TypeError, "hashable"),
-        (FRAME.assign(b="x"), [0] * 10, TypeError, "'b'.*'x'"),
-        (FRAME.assign(b=[1.0] * 9 + [math.inf]), [0] * 10, ValueError, "'b'.*inf.*row 9"),
-        (FRAME.set_axis(["a", "b", "b", "c"], axis=1), [0] * 10, ValueError, "'b'.*more than once"),
-    ],
-)
-@pytest.mark.parametrize("n", [3, 300])
-def test_a_bad_frame_is_refused_and_changes_nothing(X, y, error, message, n):
-    model, _, _ = learned(n=n)
-    before = state(model)
-    with pytest.raises(error, match=message):
-        model.learn_many(X, y)
-    assert state(model) == before
 
 
 @pytest.mark.parametrize(
@@ -384,49 +235,6 @@ def test_drawing():
 # In River's company.
 
 
-def test_in_a_pipeline_and_an_ensemble():
-    stream = datasets.Phishing
-    for model in (
-        preprocessing.StandardScaler() | MondrianForestClassifier(seed=1),
-        compose.Select("empty_server_form_handler", "https", "age_of_domain")
-        | MondrianForestClassifier(seed=1),
-        compose.TransformerUnion(preprocessing.StandardScaler(), preprocessing.MinMaxScaler())
-        | MondrianForestClassifier(seed=1),
-        ensemble.BaggingClassifier(MondrianForestClassifier(n_estimators=2), n_models=2, seed=1),
-        ensemble.ADWINBaggingClassifier(
-            MondrianForestClassifier(n_estimators=2), n_models=2, seed=1
-        ),
-        drift.DriftRetrainingClassifier(
-            MondrianForestClassifier(seed=1), drift.binary.DDM(warm_start=50)
-        ),
-    ):
-        metric = evaluate.progressive_val_score(stream().take(500), model, metrics.Accuracy())
-        assert metric.get() > 0.75
-    steps = evaluate.iter_progressive_val_score(
-        stream().take(300), MondrianForestClassifier(seed=1), metrics.LogLoss(), step=100
-    )
-    assert len(list(steps)) == 3
-
-
-def test_model_selection():
-    candidates = [MondrianForestClassifier(n_estimators=n, seed=1) for n in (1, 2, 4)]
-    for selector in (
-        model_selection.SuccessiveHalvingClassifier(
-            candidates, metric=metrics.Accuracy(), budget=300, seed=1
-        ),
-        model_selection.BanditClassifier(
-            candidates,
-            metric=metrics.Accuracy(),
-            policy=bandit.EpsilonGreedy(epsilon=0.1, seed=1),
-        ),
-    ):
-        metric = evaluate.progressive_val_score(
-            datasets.Phishing().take(400), selector, metrics.Accuracy()
-        )
-        assert metric.get() > 0.75
-        assert selector.best_model in selector.models
-
-
 def test_the_order_of_columns_does_not_matter():
     X, y = make_data(350)
     frame = pd.DataFrame(X, columns=NAMES)
@@ -436,3 +244,168 @@ def test_the_order_of_columns_does_not_matter():
         model.learn_many(frame[columns], y)
         models.append(state(model))
     assert models[0] == models[1]
+
+
+# What the parameters promise.
+
+
+def test_more_than_64_classes_of_any_hashable_kind():
+    labels = [f"class {i}" for i in range(70)] + [(1, i) for i in range(70)]
+    model = MondrianForestClassifier(seed=1, n_estimators=3)
+    rng = np.random.default_rng(0)
+    order = rng.integers(0, 140, 3000)
+    for i in order:
+        model.learn_one({"x": i + 0.2 * rng.random()}, labels[i])
+    hits = sum(model.predict_one({"x": i + 0.1}) == labels[i] for i in range(140))
+    assert hits > 120
+    assert math.isclose(sum(model.predict_proba_one({"x": 3.0}).values()), 1.0)
+
+
+@pytest.mark.parametrize("n", [50, 400])
+def test_features_may_appear_at_any_time(n):
+    model, _, _ = learned(n=n)
+    rng = np.random.default_rng(0)
+    for i in range(600):
+        label = i % 2
+        x = {"a": rng.normal(), "late": label + 0.1 * rng.normal()}
+        if i > 50:
+            x[f"later {i % 7}"] = rng.normal()
+        model.learn_one(x, label)
+    assert "late" in model.features
+    hits = 0
+    for i in range(100):
+        x = {"a": rng.normal(), "late": i % 2 + 0.1 * rng.normal()}
+        hits += model.predict_one(x) == i % 2
+    assert hits > 75
+
+
+def test_scaling_makes_units_irrelevant():
+    X, y = make_data(600)
+    factors = np.array([1e-6, 1.0, 1e6, 1e12])
+    model, _, _ = learned(n=600)
+    other = MondrianForestClassifier(seed=7, n_estimators=4)
+    for x, label in zip(rows(X * factors + 3 * factors), y, strict=True):
+        other.learn_one(x, label)
+    agree = [
+        model.predict_one(x) == other.predict_one(z)
+        for x, z in zip(rows(X), rows(X * factors + 3 * factors), strict=True)
+    ]
+    assert np.mean(agree) > 0.99
+
+
+def test_gamma_is_fixed_by_the_features_of_the_warm_up():
+    model, _, _ = learned(n=300)
+    assert model._trees.forest.gamma == 40.0
+    model.learn_one({"a": 1.0, "late": 1.0}, 0)
+    assert model._trees.forest.gamma == 40.0
+
+
+def test_bounded_forests_stop_growing_and_go_on_learning():
+    X, _ = make_data(4000)
+    y = (X[:, 0] > 0.0).tolist()
+    model = MondrianForestClassifier(seed=1, n_estimators=3, max_nodes=101)
+    for x, label in zip(rows(X[:2000]), y[:2000], strict=True):
+        model.learn_one(x, label)
+    size = model._raw_memory_usage
+    nodes = [len(model.to_dataframe(t)) for t in range(3)]
+    hits = 0
+    for x, label in zip(rows(X[2000:]), y[2000:], strict=True):
+        hits += model.predict_one(x) == label
+        model.learn_one(x, label)
+    assert model._raw_memory_usage <= 1.1 * size
+    assert all(n <= 101 for n in nodes)
+    assert model.to_dataframe(0)["n_samples"].iloc[0] == 4000
+    assert hits / 2000 > 0.6
+    with pytest.raises(ValueError, match="max_nodes"):
+        model.resample()
+
+
+def test_memory_is_counted_exactly():
+    model, _, _ = learned(n=2000)
+    trees = model._trees
+    chunks = [
+        chunk
+        for rows in (trees.nodes, trees.points, trees.side_rows)
+        for table in rows.chunks
+        for chunk in table
+    ]
+    arrays = sum(chunk.nbytes for chunk in chunks) + trees.trees.nbytes
+    assert arrays < model._raw_memory_usage < 1.2 * arrays + 20_000
+
+
+def test_many_samples_of_one_class_then_others():
+    rng = np.random.default_rng(0)
+    model = MondrianForestClassifier(seed=1, n_estimators=3)
+    X = rng.random((20_000, 3))
+    model.learn_many(pd.DataFrame(X, columns=NAMES[:3]), ["same"] * len(X))
+    assert model.predict_proba_one({"a": 0.5, "b": 0.5, "c": 0.5}) == {"same": 1.0}
+    assert len(model.to_dataframe(0)) == 1
+    for x in rows(rng.random((200, 3)), NAMES[:3]):
+        model.learn_one(x, "other")
+    frame = model.to_dataframe(0)
+    assert frame.loc[0, "n_samples"] == 20_200
+    assert frame.loc[frame.is_leaf, "n_samples"].sum() == 20_200
+    assert frame.loc[frame.is_leaf, "count_other"].sum() == 200
+
+
+def test_resample_draws_another_forest_from_the_same_samples():
+    model, X, y = learned(n=600)
+    before = model.to_dataframe(0)
+    model.resample()
+    after = model.to_dataframe(0)
+    assert after.loc[0, "n_samples"] == before.loc[0, "n_samples"] == 600
+    assert after.loc[0, "time"] != before.loc[0, "time"]
+    hits = [model.predict_one(x) == label for x, label in zip(rows(X), y, strict=True)]
+    assert np.mean(hits) == 1.0
+
+
+def missing_at_random(X, share, seed):
+    X = X.copy()
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    return X
+
+
+def test_missing_values_do_no_worse_than_imputing_the_running_mean():
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    order = np.random.default_rng(1).permutation(len(digits.target))
+    X = digits.data[order]
+    X = X[:, X.std(axis=0) > 0]
+    y = digits.target[order].tolist()
+    for share in (0.2, 0.4):
+        accuracies = {"ours": [], "mean": []}
+        for seed in range(2):
+            holes = missing_at_random(X, share, seed)
+            ours = MondrianForestClassifier(seed=seed)
+            imputed = MondrianForestClassifier(seed=seed)
+            sums = np.zeros(X.shape[1])
+            counts = np.zeros(X.shape[1])
+            hits = np.zeros(2)
+            for row, label in zip(holes, y, strict=True):
+                there = ~np.isnan(row)
+                x = {j: float(row[j]) for j in np.flatnonzero(there)}
+                means = sums / np.maximum(counts, 1)
+                full = dict(enumerate(np.where(there, row, means).tolist()))
+                hits += ours.predict_one(x) == label, imputed.predict_one(full) == label
+                ours.learn_one(x, label)
+                imputed.learn_one(full, label)
+                sums[there] += row[there]
+                counts += there
+            accuracies["ours"].append(hits[0] / len(y))
+            accuracies["mean"].append(hits[1] / len(y))
+        assert np.mean(accuracies["ours"]) >= np.mean(accuracies["mean"]) - 0.005
+
+
+def test_nan_and_absent_are_the_same():
+    X, y = make_data(400)
+    holes = missing_at_random(X, 0.3, 0)
+    absent = MondrianForestClassifier(seed=1)
+    nan = MondrianForestClassifier(seed=1)
+    for row, label in zip(holes, y, strict=True):
+        x = dict(zip(NAMES, row.tolist(), strict=True))
+        short = {key: value for key, value in x.items() if value == value}
+        assert absent.predict_proba_one(short) == nan.predict_proba_one(x)
+        absent.learn_one(short, label)
+        nan.learn_one(x, label)
+    assert state(absent) == state(nan)

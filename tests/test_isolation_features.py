@@ -11,7 +11,6 @@ import sys
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from river import compose, datasets, linear_model, optim, preprocessing
 from sklearn.svm import LinearSVC
@@ -125,49 +124,6 @@ def test_a_feature_that_the_pool_lacks_is_ignored(method):
 # Frames, seeds, copies, memory.
 
 
-def to_kind(rows, kind):
-    plain = pd.DataFrame(rows, index=np.arange(len(rows))[::-1] * 3)
-    if kind == "pandas":
-        return plain
-    return pl.DataFrame(plain) if kind == "polars" else pa.Table.from_pandas(plain, None, False)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-@pytest.mark.parametrize("cut", [0, 1, 70, 150])
-def test_frames_are_as_one_by_one_and_come_back_as_they_went_in(method, kind, cut):
-    rows = samples("real", 200, 4, 0)
-    for x in rows[::5]:
-        del x["f000"]
-    params = {"n_partitions": 10, "n_cells": 16, "method": method, "pool_size": 150, "seed": 4}
-    one, many = IsolationFeatures(**params), IsolationFeatures(**params)
-    assert list(to_columns(many.transform_many(to_kind(rows[:3], kind)))) == []
-    for x in rows:
-        one.learn_one(x)
-    for part in (rows[:cut], rows[cut:]):
-        if part:
-            many.learn_many(to_kind(part, kind))
-    assert state(one) == state(many)
-    table = to_kind(rows, kind)
-    out = many.transform_many(table)
-    assert type(out) is type(table)
-    if kind == "pandas":
-        assert out.index.equals(table.index)
-        assert all(isinstance(dtype, pd.SparseDtype) for dtype in out.dtypes)
-    columns = to_columns(out)
-    assert all(column.any() for column in columns.values())
-    for i, x in enumerate(rows):
-        mapped = {name: column[i] for name, column in columns.items() if column[i] != 0.0}
-        assert mapped == one.transform_one(x)
-    np.testing.assert_array_equal(many.cells_many(table), [one.cells_one(x).tolist() for x in rows])
-
-
-def to_columns(table):
-    if isinstance(table, pa.Table):
-        return {name: table[name].to_numpy() for name in table.column_names}
-    return {name: np.asarray(table[name]) for name in table.columns}
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_csr_and_gram_are_the_kernel(method):
     rows = samples("real", 100, 4, 0)
@@ -217,23 +173,6 @@ def test_copies_search_alike(monkeypatch, way, copying):
         )
         for x in queries[:10]:
             np.testing.assert_array_equal(features.cells_one(x), other.cells_one(x))
-    assert state(features) == state(other)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["real", "few"])
-@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
-@pytest.mark.parametrize("n", [0, 1, 40, 150])
-def test_copies_continue_bit_for_bit(method, kind, copying, n):
-    rows = samples(kind, 200, 4 if kind == "real" else 400, 0)
-    features = IsolationFeatures(n_partitions=10, method=method, pool_size=130, seed=1)
-    for x in rows[:n]:
-        features.learn_one(x)
-    other = copying(features)
-    for x in rows[n:]:
-        assert features.transform_one(x) == other.transform_one(x)
-        features.learn_one(x)
-        other.learn_one(x)
     assert state(features) == state(other)
 
 
@@ -295,54 +234,6 @@ def test_a_hundred_of_a_million_keys(method):
 
 
 # Bad input.
-
-
-BAD = [
-    ({"f000": "text"}, TypeError, "'f000'.*'text'"),
-    ({"f000": math.inf}, ValueError, "'f000'.*inf"),
-    ({"f000": 1.0, "f001": -1e39}, ValueError, "'f001'.*-1e\\+39"),
-    ({"f000": 1.0, "f001": 1.0, "f002": 1.0, "f003": math.inf}, ValueError, "'f003'.*inf"),
-]
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["real", "few"])
-@pytest.mark.parametrize(("x", "error", "message"), BAD)
-@pytest.mark.parametrize("n", [0, 50, 200])
-def test_a_bad_sample_is_refused_and_changes_nothing(method, kind, x, error, message, n):
-    features = IsolationFeatures(n_partitions=10, method=method, pool_size=128, seed=1)
-    for good in samples(kind, n, 4 if kind == "real" else 400, 0):
-        features.learn_one(good)
-    before = state(features)
-    bad = x if kind == "real" else {**dict.fromkeys([f"f{j:03d}" for j in range(400)], 0.0), **x}
-    if not features.frozen:
-        with pytest.raises(error, match=message):
-            features.learn_one(bad)
-    if n:
-        for method_name in ("transform_one", "cells_one"):
-            with pytest.raises(error, match=message):
-                getattr(features, method_name)(bad)
-        with pytest.raises(error, match=message):
-            features.kernel({}, bad)
-    assert state(features) == before
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_bad_frame_is_refused_and_changes_nothing(method):
-    rows = samples("real", 50, 4, 0)
-    features = IsolationFeatures(method=method, seed=1)
-    features.learn_many(frame(rows))
-    before = state(features)
-    good = frame(rows)
-    for table, error, message in (
-        (good.assign(f001="x"), TypeError, "'f001'.*'x'"),
-        (good.assign(f001=[1.0] * 49 + [math.inf]), ValueError, "'f001'.*inf.*row 49"),
-        (good.set_axis(["a", "b", "b", "c"], axis=1), ValueError, "'b'.*more than once"),
-    ):
-        for use in (features.learn_many, features.transform_many, features.cells_many):
-            with pytest.raises(error, match=message):
-                use(table)
-    assert state(features) == before
 
 
 @pytest.mark.blas

@@ -14,7 +14,7 @@ from naive import mondrian
 from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
 from scipy import stats
 
-from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
+from river_mondrian import MondrianFeatures, OGDClassifier
 
 LEVEL = 0.01
 SEEDS = range(8)
@@ -181,49 +181,12 @@ def test_memory_grows_with_cells_only():
     assert features._raw_memory_usage == size
 
 
-def test_features_that_appear_in_a_frame():
-    rows = samples(80, seed=6, dims=4, holes=0.3)
-    rows[:30, 1] = math.nan
-    rows[:31, 3] = math.nan
-    frame = pd.DataFrame(rows, columns=[f"x{j}" for j in range(4)])
-    one, many = MondrianFeatures(6, 3.0, seed=1), MondrianFeatures(6, 3.0, seed=1)
-    for row in rows:
-        one.learn_one(mapping(row))
-    many.learn_many(frame[:20])
-    many.learn_many(frame[20:])
-    assert pickle.dumps(one) == pickle.dumps(many)
-    np.testing.assert_array_equal(
-        many.cells_many(frame), [one.cells_one(mapping(row)) for row in rows]
-    )
-
-
-def test_a_learner_of_frames_with_missing_values_learns_as_of_samples():
-    rows = samples(300, seed=7, dims=3, holes=0.3)
-    y = np.nansum(rows, axis=1)
-    frame = pd.DataFrame(rows, columns=["x0", "x1", "x2"])
-    one = OGDRegressor(MondrianFeatures(6, 3.0, seed=1))
-    many = OGDRegressor(MondrianFeatures(6, 3.0, seed=1))
-    for row, target in zip(rows, y.tolist(), strict=True):
-        one.learn_one(mapping(row), target)
-    many.learn_many(frame, y)
-    assert pickle.dumps(one) == pickle.dumps(many)
-
-
 def test_before_learning():
     features = MondrianFeatures()
     for ask in (features.cells_one, lambda x: features.kernel(x, x)):
         with pytest.raises(RuntimeError, match="cannot map yet: it has to learn samples first"):
             ask({"a": 1.0})
     assert features.nodes(0) == []
-
-
-def test_the_order_of_keys_does_not_matter():
-    X = samples(50)
-    features = learned(X, 5, seed=1)
-    turned = MondrianFeatures(5, seed=1)
-    for row in X:
-        turned.learn_one(dict(reversed(mapping(row).items())))
-    assert pickle.dumps(features) == pickle.dumps(turned)
 
 
 def test_samples_without_features():

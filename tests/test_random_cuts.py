@@ -526,26 +526,6 @@ def test_bad_arguments(params, text):
         RandomCutForest(**params)
 
 
-@pytest.mark.parametrize("n", [0, 3, 300])
-def test_bad_values_are_named(n):
-    model = RandomCutForest(2, window=50, seed=1)
-    for x in stream(n):
-        model.learn_one(x)
-    before = pickle.dumps(model)
-    for bad, error, text in (
-        ({"a": math.inf}, ValueError, "feature 'a' must be finite in single precision, got inf"),
-        ({"a": 1e300, "b": 0.0, "c": 0.0}, ValueError, "feature 'a' must be finite"),
-        ({"b": [1]}, TypeError, r"feature 'b' must be a number, got \[1\]"),
-    ):
-        for call in (model.learn_one, model.score_one, model.explain_one, model.raw_scores_one):
-            with pytest.raises(error, match=text):
-                call(bad)
-    if n:
-        with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
-            model.learn_one({"a": "red"})
-    assert pickle.dumps(model) == before
-
-
 def test_damaged_scores_are_refused():
     for name, value in (("n_scores", 5), ("n_scores", 600), ("next_score", 3), ("next_score", -1)):
         model = RandomCutForest(2, window=20, seed=1)

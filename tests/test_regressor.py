@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-from river import compose, datasets, ensemble, evaluate, metrics, preprocessing, proba
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import proba
 from scipy import integrate, stats
 
 from river_mondrian import MondrianForestRegressor
@@ -60,66 +60,6 @@ def learned(n=400, seed=7, **params):
 
 
 # Batches, copies, order.
-
-
-@pytest.mark.parametrize("params", SETTINGS)
-@pytest.mark.parametrize("holes", [0.0, 0.2])
-def test_batches_are_one_by_one(params, holes):
-    X, y = make_data(1100)
-    X[np.random.default_rng(1).random(X.shape) < holes] = np.nan
-    w = np.random.default_rng(2).choice([0.0, 1.0, 2.5], len(y)).tolist()
-    single = MondrianForestRegressor(seed=3, n_estimators=3, **params)
-    for x, target, weight in zip(rows(X), y.tolist(), w, strict=True):
-        single.learn_one(x, target, w=weight)
-    for n_jobs in (1, 2, -1):
-        batch = MondrianForestRegressor(seed=3, n_estimators=3, n_jobs=n_jobs, **params)
-        for start, stop in ((0, 100), (100, 300), (300, 1100)):
-            part = pd.DataFrame(X[start:stop], columns=NAMES)
-            batch.learn_many(part, pd.Series(y[start:stop]), w=w[start:stop])
-        batch.n_jobs = 1
-        assert state(batch) == state(single)
-    frame = pd.DataFrame(X[:50], columns=NAMES, index=range(7, 57))
-    got = single.predict_many(frame)
-    assert list(got.index) == list(range(7, 57))
-    assert got.tolist() == [single.predict_one(x) for x in rows(X[:50])]
-
-
-def test_frames_of_all_kinds():
-    model, X, _ = learned()
-    data = {name: X[:20, i] for i, name in enumerate(NAMES)}
-    for kind, frame in (("pandas", pd.DataFrame(data)), ("polars", pl.DataFrame(data))):
-        got = model.predict_many(frame, with_dist=True)
-        assert type(got).__module__.startswith(kind)
-        for x, mean, variance in zip(rows(X), got["mean"], got["variance"], strict=False):
-            dist = model.predict_one(x, with_dist=True)
-            assert dist.mu == mean
-            assert dist.sigma == pytest.approx(math.sqrt(variance), rel=1e-14)
-    assert isinstance(model.predict_many(pa.table(data)), pa.ChunkedArray | pa.Array)
-    empty = MondrianForestRegressor()
-    assert empty.predict_many(pd.DataFrame(data)).tolist() == [0.0] * 20
-
-
-@pytest.mark.parametrize("params", SETTINGS)
-def test_a_copy_goes_on_as_the_original(params):
-    model, X, y = learned(**params)
-    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert state(twin) == state(model)
-        original = copy.deepcopy(model)
-        for x, target in zip(rows(X[::-1] + 0.3), y.tolist(), strict=True):
-            assert twin.predict_one(x) == original.predict_one(x)
-            twin.learn_one(x, target)
-            original.learn_one(x, target)
-        assert state(twin) == state(original)
-
-
-def test_keys_in_any_order():
-    X, y = make_data(300)
-    a = MondrianForestRegressor(seed=1, n_estimators=3)
-    b = MondrianForestRegressor(seed=1, n_estimators=3)
-    for x, target in zip(rows(X), y.tolist(), strict=True):
-        a.learn_one(x, target)
-        b.learn_one(dict(reversed(x.items())), target)
-    assert state(a) == state(b)
 
 
 # What it predicts.
@@ -196,20 +136,6 @@ def test_the_distribution_has_the_moments_of_the_mixture():
         assert dist.mu == pytest.approx(mixture.mean)
         assert dist.sigma**2 == pytest.approx(mixture.variance)
         assert dist.mu == model.predict_one(x)
-
-
-@pytest.mark.parametrize("params", SETTINGS)
-def test_predicting_changes_nothing(params):
-    model, X, _ = learned(**params)
-    before = state(model)
-    for x in rows(2.0 * X[:50]):
-        model.predict_one(x)
-        model.predict_one({"a": 0.0, "unknown": 1.0})
-        if model.posterior == "gaussian":
-            model.predict_mixture_one(x)
-    model.debug_one(rows(X)[0])
-    model.to_dataframe()
-    assert state(model) == before
 
 
 def test_absent_and_nan_are_the_same():
@@ -379,23 +305,146 @@ def test_resample_draws_another_forest_from_the_same_samples():
     assert np.abs(got - y).mean() < 0.1
 
 
-def test_in_a_pipeline_and_an_ensemble():
-    for model in (
-        # A date that is standardized on the way tends to a constant.
-        compose.Discard("ordinal_date")
-        | preprocessing.StandardScaler()
-        | MondrianForestRegressor(seed=1),
-        compose.Select("ordinal_date", "gallup") | MondrianForestRegressor(seed=1),
-        preprocessing.TargetStandardScaler(MondrianForestRegressor(seed=1)),
-        ensemble.BaggingRegressor(MondrianForestRegressor(n_estimators=2), n_models=2, seed=1),
-        MondrianForestRegressor(posterior="mean", seed=1),
+# Bad input.
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("scale", [1e120, 1e-100])
+@pytest.mark.parametrize("params", SETTINGS)
+def test_large_and_small_targets_and_weights(scale, params):
+    X, y = make_data(300)
+    model = MondrianForestRegressor(n_estimators=2, seed=1, **params)
+    weights = np.random.default_rng(0).choice([0.0, 1e-300, 1.0, 1e30], len(y)).tolist()
+    for x, target, w in zip(rows(X), (scale * y / 20.0).tolist(), weights, strict=True):
+        model.learn_one(x, target, w=w)
+    for x in rows(X[:20]):
+        assert abs(model.predict_one(x)) < 2.0 * scale
+        if model.posterior == "gaussian":
+            assert math.isfinite(model.predict_one(x, with_dist=True).sigma)
+            low, high = model.predict_mixture_one(x).interval(0.9)
+            assert -5.0 * scale < low <= high < 5.0 * scale
+
+
+def test_numbers_of_any_type():
+    X, y = make_data(100)
+    plain, odd = MondrianForestRegressor(seed=1), MondrianForestRegressor(seed=1)
+    kinds = [int, np.float64, np.int32, np.float32, Fraction, float]
+    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
+        plain.learn_one(x, float(round(target)), w=1.0)
+        odd.learn_one(x, kinds[i % 6](round(target)), w=kinds[(i + 1) % 6](1))
+    assert state(plain) == state(odd)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"lifetime": -1.0}, "lifetime"),
+        ({"lifetime": math.sqrt}, "mean"),
+        ({"posterior": "median"}, "posterior.*'median'"),
+        ({"tails": "heavy"}, "tails.*'heavy'"),
+        ({"min_samples_split": 1}, "min_samples_split"),
+        ({"gamma1": 0.0}, "gamma1"),
+        ({"gamma2": math.inf}, "gamma2"),
+        ({"noise_variance": -1.0}, "noise_variance"),
+        ({"max_nodes": 0}, "max_nodes"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ],
+)
+def test_bad_arguments(params, words):
+    with pytest.raises(ValueError, match=words):
+        MondrianForestRegressor(**params)
+
+
+def test_means_have_no_distribution():
+    model, X, _ = learned(posterior="mean")
+    x = rows(X[:1])[0]
+    for ask in (
+        lambda: model.predict_one(x, with_dist=True),
+        lambda: model.predict_mixture_one(x),
+        lambda: model.predict_many(pd.DataFrame([x]), with_dist=True),
     ):
-        metric = evaluate.progressive_val_score(
-            datasets.TrumpApproval().take(500), model, metrics.MAE()
+        with pytest.raises(ValueError, match="distribution"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "words"),
+    [
+        (lambda n: 5.0 if n < 10 else 1.0, r"fall.*n = 10"),
+        (lambda n: 1.0 if n == 10 else 5.0, r"fall.*n = 10"),
+        (lambda n: math.nan if n == 10 else 5.0, r"lifetime\(10\).*nan"),
+    ],
+)
+def test_a_lifetime_that_falls_is_refused(lifetime, words):
+    model = MondrianForestRegressor(lifetime=lifetime, posterior="mean", seed=1)
+    X, y = make_data(400)
+    for x, target in zip(rows(X[:9]), y.tolist(), strict=False):
+        model.learn_one(x, target)
+    before = state(model)
+    with pytest.raises(ValueError, match=words):
+        model.learn_one(rows(X)[9], 1.0)
+    with pytest.raises(ValueError, match=words):
+        model.learn_many(pd.DataFrame(X[9:], columns=NAMES), y[9:])
+    assert state(model) == before
+
+
+def test_a_lifetime_that_ends_at_infinity():
+    X, y = make_data(100)
+    models = [
+        MondrianForestRegressor(
+            lifetime=lambda n: 3.0 if n < 50 else math.inf, posterior="mean", seed=1
         )
-        assert metric.get() < 0.8
+        for _ in range(2)
+    ]
+    for x, target in zip(rows(X), y.tolist(), strict=True):
+        models[0].learn_one(x, target)
+    models[1].learn_many(pd.DataFrame(X, columns=NAMES), y)
+    assert state(models[0]) == state(models[1])
 
 
-def test_warmup():
-    MondrianForestRegressor.warmup()
-    assert MondrianForestRegressor().n_samples == 0
+def test_reading_stops_at_the_lifetime():
+    model = MondrianForestRegressor(1, lambda n: 1.5, posterior="mean", seed=1)
+    X, y = make_data(300)
+    model.learn_many(pd.DataFrame(X, columns=NAMES), y)
+    frame = model.to_dataframe()
+    assert (frame.time[~frame.is_leaf] < 1.5).all()
+    assert (frame.time[frame.is_leaf] == 1.5).all()
+    assert frame[frame.is_leaf].n_samples.sum() == 300
+    assert 2 < len(frame) < 300
+    for x in rows(X[:20]):
+        assert f"mean {model.predict_one(x):.6g} (" in model.debug_one(x)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(
+                st.sampled_from(NAMES),
+                st.floats(-1e30, 1e30) | st.integers(-3, 3) | st.just(math.nan),
+                max_size=4,
+            ),
+            st.floats(-1e100, 1e100) | st.integers(-2, 2),
+            st.floats(0.0, 1e6),
+        ),
+        max_size=60,
+    ),
+    st.sampled_from(SETTINGS),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_stream_is_learned(samples, params):
+    model = MondrianForestRegressor(n_estimators=2, seed=1, **params)
+    for x, y, w in samples:
+        model.learn_one(x, y, w=w)
+        assert math.isfinite(model.predict_one(x))
+    assert model.n_samples == len(samples)
+    for tree in range(2 if samples else 0):
+        frame = model.to_dataframe(tree)
+        leaves = frame[frame.is_leaf]
+        assert leaves.n_samples.sum() == len(samples)
+        inner = frame[~frame.is_leaf]
+        children = frame.n_samples.to_numpy()
+        sums = children[inner.left.to_numpy()] + children[inner.right.to_numpy()]
+        assert (inner.n_samples.to_numpy() == sums).all()
+        above = frame.time.to_numpy()[frame.parent.to_numpy()]
+        assert (frame.time.to_numpy()[1:] >= above[1:]).all()

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from naive.ridge import Ridge
 from river import proba
 from scipy import stats
 from test_linear import Scaled, frame, frozen, rows
-from test_linear_models import state
 
 from river_mondrian import IsolationFeatures, RandomFourierFeatures, RidgeRegressor
 
@@ -196,69 +190,6 @@ def test_a_map_that_is_built_anew_learns_the_stored_samples_again():
 
 # Batches, frames, copies, memory.
 
-KINDS = {
-    "default": lambda: RidgeRegressor(seed=1),
-    "pooled": lambda: RidgeRegressor(IsolationFeatures(20, 8, pool_size=100, seed=1)),
-    "capped": lambda: RidgeRegressor(frozen(), max_columns=30),
-    "dense": lambda: RidgeRegressor(Scaled(), noise_variance=1.0, fit_intercept=False),
-    # Enough values of all signs that the order of their sum matters.
-    "fourier": lambda: RidgeRegressor(RandomFourierFeatures(30, seed=1)),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("cut", [0, 1, 90, 152])
-def test_batches_equal_single_samples_bit_for_bit(kind, cut):
-    data, targets, weights = stream(220)
-    one = learned(KINDS[kind](), data, targets, weights)
-    many = KINDS[kind]()
-    for part in (slice(0, cut), slice(cut, None)):
-        if data[part]:
-            many.learn_many(frame(data[part]), targets[part], w=weights[part])
-    assert state(one) == state(many)
-    got = many.predict_many(frame(data), with_dist=True)
-    for x, (mean, variance) in zip(data, got.to_numpy().tolist(), strict=True):
-        predicted = one.predict_one(x, with_dist=True)
-        assert one.predict_one(x) == predicted.mu == mean
-        assert predicted.sigma**2 == pytest.approx(variance, rel=1e-14)
-    assert many.predict_many(frame(data)).tolist() == got["mean"].tolist()
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-def test_frames_come_back_as_they_went_in(kind):
-    data, targets, _ = stream(100)
-    table = frame(data, kind)
-    model = RidgeRegressor(frozen())
-    model.learn_many(table, targets)
-    means, both = model.predict_many(table), model.predict_many(table, with_dist=True)
-    assert type(both) is type(table)
-    assert isinstance(means, {"pandas": pd.Series, "polars": pl.Series}.get(kind, pa.ChunkedArray))
-    if kind == "pandas":
-        assert means.index.equals(table.index) and both.index.equals(table.index)
-
-
-@pytest.mark.parametrize("copying", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [0, 3, 110])
-def test_a_copy_goes_on_identically(copying, kind, n):
-    data, targets, weights = stream(150)
-    model = learned(KINDS[kind](), data[:n], targets[:n], weights[:n])
-    other = copying(model)
-    for x, y in zip(data[n:], targets[n:], strict=True):
-        assert model.predict_one(x) == other.predict_one(x)
-        model.learn_one(x, y)
-        other.learn_one(x, y)
-    assert state(model) == state(other)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_predicting_changes_nothing(kind):
-    model = learned(KINDS[kind](), *stream(120))
-    before = state(model)
-    model.predict_one({"a": 9.0, "new": 1.0}, with_dist=True)
-    model.predict_many(frame(rows(5)))
-    assert state(model) == before
-
 
 def test_memory_counts_every_array_once():
     model = learned(RidgeRegressor(frozen()), *stream(120))
@@ -284,33 +215,6 @@ def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():
 
 
 # Bad input.
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [0, 3, 120])
-def test_a_bad_sample_is_refused_and_changes_nothing(kind, n):
-    model = learned(KINDS[kind](), *(part[:n] for part in stream(120)))
-    before = state(model)
-    for x, y, w, error, message in (
-        ({"a": "text", "b": 1.0}, 0.0, 1.0, TypeError, "'a'.*'text'"),
-        ({"a": 1.0, "b": math.inf}, 0.0, 1.0, ValueError, "'b'.*inf"),
-        ({"a": 1.0, "b": 1e39}, 0.0, 1.0, ValueError, "'b'.*1e\\+39"),
-        ({"a": 1.0}, "high", 1.0, TypeError, "number.*'high'"),
-        ({"a": 1.0}, math.nan, 1.0, ValueError, "finite.*nan"),
-        ({"a": 1.0}, 0.0, -1.0, ValueError, "weight.*-1"),
-    ):
-        with pytest.raises(error, match=message):
-            model.learn_one(x, y, w=w)
-        assert state(model) == before
-    good = frame(rows(10))
-    for X, y, error, message in (
-        (good, [0.0] * 9, ValueError, "10 rows.*9 targets"),
-        (good.assign(b="x"), [0.0] * 10, TypeError, "'b'.*'x'"),
-        (good.assign(b=[1.0] * 9 + [math.inf]), [0.0] * 10, ValueError, "'b'.*inf.*row 9"),
-    ):
-        with pytest.raises(error, match=message):
-            model.learn_many(X, y)
-        assert state(model) == before
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
@@ -14,8 +13,7 @@ from attack.learners import MAPS as FEATURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.ridge import Ridge
-from test_linear import frame, frozen, rows
-from test_linear_models import state
+from test_linear import frame, frozen, rows, state
 from test_ridge import MAPS, SETTINGS, learned, stream
 
 from river_mondrian import (
@@ -25,7 +23,6 @@ from river_mondrian import (
     RandomBinningFeatures,
     RandomFourierFeatures,
     RidgeRegressor,
-    load,
     merge,
     save,
 )
@@ -331,24 +328,6 @@ def test_what_cannot_forget_says_so():
             RidgeRegressor(window=window)
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "w", "error", "message"),
-    [
-        ({"a": "text"}, 0.0, 1.0, TypeError, "'a'.*'text'"),
-        ({"a": math.inf}, 0.0, 1.0, ValueError, "'a'.*inf"),
-        ({"a": 1.0}, "high", 1.0, TypeError, "number.*'high'"),
-        ({"a": 1.0}, 0.0, -1.0, ValueError, "weight.*-1"),
-    ],
-)
-@pytest.mark.parametrize("n", [3, 120])
-def test_bad_input_is_named(n, x, y, w, error, message):
-    model = learned(KINDS["isolation"](), *(part[:n] for part in stream(120)))
-    before = state(model)
-    with pytest.raises(error, match=message):
-        model.forget_one(x, y, w)
-    assert state(model) == before
-
-
 # Frames, copies, files, memory.
 
 
@@ -369,38 +348,6 @@ def test_batches_equal_single_samples_bit_for_bit(kind, window):
     assert list(_held(one._current)) == list(_held(many._current))
     for x in data:
         assert one.predict_one(x) == pytest.approx(many.predict_one(x), rel=CLOSE)
-
-
-def stored(posterior):
-    """Return the bytes of all that is stored of a posterior but its map."""
-    kept = posterior.__getstate__()
-    parts = [kept, kept["held"]]
-    arrays = [part["arrays"] | part["memory"].columns() for part in parts]
-    return [{name: a.tobytes() for name, a in part.items()} for part in arrays]
-
-
-def through_file(model, path):
-    save(model, path)
-    return load(path)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [0, 3, 101, 110, 140])
-def test_copies_go_on_identically(kind, n, tmp_path):
-    data, targets, weights = stream(180)
-    model = RidgeRegressor(KINDS[kind]().features, window=25)
-    learned(model, data[:n], targets[:n], weights[:n])
-    others = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-    others.append(through_file(model, tmp_path / "model"))
-    for i in range(n, 180):
-        for one in (model, *others):
-            one.learn_one(data[i], targets[i], weights[i])
-            if i > 170 and weights[i - 5] > 0.0:
-                one.forget_one(data[i - 5], targets[i - 5], weights[i - 5])
-    for other in others:
-        assert stored(other._current) == stored(model._current)
-        assert [other.predict_one(x) for x in data] == [model.predict_one(x) for x in data]
-    assert model.clone().window == 25
 
 
 def test_memory_is_flat_and_counted():

@@ -1,0 +1,357 @@
+"""What every class promises of any stream, in configurations that run code of their own.
+
+Features, classes and weights other than 1 come late, and values are missing.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from river import base, optim
+from scipy import stats
+from test_contract import MODELS, SUPERVISED
+
+import river_mondrian as rm
+
+CONFIGURATIONS = MODELS | {
+    "classifier, unpaused": lambda: rm.MondrianForestClassifier(
+        3, lifetime=3.0, gamma=5.0, split_pure=True, seed=1
+    ),
+    "classifier, bounded": lambda: rm.MondrianForestClassifier(
+        3, max_nodes=41, scale=False, missing="zero", seed=1
+    ),
+    "classifier, oblique": lambda: rm.MondrianForestClassifier(
+        3, lifetime=stats.gamma(2.0), directions=3, seed=1
+    ),
+    "adaptive, one model": lambda: rm.AdaptiveMondrianForestClassifier(
+        3, n_candidates=3, no_change=True, missing="zero", seed=1
+    ),
+    "regressor, bounded": lambda: rm.MondrianForestRegressor(
+        3, max_nodes=51, min_samples_split=5, tails="normal", seed=1
+    ),
+    "means, growing": lambda: rm.MondrianForestRegressor(
+        3, lifetime=math.sqrt, posterior="mean", seed=1
+    ),
+    "adaptive regressor, autoregressive": lambda: rm.AdaptiveMondrianForestRegressor(
+        3, n_candidates=3, autoregressive=True, seed=1
+    ),
+    "kernel density": lambda: rm.DensityForest(3, lifetime=3.0, estimator="kernel", seed=1),
+    "isolation, trees": lambda: rm.IsolationFeatures(
+        4, 4, method="iforest", pool_size=100, scale=True, seed=1
+    ),
+    "isolation, cosine": lambda: rm.IsolationFeatures(4, 4, pool_size=100, metric="cosine", seed=1),
+    "nystrom, gaussian": lambda: rm.NystromFeatures(8, 4, kernel="gaussian"),
+    "fourier, laplace": lambda: rm.RandomFourierFeatures(6, kernel="laplace", seed=1),
+    "ogd, one against the rest": lambda: rm.OGDClassifier(
+        rm.IsolationFeatures(4, 4, "iforest", 100, seed=1), "hinge", 0.5, multiclass="ovr"
+    ),
+    "ogd, foreign": lambda: rm.OGDClassifier(
+        rm.IsolationFeatures(4, 4, pool_size=100, seed=1),
+        optim.losses.BinaryFocalLoss(),
+        multiclass="ovr",
+    ),
+    "ogd, lifetimes": lambda: rm.OGDClassifier(rm.MondrianFeatures(4, "auto", seed=1), "log"),
+    "ogd, dense": lambda: rm.OGDRegressor(rm.RandomFourierFeatures(6, seed=1)),
+    "ridge, window": lambda: rm.RidgeRegressor(
+        rm.IsolationFeatures(4, 4, pool_size=100, seed=1), window=25
+    ),
+    "ridge, dense": lambda: rm.RidgeRegressor(
+        rm.RandomFourierFeatures(6, seed=1), fit_intercept=False
+    ),
+    "dual, cells": lambda: rm.DualOGDClassifier(rm.IsolationFeatures(4, 4, pool_size=40, seed=1)),
+}
+N = 320
+READINGS = (
+    "predict",
+    "predict_proba",
+    "score",
+    "density",
+    "log_density",
+    "surprise",
+    "transform",
+    "cells",
+)
+MAPS = rm.NystromFeatures, rm.RandomFourierFeatures, rm.RandomBinningFeatures, rm.IsolationFeatures
+
+
+def named(names):
+    """Return a mark for tests of configurations, of which some go through BLAS."""
+    through_blas = {n for n in names if isinstance(CONFIGURATIONS[n](), MAPS) or "dense" in n}
+    marks = {name: [pytest.mark.blas] if name in through_blas else [] for name in names}
+    return pytest.mark.parametrize("name", [pytest.param(n, marks=marks[n]) for n in names])
+
+
+configurations = named(CONFIGURATIONS)
+of_frames = named([n for n in CONFIGURATIONS if "dual" not in n])
+
+
+def make_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 4)) * (rng.random((N, 4)) < 0.9)
+    rows = [dict(zip("abcd", row, strict=True)) for row in X.tolist()]
+    # A feature comes late, and values are missing.
+    return [
+        {k: v for k, v in x.items() if v != 0.0 and (k != "d" or i > 60)}
+        for i, x in enumerate(rows)
+    ]
+
+
+ROWS = make_rows()
+SUMS = [sum(x.values()) for x in ROWS]
+# The third class comes late.
+LABELS = [f"class {int(y > 0.0) + (i > 90 and y > 1.0)}" for i, y in enumerate(SUMS)]
+WEIGHTS = [(0.5, 1.0, 2.5)[i % 3] if i > 120 else 1.0 for i in range(N)]
+FRAME = pd.DataFrame(ROWS, columns=list("abcd"), index=np.arange(N)[::-1] * 3)
+
+
+def targets(model):
+    return LABELS if isinstance(model, base.Classifier) else SUMS
+
+
+def learn(model, first=0, last=N):
+    y = targets(model)
+    for i in range(first, last):
+        if isinstance(model, SUPERVISED):
+            model.learn_one(ROWS[i], y[i], w=WEIGHTS[i])
+        else:
+            model.learn_one(ROWS[i])
+    return model
+
+
+def learn_frame(model, frame, first=0, last=N):
+    if isinstance(model, SUPERVISED):
+        model.learn_many(frame[first:last], targets(model)[first:last], w=WEIGHTS[first:last])
+    else:
+        model.learn_many(frame[first:last])
+    return model
+
+
+def readings(model, suffix="one"):
+    """Return the names of the methods that read a model."""
+    names = [name for name in READINGS if hasattr(model, f"{name}_{suffix}")]
+    if getattr(model, "loss", "hinge") == "hinge" and "predict_proba" in names:
+        names.remove("predict_proba")
+    return names
+
+
+def says(model, x):
+    return [getattr(model, f"{name}_one")(x) for name in readings(model)]
+
+
+def equal(one, other):
+    return repr(one) == repr(other)
+
+
+def state(model, folder):
+    """Return what a file of a model has, or its pickle where there is none for it."""
+    path = folder / "state"
+    try:
+        rm.save(model, path)
+    except ValueError:
+        return pickle.dumps(pickle.loads(pickle.dumps(model)))
+    return path.read_bytes()
+
+
+def of_rows(found):
+    """Return a value or a mapping for each row, as methods for one sample do."""
+    if isinstance(found, pd.DataFrame):
+        return [{k: v for k, v in row.items() if v != 0.0} for row in found.to_dict("records")]
+    return found.tolist()
+
+
+def without_zeros(found):
+    if isinstance(found, dict):
+        return {k: v for k, v in found.items() if v != 0.0}
+    return found.tolist() if isinstance(found, np.ndarray) else found
+
+
+@of_frames
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path):
+    one = learn(CONFIGURATIONS[name]())
+    if n_jobs > 1 and "n_jobs" not in one._get_params():
+        return
+    expected = state(one, tmp_path)
+    for cuts in ((0, N), (0, 1, 100, N), (0, 255, 256, 300, N)):
+        many = CONFIGURATIONS[name]()
+        if n_jobs > 1:
+            many.mutate({"n_jobs": n_jobs})
+        for first, last in itertools.pairwise(cuts):
+            learn_frame(many, FRAME, first, last)
+        if n_jobs > 1:
+            many.mutate({"n_jobs": 1})
+        assert state(many, tmp_path) == expected
+    for method in readings(many, "many"):
+        found = getattr(many, f"{method}_many")(FRAME[-60:])
+        if isinstance(found, pd.DataFrame | pd.Series):
+            assert found.index.equals(FRAME.index[-60:])
+        single = [without_zeros(getattr(one, f"{method}_one")(x)) for x in ROWS[-60:]]
+        assert of_rows(found) == single, method
+
+
+LAWS = ["regressor", "regressor, bounded", "ridge", "ridge, dense", "adaptive regressor"]
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_rows_have_the_laws_of_single_samples(name):
+    model = learn(CONFIGURATIONS[name]())
+    for frame in (FRAME, pl.from_pandas(FRAME)):
+        found = model.predict_many(frame, with_dist=True)
+        assert type(found) is type(frame)
+        laws = [model.predict_one(x, with_dist=True) for x in ROWS]
+        points = found["prediction" if "prediction" in found.columns else "mean"].to_list()
+        assert points == [model.predict_one(x) for x in ROWS]
+        variances = [law.variance if hasattr(law, "variance") else law.sigma**2 for law in laws]
+        np.testing.assert_allclose(found["variance"].to_numpy(), variances, rtol=1e-14)
+
+
+@of_frames
+def test_frames_come_back_as_they_went_in(name, tmp_path):
+    model = learn_frame(CONFIGURATIONS[name](), FRAME)
+    for frame in (pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME, preserve_index=False)):
+        other = CONFIGURATIONS[name]()
+        for method in readings(other, "many"):
+            if method != "cells":
+                assert len(getattr(other, f"{method}_many")(frame[:3])) in (0, 3)
+        assert state(learn_frame(other, frame), tmp_path) == state(model, tmp_path)
+        for method in readings(model, "many"):
+            expected = getattr(model, f"{method}_many")(FRAME)
+            found = getattr(model, f"{method}_many")(frame)
+            if isinstance(expected, pd.DataFrame):
+                assert type(found) is type(frame)
+                assert [str(k) for k in expected.columns] == list(found.to_pandas().columns)
+                found = found.to_pandas()
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(expected), err_msg=method)
+
+
+@configurations
+@pytest.mark.parametrize("n", [0, 1, 5, 99, 256, 300])
+def test_copies_go_on_bit_for_bit(name, n, tmp_path):
+    model = learn(CONFIGURATIONS[name](), 0, n)
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    if name != "means, growing":
+        rm.save(model, tmp_path / "model")
+        copies.append(rm.load(tmp_path / "model"))
+    for i in range(n, N):
+        if n and i % 7 == 0:
+            expected = says(model, ROWS[i])
+            assert all(equal(says(one, ROWS[i]), expected) for one in copies)
+        for one in (model, *copies):
+            learn(one, i, i + 1)
+    expected = state(model, tmp_path)
+    assert all(state(one, tmp_path) == expected for one in copies)
+
+
+@configurations
+def test_the_order_of_keys_does_not_matter_and_reading_changes_nothing(name, tmp_path):
+    one, other = CONFIGURATIONS[name](), CONFIGURATIONS[name]()
+    for i, x in enumerate(ROWS):
+        y = (targets(one)[i],) if isinstance(one, SUPERVISED) else ()
+        one.learn_one(x, *y)
+        other.learn_one(dict(reversed(x.items())), *y)
+        if i in (3, 100, N - 1):
+            before = state(one, tmp_path)
+            assert equal(says(one, x), says(other, dict(reversed(x.items()))))
+            says(one, {"a": 0.5, "unknown": 1.0})
+            says(one, {})
+            assert state(one, tmp_path) == before == state(other, tmp_path)
+
+
+BAD_VALUES = [
+    ({"a": ["text"], "b": 1.0}, TypeError, "'a'.*'text'"),
+    ({"a": 1.0, "b": -math.inf}, ValueError, "'b'.*-inf"),
+    ({"a": 1.0, "b": 1e39}, ValueError, "'b'.*1e\\+39"),
+    ({"a": 1.0, "b": 10**400}, ValueError, "'b'.*1000"),
+    ({"a": 1.0, "b": 1j}, TypeError, "'b'.*1j"),
+    ({"b": 2.0, "c": 3.0, "d": 1.0, "a": math.inf}, ValueError, "'a'.*inf"),
+    ({"new": math.inf, "a": 1.0}, ValueError, "'new'"),
+]
+BAD_LABELS = [
+    ([1], TypeError, "hashable.*\\[1\\]"),
+    (None, ValueError, "missing.*None"),
+    (math.nan, ValueError, "missing.*nan"),
+]
+BAD_TARGETS = [
+    ("high", TypeError, "target.*'high'"),
+    (None, TypeError, "target.*None"),
+    (math.nan, ValueError, "target.*nan"),
+    (-math.inf, ValueError, "target.*-inf"),
+    (10**400, ValueError, "target.*inf"),
+]
+BAD_WEIGHTS = [
+    (-1.0, ValueError, "weight.*-1"),
+    (math.nan, ValueError, "weight.*nan"),
+    ("heavy", TypeError, "weight.*'heavy'"),
+]
+
+
+def frozen(model):
+    """Return whether a map has learned all that it will."""
+    return getattr(model, "frozen", False) is True
+
+
+@configurations
+@pytest.mark.parametrize("n", [0, 20, 300])
+def test_what_is_refused_changes_nothing(name, n, tmp_path):
+    model = learn(CONFIGURATIONS[name](), 0, n)
+    before = state(model, tmp_path)
+    is_supervised = isinstance(model, SUPERVISED)
+    y = targets(model)[:1] if is_supervised else []
+    # A feature that a map's points lack is ignored.
+    has_map = frozen(model) or "features" in model._get_params()
+    for x, error, message in BAD_VALUES[: -1 if has_map else None]:
+        if not frozen(model):
+            with pytest.raises(error, match=message):
+                model.learn_one(x, *y)
+        for method in readings(model) if n and "new" not in x else ():
+            with pytest.raises(error, match=message):
+                getattr(model, f"{method}_one")(x)
+    if is_supervised:
+        bad = BAD_LABELS if isinstance(model, base.Classifier) else BAD_TARGETS
+        for target, error, message in bad:
+            with pytest.raises(error, match=message):
+                model.learn_one({"a": 1.0}, target)
+        for weight, error, message in BAD_WEIGHTS:
+            with pytest.raises(error, match=message):
+                model.learn_one({"a": 1.0}, *y, w=weight)
+    assert state(model, tmp_path) == before
+
+
+@of_frames
+@pytest.mark.parametrize("n", [3, 300])
+def test_a_frame_that_is_refused_changes_nothing(name, n, tmp_path):
+    model = learn(CONFIGURATIONS[name](), 0, n)
+    before = state(model, tmp_path)
+    good = FRAME[-10:].fillna(0.5)
+    infinite = good["b"].where(np.arange(10) < 9, math.inf)
+    for frame, error, message in (
+        (good.assign(b=[{}] * 10), TypeError, "'b'"),
+        (good.assign(b=infinite), ValueError, "'b'.*inf.*row 9"),
+        (good.set_axis(["a", "b", "b", "c"], axis=1), ValueError, "'b'.*more than once"),
+    ):
+        y = [targets(model)[-10:]] if isinstance(model, SUPERVISED) else []
+        if not frozen(model):
+            with pytest.raises(error, match=message):
+                model.learn_many(frame, *y)
+        for method in readings(model, "many"):
+            with pytest.raises(error, match=message):
+                getattr(model, f"{method}_many")(frame)
+    if isinstance(model, SUPERVISED):
+        y = targets(model)[-10:]
+        for labels, weights, error, message in (
+            (y[:9], None, ValueError, "10 rows.*9 (labels|targets)"),
+            ([*y[:9], None], None, (TypeError, ValueError), "None"),
+            (y, [1.0] * 9, ValueError, "10 rows.*9 weights"),
+            (y, [-0.5] * 10, ValueError, "weight.*-0.5"),
+        ):
+            with pytest.raises(error, match=message):
+                model.learn_many(good, labels, **({} if weights is None else {"w": weights}))
+    assert state(model, tmp_path) == before
