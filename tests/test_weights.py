@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import pickle
 
@@ -17,7 +18,6 @@ from test_kernels import as_twin, draw, route
 from river_mondrian import ModelFormatError, MondrianForestClassifier, load, save
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
-from river_mondrian.posteriors.labels.weighted_trees import WeightedTrees
 
 NAMES = ("a", "b", "c")
 SETTINGS = [{}, {"split_pure": True}, {"lifetime": 4.0}, {"max_nodes": 31}]
@@ -39,10 +39,11 @@ def grow(X, y, weights, seed=0, n_trees=1, **params):
     partitions = Partitions(
         n_trees, params.get("lifetime", math.inf), max_nodes=params.get("max_nodes"), seed=seed
     )
-    trees = WeightedTrees(partitions, 7.0, params.get("split_pure", False))
+    trees = LabelTrees(partitions, 7.0, params.get("split_pure", False))
     trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
+    trees.weigh()
     for x, label, weight in zip(X, y, weights, strict=True):
         trees.vector[: len(x)] = x
         assert trees.learn(label, weight) == -1
@@ -170,9 +171,9 @@ def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
     for x, y in stream:
         model.learn_one(x, y)
     trees = model._trees
-    assert isinstance(trees, LabelTrees)
-    made = WeightedTrees(model._partitions(model.lifetime), model.gamma, model.split_pure)
-    made.take(trees)
+    made = copy.deepcopy(trees)
+    made.weigh()
+    assert (trees.has_weights, made.has_weights) == (False, True)
     rows = np.array([[x.get(name, math.nan) for name in model.features] for x, _ in stream[:40]])
     rows = np.pad(rows, ((0, 0), (0, trees.inputs.shape[1] - rows.shape[1])))
     expected = trees.predict_rows(rows, 1)
@@ -312,7 +313,7 @@ def test_a_value_that_is_too_large_leaves_the_trees_without_weights():
     with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
         model.learn_one(X | {"a": 1e300}, Y, 2.0)
     assert pickle.dumps(model) == before
-    assert isinstance(model._trees, LabelTrees)
+    assert not model._trees.has_weights
 
 
 @pytest.mark.parametrize("n", [20, 300])
@@ -354,11 +355,11 @@ def test_damaged_weights_are_refused():
     known = float(node.weights(trees.forest, 1)[0])
     for weight in (-1.0, math.inf, math.nan):
         node.weights(trees.forest, 1)[0] = weight
-        with pytest.raises(ModelFormatError, match="its weights is wrong, there are none"):
+        with pytest.raises(ModelFormatError, match="its weights is wrong, some are out"):
             pickle.loads(pickle.dumps(model))
     node.weights(trees.forest, 1)[0] = known
-    node.n_below += 1
-    with pytest.raises(ModelFormatError, match="n_below is 4, but another number of classes"):
+    node.classes(trees.forest, 1)[0] ^= 1
+    with pytest.raises(ModelFormatError, match="its weights is wrong, some are out"):
         pickle.loads(pickle.dumps(model))
     state, other = forest(3).__getstate__() | {"_trees": "trees"}, object.__new__(type(model))
     with pytest.raises(ModelFormatError, match="but LabelTrees are made"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,12 @@ from ..directions import Directions
 from ..frames import Frame, mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..model import locked
-from ..posteriors.labels.trees import HierarchicalTrees, LabelTrees
-from ..posteriors.labels.weighted_trees import WeightedTrees
+from ..posteriors.labels.trees import LabelTrees
 from ..progress import Progress, in_pieces
 from ..status import DONE, TOO_LARGE, WAITS
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest
 from .prepared import Prepared
-
-Kind = TypeVar("Kind", bound=HierarchicalTrees[Any])
 
 
 class _Calls(Prepared):
@@ -31,15 +28,13 @@ class _Calls(Prepared):
     __slots__ = ("learn",)
 
     def __init__(
-        self, trees: HierarchicalTrees[Any], features: FeatureIndex, labels: dict[Hashable, int]
+        self, trees: LabelTrees, features: FeatureIndex, labels: dict[Hashable, int]
     ) -> None:
         super().__init__(trees, features, labels)
         self.learn = trees.learner()
 
 
-class MondrianForestClassifier(
-    ForgettingForest[HierarchicalTrees[Any]], LabelForest[HierarchicalTrees[Any], _Calls]
-):
+class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTrees, _Calls]):
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
@@ -203,49 +198,10 @@ class MondrianForestClassifier(
         self.window = window
         self._begin()
 
-    # The trees before a sample that is the first of another weight than 1.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
-    _TRANSIENT: ClassVar[frozenset[str]] = LabelForest._TRANSIENT | {"_unweighted"}
 
-    def _renew(self) -> None:
-        super()._renew()
-        self._unweighted: HierarchicalTrees[Any] | None = None
-
-    def _new(self, kind: type[Kind]) -> Kind:
-        """Return trees of a kind that have learned nothing."""
-        return kind(self._partitions(self.lifetime), self.gamma, self.split_pure)
-
-    def _make_trees(self) -> HierarchicalTrees[Any]:
-        return self._new(LabelTrees)
-
-    def _trees_like(self, trees: HierarchicalTrees[Any]) -> HierarchicalTrees[Any]:
-        return self._new(WeightedTrees if type(trees) is WeightedTrees else LabelTrees)
-
-    # What an interrupted call has left.
-
-    def _enter(self) -> None:
-        known, trees = self._unweighted, self._trees
-        if known is not None and trees is not None:
-            if trees.n_begun == known.n_begun:
-                self._trees = known
-            self._unweighted = None
-        super()._enter()
-
-    def _weigh(self) -> HierarchicalTrees[Any]:
-        """Return trees that take samples of any weight; they are in use then.
-
-        The others stay until a sample has been learned.
-        """
-        trees = self._grown()
-        if isinstance(trees, LabelTrees):
-            # Calls that have been prepared learn nothing in them any more.
-            trees.close()
-            made = self._new(WeightedTrees)
-            made.take(trees)
-            made.close()
-            self._unweighted = trees
-            self._trees = trees = made
-        return trees
+    def _make_trees(self) -> LabelTrees:
+        return LabelTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
 
     # One sample.
 
@@ -320,11 +276,14 @@ class MondrianForestClassifier(
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
         # Another thread may have added a feature.
         values = self._features.agreed(values)
-        trees = self._grown() if weight == 1.0 else self._weigh()
+        trees = self._grown()
         label = self._labels.get(y)
         is_new = label is None or not values.keys() <= self._features.places.keys()
+        is_new |= weight != 1.0 and not trees.has_weights
         if is_new:
             trees.begin_change()
+            if weight != 1.0:
+                trees.weigh()
             self._add_features({name: values[name] for name in ordered(values)})
             label = self._add_label(y)
         assert label is not None
@@ -332,13 +291,12 @@ class MondrianForestClassifier(
         bad = trees.learn(label, weight)
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
-        self._unweighted = None
         if is_new:
             trees.end_change()
         else:
             self._prepare(trees)
 
-    def _new_calls(self, trees: HierarchicalTrees[Any]) -> _Calls:
+    def _new_calls(self, trees: LabelTrees) -> _Calls:
         return _Calls(trees, self._features, self._labels)
 
     # Many samples.
@@ -408,10 +366,12 @@ class MondrianForestClassifier(
         stop = min(len(columns), start + self._grown().learned_at_once(self.n_jobs))
         # Another thread may have added a feature.
         self._features.agree(names, columns[start:stop], start)
-        trees = self._grown() if weights[start] == 1.0 else self._weigh()
+        trees = self._grown()
         first = dict(zip(names, columns[start].tolist(), strict=True))
         trees.begin_change()
-        if isinstance(trees, LabelTrees):
+        if weights[start] != 1.0:
+            trees.weigh()
+        if not trees.has_weights:
             # The first of another weight begins a block.
             stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())
         new = self._features.first_rows(names, columns[start:stop])
@@ -424,7 +384,6 @@ class MondrianForestClassifier(
             del numbers[stop - start :]
         rows = self._arrange(names, columns[start:stop])
         trees.learn_rows(rows, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
-        self._unweighted = None
         trees.end_change()
         return stop
 
@@ -437,11 +396,9 @@ class MondrianForestClassifier(
     def _read_ys(self, y: Any, n: int, like: Any) -> list[Any]:
         return read_labels(y, n, like)
 
-    def _putter(
-        self, trees: HierarchicalTrees[Any], y: Any, w: float
-    ) -> Callable[[int], None] | None:
+    def _putter(self, trees: LabelTrees, y: Any, w: float) -> Callable[[int], None] | None:
         label = self._labels.get(y)
-        if label is None or (w != 1.0 and isinstance(trees, LabelTrees)):
+        if label is None or (w != 1.0 and not trees.has_weights):
             return None
         return lambda p: trees._put(np.array([label]), np.array([w]), p)
 

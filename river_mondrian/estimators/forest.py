@@ -95,7 +95,7 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         trees: Any = self._trees
         if trees is None:
             return
-        made: Any = self._made_anew()._trees_like(trees)
+        made: Any = self._made_anew()._make_trees()
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
         # What depends on the samples is left out.
@@ -129,10 +129,6 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     @abc.abstractmethod
     def _make_trees(self) -> Trees:
         """Return trees that have learned nothing."""
-
-    def _trees_like(self, trees: Trees) -> Trees:
-        """Return trees that have learned nothing, of the kind that others may be."""
-        return self._make_trees()
 
     # What an interrupted call has left.
 

@@ -37,7 +37,6 @@ NEXT_WAITING = 30
 QUEUE = 31
 WINDOW = 32
 WEIGHTS = 33
-N_BELOW = 34
 MEAN = 35
 LEARNS = 36
 # Of what is forgotten.
@@ -85,8 +84,11 @@ TEXTS = {
     LABEL: ("point", "label", "but it is no class"),
     CLASSES: ("node", "classes", "there are fewer classes"),
     COUNT_ROW: ("node", "count_row", "but there are {tree.side_rows.n_rows} rows of counts"),
-    WEIGHTS: ("node", "weights", "there are none on a side, or some out of their range"),
-    N_BELOW: ("node", "n_below", "but another number of classes has a weight"),
+    WEIGHTS: (
+        "node",
+        "weights",
+        "some are out of range or of other classes than those there",
+    ),
     TARGET: ("point", "target", "but a target is finite"),
     WEIGHT: ("point", "weight", "but a weight is from 0 to 1e30, of a class above 0"),
     MEAN: ("node", "mean", "but a mean is finite"),

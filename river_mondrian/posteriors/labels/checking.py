@@ -25,25 +25,14 @@ def check_labels(trees: Any) -> None:
         If a size or a rate is out of its range.
 
     """
-    forest = trees.forest
-    _check_classes(trees)
-    n_words = (forest.n_classes + 31) // 32
-    check_number(trees, "n_set_words", forest.n_set_words, max(1, n_words), MOST_CLASSES)
-    check_number(trees, "count_width", forest.count_width, max(1, forest.n_classes), MOST_CLASSES)
-
-
-def check_weighted(trees: Any) -> None:
-    """Refuse restored trees of weighted samples as `check_labels` does others."""
-    forest = trees.forest
-    _check_classes(trees)
-    least = max(1, forest.n_classes)
-    check_number(trees, "class_capacity", forest.class_capacity, least, MOST_CLASSES)
-
-
-def _check_classes(trees: Any) -> None:
     check_types(trees, {"gamma": (type(None), int, float), "split_pure": bool})
     forest = trees.forest
     check_number(trees, "n_classes", forest.n_classes, 0, MOST_CLASSES)
+    least = max(1, int(forest.n_classes))
+    check_number(trees, "n_set_words", forest.n_set_words, -(-least // 32), MOST_CLASSES)
+    check_number(trees, "count_width", forest.count_width, least, MOST_CLASSES)
+    if forest.weight_capacity != 0:
+        check_number(trees, "weight_capacity", forest.weight_capacity, least, MOST_CLASSES)
     check_number(trees, "splits_pure", forest.splits_pure, trees.split_pure, trees.split_pure)
     if not 0.0 < forest.gamma < math.inf:
         refuse(trees, "gamma", float(forest.gamma), "but it is finite and > 0")

@@ -29,6 +29,12 @@ def add_class(classes: Int32s, label: int) -> None:
 
 
 @inlined
+def has_class(classes: Int32s, label: int) -> bool:
+    """Tell whether a class is in a set."""
+    return classes[label >> 5] >> (label & 31) & 1 != 0
+
+
+@inlined
 def remove_class(classes: Int32s, label: int) -> None:
     """Take a class out of a set."""
     word = label >> 5

@@ -14,6 +14,8 @@ the counts c = tab = min(c_j, 1) (Algorithm 8, line 8) and the expected discount
 Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)). What is needed
 is its product with the probability 1 - exp(-eta span) of branching off, in which the denominator
 cancels: eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
+
+Where samples have weights, c and tab are real numbers (see `records`).
 """
 
 from __future__ import annotations
@@ -22,17 +24,18 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
+from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
+from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.extension import must_wait
-from ...partitions.mondrian.records import NONE, Forest
+from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest
 from ...partitions.mondrian.renewal import learn_next
 from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
-from .class_sets import WORD_CLASSES, count_classes, n_words_of, word_at
-from .records import ClassForest, L, LabelForest, LabelNode, LabelTree
+from .class_sets import WORD_CLASSES, count_classes, first_class, n_words_of, word_at
+from .records import L, LabelForest, LabelNode, LabelTree
 
 # Weight that no sum in float64 would notice.
 NEGLIGIBLE = 1e-17
@@ -109,6 +112,38 @@ def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
     return max(reach * (1.0 - stays) - passed, 0.0), passed
 
 
+@merged
+def _add_weights(
+    forest: LabelForest,
+    node: LabelNode,
+    weight: float,
+    own: float,
+    discount: float,
+    out: Float64s,
+) -> float:
+    """Add a node's terms where there are weights; returns the share of the weight that goes up.
+
+    `weight` is that of the node's distribution, `own` that of its tables alone.
+    """
+    n_classes = forest.n_classes
+    left, right = node.weights(forest, LEFT), node.weights(forest, RIGHT)
+    is_leaf = node.dim < 0 or node.hides(forest)
+    # c of each class, and tab, whose sums are those over classes.
+    total, tables = 0.0, 0.0
+    for k in range(n_classes):
+        whole = left[k] + right[k]
+        total += whole if is_leaf else min(left[k], 1.0) + min(right[k], 1.0)
+        tables += min(whole, 1.0)
+    for k in range(n_classes):
+        whole = left[k] + right[k]
+        table = min(whole, 1.0)
+        count = whole if is_leaf else min(left[k], 1.0) + min(right[k], 1.0)
+        # Divided first: a weight may be so small that products lose it.
+        term = weight * (count / total - discount * (table / total)) + own * (table / tables)
+        out[k] = out[k] + term
+    return discount * (tables / total)
+
+
 @separate
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
     """Add a walk's prediction, from its leaf up to the base (Algorithm 8)."""
@@ -124,10 +159,15 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
         discount = math.exp(-gamma * step.span)
         own, passed = branching(step, gamma, discount)
         if step.ref < 0:
-            # A single point: c = tab = 1 at its class.
-            label = forest.points.row(~step.ref).label
-            _add(out, label, weight * (1.0 - discount) + own)
-            weight = weight * discount + passed
+            # A single point: c is its weight at its class.
+            point = forest.points.row(~step.ref)
+            share = discount * (min(point.weight, 1.0) / point.weight)
+            _add(out, point.label, weight * (1.0 - share) + own)
+            weight = weight * share + passed
+        elif forest.has_weights():
+            node = tree.nodes.row(step.ref)
+            share = _add_weights(forest, node, weight, own, discount, out)
+            weight = weight * share + passed
         else:
             node = tree.nodes.row(step.ref)
             left = node.classes(forest, 0)
@@ -166,7 +206,7 @@ def most_probable(probabilities: Float64s, n_classes: int) -> int:
 
 
 @inlined
-def average(forest: ClassForest, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
+def average(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
     """Average the trees' predictions for `n` rows of values (Equation 6 over all trees)."""
     out = prediction.probabilities
     size = n * forest.n_classes
@@ -184,47 +224,48 @@ def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction)
     average(forest, rows, n, prediction)
 
 
-@inlined
-def predict_packed(
-    forest: ClassForest, version: int, inputs: Packed, out: Room, prediction: LabelPrediction
-) -> int:
-    """Predict a sample as `predict_one` does, by what the prediction adds up."""
-    if version != forest.version:
-        return WAITS
-    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
-    if bad >= 0:
-        return TOO_LARGE - bad
-    prediction.probabilities = Float64s(out, 0, forest.n_classes)
-    average(forest, forest.row, 1, prediction)
-    return most_probable(prediction.probabilities, forest.n_classes)
-
-
 @kernel
 def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample by trees of a version, into room for a probability of each class.
 
     Returns the most probable class, or WAITS, or `TOO_LARGE - i` where the i-th input is.
     """
-    return predict_packed(forest, version, inputs, out, _room_of_prediction()[0])
+    if version != forest.version:
+        return WAITS
+    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
+    if bad >= 0:
+        return TOO_LARGE - bad
+    prediction = _room_of_prediction()[0]
+    prediction.probabilities = Float64s(out, 0, forest.n_classes)
+    average(forest, forest.row, 1, prediction)
+    return most_probable(prediction.probabilities, forest.n_classes)
 
 
 @kernel
-def put_labels(forest: L, labels: Int64s, n: int, first: int) -> None:
-    """Write the classes of the points `first`, `first + 1`, ..."""
+def put_samples(forest: L, labels: Int64s, weights: Float64s, n: int, first: int) -> None:
+    """Write the classes and the weights of the points `first`, `first + 1`, ..."""
     for i in range(n):
-        forest.points.row(first + i).label = labels[i]
+        forest.points.row(first + i).put(labels[i], weights[i])
+
+
+@inlined
+def _takes(forest: L, version: int, weight: float) -> bool:
+    """Tell whether trees of a version take a sample of a weight."""
+    is_known = weight == 1.0 or (forest.has_weights() and 0.0 < weight <= LARGEST_WEIGHT)
+    return is_known and version == forest.version and not must_wait(forest)
 
 
 @kernel
 def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
     """Store a sample as the next point and extend every tree, which are of a version, by it.
 
-    Returns WAITS, also where the weight is not 1, or as `renewal.learn_next` does.
+    Returns WAITS, also where the weight is out of its range, or not 1 where nodes have no weights;
+    else as `renewal.learn_next` does.
     """
-    if version != forest.version or must_wait(forest) or weight != 1.0:
+    if not _takes(forest, version, weight):
         return WAITS
     p = forest.n_points
-    forest.points.row(p).label = label
+    forest.points.row(p).put(label, weight)
     return learn_next(forest, Float64s(inputs, 0, forest.n_inputs), p)
 
 
@@ -234,11 +275,78 @@ def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight:
 
     It is a kernel of its own, since forgetting takes seconds to compile.
     """
-    if version != forest.version or must_wait(forest) or weight != 1.0:
+    if not _takes(forest, version, weight):
         return WAITS
     values = Float64s(inputs, 0, forest.n_inputs)
     p = next_point(forest, values)
     if p < 0:
         return p
-    forest.points.row(p).label = label
+    forest.points.row(p).put(label, weight)
     return learn_next(forest, values, p)
+
+
+# Weights of the samples in leaves.
+
+
+@helper
+def count_leaf(forest: LabelForest, t: int, node: LabelNode, counts: Float64s) -> None:
+    """Write the number of samples of each class in a leaf of a tree that keeps no weights."""
+    tree = forest.trees[t]
+    for k in range(forest.n_classes):
+        counts[k] = 0.0
+    if node.n_classes(forest) == 1:
+        counts[first_class(node.classes(forest, LEFT), forest.n_set_words)] = node.n_samples
+    elif node.count_row != NONE:
+        known = tree.side_rows.row(node.count_row).counts(forest)
+        for k in range(forest.n_classes):
+            counts[k] = known[k]
+    else:
+        p = node.first_point
+        while p != NONE:
+            label = forest.points.row(p).label
+            counts[label] = counts[label] + 1.0
+            p = forest.links_of(p)[tree.slot]
+
+
+@batch_kernel
+def count_leaves(forest: L, t: int, rows: Int64s, n: int, counts: Float64s) -> None:
+    """Write the weights of classes in `n` leaves that have rows, `n_classes` for each."""
+    for i in range(n):
+        own = counts.part(forest.n_classes * i, forest.n_classes)
+        node = forest.trees[t].nodes.row(rows[i])
+        if not forest.has_weights():
+            count_leaf(forest, t, node, own)
+            continue
+        left, right = node.weights(forest, LEFT), node.weights(forest, RIGHT)
+        for k in range(forest.n_classes):
+            own[k] = left[k] + right[k]
+
+
+@batch_kernel
+def fill_weights(forest: L, t: int, order: Int32s) -> None:
+    """Give the rows of a tree, which have room for weights now, those of samples that weigh 1.
+
+    `order` has room for as many numbers as there are rows.
+    """
+    tree = forest.trees[t]
+    if tree.root == EMPTY or tree.root < 0:
+        return
+    # From the root down; then from below up.
+    order[0] = tree.root
+    n, done = 1, 0
+    while done < n:
+        node = tree.nodes.row(order[done])
+        done += 1
+        for side in range(2):
+            if node.dim >= 0 and node.child(side) >= 0:
+                order[n] = node.child(side)
+                n += 1
+    for i in range(n - 1, -1, -1):
+        node = tree.nodes.row(order[i])
+        if node.dim < 0:
+            count_leaf(forest, t, node, node.weights(forest, LEFT))
+            # It has no row of counts any more.
+            node.right = NONE
+        else:
+            for side in range(2):
+                node.inherit(forest, tree, side, node.child(side))

@@ -1,29 +1,42 @@
-"""What a forest over classes keeps: sets of classes at nodes, and counts at leaves.
+"""What a forest over classes keeps: sets of classes at nodes, counts at leaves, and weights.
 
 The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + tab_right,k, each 0
-or 1 (Algorithm 5): the classes below each child say all of it. A leaf of one class needs no more
-than its number of samples; one of several has a row of counts, or its list of points.
+or 1 where all samples weigh 1 (Algorithm 5): the classes below each child say all of it. A leaf of
+one class needs no more than its number of samples. A leaf of several has a row of counts, or its
+list of points.
+
+From the first sample of another weight on, each node also keeps the sums of the weights of each
+class below either child. With real numbers the counts of Algorithm 5 are c_jk, the weight of class
+k, at a leaf, tab_jk = min(c_jk, 1) everywhere, and c_jk = tab_left,k + tab_right,k at an internal
+node. Since min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the tables of a node are min(W, 1) with
+the weight W of the class below it.
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
+import numpy as np
+
 from ...compiling.kernels import inlined
+from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import faults
 from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import (
     COMPLETE,
+    LEFT,
     NONE,
+    RIGHT,
     Forest,
     LightNode,
     Point,
     Tree,
 )
-from ...records import Array, Float64, Int32, Int32s, Int64, Record, Table, instead_of
+from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, instead_of
 from .class_sets import (
     add_class,
     first_class,
+    has_class,
     has_classes_below,
     is_one_class,
     n_classes_in,
@@ -31,23 +44,41 @@ from .class_sets import (
     remove_class,
 )
 
+# No sum of weights is larger.
+MOST = LARGEST_WEIGHT * 2.0**63
+
 
 class LabelPoint(Point):
-    """A stored sample with its class."""
+    """A stored sample with its class and its weight."""
 
     label: Int32
+    weight: Float64
+
+    def put(self, label: int, weight: float) -> None:
+        """Write a sample's class and weight."""
+        self.label = label
+        self.weight = weight
+
+    def mass(self) -> float:
+        """Return the weight."""
+        return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Tell whether a block of this point and another one pauses: they are of one class."""
-        return ClassForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
+        return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
-        """Tell whether two points are of one class."""
-        return self.label == LabelPoint(other).label
+        """Tell whether two points are of one class and weight."""
+        sample = LabelPoint(other)
+        return self.label == sample.label and self.weight == sample.weight
 
     def fault(self, forest: Forest) -> int:
         """Return what is wrong with a restored point."""
-        return FINE if 0 <= self.label < ClassForest(forest).n_classes else faults.LABEL
+        labels = LabelForest(forest)
+        if not 0 <= self.label < labels.n_classes:
+            return faults.LABEL
+        most = LARGEST_WEIGHT if labels.has_weights() else 1.0
+        return FINE if 0.0 < self.weight <= most else faults.WEIGHT
 
 
 class CountRow(Record):
@@ -63,7 +94,10 @@ class CountRow(Record):
 
 
 class LabelNode(LightNode):
-    """A node with the classes below each child; a leaf has its own as those on the left."""
+    """A node with the classes below each child; a leaf has its own as those on the left.
+
+    Their weights follow the sets where there are any.
+    """
 
     # Of a leaf of several classes that is complete: its row of counts, or NONE.
     count_row: Int32 = instead_of("right")
@@ -72,6 +106,40 @@ class LabelNode(LightNode):
         """Return the set of classes on a side."""
         n_words = forest.n_set_words
         return Int32s(self, SETS_WORD + n_words * side, n_words)
+
+    def weights(self, forest: LabelForest, side: int) -> Float64s:
+        """Return the weights of the classes on a side, in a forest that has weights."""
+        capacity = forest.weight_capacity
+        first = SETS_WORD + 2 * forest.n_set_words
+        return Float64s(self, first + 2 * capacity * side, capacity)
+
+    def add_sample(self, forest: LabelForest, side: int, point: LabelPoint) -> None:
+        """Add a point's class, and its weight, to those on a side."""
+        label = point.label
+        add_class(self.classes(forest, side), label)
+        if forest.has_weights():
+            own = self.weights(forest, side)
+            own[label] = own[label] + point.weight
+
+    def clear_side(self, forest: LabelForest, side: int) -> None:
+        """Let there be no class on a side."""
+        own = self.classes(forest, side)
+        for w in range(forest.n_set_words):
+            own[w] = 0
+        weights = self.weights(forest, side)
+        for k in range(forest.weight_capacity):
+            weights[k] = 0.0
+
+    def mass(self, forest: Forest) -> float:
+        """Return the weight of all samples below."""
+        labels = LabelForest(forest)
+        if not labels.has_weights():
+            return np.float64(self.n_samples)
+        left, right = self.weights(labels, LEFT), self.weights(labels, RIGHT)
+        total = 0.0
+        for k in range(labels.n_classes):
+            total += left[k] + right[k]
+        return total
 
     def n_classes(self, forest: LabelForest) -> int:
         """Count the classes of a leaf."""
@@ -85,28 +153,37 @@ class LabelNode(LightNode):
             classes = self.classes(labels, side)
             if not has_classes_below(classes, labels.n_classes, labels.n_set_words):
                 return faults.CLASSES
+            weights = self.weights(labels, side)
+            for k in range(labels.weight_capacity):
+                is_known = k < labels.n_classes and has_class(classes, k)
+                if not 0.0 <= weights[k] <= MOST or (weights[k] > 0.0) != is_known:
+                    return faults.WEIGHTS
         is_known = self.dim >= 0 or NONE <= self.count_row < tree.side_rows.n_rows
         return FINE if is_known else faults.COUNT_ROW
 
     def add_point(self, forest: Forest, point: Point) -> None:
-        """Add a point's class to a leaf's set."""
-        add_class(self.classes(LabelForest(forest), 0), LabelPoint(point).label)
+        """Add a point's class to a leaf's."""
+        self.add_sample(LabelForest(forest), LEFT, LabelPoint(point))
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
-        """Add a point's class to the set of a side."""
-        add_class(self.classes(LabelForest(forest), side), LabelPoint(point).label)
+        """Add a point's class to those of a side."""
+        self.add_sample(LabelForest(forest), side, LabelPoint(point))
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise the set of a side from its child, both of whose sets it joins."""
+        """Initialise the classes of a side from its child, both of whose sides it joins."""
         labels = LabelForest(forest)
-        own = self.classes(labels, side)
         if child < 0:
-            add_class(own, labels.points.row(~child).label)
+            self.add_sample(labels, side, labels.points.row(~child))
             return
-        below = LabelTree(tree).nodes.row(child)
+        own, below = self.classes(labels, side), LabelTree(tree).nodes.row(child)
         left, right = below.classes(labels, 0), below.classes(labels, 1)
         for w in range(labels.n_set_words):
             own[w] = left[w] | right[w]
+        if labels.has_weights():
+            total = self.weights(labels, side)
+            of_left, of_right = below.weights(labels, LEFT), below.weights(labels, RIGHT)
+            for k in range(labels.n_classes):
+                total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
         """Tell whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
@@ -129,9 +206,12 @@ class LabelNode(LightNode):
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a complete leaf that it is about to join.
 
-        A leaf of several classes gets a row of counts, made from its class or its points.
+        A leaf of several classes gets a row of counts, made from its class or its points, unless
+        it has their weights.
         """
         labels, rows = LabelForest(forest), LabelTree(tree).side_rows
+        if labels.has_weights():
+            return
         label = LabelPoint(point).label
         if self.count_row == NONE:
             pure = self.n_classes(labels) == 1
@@ -155,9 +235,19 @@ class LabelNode(LightNode):
         counts[label] = counts[label] + 1
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Take a point's class out of a leaf's set, where no other point is of that class."""
+        """Take a point's class out of a leaf's set, where no other point is of that class.
+
+        Weights are added up anew: differences would leave rounding errors.
+        """
         labels, label = LabelForest(forest), LabelPoint(point).label
         own = self.classes(labels, 0)
+        if labels.has_weights():
+            self.clear_side(labels, LEFT)
+            q = self.first_point
+            while q != NONE:
+                self.add_sample(labels, LEFT, labels.points.row(q))
+                q = labels.links_of(q)[tree.slot]
+            return
         if self.dim == COMPLETE and self.count_row != NONE:
             counts = LabelTree(tree).side_rows.row(self.count_row).counts(labels)
             counts[label] = counts[label] - 1
@@ -173,11 +263,8 @@ class LabelNode(LightNode):
             remove_class(own, label)
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Make the set of a side anew."""
-        labels = LabelForest(forest)
-        own = self.classes(labels, side)
-        for w in range(labels.n_set_words):
-            own[w] = 0
+        """Make the classes of a side anew."""
+        self.clear_side(LabelForest(forest), side)
         self.inherit(forest, tree, side, child)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
@@ -231,24 +318,25 @@ def _free_count_row(forest: LabelForest, tree: LabelTree, number: int) -> None:
     tree.free_side_row = number
 
 
-class ClassForest(Forest):
-    """A forest over classes, whatever it keeps of them."""
+class LabelForest(Forest):
+    """A forest over classes."""
 
+    trees: Array[LabelTree]
+    points: Table[LabelPoint]
     n_classes: Int64
     # Whether blocks of one class are cut, too, instead of pausing.
     splits_pure: Int64
     # Rate of the discount: d = exp(-gamma delta).
     gamma: Float64
-
-
-class LabelForest(ClassForest):
-    """A forest over classes whose samples all weigh 1."""
-
-    trees: Array[LabelTree]
-    points: Table[LabelPoint]
     # Words of a set of classes, and classes for which a row of counts has room.
     n_set_words: Int64
     count_width: Int64
+    # Classes for whose weights a node's row has room; 0 while all samples weigh 1.
+    weight_capacity: Int64
+
+    def has_weights(self) -> bool:
+        """Tell whether nodes keep weights."""
+        return self.weight_capacity > 0
 
     def may_forget(self) -> bool:
         """Tell that samples may be forgotten."""

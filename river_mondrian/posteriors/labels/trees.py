@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
-import abc
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import Node, Point, Tree
+from ...partitions.mondrian.records import NONE, Node, Point, Tree
 from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tracing import Path, place_of
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import INT32, Float32s, Float64s, Int64s, Memory, Part, RowLayout
+from ...records import (
+    FLOAT64,
+    INT32,
+    ChunkedRows,
+    Float32s,
+    Float64s,
+    Int32s,
+    Int64s,
+    Memory,
+    Part,
+    RowLayout,
+    words_of,
+)
 from ..class_gains import gains_of_classes
-from . import hnsp, leaf_counts
+from . import hnsp
 from .checking import check_labels
-from .records import ClassForest, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
+from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
 # Past this many points a paused leaf samples hidden cuts.
 PAUSE_LIMIT = 32
 
 # Classes for which a row of counts has room at first.
 FIRST_COUNTS = 4
-
-
-AnyForest = TypeVar("AnyForest", bound=ClassForest)
+# Classes for whose weights a row has room at first.
+FIRST_WEIGHTS = 2
 
 
 @dataclass
 class LabelView(NodeView):
-    """A node with its class counts: a leaf's own, c of Algorithm 5 elsewhere."""
+    """A node with its class counts, a leaf's own, c of Algorithm 5 elsewhere, and its weight."""
 
     counts: NDArray[Any]
+    weight: float
+
+    @property
+    def mass(self) -> float:
+        """The weight of all samples below."""
+        return self.weight
 
 
-class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
+class LabelTrees(ClassTrees[LabelForest, LabelView]):
     """Mondrian trees with a hierarchical label posterior.
 
     Parameters
@@ -58,9 +74,10 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
 
     _VIEW: Any = LabelView
     _RENEWS: ClassVar[bool] = True
-    # The module with the kernels, and what a walk adds its prediction to.
-    _KERNELS: ClassVar[Any]
-    _PREDICTION: ClassVar[type[hnsp.LabelPrediction]]
+    _FOREST = LabelForest
+    _TREE: ClassVar[type[Tree]] = LabelTree
+    _NODE: ClassVar[type[Node]] = LabelNode
+    _POINT: ClassVar[type[Point]] = LabelPoint
 
     def __init__(
         self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
@@ -69,19 +86,77 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         self.split_pure = split_pure
         super().__init__(partitions)
 
-    def _set_up_classes(self) -> None:
-        """Write what does not depend on weights."""
+    def _set_up(self) -> None:
         forest = self.forest
         forest.splits_pure = int(self.split_pure)
         forest.hide_limit = PAUSE_LIMIT
         forest.gamma = 1.0 if self.gamma is None else self.gamma
+        forest.n_set_words = 1
+        forest.count_width = FIRST_COUNTS
 
-    def _relay_sides(self, known: int, new: int, old_box: int) -> None:
-        """Give rows more words for either side; there were `known`, and the box was elsewhere."""
-        first, box = self._NODE.WORDS, self.forest.box_word
-        moves = [(0, 0, first + known), (first + known, first + new, known)]
-        moves.append((old_box, box, self.forest.node_words - box))
+    def _kept_parts(self) -> tuple[Part, ...]:
+        # The classes below either child, and their weights.
+        n_words, n_weights = self.forest.n_set_words, self.forest.weight_capacity
+        sets = Part("classes_left", INT32, n_words), Part("classes_right", INT32, n_words)
+        if n_weights == 0:
+            return sets
+        left, right = (Part(f"weights_{side}", FLOAT64, n_weights) for side in ("left", "right"))
+        return *sets, left, right
+
+    def _side_layout(self) -> RowLayout:
+        return RowLayout(CountRow, (Part("counts", INT32, self.forest.count_width),))
+
+    def _check_kind(self) -> None:
+        check_labels(self)
+
+    def add_class(self) -> int:
+        """Add a class; returns its number."""
+        forest = self.forest
+        label = forest.n_classes
+        forest.n_classes = label + 1
+        words, weights = int(forest.n_set_words), int(forest.weight_capacity)
+        lacks_words, lacks_weights = label >= 32 * words, 0 < weights <= label
+        if lacks_words or lacks_weights:
+            more = words + max(1, words // 2) if lacks_words else words
+            self._relay_sides(more, 2 * weights if lacks_weights else weights)
+        width = forest.count_width
+        if label >= width:
+            forest.count_width = 2 * width
+            self.side_rows = self.side_rows.relaid(2 * width, [(0, 0, width)])
+            self._reserve_all(0)
+        return label
+
+    def _relay_sides(self, n_words: int, n_weights: int) -> None:
+        """Give rows so many words for a set of classes, and room for so many classes' weights."""
+        forest, known, box = self.forest, self._kept_parts(), int(self.forest.box_word)
+        forest.n_set_words, forest.weight_capacity = n_words, n_weights
+        self._set_words()
+        source = target = self._NODE.WORDS
+        moves = [(0, 0, source)]
+        for old, new in zip(known, self._kept_parts(), strict=False):
+            moves.append((source, target, words_of([old])))
+            source, target = source + words_of([old]), target + words_of([new])
+        moves.append((box, forest.box_word, forest.node_words - forest.box_word))
         self.nodes = self.nodes.relaid(self._node_layout().words, moves)
+        self._reserve_all(0)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether nodes keep weights, which they do from the first one that is not 1."""
+        return bool(self.forest.weight_capacity > 0)
+
+    def weigh(self) -> None:
+        """Let nodes keep weights, which have all been 1 so far; it is part of a change."""
+        forest = self.forest
+        if self.has_weights:
+            return
+        self._relay_sides(int(forest.n_set_words), max(FIRST_WEIGHTS, int(forest.n_classes)))
+        for t in range(self.n_drawn):
+            order = Int32s.of(np.empty(self.trees[t].nodes.n_rows, dtype=np.int32))
+            hnsp.fill_weights(forest, t, order)
+        self.trees.words["side_rows.n_rows"] = 0
+        self.trees.words["free_side_row"] = NONE
+        self.side_rows = ChunkedRows(len(self.trees), self._side_layout().words)
         self._reserve_all(0)
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
@@ -92,7 +167,7 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
 
     def _kernel(self, name: str) -> Callable[..., Any]:
         """Return a kernel for one sample, whose first argument is the forest."""
-        return functools.partial(getattr(self._KERNELS, name).of(self._FOREST), self.forest)
+        return functools.partial(getattr(hnsp, name).of(self._FOREST), self.forest)
 
     @property
     def _learn_kernel(self) -> str:
@@ -150,9 +225,10 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
 
         self._learn_rows(inputs, put, learn, n_jobs)
 
-    @abc.abstractmethod
     def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
-        """Write the classes, and the weights if they are kept, of points from the first one on."""
+        """Write the classes and the weights of points from the first one on."""
+        n, numbers = len(labels), (Int64s.of(labels), Float64s.of(weights))
+        hnsp.put_samples(self.forest, *numbers, n, first)
 
     # Prediction.
 
@@ -165,17 +241,31 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
 
         def predict(rows: Float32s, n: int, out: Float64s) -> None:
-            prediction = Memory(self._PREDICTION)
+            prediction = Memory(hnsp.LabelPrediction)
             prediction[0].probabilities = out
-            self._KERNELS.predict_many(self.forest, rows, n, prediction[0])
+            hnsp.predict_many(self.forest, rows, n, prediction[0])
 
         return self._predict_rows(predict, inputs, self.forest.n_classes, n_jobs)
 
     # Explanation.
 
-    @abc.abstractmethod
     def class_weights(self, t: int, table: TreeTable) -> NDArray[np.float64]:
         """Return the weights of the classes below a tree's nodes, shape (nodes, classes)."""
+        found = np.zeros((len(table), int(self.forest.n_classes)))
+        points, rows = np.flatnonzero(table.refs < 0), table.leaves
+        numbers = ~table.refs[points]
+        labels, weights = (self.column("points", name)[numbers] for name in ("label", "weight"))
+        found[points, labels] = weights
+        rows = rows[table.refs[rows] >= 0]
+        found[rows] = self._leaf_counts(t, table.refs[rows])
+        table.add_up(found)
+        return found
+
+    def _leaf_counts(self, t: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
+        found = np.empty((len(rows), int(self.forest.n_classes)))
+        hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
+        return found
 
     def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
         """Return a tree's table, the gain of each cut there, and the weight of all samples."""
@@ -232,93 +322,31 @@ class HierarchicalTrees(ClassTrees[AnyForest, LabelView], Generic[AnyForest]):
             here[i] = above = own
         return here, branches
 
-
-class LabelTrees(HierarchicalTrees[LabelForest]):
-    """Trees whose samples all weigh 1."""
-
-    _FOREST = LabelForest
-    _TREE: ClassVar[type[Tree]] = LabelTree
-    _NODE: ClassVar[type[Node]] = LabelNode
-    _POINT: ClassVar[type[Point]] = LabelPoint
-    _KERNELS: ClassVar[Any] = hnsp
-    _PREDICTION = hnsp.LabelPrediction
-
-    def _set_up(self) -> None:
-        self._set_up_classes()
-        self.forest.n_set_words = 1
-        self.forest.count_width = FIRST_COUNTS
-
-    def _kept_parts(self) -> tuple[Part, ...]:
-        # The classes below either child.
-        n_words = self.forest.n_set_words
-        return Part("classes_left", INT32, n_words), Part("classes_right", INT32, n_words)
-
-    def _side_layout(self) -> RowLayout:
-        return RowLayout(CountRow, (Part("counts", INT32, self.forest.count_width),))
-
-    def _check_kind(self) -> None:
-        check_labels(self)
-
-    def add_class(self) -> int:
-        """Add a class; returns its number."""
-        forest = self.forest
-        label = forest.n_classes
-        forest.n_classes = label + 1
-        old = forest.n_set_words
-        if label >= 32 * old:
-            self._widen_sets(old, old + max(1, old // 2))
-        width = forest.count_width
-        if label >= width:
-            forest.count_width = 2 * width
-            self.side_rows = self.side_rows.relaid(2 * width, [(0, 0, width)])
-            self._reserve_all(0)
-        return label
-
-    def _widen_sets(self, old: int, new: int) -> None:
-        """Give sets of classes more words."""
-        box = self.forest.box_word
-        self.forest.n_set_words = new
-        self._set_words()
-        self._relay_sides(old, new, box)
-
-    def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
-        hnsp.put_labels(self.forest, Int64s.of(labels), len(labels), first)
-
     # Inspection.
 
-    def class_weights(self, t: int, table: TreeTable) -> NDArray[np.float64]:
-        """Return the numbers of samples of the classes below a tree's nodes."""
-        found = np.zeros((len(table), int(self.forest.n_classes)))
-        points, rows = np.flatnonzero(table.refs < 0), table.leaves
-        found[points, self.column("points", "label")[~table.refs[points]]] = 1.0
-        rows = rows[table.refs[rows] >= 0]
-        refs, counts = Int64s.of(table.refs[rows]), np.empty((len(rows), found.shape[1]))
-        leaf_counts.count_leaves(self.forest, t, refs, len(rows), Float64s.of(counts))
-        found[rows] = counts
-        table.add_up(found)
-        return found
+    def _sides(self, node: LabelNode) -> NDArray[Any]:
+        """Return the weights of the classes on a node's sides, 1 where samples weigh 1."""
+        forest, n_classes = self.forest, int(self.forest.n_classes)
+        if self.has_weights:
+            return np.array([node.weights(forest, k).view()[:n_classes] for k in range(2)])
+        words = np.array([node.classes(forest, k).view() for k in range(2)]).astype(np.uint32)
+        bits = (words[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
+        return bits.reshape(2, -1)[:, :n_classes].astype(np.int64)
 
     def _kept(self, t: int, hidden: bool) -> Kept:
-        forest = self.forest
-        n_classes = forest.n_classes
+        n_classes = int(self.forest.n_classes)
+        # Numbers of samples are whole.
+        kind = np.float64 if self.has_weights else np.int64
 
-        def bits(node: LabelNode, side: int) -> NDArray[np.int64]:
-            words = node.classes(forest, side).view().astype(np.uint32)
-            one = (words[:, None] >> np.arange(32, dtype=np.uint32)) & 1
-            return one.reshape(-1)[:n_classes].astype(np.int64)
-
-        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[np.int64]]]:
+        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any], float]]:
             if ref < 0:
-                counts = np.zeros(n_classes, dtype=np.int64)
-                counts[record.label] = 1
-                return True, not self.split_pure, (counts,)
-            left, right = bits(record, 0), bits(record, 1)
-            pure = int((left | right).sum()) == 1
-            pauses = pure and not self.split_pure
+                counts = np.zeros(n_classes, dtype=kind)
+                counts[record.label] = record.weight
+                return True, not self.split_pure, (counts, record.weight)
+            sides, weight = self._sides(record), record.mass(self.forest)
+            pauses = int((sides > 0).any(axis=0).sum()) == 1 and not self.split_pure
             if record.dim >= 0 and (hidden or not pauses):
-                return False, False, (left + right,)
-            row, found = np.array([ref]), np.empty(n_classes)
-            leaf_counts.count_leaves(forest, t, Int64s.of(row), 1, Float64s.of(found))
-            return True, pauses, (found.astype(np.int64),)
+                return False, False, (np.minimum(sides, 1).sum(axis=0), weight)
+            return True, pauses, (self._leaf_counts(t, np.array([ref]))[0].astype(kind), weight)
 
         return kept
