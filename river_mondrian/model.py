@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import functools
 import inspect
 import os
+import pickle
 import sys
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -82,6 +85,15 @@ class ClonesWhole:
         for name in new_params or {}:
             setattr(copied, name, getattr(made, name))
         return copied
+
+
+def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
+    """Return the model that has been pickled, unless its pickle is damaged."""
+    if zlib.crc32(content) != checksum:
+        raise ModelFormatError(f"a pickled {cls.__name__} is damaged: its checksum is another")
+    found = object.__new__(cls)
+    found.__setstate__(pickle.loads(content))
+    return found
 
 
 class Model(ClonesWhole):
@@ -199,6 +211,18 @@ class Model(ClonesWhole):
             state = copy.deepcopy(self._state(), memo)
             self._leave()
         return state
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        state = self.__getstate__()
+        if not self._is_snapshot:
+            try:
+                content = pickle.dumps(state, protocol)
+            except (AttributeError, TypeError, pickle.PicklingError):
+                # Other picklers take more: what they write has no checksum.
+                pass
+            else:
+                return _unsealed, (type(self), content, zlib.crc32(content))
+        return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

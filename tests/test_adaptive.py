@@ -243,7 +243,7 @@ def test_memories_hold_no_subnormal_number():
     X = np.random.default_rng(0).random((len(y), 2))
     trees = grown(X, y, n_candidates=3, forgets=True)
     n_gone = 0
-    for tree in (tree for tree in trees.trees if tree.is_used()):
+    for tree in (tree for tree in trees.trees if tree.role):
         for j in range(tree.nodes.n_rows):
             own = tree.nodes.row(j).statistics(tree)
             if not own:

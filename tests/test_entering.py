@@ -11,7 +11,6 @@ import pytest
 from attack.cut_moments import does_pass
 from scipy import stats
 
-import river_mondrian as rm
 from river_mondrian import RandomCutForest
 
 LEVEL = 0.001
@@ -122,12 +121,3 @@ def test_asking_who_enters_changes_nothing():
 def test_bad_numbers_are_refused(value):
     with pytest.raises((TypeError, ValueError), match="max_samples must be"):
         RandomCutForest(max_samples=value)
-
-
-@pytest.mark.parametrize(("name", "value"), [("entering", math.nan), ("n_passed", -1)])
-def test_damaged_numbers_are_refused(name, value):
-    model = RandomCutForest(1, window=40, max_samples=10, seed=1)
-    learn(model, samples(30))
-    setattr(model._trees.forest, name, value)
-    with pytest.raises(rm.ModelFormatError, match=name):
-        pickle.loads(pickle.dumps(model))

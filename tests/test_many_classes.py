@@ -112,7 +112,7 @@ def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dens
     for t, tree in enumerate(trees.trees):
         assert tree.nodes.n_rows == others.trees[t].nodes.n_rows
         np.testing.assert_array_equal(trees.counts(t).sum(), others.counts(t).sum())
-        for j in range(tree.nodes.n_rows) if tree.is_used() else ():
+        for j in range(tree.nodes.n_rows) if tree.role else ():
             if tree.nodes.row(j).statistics_row:
                 for own, other in zip(
                     classes_at(trees, t, j), classes_at(others, t, j), strict=True
@@ -236,7 +236,7 @@ def first_linked(rows):
 def test_damaged_rows_are_refused(damage):
     model, _ = learned(draw(300, 60, 5), 32)
     trees = model._trees
-    t = next(t for t, tree in enumerate(trees.trees) if tree.is_used())
+    t = next(t for t, tree in enumerate(trees.trees) if tree.role)
     tree = trees.trees[t]
     rows = trees.side_rows.chunks[tree.slot][0]
     used = rows[: tree.side_rows.n_rows]

@@ -348,19 +348,9 @@ def test_damaged_weights_are_refused():
         (1e300, "weight is 1e"),
     ):
         known, points.row(3).weight = float(points.row(3).weight), weight
-        with pytest.raises(ModelFormatError, match=f"point 3: {text}"):
+        with pytest.raises(ModelFormatError, match=f"point 3 is damaged: {text}"):
             pickle.loads(pickle.dumps(model))
         points.row(3).weight = known
-    node = trees.trees[0].nodes.row(trees.trees[0].root)
-    known = float(node.weights(trees.forest, 1)[0])
-    for weight in (-1.0, math.inf, math.nan):
-        node.weights(trees.forest, 1)[0] = weight
-        with pytest.raises(ModelFormatError, match="its weights is wrong, some are out"):
-            pickle.loads(pickle.dumps(model))
-    node.weights(trees.forest, 1)[0] = known
-    node.classes(trees.forest, 1)[0] ^= 1
-    with pytest.raises(ModelFormatError, match="its weights is wrong, some are out"):
-        pickle.loads(pickle.dumps(model))
     state, other = forest(3).__getstate__() | {"_trees": "trees"}, object.__new__(type(model))
     with pytest.raises(ModelFormatError, match="but LabelTrees are made"):
         other.__setstate__(state)

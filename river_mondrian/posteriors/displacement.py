@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import ENTRY_DRAWS
-from ..checks import check_array, check_number
+from ..checks import check_number
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..partitions.mondrian import rebuilding
 from ..partitions.mondrian.extension import must_wait
 from ..partitions.mondrian.inspection import NodeView
-from ..partitions.mondrian.records import NEVER, Forest, Tree
+from ..partitions.mondrian.records import Forest, Tree
 from ..partitions.mondrian.renewal import learn_next
 from ..partitions.mondrian.scaling import find_too_large, scale
 from ..partitions.mondrian.stored import next_point
@@ -32,7 +32,7 @@ from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ..partitions.splitmix import mixed, state_after, uniform_of
-from ..records import Float32s, Float64, Float64s, Int64, Memory, transient
+from ..records import Bounds, Float32s, Float64, Float64s, Int64, Memory, stored, transient
 from ..status import DONE, TOO_LARGE, WAITS
 
 # Scores that are kept.
@@ -49,8 +49,9 @@ class CutForest(Forest):
     scores: Float64s
     ranked: Float64s
     # How many there are, and where the next one is written.
-    n_scores: Int64
-    next_score: Int64
+    n_scores: Int64 = stored(Bounds(0, KEPT_SCORES))
+    next_score: Int64 = stored(Bounds(0, KEPT_SCORES - 1))
+    horizon: Float64 = stored(Bounds(math.inf))
     # The probability with which a sample enters full trees, from what state that is drawn, and how
     # many samples have not entered.
     entering: Float64
@@ -400,7 +401,9 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         return super()._shapes() | {"scores": (KEPT_SCORES,)}
 
     def _check_kind(self) -> None:
-        check_cuts(self)
+        n = self.forest.n_scores
+        if n < KEPT_SCORES:
+            check_number(self, "next_score", self.forest.next_score, n, n)
 
     @property
     def nbytes(self) -> int:
@@ -504,28 +507,3 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
             n_above = n
         if dim_of_most >= 0:
             out[dim_of_most] += float(path.reach[-1] * path.stays[-1]) * math.log1p(most)
-
-
-def check_cuts(trees: Any) -> None:
-    """Refuse restored random cut trees whose scores are none.
-
-    Parameters
-    ----------
-    trees
-        `CutTrees` whose records are there, with arrays of the right shapes.
-
-    Raises
-    ------
-    ModelFormatError
-        If a score is out of its range, or a number does not fit how many there are.
-
-    """
-    forest = trees.forest
-    n = forest.n_scores
-    check_number(trees, "entering", float(forest.entering), 0.0, 1.0)
-    check_number(trees, "n_passed", int(forest.n_passed), 0, NEVER)
-    check_number(trees, "n_scores", n, 0, min(KEPT_SCORES, int(forest.n_samples + forest.n_passed)))
-    least, most = (0, KEPT_SCORES - 1) if n == KEPT_SCORES else (n, n)
-    check_number(trees, "next_score", forest.next_score, least, most)
-    check_array(trees, "scores", trees.scores, np.float64, 0.0, math.inf)
-    check_number(trees, "horizon", float(forest.horizon), math.inf, math.inf)

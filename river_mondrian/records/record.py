@@ -10,6 +10,11 @@ kernels and in Python alike. A subclass has the fields of its base first, and ma
 one. Methods of a record are compiled for the type of record they are called on, so that a subclass
 chooses at compile time what a kernel over the base does.
 
+    left: Int32 = stored(Ref("nodes"))
+
+declares that the field refers to a row of a table, `Bounds` which numbers it has: stored records
+are checked by that (see `restored`).
+
 A field is *state* unless it says otherwise: `transient()` for what only one call needs, `derived()`
 for what its owner makes anew from the rest. Addresses are never state. Pickling follows from that
 (see `memory.Memory`).
@@ -21,6 +26,7 @@ import ctypes
 import enum
 import functools
 import inspect
+import math
 import os
 import types as python_types
 from collections.abc import Callable
@@ -95,6 +101,71 @@ class Role(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Case:
+    """Rows in which a field, an integer, is from `least` to `most`."""
+
+    field: str
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Which numbers a stored field has: none else, and no NaN.
+
+    Parameters
+    ----------
+    least, most
+        The bounds.
+    below
+        A field of the record that all rows share: the number is less than that.
+    when
+        In which rows the field has such numbers; None for all.
+
+    """
+
+    least: float
+    most: float = math.inf
+    below: str = ""
+    when: Case | None = None
+
+
+@dataclass(frozen=True)
+class Ref:
+    """What a stored field refers to: a row, to which no other field refers.
+
+    Parameters
+    ----------
+    to
+        The name of the table.
+    other
+        The table of numbers below 0: `~i` refers to its row `i`, whose own references do not count.
+    none
+        The number that refers to nothing, if there is one.
+    first
+        The number of the first row.
+    when
+        In which rows the field is a reference; None for all.
+    finds
+        To which rows of `to` it may refer; None for all.
+    ends
+        Whether the references of the row that it finds do not count.
+    chain
+        Only fields of one chain are followed together, and share the rows that they refer to.
+
+    """
+
+    to: str
+    other: str = ""
+    none: int | None = -1
+    first: int = 0
+    when: Case | None = None
+    finds: Case | None = None
+    ends: bool = False
+    chain: str = ""
+
+
+@dataclass(frozen=True)
 class Option:
     """What stands behind the `=` of a field."""
 
@@ -102,6 +173,8 @@ class Option:
     length: int = 0
     is_entry: bool = False
     instead_of: str = ""
+    bounds: Bounds | None = None
+    ref: Ref | None = None
 
 
 def transient() -> Any:
@@ -124,9 +197,20 @@ def entry() -> Any:
     return Option(Role.DERIVED, is_entry=True)
 
 
-def instead_of(name: str) -> Any:
+def instead_of(name: str, declared: Bounds | Ref | None = None) -> Any:
     """Mark a field that has the place of another one, in records that have no use for that."""
-    return Option(instead_of=name)
+    return Option(instead_of=name, **_declared(declared))
+
+
+def stored(declared: Bounds | Ref) -> Any:
+    """Mark a field by what it is in a stored record (see `restored`)."""
+    return Option(**_declared(declared))
+
+
+def _declared(declared: Bounds | Ref | None) -> dict[str, Any]:
+    if declared is None:
+        return {}
+    return {"ref" if isinstance(declared, Ref) else "bounds": declared}
 
 
 @dataclass(frozen=True)
@@ -143,6 +227,8 @@ class Field:
     embedded: bool = False
     length: int = 0
     is_entry: bool = False
+    bounds: Bounds | None = None
+    ref: Ref | None = None
 
     @property
     def word(self) -> int:
@@ -249,7 +335,9 @@ def _is_record_within(field: Field) -> bool:
 def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if get_origin(hint) is Annotated:
         word = get_args(hint)[1]
-        return Field(name, offset, word.size, option.role, word)
+        return Field(
+            name, offset, word.size, option.role, word, bounds=option.bounds, ref=option.ref
+        )
     if option.is_entry:
         return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
     base = get_origin(hint) or hint
@@ -384,7 +472,13 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
         return refuse
     base = get_origin(kind) or kind
     if issubclass(base, Record):
-        return lambda self, value: write_address(int(self) + offset, int(value))
+
+        def set_record(self: Record, value: Any) -> None:
+            if not isinstance(value, base) and int(value):
+                raise TypeError(f"{field.name} is a {base.__name__}, not {type(value).__name__}")
+            write_address(int(self) + offset, int(value))
+
+        return set_record
 
     def set_array(self: Record, value: Any) -> None:
         check_record(int(self), field.name)

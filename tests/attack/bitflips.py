@@ -1,6 +1,9 @@
-"""Flipped bits in pickles: what is loaded, and goes on predicting and learning, in a process apart.
+"""Damaged pickles, and forged files: what is loaded, and then predicts and learns, in processes.
 
-`python tests/attack/bitflips.py --flips 2000` runs that many flips for each kind of model.
+Of pickles a bit is flipped, of files a number of a column or an array is replaced, and the checksum
+is put right again. `python tests/attack/bitflips.py --flips 2000` makes that many of both for each
+kind of model. Where nothing is compiled (`NUMBA_DISABLE_JIT=1`), or accesses are checked
+(`RIVER_MONDRIAN_CHECKS=1`), what is read or written outside of arrays is an error that is told.
 """
 
 from __future__ import annotations
@@ -26,13 +29,22 @@ if __name__ == "__main__":
 
 from stored_models import MODELS, answers, learn, stream
 
+import river_mondrian as rm
+from river_mondrian.files import container, store
+
 # What comes of a flip: an exception while unpickling; neither an exception nor a crash; and what
 # must never be, an exception later among that.
 REFUSED, WORKS, ERROR = "refused", "works", "error"
 MEMORY, CRASH, HANG = "memory", "crash", "hang"
+# What is read or written outside of an array.
+OUTSIDE = "outside"
 # An exception or a crash of another package: NumPy's reading of its types, River's detectors.
 OTHERS = "others"
-OUTCOMES = (REFUSED, WORKS, OTHERS, ERROR, MEMORY, CRASH, HANG)
+OUTCOMES = (REFUSED, WORKS, OTHERS, ERROR, MEMORY, OUTSIDE, CRASH, HANG)
+
+# What must not come of a damaged pickle, and of a forged file, which may be of nonsense.
+BAD_OF_PICKLES = (ERROR, MEMORY, OUTSIDE, CRASH, HANG)
+BAD_OF_FILES = (OUTSIDE, CRASH, HANG)
 
 PACKAGE = "river_mondrian"
 
@@ -74,10 +86,56 @@ def flipped(state, bit):
     return bytes(changed)
 
 
+def files(name):
+    """Return the contents of files of a kind of model in which numbers are forged."""
+    found = []
+    for n in LEARNED:
+        model = MODELS[name]()
+        learn(model, stream(n))
+        with tempfile.TemporaryDirectory() as folder:
+            rm.save(model, Path(folder) / "model")
+            arrays, metadata = container.read(Path(folder) / "model")
+            found.append(({key: array.copy() for key, array in arrays.items()}, metadata))
+    return found
+
+
+def forged(content, number):
+    """Return the name of an array of a file, and the array with one number replaced."""
+    arrays, _ = content
+    rng = np.random.default_rng(number)
+    names = [name for name, array in arrays.items() if array.size and name != store.DOCUMENT]
+    name = str(rng.choice(names))
+    array = arrays[name].copy().reshape(-1)
+    place = int(rng.integers(array.size))
+    old, other = array[place], array[rng.integers(array.size)]
+    if array.dtype.kind == "f":
+        choices = [np.nan, np.inf, -np.inf, -old, 0.0, 1e30, -1.0, other]
+    else:
+        ends = np.iinfo(array.dtype)
+        choices = [ends.max, ends.min, 0, -1 if ends.min else 1, other]
+        choices += [min(max(int(old) + d, ends.min), ends.max) for d in (-1, 1, 7)]
+    flipped = array[place : place + 1].copy()
+    flipped.view(np.uint8)[rng.integers(array.itemsize)] ^= 1 << rng.integers(8)
+    array[place] = [*choices, flipped[0]][rng.integers(len(choices) + 1)]
+    return name, array.reshape(arrays[name].shape)
+
+
+def load_forged(content, number):
+    """Return what is loaded of a forged file."""
+    arrays, metadata = content
+    name, array = forged(content, number)
+    with tempfile.TemporaryDirectory() as folder:
+        container.write(Path(folder) / "model", arrays | {name: array}, metadata)
+        return rm.load(Path(folder) / "model")
+
+
 def attempt(state, bit, kind):
-    """Load a pickle with a flipped bit; predict, learn and predict if that is possible."""
+    """Load a damaged or forged model; predict, learn and predict if that is possible."""
     try:
-        model = pickle.loads(flipped(state, bit))
+        if isinstance(state, bytes):
+            model = pickle.loads(flipped(state, bit))
+        else:
+            model = load_forged(state, bit)
     except BaseException:
         # A wild size that asks for too much is as well as any other. A panic of River's is no
         # Exception.
@@ -92,13 +150,15 @@ def attempt(state, bit, kind):
     except MemoryError:
         return MEMORY
     except BaseException as error:
-        if PACKAGE not in traceback.extract_tb(error.__traceback__)[-1].filename:
-            return OTHERS
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
         if "FLIPS_TRACE" in os.environ:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}:{last.lineno}"
-            print(f"bit {bit} of {len(state)}: {error!r} in {where}", flush=True)
-        return ERROR
+            what = bit if isinstance(state, bytes) else (bit, forged(state, bit)[0])
+            print(f"{what}: {error!r} in {where}", flush=True)
+        if PACKAGE not in last.filename:
+            return OTHERS
+        is_outside = isinstance(error, IndexError) and "/records/" in last.filename
+        return OUTSIDE if is_outside else ERROR
     return WORKS
 
 
@@ -114,9 +174,8 @@ def _serve(state, bits, out, kind, stack):
         os.write(out, bytes([OUTCOMES.index(attempt(state, bit, kind))]))
 
 
-def _batch(state, bits):
+def _batch(state, bits, kind):
     """Return what comes of flips, up to the first that ends or blocks the process."""
-    kind = type(pickle.loads(state))
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     ours, theirs = os.pipe()
     child = os.fork()
@@ -145,28 +204,44 @@ def _batch(state, bits):
     return found
 
 
-def run(state, bits):
+def run(state, bits, kind):
     """Return what comes of each flip."""
     found = []
     while len(found) < len(bits):
-        batch = _batch(state, bits[len(found) : len(found) + BATCH])
+        batch = _batch(state, bits[len(found) : len(found) + BATCH], kind)
         if batch[-1] in (OTHERS, CRASH, HANG) and len(batch) > 1:
             # Earlier ones may have damaged the process: each has one of its own.
-            batch = [_batch(state, [bit])[0] for bit in bits[len(found) : len(found) + len(batch)]]
+            again = bits[len(found) : len(found) + len(batch)]
+            batch = [_batch(state, [bit], kind)[0] for bit in again]
         found += batch
     return found
 
 
 def attack(name, n, seed=0):
-    """Return how often each outcome comes of `n` flips, and the bits of those that must not be."""
+    """Return how often each outcome comes of `n` flips in pickles, and those that must not be."""
     counts, bad = Counter(), []
     both = states(name)
     for which, state in enumerate(both):
         bits = flips(state, n // len(both), [seed, which])
-        found = run(state, bits)
+        found = run(state, bits, type(MODELS[name]()))
         counts.update(found)
         pairs = zip(found, bits, strict=True)
-        bad += [(o, LEARNED[which], bit) for o, bit in pairs if o not in (REFUSED, WORKS, OTHERS)]
+        bad += [(o, LEARNED[which], bit) for o, bit in pairs if o in BAD_OF_PICKLES]
+    return counts, bad
+
+
+def forge(name, n, seed=0):
+    """Return the same of `n` forged files; of these the array is told."""
+    counts, bad = Counter(), []
+    states(name)
+    both = files(name)
+    for which, content in enumerate(both):
+        numbers = range(seed, seed + n // len(both))
+        found = run(content, list(numbers), type(MODELS[name]()))
+        counts.update(found)
+        for outcome, number in zip(found, numbers, strict=True):
+            if outcome in BAD_OF_FILES:
+                bad.append((outcome, LEARNED[which], number, forged(content, number)[0]))
     return counts, bad
 
 
@@ -178,11 +253,11 @@ def main():
     given = parser.parse_args()
     print(f"{'':32}" + "".join(f"{outcome:>9}" for outcome in OUTCOMES))
     for name in given.names:
-        counts, bad = attack(name, given.flips, given.seed)
-        print(f"{name:32}" + "".join(f"{counts[o]:9}" for o in OUTCOMES), flush=True)
-        for outcome, n, bit in bad:
-            if outcome != ERROR:
-                print(f"  {outcome}: bit {bit} after {n} samples", flush=True)
+        for how in (attack, forge):
+            counts, bad = how(name, given.flips, given.seed)
+            print(f"{name:32}" + "".join(f"{counts[o]:9}" for o in OUTCOMES), flush=True)
+            for outcome, n, *where in bad:
+                print(f"  {outcome}: {how.__name__} {where} after {n} samples", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Checks of restored trees: no kernel meets a reference, a link, a count or a box that is wrong.
 
-What kernels follow are references to children and links of points, and what they rely on is that
-these are in range, that nothing is below two nodes (so that there are no cycles), that counts add
-up, and that a leaf's box is that of its points, so that a cut within it parts them. One kernel goes
-once over all rows of all trees, and once over the points. A kind of trees overrides `fault` of its
-records.
+Fields declare what they refer to, and which numbers they have (see `restored`). Besides that,
+kernels rely on numbers of samples that add up, and on boxes: a leaf's is that of its points, so
+that a cut within it parts them, and where samples may be forgotten children are on either side of
+a cut.
 """
 
 from __future__ import annotations
@@ -14,25 +13,24 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, inlined, separate
-from ...errors import ModelFormatError
-from ...records import Float32s, Int32s, Memory
-from . import faults
+from ...limits import LARGEST, LEAST_LEVEL
+from ...records import Float32s, Int32s, Int64, Memory, Record, Ref
+from ...restored import Edges, Rows, check_numbers, check_references
 from .boxes import BATCH, room_of_batch
 from .categories import Categories
-from .checking_points import FARTHEST, Check, fault_of_points, is_in_order
 from .cut_directions import CutDirections
-from .faults import FINE
-from .leaves import count_below
 from .light import begin_box, box_of, hold_all
 from .records import (
     COMPLETE,
     DRAWING,
     EMPTY,
-    FREE,
+    FARTHEST_SINGLE,
+    IN_USE,
     NEVER,
     NONE,
     SETTLING,
@@ -44,56 +42,62 @@ from .records import (
     Tree,
 )
 
-# Samples for which a forest keeps the inputs themselves, as its widths are found anew.
-WARM_UP = 256
-
 # Trees times samples are numbers that kernels hold.
 MOST_TREES = 1 << 24
 
 
-@inlined
-def _refer(forest: Forest, tree: Tree, check: Check, ref: int) -> bool:
-    """Note a reference; False where it is to nothing, or to what has been referred to before."""
-    t = check.tree
-    if ref >= 0:
-        if ref >= tree.nodes.n_rows or check.rows[ref] == t + 1:
-            return False
-        check.rows[ref] = t + 1
-        return True
-    p = ~ref
-    if p >= forest.n_points or check.points[p] == t + 1:
-        return False
-    check.points[p] = t + 1
-    return True
+class Check(Record):
+    """Where a check has come to, and room for the box of a leaf's points and those of children."""
+
+    tree: Int64
+    row: Int64
+    box: Float32s
+    left: Float32s
+    right: Float32s
 
 
 @inlined
-def _refers_to_box(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
-    """Note the row of a node's box; False where there should be another, one, or none."""
-    if node.has_box(forest) != (node.n_samples > forest.light_size or forest.light_size == 0):
-        return False
-    b, t = node.box_number(forest), check.tree
-    if b != NONE:
-        if not 0 <= b < tree.boxes.n_rows or check.boxes[b] == t + 1:
-            return False
-        check.boxes[b] = t + 1
-    return True
-
-
-@inlined
-def _has_bad_box(forest: Forest, tree: Tree, node: Node) -> bool:
-    """Tell whether a side of a node's own box is neither one nor unknown."""
-    if not node.has_box(forest):
-        return False
+def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
+    """Tell whether each side of a node's own box is one, or unknown."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     n_bad = 0
     # Without a jump, so that sides are compared several at a time.
     for d in range(forest.n_dims):
         low, high = lower[d], upper[d]
-        is_side = (low <= high) & (low >= -FARTHEST) & (high <= FARTHEST)
-        is_unknown = (low != low) & (high != high)
-        n_bad += 0 if is_side | is_unknown else 1
-    return n_bad > 0
+        is_side = (low <= high) & (low >= -FARTHEST_SINGLE) & (high <= FARTHEST_SINGLE)
+        n_bad += 0 if is_side | ((low != low) & (high != high)) else 1
+    return n_bad == 0
+
+
+@inlined
+def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
+    """Tell whether a leaf's box is that of its points, and its list ends where it says."""
+    capacity, batch = forest.dim_capacity, room_of_batch()
+    begin_box(forest, box)
+    link_word = forest.links_word + tree.slot
+    n, p, last = 0, node.first_point, NONE
+    while p != NONE:
+        n_batch = 0
+        while p != NONE and n_batch < BATCH:
+            point = forest.points.row(p)
+            batch[n_batch].point = point
+            n_batch += 1
+            last = p
+            p = Int32s(point, link_word, 1)[0]
+        hold_all(forest, tree, batch, n_batch, box)
+        n += n_batch
+    if forest.window != UNLIMITED and node.list_end not in (0, last + 1):
+        return False
+    # A full tree counts samples that it does not keep.
+    if n < node.n_samples or not node.has_box(forest):
+        return True
+    own = node.box(forest, tree)
+    for side in range(2):
+        found, known = box.part(capacity * side, capacity), own.part(capacity * side, capacity)
+        for d in range(forest.n_dims):
+            if found[d] != known[d] and (found[d] == found[d] or known[d] == known[d]):
+                return False
+    return True
 
 
 @inlined
@@ -122,179 +126,32 @@ def _is_apart(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
     return _is_within(forest, tree, node, left) and _is_within(forest, tree, node, right)
 
 
-@inlined
-def _fault_of_inner(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
-    """Return what is wrong with an internal node."""
-    if not _refer(forest, tree, check, node.left):
-        return faults.LEFT
-    if not _refer(forest, tree, check, node.right):
-        return faults.RIGHT
-    if count_below(tree, node.left) + count_below(tree, node.right) != node.n_samples:
-        return faults.N_SAMPLES
-    # In a tiny box times are long; single precision may hold one as infinite.
-    if not node.delta >= 0.0:
-        return faults.DELTA
-    return faults.CUT if not abs(node.cut) <= FARTHEST else FINE
-
-
-@inlined
-def _fault_of_leaf(forest: Forest, tree: Tree, node: Node, check: Check) -> int:
-    """Return what is wrong with a leaf: with its list of points, their number and their box."""
-    t, n_dims = check.tree, forest.n_dims
-    if node.n_samples < tree.least_in_leaf():
-        return faults.N_IN_LEAF
-    if not forest.lists_points():
-        return FINE
-    box, capacity = check.box, forest.dim_capacity
-    begin_box(forest, box)
-    points, n_points, batch = check.points, forest.n_points, room_of_batch()
-    link_word = forest.links_word + tree.slot
-    n, p, last = 0, node.first_point, NONE
-    while p != NONE:
-        n_batch = 0
-        while p != NONE and n_batch < BATCH:
-            if not 0 <= p < n_points or points[p] == t + 1:
-                return faults.POINTS
-            points[p] = t + 1
-            point = forest.points.row(p)
-            batch[n_batch].point = point
-            n_batch += 1
-            last = p
-            p = Int32s(point, link_word, 1)[0]
-        hold_all(forest, tree, batch, n_batch, box)
-        n += n_batch
-    if forest.window != UNLIMITED and node.list_end not in (0, last + 1):
-        return faults.LIST_END
-    # A full tree counts samples that it does not keep.
-    if n > node.n_samples or (n < node.n_samples and tree.n_splits < forest.max_splits):
-        return faults.N_IN_LEAF
-    if n < node.n_samples or not node.has_box(forest):
-        return FINE
-    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
-    low, high = box.part(0, capacity), box.part(capacity, capacity)
-    for d in range(n_dims):
-        if low[d] != lower[d] and low[d] == low[d]:
-            return faults.BOX_OF_POINTS
-        if high[d] != upper[d] and high[d] == high[d]:
-            return faults.BOX_OF_POINTS
-        if low[d] != low[d] and lower[d] == lower[d]:
-            return faults.BOX_OF_POINTS
-    return FINE
-
-
-@inlined
-def _frees_what_is_free(tree: Tree, check: Check) -> bool:
-    """Tell whether the list of free rows has all that are, each once, and nothing else."""
-    n_free, n_rows = 0, tree.nodes.n_rows
-    for j in range(n_rows):
-        n_free += 1 if tree.nodes.row(j).dim == FREE else 0
-    j = tree.free_row
-    while j != NONE and n_free >= 0:
-        is_free = 0 <= j < n_rows and check.rows[j] != check.tree + 1
-        if not is_free or tree.nodes.row(j).dim != FREE:
-            return False
-        check.rows[j] = check.tree + 1
-        j = tree.nodes.row(j).next_free
-        n_free -= 1
-    return n_free == 0
-
-
-@inlined
-def _frees_boxes(forest: Forest, tree: Tree, check: Check) -> bool:
-    """Tell whether the list of free rows of boxes has all that no node has, each once."""
-    n, b, n_rows = 0, tree.free_box, tree.boxes.n_rows
-    while b != NONE:
-        if not 0 <= b < n_rows or check.boxes[b] == check.tree + 1:
-            return False
-        check.boxes[b] = check.tree + 1
-        n += 1
-        b = tree.boxes.row(b).next_free()[0]
-    for j in range(tree.nodes.n_rows):
-        node = tree.nodes.row(j)
-        n += 1 if node.dim != FREE and node.box_number(forest) != NONE else 0
-    return n == n_rows
-
-
-@inlined
-def _counts_all(forest: Forest, tree: Tree, t: int, n: int, start: int) -> bool:
-    """Tell whether a tree of `n` samples has all that it should have."""
-    return n == forest.taken if t >= forest.n_trees else tree.counts_all(forest, n, start)
-
-
 @separate
-def fault_of_tree(forest: F, check: Check) -> int:
-    """Return what is wrong with a tree."""
+def has_right_boxes(forest: F, check: Check) -> bool:
+    """Tell whether the boxes of a tree are those of what is below; the check says where not."""
     tree = forest.trees[check.tree]
-    check.row = -1
-    if not tree.is_used():
-        return FINE
-    if not tree.lifetime >= 0.0:
-        return faults.LIFETIME
-    t, start = check.tree, check.starts[check.tree]
-    if tree.root == EMPTY:
-        is_new = (
-            tree.nodes.n_rows == 0
-            and tree.boxes.n_rows == 0
-            and _counts_all(forest, tree, t, 0, start)
-        )
-        return FINE if is_new else faults.ROOT
-    if not _refer(forest, tree, check, tree.root):
-        return faults.ROOT
-    if not _counts_all(forest, tree, t, count_below(tree, tree.root), start):
-        return faults.ROOT_SAMPLES
-    n_splits = 0
     for j in range(tree.nodes.n_rows):
         check.row = j
         node = tree.nodes.row(j)
-        if node.dim == FREE:
+        if node.dim < COMPLETE:
             continue
-        if not COMPLETE <= node.dim < forest.n_dims:
-            return faults.DIM
-        if not _refers_to_box(forest, tree, node, check):
-            return faults.BOX_ROW
-        if _has_bad_box(forest, tree, node):
-            return faults.BOX
-        if node.dim >= 0:
-            n_splits += 1
-            fault = _fault_of_inner(forest, tree, node, check)
-        else:
-            fault = _fault_of_leaf(forest, tree, node, check)
-        if fault == FINE:
-            fault = node.fault(forest, tree, t)
-        if fault != FINE:
-            return fault
-    # Boxes of what is below are made of the points, now that these are known to be few.
+        if node.has_box(forest) and not _has_box_of_sides(forest, tree, node):
+            return False
+        is_listed = node.dim < 0 and forest.lists_points()
+        if is_listed and not _has_box_of_points(forest, tree, node, check.box):
+            return False
     for j in range(tree.nodes.n_rows):
         check.row = j
         node = tree.nodes.row(j)
         if node.dim >= 0 and forest.may_forget() and not _is_apart(forest, tree, node, check):
-            return faults.APART
-    check.row = -1
-    if not _frees_what_is_free(tree, check):
-        return faults.FREE_ROW
-    if not _frees_boxes(forest, tree, check):
-        return faults.FREE_BOX
-    if n_splits != tree.n_splits:
-        return faults.N_SPLITS
-    if forest.is_full == 1 and n_splits < forest.max_splits:
-        return faults.NOT_FULL
-    return tree.fault(forest, t, start, check.points)
+            return False
+    return True
 
 
 @batch_kernel
-def fault_of(forest: F, check: Check) -> int:
-    """Return what is wrong with a forest; the check says where."""
-    fault = fault_of_points(forest, check)
-    if fault != FINE:
-        return fault
-    if forest.window != UNLIMITED and not is_in_order(forest, check):
-        return faults.ARRIVAL
-    for t in range(forest.n_drawn()):
-        check.tree = t
-        fault = fault_of_tree(forest, check)
-        if fault != FINE:
-            return fault
-    return FINE
+def check_boxes(forest: F, check: Check) -> int:
+    """Return whether the boxes of a tree are right."""
+    return 1 if has_right_boxes(forest, check) else 0
 
 
 def check_trees(owner: Any) -> None:
@@ -312,33 +169,124 @@ def check_trees(owner: Any) -> None:
 
     """
     forest = owner.forest
+    points = Rows.of_table(owner._point_layout(), owner.n_points, owner.points)
+    check_numbers("point", points, forest)
+    _check_values(owner)
+    if owner.has_window:
+        _check_arrivals(owner)
+    check_numbers("tree", Rows.of_memory(owner.trees, 0, owner.n_drawn), forest)
     memory = Memory(Check)
-    check = memory[0]
-    most = max([0, *owner.trees.words["nodes.n_rows"].tolist()])
-    memory.own("rows", np.zeros(most, np.int32))
-    memory.own("points", np.zeros(int(forest.n_points), np.int32))
-    memory.own("starts", owner._starts())
-    most = max([0, *owner.trees.words["boxes.n_rows"].tolist()])
-    memory.own("boxes", np.zeros(most, np.int32))
     for name in ("box", "left", "right"):
         memory.own(name, np.empty(2 * int(forest.dim_capacity), np.float32))
-    fault = fault_of(forest, check)
-    if fault == FINE:
-        return
-    kind, field, why = faults.TEXTS[fault]
-    t, j = int(check.tree), int(check.row)
-    tree = owner.trees[t]
-    if kind == "point":
-        where, record = f"point {j}", forest.points.row(j)
-    elif j >= 0:
-        where, record = f"tree {t}, node {j}", tree.nodes.row(j)
+    for t in range(owner.n_drawn):
+        if owner._held_by(t) is None:
+            continue
+        _check_tree(owner, t, points)
+        memory[0].tree = t
+        if not check_boxes(forest, memory[0]):
+            j = int(memory[0].row)
+            refuse(f"tree {t}, node {j}", "its box", "wrong", "not that of what is below, or apart")
+
+
+def _check_tree(owner: Any, t: int, points: Rows) -> None:
+    """Refuse the rows of a tree whose references are wrong, or whose samples do not add up."""
+    forest, tree, where = owner.forest, owner.trees[t], f"tree {t}"
+    slot, (held, least) = int(tree.slot), owner._held_by(t)
+
+    layouts = owner._layouts()
+    tables = {"tree": Rows.of_memory(owner.trees, t, 1), "points": points}
+    for name in ("nodes", "boxes", "side_rows"):
+        n_rows = int(getattr(tree, name).n_rows)
+        tables[name] = Rows.of_table(layouts[name], n_rows, getattr(owner, name), slot)
+    nodes = tables["nodes"]
+    check_numbers(f"{where}, node", nodes, forest)
+    found = check_references(where, tables, owner._edges(slot, tables), counted="points")
+    if not found.met("nodes").all():
+        refuse(where, "its nodes", nodes.n, "some of which nothing refers to")
+    n_samples, dims = nodes.column("n_samples").astype(np.int64), nodes.column("dim")
+    # What numbers below 0 refer to is a point.
+    counts = np.append(n_samples, 1)
+    below = sum(counts[np.clip(nodes.column(name), -1, nodes.n - 1)] for name in ("left", "right"))
+    expected = np.where(dims >= 0, below, found.sizes["nodes"])
+    # A full tree counts samples that it does not keep, and some kinds keep none.
+    keeps = forest.lists_points() and tree.n_splits < forest.max_splits
+    is_more = (dims < 0) & (n_samples > expected) & (not keeps)
+    bad = nodes.which(IN_USE) & (((n_samples != expected) & ~is_more) | (n_samples < least))
+    if bad.any():
+        j = int(np.flatnonzero(bad)[0])
+        refuse(f"{where}, node {j}", "n_samples", int(n_samples[j]), "not what is below")
+    n = 0 if tree.root == EMPTY else counts[max(tree.root, -1)]
+    if n != held:
+        refuse(where, "n_samples of its root", int(n), f"but it has {held}")
+    if tree.n_splits != (dims >= 0).sum():
+        refuse(where, "n_splits", tree.n_splits, f"but it has {(dims >= 0).sum()} cuts")
+    if forest.is_full == 1 and tree.n_splits < forest.max_splits:
+        refuse(where, "n_splits", tree.n_splits, f"but it is full at {forest.max_splits}")
+    owner._check_tree(t, tables, found)
+
+
+def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
+    """Return the references between the rows of a tree that are in no field of their records."""
+    forest, found = owner.forest, []
+    if forest.lists_points():
+        links = tables["points"].word(int(forest.links_word) + slot)
+        found.append(Edges("points", "link", Ref("points"), links))
+    if forest.light_size > 0:
+        nodes = tables["nodes"]
+        numbers, is_used = nodes.word(int(forest.box_word)), nodes.which(IN_USE)
+        is_heavy = nodes.column("n_samples") > forest.light_size
+        if (is_used & ((numbers != NONE) != is_heavy)).any():
+            n = int(forest.light_size)
+            refuse("a tree", "box_row", "wrong", f"but nodes of more than {n} samples have one")
+        found.append(Edges("nodes", "box_row", Ref("boxes", ends=True), numbers, is_used))
+        found.append(Edges("boxes", "next_free", Ref("boxes"), tables["boxes"].word(0)))
+    return found
+
+
+def _check_arrivals(owner: Any) -> None:
+    """Refuse an order of arrival that has not each point once."""
+    arrivals = Rows.of_table(owner._arrival_layout(), owner.n_points, owner.arrivals)
+    tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
+    found = check_references("order of arrival", tables, chain="newer")
+    # The forest is row 0 of both tables together.
+    older = found.parents["arrivals"] - 1
+    last = owner.forest.last_arrival
+    ends = np.flatnonzero(arrivals.column("newer") == NONE)
+    is_last = ends.tolist() == ([] if last == NONE else [last])
+    if not is_last or not found.met("arrivals").all() or (arrivals.column("older") != older).any():
+        refuse("the forest", "its order of arrival", last, "but that has each point once")
+
+
+def _check_values(owner: Any) -> None:
+    """Refuse points with a value that is too large, or missing where none is."""
+    n_moved = owner._n_rows()["remainders"][0]
+    for table, layout, n in (
+        (owner.points, owner._point_layout(), owner.n_points),
+        (owner.remainders, owner._remainder_layout(), n_moved),
+    ):
+        columns = {column.name: column for column in layout.columns}
+        for chunk in table.chunks[0]:
+            for name in ("values", "remainders", "inputs"):
+                if name in columns and n > 0:
+                    part = columns[name].over(chunk, min(n, len(chunk)), table.row_bytes)
+                    _check_part(owner, name, part)
+            n -= len(chunk)
+
+
+def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
+    """Refuse some points' values, remainders or inputs."""
+    forest, n_dims = owner.forest, int(owner.forest.n_dims)
+    if name == "inputs":
+        least, most = np.full(found.shape[1], -LARGEST), np.full(found.shape[1], LARGEST)
+        least[owner.category_places], most[owner.category_places] = LEAST_LEVEL, 2 * LEAST_LEVEL
+        bad = (found < least) | (found > most)
     else:
-        where, record = f"tree {t}", tree
-    why = why.format(forest=forest, tree=tree, n_rows=int(tree.nodes.n_rows))
-    value = getattr(record, field, None)
-    is_known = value is not None and not callable(value)
-    found = f"{field} is {value}" if is_known else f"its {field} is wrong"
-    raise ModelFormatError(f"{where}: {found}, {why}")
+        bad = abs(found.reshape(len(found), -1, int(forest.dim_capacity))) > FARTHEST_SINGLE
+        if not forest.has_missing:
+            bad[:, :, :n_dims] |= np.isnan(found.reshape(bad.shape)[:, :, :n_dims])
+    if bad.any():
+        value = found.reshape(-1)[np.flatnonzero(bad)[0]].item()
+        refuse("points", name, value, "but it is too large, or missing where none is")
 
 
 def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
@@ -457,6 +405,7 @@ def check_sizes(owner: Any) -> None:
     if owner.trees.kind is not owner._TREE or owner.shared.kind is not owner._FOREST:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
     forest = owner.shared[0]
+    check_numbers("forest", Rows.of_memory(owner.shared))
 
     def bounds(name: str, least: int, most: int) -> None:
         check_number("the forest", name, getattr(forest, name), least, most)

@@ -29,6 +29,8 @@ import numpy as np
 from ...compiling.kernels import inlined
 from ...records import (
     Array,
+    Bounds,
+    Case,
     Float32,
     Float32s,
     Float64,
@@ -37,14 +39,15 @@ from ...records import (
     Int32s,
     Int64,
     Record,
+    Ref,
     Table,
     derived,
     entry,
     instead_of,
     prefetch,
+    stored,
     transient,
 )
-from .faults import FINE
 from .levels import LevelPlaces
 from .oblique import ObliqueTransform
 
@@ -64,6 +67,15 @@ MIXED = -3
 
 # `dim` of a row that is free: a point that was forgotten has left it.
 FREE = -4
+
+# Rows of nodes that are internal ones, leaves, any of these, or free.
+INNER = Case("dim", 0, 2**31 - 1)
+LEAF = Case("dim", COMPLETE, PAUSED)
+IN_USE = Case("dim", COMPLETE, 2**31 - 1)
+FREED = Case("dim", FREE, FREE)
+
+# Scaled values end there, rounded to single precision.
+FARTHEST_SINGLE = 1.000001e30
 
 # A reference on the path of a search points up instead of down: it is UP plus the row of the parent
 # (NONE above the root). References to points are larger than those.
@@ -107,32 +119,28 @@ class Point(Record):
         """Tell whether two points have the same of what the kind keeps."""
         return True
 
-    def fault(self, forest: Forest) -> int:
-        """Return what is wrong with what a restored point keeps (see `checking`)."""
-        return FINE
-
 
 class Node(Record):
     """A node of a tree that has a row: an internal one, or a leaf of several points."""
 
     # References to the children.
-    left: Int32
-    right: Int32
+    left: Int32 = stored(Ref("nodes", "points", None, when=INNER, finds=IN_USE))
+    right: Int32 = stored(Ref("nodes", "points", None, when=INNER, finds=IN_USE))
     # Of a leaf: the first point of the list of its points.
-    first_point: Int32 = instead_of("left")
+    first_point: Int32 = instead_of("left", Ref("points", when=LEAF))
     # Of a free row: the next one, or NONE.
-    next_free: Int32 = instead_of("left")
+    next_free: Int32 = instead_of("left", Ref("nodes", when=FREED, finds=FREED))
     # The dimension that the cut is in; of a leaf PAUSED, COMPLETE or MIXED, of a free row FREE.
-    dim: Int32
+    dim: Int32 = stored(Bounds(FREE, below="n_dims"))
     # Where the cut is: smaller values, and equal ones, go left.
-    cut: Float32
+    cut: Float32 = stored(Bounds(-FARTHEST_SINGLE, FARTHEST_SINGLE, when=INNER))
     # Of a leaf, where there is a window: 1 plus the last point of its list; 0 where that is not
     # known. Points are in order of arrival there, so that the oldest comes first.
     list_end: Int32 = instead_of("cut")
     # Time of the cut since the parent's. A difference of float32 times would say nothing deep down.
     delta: Float32
     # Samples that have passed, or are in the leaf.
-    n_samples: Int32
+    n_samples: Int32 = stored(Bounds(0, when=IN_USE))
 
     def begin_row(self, forest: Forest) -> None:
         """Begin as a row that has been something else, or nothing, before."""
@@ -259,10 +267,6 @@ class Node(Record):
     def give_back(self, forest: Forest, tree: Tree) -> None:
         """Give back the row beside the nodes that a leaf may have."""
 
-    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
-        """Return what is wrong with what the kind adds to a restored row (see `checking`)."""
-        return FINE
-
 
 class BoxRow(Record):
     """The box of a node in a row of its own: the lower corner, and then the upper one."""
@@ -366,30 +370,30 @@ class Arrival(Record):
 
     # The samples before and after it, or NONE.
     older: Int32
-    newer: Int32
+    newer: Int32 = stored(Ref("arrivals", chain="newer"))
 
 
 class Tree(Record):
     """A Mondrian tree, and the walk by which it is being extended."""
 
     # Reference to the root.
-    root: Int64
+    root: Int64 = stored(Ref("nodes", "points", EMPTY, finds=IN_USE))
     nodes: Table[Node]
     # The boxes of nodes that have them in rows of their own.
     boxes: Table[BoxRow]
     # Rows that a kind keeps for some of its nodes.
     side_rows: Table[Record]
     # The first rows that points which were forgotten have left, or NONE.
-    free_row: Int64
-    free_box: Int64
-    free_side_row: Int64
+    free_row: Int64 = stored(Ref("nodes", finds=FREED))
+    free_box: Int64 = stored(Ref("boxes"))
+    free_side_row: Int64 = stored(Ref("side_rows"))
     # Cuts so far.
     n_splits: Int64
     # State of the random numbers: 64 bits; and of those with which the tree is drawn anew.
     random_state: Int64
     renewal_state: Int64
     # Time at which cuts end.
-    lifetime: Float64
+    lifetime: Float64 = stored(Bounds(0.0))
     # Where its values begin among those of a point, in words, and the frame that these are in.
     first_value: Int64
     frame: Int64
@@ -407,24 +411,6 @@ class Tree(Record):
     rows_needed: Int64 = transient()
     # Room for the box of a light node or a point.
     room: Float32s = derived()
-
-    # Of a restored tree (see `checking`).
-
-    def is_used(self) -> bool:
-        """Tell whether kernels read the tree."""
-        return True
-
-    def least_in_leaf(self) -> int:
-        """Return how many samples a leaf's row has at least."""
-        return 1
-
-    def counts_all(self, forest: Forest, n: int, start: int) -> bool:
-        """Tell whether the root's number of samples is right; `start` is the tree's first."""
-        return n == forest.n_held()
-
-    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with what the kind adds; `points` are t + 1 where in the tree."""
-        return FINE
 
     def succeed(self, forest: Forest, old: Tree) -> None:
         """Take over what a tree keeps besides its nodes that is to be drawn anew as this one."""
@@ -489,7 +475,7 @@ class Forest(Record):
     window: Int64
     # Where there is a window: the order of arrival, and the points at its ends, or NONE.
     arrivals: Table[Arrival]
-    first_arrival: Int64
+    first_arrival: Int64 = stored(Ref("arrivals", chain="newer"))
     last_arrival: Int64
     # The number of points at which ranges are refreshed next in the warm-up, NEVER after it.
     next_fit: Int64

@@ -23,6 +23,7 @@ from ...records import (
     check_shapes,
     owned,
 )
+from ...restored import Edges, Followed, Rows
 from ..splitmix import mixed
 from . import checking
 from .categories import Categories
@@ -374,12 +375,20 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self._finish()
         self.open()
 
-    def _starts(self) -> NDArray[np.int64]:
-        """Return the number of each tree's first sample."""
-        return np.zeros(len(self.trees), np.int64)
+    def _held_by(self, t: int) -> tuple[int, int] | None:
+        """Return how many samples a tree has, and a leaf at least; None where kernels read none."""
+        forest = self.forest
+        return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
+
+    def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
+        """Return the references between a tree's rows that are in no field of their records."""
+        return checking.edges_of(self, slot, tables)
 
     def _check_kind(self) -> None:
-        """Refuse what a kind of trees adds to the rest where that is damaged."""
+        """Refuse what a kind of trees adds to the forest where that is damaged."""
+
+    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+        """Refuse what a kind of trees adds to the rows of a tree where that is damaged."""
 
     @property
     def nbytes(self) -> int:

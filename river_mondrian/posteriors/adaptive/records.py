@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 import numpy as np
@@ -9,11 +10,10 @@ import numpy as np
 from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
 from ...limits import LARGEST_WEIGHT
-from ...partitions.mondrian import faults
-from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import Forest, Tree
+from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ...records import (
     Array,
+    Bounds,
     Float32,
     Float32s,
     Float64,
@@ -22,14 +22,15 @@ from ...records import (
     Int64,
     Int64s,
     Record,
+    Ref,
     Table,
     derived,
     inline,
     prefetch,
+    stored,
     transient,
 )
 from ..rebuilt.records import (
-    LAST,
     PATH_LENGTH,
     PathEntry,
     RebuiltForest,
@@ -44,6 +45,9 @@ from .statistics import (
     Statistics,
 )
 
+# More classes than any forest has.
+MOST_CLASSES = 1 << 24
+
 # Largest weight of a stored sample, which is in single precision.
 MOST = float(np.float32(LARGEST_WEIGHT))
 
@@ -51,34 +55,21 @@ MOST = float(np.float32(LARGEST_WEIGHT))
 class AdaptivePoint(RebuiltPoint):
     """A stored sample with its class and its weight."""
 
-    label: Int32
-    weight: Float32
-
-    def fault(self, forest: Forest) -> int:
-        """Return what is wrong with a restored point."""
-        if not 0 <= self.label < AdaptiveForest(forest).n_classes:
-            return faults.LABEL
-        return FINE if 0.0 < self.weight <= MOST else faults.WEIGHT
+    label: Int32 = stored(Bounds(0, below="n_classes"))
+    weight: Float32 = stored(Bounds(math.ulp(0.0), MOST))
 
 
 class AdaptiveNode(RebuiltNode):
     """A node with statistics of the classes that have passed it."""
 
     # Number of its row of statistics, plus 1; 0 for none.
-    statistics_row: Int32
+    statistics_row: Int32 = stored(Ref("side_rows", none=0, first=1, when=IN_USE, ends=True))
 
     def statistics(self, tree: AdaptiveTree) -> Statistics:
         """Return the statistics; none where there are none yet."""
         if self.statistics_row == 0:
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
-
-    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
-        """Return what is wrong with the row of statistics or the queue of a restored row."""
-        if not 0 <= self.statistics_row <= tree.side_rows.n_rows:
-            return faults.STATISTICS_ROW
-        is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
-        return FINE if is_known else faults.NEXT_WAITING
 
 
 class AdaptiveTree(RebuiltTree):
@@ -150,7 +141,7 @@ class AdaptiveForest(RebuiltForest):
     points: Table[AdaptivePoint]
     # Classes so far, for how many there is room, whether they are many (see `seen`), and words of a
     # row of statistics.
-    n_classes: Int64
+    n_classes: Int64 = stored(Bounds(0, MOST_CLASSES))
     class_capacity: Int64
     is_sparse: Int64 = derived()
     statistics_words: Int64 = derived()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import check_number, refuse
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.drift import DriftWatch
 from ...learners.experts import Mixture
@@ -19,15 +20,16 @@ from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float64s, Int64s, Memory, Part, RowLayout
+from ...restored import Followed, Rows
 from ...status import DONE, TOO_LARGE
 from ..class_gains import gains_of_classes
 from ..rebuilt.records import DEEPEST, LONG, PATH_LENGTH
 from ..rebuilt.trees import RebuiltTrees, room_for
 from . import prediction
-from .checking import check_adaptive, check_seen
 from .explanation import Explanation, class_weights
 from .learning import ClassForest, error_of, learn, learn_rows
 from .records import (
+    MOST_CLASSES,
     AdaptiveNode,
     AdaptivePoint,
     AdaptiveTree,
@@ -49,7 +51,7 @@ from .statistics import (
     Statistics,
     most_rows,
 )
-from .tables import counts_in, seen_counts, seen_in
+from .tables import counts_in, is_sound, seen_counts, seen_in
 
 # More classes than these are many (see `seen`). Of fewer, places for all take less time.
 MOST_DENSE = 128
@@ -124,7 +126,19 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
     def _check_kind(self) -> None:
-        check_adaptive(self)
+        super()._check_kind()
+        n, capacity = self.forest.n_classes, self.forest.class_capacity
+        check_number(self, "class_capacity", capacity, max(BLOCK, n), 2 * MOST_CLASSES)
+        if capacity % BLOCK:
+            refuse(self, "class_capacity", capacity, f"but it is in blocks of {BLOCK}")
+
+    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+        super()._check_tree(t, tables, found)
+        if self.forest.is_sparse:
+            numbers, n = tables["nodes"].column("statistics_row"), int(self.forest.n_classes)
+            rows = self.side_rows.rows(self.trees[t].slot, tables["side_rows"].n)
+            if not is_sound(rows, numbers[numbers > 0] - 1, n):
+                refuse(self, "side_rows", len(rows), f"of tree {t}, with wrong links or classes")
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -282,11 +296,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         super()._restore(state)
         if are_many and has_all:
             self._keep_seen()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if self.forest.is_sparse:
-            check_seen(self)
 
     # Learning.
 

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from typing import TypeVar
 
 from ...learners.regression.error_law import ErrorLaw
 from ...learners.regression.lags import Lags
 from ...learners.regression.mixing import TargetMixture
 from ...learners.regression.records import ADDITIVE, Ridges
-from ...partitions.mondrian import faults
-from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import Forest, Tree
 from ...records import (
     Array,
+    Bounds,
     Float32,
     Float64,
     Float64s,
-    Int32s,
     Int64,
     Int64s,
     Record,
     Table,
     inline,
+    stored,
     transient,
 )
 from ..rebuilt.records import (
-    LAST,
     RebuiltForest,
     RebuiltNode,
     RebuiltPoint,
@@ -52,13 +48,6 @@ class TargetsPoint(RebuiltPoint):
 
     targets: Float64s = inline(N_TARGETS)
     weight: Float64
-
-    def fault(self, forest: Forest) -> int:
-        """Return what is wrong with a restored point."""
-        for k in range(N_TARGETS):
-            if not abs(self.targets[k]) < math.inf:
-                return faults.TARGET
-        return FINE if 0.0 < self.weight < math.inf else faults.WEIGHT
 
 
 class TargetsNode(RebuiltNode):
@@ -86,15 +75,6 @@ class TargetsNode(RebuiltNode):
         self.mean = below.mean
         self.late_mean = below.late_mean
 
-    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
-        """Return what is wrong with the queue or the means of a restored row."""
-        if not 0.0 <= self.weight < math.inf or not 0.0 <= self.late_weight < math.inf:
-            return faults.LEAF_WEIGHT
-        if not abs(self.mean) < math.inf or not abs(self.late_mean) < math.inf:
-            return faults.MEAN
-        is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
-        return FINE if is_known else faults.NEXT_WAITING
-
 
 class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
@@ -102,14 +82,8 @@ class TargetsTree(RebuiltTree):
     nodes: Table[TargetsNode]
     # Which target it learns, and whether it is extended outside of its boxes; else a sample goes
     # down to its leaf from wherever it is.
-    learns: Int64
+    learns: Int64 = stored(Bounds(0, N_TARGETS - 1))
     extends: Int64
-
-    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with the window, the queue or the kind of a restored tree."""
-        if not 0 <= self.learns < N_TARGETS or not 0 <= self.extends <= 1:
-            return faults.LEARNS
-        return self.fault_of_window(forest, t, start, points)
 
 
 class SidesOfCut(Record):

@@ -32,7 +32,6 @@ from ..student_mixture import StudentMixture
 from ..targets.gains import Blocks, blocks_of, gains_of_means
 from ..targets.moments import LEAST_FENCED, renewal
 from . import prediction
-from .checking import check_adaptive_targets
 from .learning import (
     TargetsForest,
     error_of,
@@ -178,9 +177,6 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     def n_long_of(n_trees: int) -> int:
         """Return how many of so many trees know all samples."""
         return sum(not purpose.is_recent for purpose in purposes_of(n_trees))
-
-    def _check_kind(self) -> None:
-        check_adaptive_targets(self)
 
     def _set_up(self) -> None:
         super()._set_up()

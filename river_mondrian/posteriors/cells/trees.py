@@ -20,16 +20,26 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ...checks import check_array, refuse
 from ...compiling.kernels import inlined
-from ...partitions.mondrian import faults
-from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import COMPLETE, Forest, Node, Point, Tree
+from ...partitions.mondrian.records import EMPTY, INNER, PAUSED, Forest, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
-from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, derived
+from ...records import (
+    Array,
+    Bounds,
+    Float64,
+    Float64s,
+    Int32,
+    Int64,
+    Record,
+    Table,
+    derived,
+    stored,
+)
 from ...records.chunked_rows import grown
-from .checking import check_cells
+from ...restored import Followed, Rows
 
 
 class CellPoint(Point):
@@ -41,20 +51,7 @@ class CellNode(Node):
 
     cell: Int32
     # Time of the cut.
-    cut_time: Float64
-
-    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
-        """Return what is wrong with the time of a restored row, or with a cell below it."""
-        if self.dim < 0:
-            # No leaf keeps points to be cut by.
-            return FINE if self.dim == COMPLETE else faults.DIM
-        if not self.cut_time >= 0.0:
-            return faults.CUT_TIME
-        cells, own = CellForest(forest), CellTree(tree)
-        for side in range(2):
-            if not has_columns(cells, own, t, self.child(side), self.cut_time):
-                return faults.CELL
-        return FINE
+    cut_time: Float64 = stored(Bounds(0.0, when=INNER))
 
     def end_time(self, start: float) -> float:
         """Return the time of the cut."""
@@ -80,13 +77,6 @@ class CellTree(Tree):
     # Cells that have been numbered.
     n_cells: Int64
 
-    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with the number of a restored tree's cells."""
-        if self.n_cells != self.n_splits + 1:
-            return faults.N_CELLS
-        cells = CellForest(forest)
-        return FINE if has_columns(cells, self, t, self.root, -1.0) else faults.N_CELLS
-
 
 class Owner(Record):
     """The cell that a column stands for."""
@@ -103,10 +93,11 @@ class CellForest(Forest):
     points: Table[CellPoint]
     # A row for each tree, in ascending order.
     lifetimes: Float64s
-    n_lifetimes: Int64
+    n_lifetimes: Int64 = stored(Bounds(1))
     # Of each column.
     owners: Array[Owner]
-    n_columns: Int64
+    n_columns: Int64 = stored(Bounds(0))
+    horizon: Float64 = stored(Bounds(math.inf))
     # Columns for which there is room.
     column_capacity: Int64 = derived()
 
@@ -128,22 +119,6 @@ def cell_of(forest: CellForest, tree: CellTree, t: int, ref: int) -> int:
     if ref < 0:
         return forest.links_of(~ref)[t]
     return tree.nodes.row(ref).cell
-
-
-@inlined
-def has_columns(forest: CellForest, tree: CellTree, t: int, ref: int, since: float) -> bool:
-    """Tell whether a restored reference has columns at the lifetimes that end there.
-
-    These are from the time of the cut above, `since`, to its own.
-    """
-    until = math.inf
-    if ref >= 0 and tree.nodes.row(ref).dim >= 0:
-        until = tree.nodes.row(ref).cut_time
-    cell, lifetimes = cell_of(forest, tree, t, ref), forest.lifetimes_of(t)
-    for k in range(forest.n_lifetimes):
-        if since < lifetimes[k] <= until and not 0 <= cell + k < forest.n_columns:
-            return False
-    return True
 
 
 SMALLEST_TABLE = 64
@@ -188,7 +163,28 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         ends[:] = self.lifetimes[:, -1]
 
     def _check_kind(self) -> None:
-        check_cells(self)
+        if not (self.lifetimes[:, 1:] > self.lifetimes[:, :-1]).all():
+            refuse(self, "lifetimes", self.lifetimes.tolist(), "but they ascend")
+        check_array(self, "owners", self.owners[:, 0], np.int32, 0, self.forest.n_trees - 1)
+
+    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+        nodes, links = tables["nodes"], tables["points"].word(int(self.forest.links_word) + t)
+        dims, times, root = nodes.column("dim"), nodes.column("cut_time"), [self.trees[t].root]
+        inner = dims >= 0
+        sides = [nodes.column(name)[inner] for name in ("left", "right")]
+        refs = np.concatenate([*sides, root if root != [EMPTY] else []]).astype(np.int64)
+        since = np.concatenate([times[inner], times[inner], [-1.0]])[: len(refs)]
+        # What numbers below 0 refer to is a point, and ends no more than leaves do.
+        ends, cells = np.append(np.where(inner, times, np.inf), np.inf), nodes.column("cell")
+        until, below = ends[np.maximum(refs, -1)], refs < 0
+        numbers = np.zeros(len(refs), np.int64)
+        numbers[below], numbers[~below] = links[~refs[below]], cells[refs[~below]]
+        # There are columns at the lifetimes that end there.
+        first = np.searchsorted(self.lifetimes[t], since, "right")
+        last = np.searchsorted(self.lifetimes[t], until, "right") - 1
+        bad = (numbers + first < 0) | (numbers + last >= self.forest.n_columns)
+        if (bad & (first <= last)).any() or (dims == PAUSED).any():
+            refuse(f"tree {t}", "a cell", "wrong", f"but there are {self.forest.n_columns} columns")
 
     def _set_up(self) -> None:
         self.forest.n_lifetimes = self.lifetimes.shape[1]

@@ -14,16 +14,16 @@ the weight W of the class below it.
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 import numpy as np
 
 from ...compiling.kernels import inlined
 from ...limits import LARGEST_WEIGHT
-from ...partitions.mondrian import faults
-from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import (
     COMPLETE,
+    LEAF,
     LEFT,
     NONE,
     RIGHT,
@@ -32,27 +32,38 @@ from ...partitions.mondrian.records import (
     Point,
     Tree,
 )
-from ...records import Array, Float64, Float64s, Int32, Int32s, Int64, Record, Table, instead_of
+from ...records import (
+    Array,
+    Bounds,
+    Float64,
+    Float64s,
+    Int32,
+    Int32s,
+    Int64,
+    Record,
+    Ref,
+    Table,
+    instead_of,
+    stored,
+)
 from .class_sets import (
     add_class,
     first_class,
-    has_class,
-    has_classes_below,
     is_one_class,
     n_classes_in,
     n_words_of,
     remove_class,
 )
 
-# No sum of weights is larger.
-MOST = LARGEST_WEIGHT * 2.0**63
+# More classes than any forest has.
+MOST_CLASSES = 1 << 24
 
 
 class LabelPoint(Point):
     """A stored sample with its class and its weight."""
 
-    label: Int32
-    weight: Float64
+    label: Int32 = stored(Bounds(0, below="n_classes"))
+    weight: Float64 = stored(Bounds(math.ulp(0.0), LARGEST_WEIGHT))
 
     def put(self, label: int, weight: float) -> None:
         """Write a sample's class and weight."""
@@ -71,14 +82,6 @@ class LabelPoint(Point):
         """Tell whether two points are of one class and weight."""
         sample = LabelPoint(other)
         return self.label == sample.label and self.weight == sample.weight
-
-    def fault(self, forest: Forest) -> int:
-        """Return what is wrong with a restored point."""
-        labels = LabelForest(forest)
-        if not 0 <= self.label < labels.n_classes:
-            return faults.LABEL
-        most = LARGEST_WEIGHT if labels.has_weights() else 1.0
-        return FINE if 0.0 < self.weight <= most else faults.WEIGHT
 
 
 class CountRow(Record):
@@ -100,7 +103,7 @@ class LabelNode(LightNode):
     """
 
     # Of a leaf of several classes that is complete: its row of counts, or NONE.
-    count_row: Int32 = instead_of("right")
+    count_row: Int32 = instead_of("right", Ref("side_rows", when=LEAF, ends=True))
 
     def classes(self, forest: LabelForest, side: int) -> Int32s:
         """Return the set of classes on a side."""
@@ -145,21 +148,6 @@ class LabelNode(LightNode):
         """Count the classes of a leaf."""
         own = self.classes(forest, 0)
         return n_classes_in(own, own, forest.n_set_words)
-
-    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
-        """Return what is wrong with the classes and the counts of a restored row."""
-        labels = LabelForest(forest)
-        for side in range(2):
-            classes = self.classes(labels, side)
-            if not has_classes_below(classes, labels.n_classes, labels.n_set_words):
-                return faults.CLASSES
-            weights = self.weights(labels, side)
-            for k in range(labels.weight_capacity):
-                is_known = k < labels.n_classes and has_class(classes, k)
-                if not 0.0 <= weights[k] <= MOST or (weights[k] > 0.0) != is_known:
-                    return faults.WEIGHTS
-        is_known = self.dim >= 0 or NONE <= self.count_row < tree.side_rows.n_rows
-        return FINE if is_known else faults.COUNT_ROW
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a point's class to a leaf's."""
@@ -284,16 +272,6 @@ class LabelTree(Tree):
     nodes: Table[LabelNode]
     side_rows: Table[CountRow]
 
-    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with a restored tree's list of free rows of counts."""
-        n, number = 0, self.free_side_row
-        while number != NONE:
-            if n == self.side_rows.n_rows or not 0 <= number < self.side_rows.n_rows:
-                return faults.FREE_SIDE_ROW
-            number = self.side_rows.row(number).next_free()[0]
-            n += 1
-        return FINE
-
 
 @inlined
 def _new_count_row(tree: LabelTree) -> int:
@@ -323,7 +301,9 @@ class LabelForest(Forest):
 
     trees: Array[LabelTree]
     points: Table[LabelPoint]
-    n_classes: Int64
+    n_classes: Int64 = stored(Bounds(0, MOST_CLASSES))
+    # A walk that ended above a leaf would find no counts there.
+    horizon: Float64 = stored(Bounds(math.inf))
     # Whether blocks of one class are cut, too, instead of pausing.
     splits_pure: Int64
     # Rate of the discount: d = exp(-gamma delta).

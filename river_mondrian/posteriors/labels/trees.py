@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import check_number, refuse
 from ...partitions.mondrian.inspection import Kept, NodeView
-from ...partitions.mondrian.records import NONE, Node, Point, Tree
+from ...partitions.mondrian.records import IN_USE, NONE, Node, Point, Tree
 from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tracing import Path, place_of
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
@@ -27,13 +28,15 @@ from ...records import (
     Int64s,
     Memory,
     Part,
+    Ref,
     RowLayout,
     words_of,
 )
+from ...restored import Edges, Followed, Rows
 from ..class_gains import gains_of_classes
 from . import hnsp
-from .checking import check_labels
-from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
+from .class_sets import n_words_of
+from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
 # Past this many points a paused leaf samples hidden cuts.
 PAUSE_LIMIT = 32
@@ -107,7 +110,24 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         return RowLayout(CountRow, (Part("counts", INT32, self.forest.count_width),))
 
     def _check_kind(self) -> None:
-        check_labels(self)
+        forest, n = self.forest, int(self.forest.n_classes)
+        check_number(self, "n_set_words", forest.n_set_words, max(1, n_words_of(n)), MOST_CLASSES)
+        check_number(self, "count_width", forest.count_width, max(1, n), MOST_CLASSES)
+        if forest.weight_capacity != 0:
+            check_number(self, "weight_capacity", forest.weight_capacity, n, MOST_CLASSES)
+
+    def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
+        # The next free row stands in place of counts.
+        following = Edges("side_rows", "next_free", Ref("side_rows"), tables["side_rows"].word(0))
+        return [*super()._edges(slot, tables), following]
+
+    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+        words = np.arange(32 * self.forest.n_set_words) < self.forest.n_classes
+        known = np.packbits(words, bitorder="little").view("<u4")
+        for name in ("classes_left", "classes_right"):
+            sets = tables["nodes"].column(name)[tables["nodes"].which(IN_USE)]
+            if (sets.view(np.uint32) & ~known).any():
+                refuse(f"tree {t}", name, "wrong", f"but there are {self.forest.n_classes} classes")
 
     def add_class(self) -> int:
         """Add a class; returns its number."""

@@ -7,24 +7,25 @@ Mondrian tree.
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 from ...learners.drift import Errors
-from ...partitions.mondrian import faults
-from ...partitions.mondrian.faults import FINE
-from ...partitions.mondrian.records import NONE, START, Forest, Node, Point, Tree
+from ...partitions.mondrian.records import LEAF, START, Forest, Node, Point, Tree
 from ...records import (
     Array,
+    Bounds,
     Float64,
     Float64s,
     Int32,
-    Int32s,
     Int64,
     Int64s,
     Record,
+    Ref,
     Table,
     derived,
     instead_of,
+    stored,
     transient,
 )
 
@@ -63,16 +64,15 @@ class RebuiltPoint(Point):
         return True
 
 
+# A leaf of a queue.
+WAITING = Ref("nodes", none=LAST, when=LEAF, finds=LEAF, chain="queue")
+
+
 class RebuiltNode(Node):
     """A node, and as a leaf its place in the queue of those that wait for their split."""
 
     # Of a leaf in its tree's queue the next leaf's row there, or LAST; NONE outside of it.
-    next_waiting: Int32 = instead_of("right")
-
-    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
-        """Return what is wrong with the queue of a restored row."""
-        is_known = self.dim >= 0 or LAST <= self.next_waiting < tree.nodes.n_rows
-        return FINE if is_known else faults.NEXT_WAITING
+    next_waiting: Int32 = instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
         """Tell that a leaf's block pauses, as all do."""
@@ -87,49 +87,13 @@ class RebuiltTree(Tree):
     """A tree that predicts, is being built, or is empty."""
 
     nodes: Table[RebuiltNode]
-    role: Int64
+    role: Int64 = stored(Bounds(IDLE, BUILT))
     # First leaf of those that wait to be split, or NONE.
-    queue: Int64
+    queue: Int64 = stored(Ref("nodes", finds=LEAF, chain="queue"))
     # Entries of the path of the sample predicted last, 0 where the tree does not predict; and how
     # many rows the tree had then.
     path_length: Int64 = transient()
     rows_before: Int64 = transient()
-
-    def is_used(self) -> bool:
-        """Tell whether the tree predicts or is being built."""
-        return self.role != IDLE
-
-    def least_in_leaf(self) -> int:
-        """Return how many samples a leaf's row has at least: none before it is given some."""
-        return 0 if self.role == GATHERING else 1
-
-    def counts_all(self, forest: Forest, n: int, start: int) -> bool:
-        """Tell whether the root's number of samples is that of those from the first one on."""
-        rebuilt = RebuiltForest(forest)
-        end = rebuilt.cursor if self.role == GATHERING else rebuilt.n_samples
-        return n == end - start
-
-    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with a restored tree."""
-        return self.fault_of_window(forest, t, start, points)
-
-    def fault_of_window(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with the window and the queue of a restored tree."""
-        rebuilt = RebuiltForest(forest)
-        end = rebuilt.cursor if self.role == GATHERING else rebuilt.n_samples
-        for p in range(rebuilt.n_points):
-            if points[p] == t + 1 and (p - start) % rebuilt.window_capacity >= end - start:
-                return faults.WINDOW
-        j, n = self.queue, 0
-        while j != NONE and j != LAST:
-            n += 1
-            if j < 0 or j >= self.nodes.n_rows or n > self.nodes.n_rows:
-                return faults.QUEUE
-            node = self.nodes.row(j)
-            if node.dim >= 0 or node.next_waiting == NONE:
-                return faults.QUEUE
-            j = node.next_waiting
-        return FINE if j == LAST or n == 0 else faults.QUEUE
 
 
 class PathEntry(Record):
@@ -159,9 +123,10 @@ class RebuiltForest(Forest):
     trees: Array[RebuiltTree]
     points: Table[RebuiltPoint]
     # Cuts among which one is chosen.
-    n_candidates: Int64
+    n_candidates: Int64 = stored(Bounds(1, 1 << 31))
     # Samples that may be stored: sample i is point i % window_capacity.
-    window_capacity: Int64
+    window_capacity: Int64 = stored(Bounds(1, 1 << 31))
+    horizon: Float64 = stored(Bounds(math.inf))
     # The first sample that a tree holds: no earlier one is needed.
     oldest: Int64 = derived()
     # Of the tree that is being built: its first sample and the next one that it takes, what the

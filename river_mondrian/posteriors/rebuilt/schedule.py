@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...checks import LARGEST_SIZE, check_number, refuse
 from ...errors import ModelFormatError
 from ...partitions.mondrian.tree_memory import WARM_UP
-from .records import IDLE, LONG, RECENT
+from .records import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 
 # Samples of the recent trees of most kinds.
 RECENT_SAMPLES = 1000
@@ -104,6 +105,49 @@ class Schedule(NamedTuple):
         found["jobs"] = tuple(found["jobs"])
         kept = tuple(role if role in (LONG, RECENT) else IDLE for role in roles)
         return cls(**found, roles=kept, recent_samples=recent_samples)
+
+    def check(self, forest: RebuiltForest, roles: list[int]) -> None:
+        """Refuse a restored schedule that fits neither the forest nor the roles of its trees.
+
+        Raises
+        ------
+        ModelFormatError
+            If a number is out of its range, or trees have roles that no forest comes to.
+
+        """
+        n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
+        first = max(0, n - capacity)
+        for name, value, least, most in (
+            ("capacity", capacity, forest.window_capacity, forest.window_capacity),
+            ("n_points", forest.n_points, min(n, capacity), min(n, capacity)),
+            ("max_samples", self.max_samples, 1, 1 << 31),
+            ("first", self.first, first, n),
+            ("built_at", self.built_at, 0, n),
+            ("n_long", self.n_long, 1, n_trees - 1),
+            ("n_recent", self.n_recent, n_trees - 1 - self.n_long, n_trees - 1 - self.n_long),
+            ("slot", self.slot, 0, n_trees - 1),
+            ("the number of LONG trees", roles.count(LONG), self.n_long, self.n_long),
+            ("the number of RECENT trees", roles.count(RECENT), 0, self.n_recent),
+            ("cursor", forest.cursor, 0, LARGEST_SIZE),
+            *(("ages", age, 0, n) for age in self.ages),
+            *(("starts", start, 0, NEVER) for start in self.starts),
+            *(
+                ("starts", start, first, n)
+                for start, role in zip(self.starts, roles, strict=True)
+                if role != IDLE
+            ),
+        ):
+            check_number("the schedule", name, value, least, most)
+        if not {self.role, *self.jobs} <= {IDLE, LONG, RECENT} or IDLE in self.jobs:
+            refuse("the schedule", "role", self.role, "but trees are built for others")
+        built = [t for t, role in enumerate(roles) if role >= GATHERING]
+        slots = [] if self.role == IDLE else [self.slot]
+        if built != slots or roles[self.slot] in (LONG, RECENT):
+            refuse("the schedule", "slot", self.slot, f"but the trees have the roles {roles}")
+        if built:
+            start = self.starts[self.slot]
+            check_number("the schedule", "built_from", forest.built_from, start, start)
+            check_number("the schedule", "cursor", forest.cursor, start, n)
 
     # What there is.
 

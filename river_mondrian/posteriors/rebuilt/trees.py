@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import refuse
+from ...checks import check_array, check_number, refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...partitions.mondrian import renewal
 from ...partitions.mondrian.records import CLOSED, DRAWING, NONE, SETTLING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Memory, Record
+from ...restored import Followed, Rows, check_references
 from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, rebuilding
 from .learning import ROOM
@@ -184,8 +185,33 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
         super()._restore(rest)
 
-    def _starts(self) -> NDArray[np.int64]:
-        return np.array(self.schedule.starts, dtype=np.int64)
+    def _held_by(self, t: int) -> tuple[int, int] | None:
+        role = int(self.trees[t].role)
+        if role == IDLE:
+            return None
+        end = self.forest.cursor if role == GATHERING else self.n_samples
+        # A leaf has none before it is given some.
+        return int(end) - self.schedule.starts[t], int(role != GATHERING)
+
+    def _check_kind(self) -> None:
+        stored = {name: self.__dict__[name] for name in STORED}
+        roles = self.trees.words["role"].tolist()
+        forest, n_dims = self.forest, len(self.dim_weights)
+        Schedule.restored(stored, roles, self._RECENT_SAMPLES).check(forest, roles)
+        check_number(self, "n_dims", forest.n_dims, 0, n_dims)
+        check_number(self, "n_candidates", forest.n_candidates, *[self.n_candidates] * 2)
+        check_array(self, "gains", self.gains, np.float64, 0.0, 1e100)
+        check_array(self, "dim_weights", self.dim_weights, np.float64, 1e-3, 1e100)
+
+    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+        # No point of the tree is that of another sample.
+        start, capacity = self.schedule.starts[t], int(self.forest.window_capacity)
+        late = np.flatnonzero(found.met("points"))
+        held, _ = self._held_by(t) or (0, 0)
+        if ((late - start) % capacity >= held).any():
+            refuse(f"tree {t}", "starts", start, "a point is not among the samples that it holds")
+        part = {name: tables[name] for name in ("tree", "nodes")}
+        check_references(f"tree {t}", part, chain="queue")
 
     def _forget_predicted(self) -> None:
         """Let no sample count as predicted, since the trees have changed."""

@@ -17,10 +17,19 @@ import math
 from typing import TypeVar
 
 from ...compiling.kernels import exact_inlined
-from ...partitions.mondrian import faults
-from ...partitions.mondrian.faults import FINE
 from ...partitions.mondrian.records import NONE, Forest, LightNode, Point, Tree
-from ...records import Array, Float64, Int32s, Int64, Record, Table, derived, inline, transient
+from ...records import (
+    Array,
+    Bounds,
+    Float64,
+    Int64,
+    Record,
+    Table,
+    derived,
+    inline,
+    stored,
+    transient,
+)
 from .scale_mixture import ScaleMixture, TargetDensity
 
 # Share of a sum of squares that is left where it need not be added up anew.
@@ -61,12 +70,6 @@ class TargetPoint(Point):
         sample = TargetPoint(other)
         return self.target == sample.target and abs(self.weight) == abs(sample.weight)
 
-    def fault(self, forest: Forest) -> int:
-        """Return what is wrong with a restored point."""
-        if not abs(self.target) < math.inf:
-            return faults.TARGET
-        return FINE if abs(self.weight) < math.inf else faults.WEIGHT
-
 
 class TargetNode(LightNode):
     """A node with what the samples on its sides say; a leaf's own weight and mean are the left."""
@@ -77,13 +80,6 @@ class TargetNode(LightNode):
     cut_time: Float64
     # Of the node's mean given its parent's.
     prior_variance: Float64
-
-    def fault(self, forest: Forest, tree: Tree, t: int) -> int:
-        """Return what is wrong with the time of a restored row, or with a leaf's weight."""
-        if self.dim < 0:
-            weight = self.messages[0].precision
-            return FINE if 0.0 <= weight < math.inf else faults.LEAF_WEIGHT
-        return FINE if self.cut_time >= 0.0 else faults.CUT_TIME
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a target to a leaf's weight and mean."""
@@ -185,12 +181,6 @@ class TargetTree(Tree):
         self.gamma2 = TargetForest(forest).drawn_gamma2
         self.noise = TargetTree(old).noise
 
-    def fault(self, forest: Forest, t: int, start: int, points: Int32s) -> int:
-        """Return what is wrong with the hyperparameters of a restored tree."""
-        if not self.gamma2 > 0.0:
-            return faults.GAMMA2
-        return FINE if self.noise >= 0.0 else faults.NOISE
-
 
 class TargetForest(Forest):
     """A forest over targets."""
@@ -198,7 +188,8 @@ class TargetForest(Forest):
     trees: Array[TargetTree]
     points: Table[TargetPoint]
     # Samples from which on a block is cut.
-    min_split: Int64
+    min_split: Int64 = stored(Bounds(2))
+    horizon: Float64 = stored(Bounds(0.0))
     # Whether nodes have plain means instead of the Gaussian posterior.
     plain_means: Int64
     # The targets so far that count: their weight, mean, and sum of squared deviations.

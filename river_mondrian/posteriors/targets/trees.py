@@ -19,8 +19,16 @@ from ...records import Array, Float32s, Float64s, Int64s, Memory
 from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, moments, prediction, scale_mixture
-from .checking import check_targets
-from .choosing import MOST_CANDIDATES, NOISE_STEP, Change, Choice, chosen, n_targets
+from .choosing import (
+    MOST_CANDIDATES,
+    NOISE_STEP,
+    Change,
+    Choice,
+    check_change,
+    check_choice,
+    chosen,
+    n_targets,
+)
 from .explanation import ExplainedTargetTrees
 from .parts import told_by
 from .prediction import Component, ComponentsPrediction, MomentsPrediction
@@ -145,7 +153,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         super().__init__(partitions)
 
     def _check_kind(self) -> None:
-        check_targets(self)
+        check_choice(self, self.choice)
+        if self.__dict__.get("change") is not None:
+            check_change(self, self.change)
 
     def _set_up(self) -> None:
         forest = self.forest

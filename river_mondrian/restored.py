@@ -1,0 +1,290 @@
+"""Checks of restored tables by what their fields declare: numbers, and references between rows.
+
+Kernels that follow references end, and read rows only, where each reference is in range and no row
+is referred to twice: so nothing that is reached from the roots is cyclic. One kernel goes over all
+that is reached, whatever the records are, in linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import refuse
+from .compiling.kernels import batch_kernel
+from .records import Bounds, Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowLayout
+from .records.record import WORD_BYTES
+from .records.row_layout import Column
+
+# Instead of a row: an edge to nothing, and one that is wrong.
+NOTHING = -1
+WRONG = -2
+
+# Instead of the row that refers to one: nothing has been met that does.
+UNMET = -1
+
+
+class Rows:
+    """Some stored rows of one kind, by their columns.
+
+    Parameters
+    ----------
+    layout
+        What a row is.
+    n
+        How many there are.
+    read
+        What returns the numbers of a column.
+
+    """
+
+    def __init__(self, layout: RowLayout, n: int, read: Callable[[Column], NDArray[Any]]) -> None:
+        self.layout = layout
+        self.kind = layout.kind
+        self.n = n
+        self.read = read
+        self._known: dict[str, NDArray[Any]] = {}
+
+    @classmethod
+    def of_table(cls, layout: RowLayout, n: int, tables: ChunkedRows, table: int = 0) -> Rows:
+        """Return the first `n` rows of a table."""
+        return cls(layout, n, lambda column: tables.column(table, n, column))
+
+    @classmethod
+    def of_memory(cls, memory: Memory[Any], start: int = 0, n: int | None = None) -> Rows:
+        """Return `n` records from `start` on."""
+        kind, n = memory.kind, len(memory) if n is None else n
+        own = memory.bytes[kind.SIZE * start :]
+        return cls(RowLayout(kind), n, lambda column: column.over(own, n, kind.SIZE))
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return the numbers of a field, or of a part of the rows."""
+        if name not in self._known:
+            field = self.kind.FIELDS.get(name)
+            if field is None:
+                column = next(one for one in self.layout.columns if one.name == name)
+            else:
+                column = Column(name, field.kind.name, field.offset, (), ())
+            self._known[name] = self.read(column)
+        return self._known[name]
+
+    def word(self, place: int) -> NDArray[np.int32]:
+        """Return a word of each row."""
+        return self.read(Column("", "int32", WORD_BYTES * place, (), ()))
+
+    def which(self, case: Case | None) -> NDArray[np.bool_]:
+        """Return which rows a case holds for."""
+        if case is None:
+            return np.ones(self.n, np.bool_)
+        found = self.column(case.field)
+        is_case: NDArray[np.bool_] = (case.least <= found) & (found <= case.most)
+        return is_case
+
+
+def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
+    """Refuse restored rows with a number that is not within its declared bounds.
+
+    Parameters
+    ----------
+    where
+        What a row is, for the message.
+    rows
+        The rows.
+    shared
+        The record that they share, whose fields are bounds.
+
+    Raises
+    ------
+    ModelFormatError
+        If one is not, or NaN.
+
+    """
+    for name, field in rows.kind.FIELDS.items():
+        bounds: Bounds | None = field.bounds
+        if bounds is None or rows.n == 0:
+            continue
+        found, most = rows.column(name), bounds.most
+        # Bounds are no numbers of single precision.
+        found = found.astype(np.float64) if found.dtype.kind == "f" else found
+        if bounds.below:
+            most = getattr(shared, bounds.below) - 1
+        bad = np.flatnonzero(rows.which(bounds.when) & ~((bounds.least <= found) & (found <= most)))
+        if len(bad):
+            i = int(bad[0])
+            refuse(f"{where} {i}", name, found[i].item(), f"not from {bounds.least} to {most}")
+
+
+class Edges(NamedTuple):
+    """References of a table's rows that are in no field of their records, a number for each."""
+
+    table: str
+    name: str
+    ref: Ref
+    numbers: NDArray[Any]
+    # In which rows they are references.
+    where: NDArray[np.bool_] | None = None
+
+
+class Walk(Record):
+    """Rows of several tables by one number, their references, and what has been met of them."""
+
+    n_rows: Int64
+    # References of a row: a row; a number of rows more than that, where its own references do not
+    # count; NOTHING or WRONG.
+    n_edges: Int64
+    edges: Int64s
+    # The rows in the order in which they are met, whose first `n_roots` are given; the row that
+    # refers to each, or UNMET; and how many of those that count are below.
+    n_roots: Int64
+    order: Int64s
+    parents: Int64s
+    sizes: Int64s
+
+
+@batch_kernel
+def follow(walk: Walk) -> int:
+    """Go over all rows that are referred to; returns -1, or the place of an edge that is wrong."""
+    edges, order, parents, sizes = walk.edges, walk.order, walk.parents, walk.sizes
+    n_rows, n_edges = walk.n_rows, walk.n_edges
+    i, n = 0, walk.n_roots
+    while i < n:
+        row = order[i]
+        i += 1
+        for k in range(n_edges):
+            target = edges[n_edges * row + k]
+            if target == NOTHING:
+                continue
+            is_end = target >= n_rows
+            if is_end:
+                target -= n_rows
+            if target < 0 or parents[target] != UNMET:
+                return n_edges * row + k
+            parents[target] = row
+            if is_end:
+                sizes[row] = sizes[row] + sizes[target]
+            else:
+                order[n] = target
+                n += 1
+    while n > walk.n_roots:
+        n -= 1
+        row = order[n]
+        parent = parents[row]
+        sizes[parent] = sizes[parent] + sizes[row]
+    return -1
+
+
+class Followed(NamedTuple):
+    """What has been found by following references, by the name of a table.
+
+    `parents` has the row that refers to each, among all rows, or UNMET; `sizes` how many of the
+    rows that count are met at a row or below it.
+    """
+
+    parents: dict[str, NDArray[np.int64]]
+    sizes: dict[str, NDArray[np.int64]]
+
+    def met(self, table: str) -> NDArray[np.bool_]:
+        """Return which rows something refers to."""
+        return self.parents[table] != UNMET
+
+
+def check_references(
+    where: str,
+    tables: Mapping[str, Rows],
+    more: Sequence[Edges] = (),
+    *,
+    chain: str = "",
+    counted: str = "",
+) -> Followed:
+    """Refuse restored tables whose references lead to no row, or to one from two places.
+
+    Parameters
+    ----------
+    where
+        What has the tables, for the message.
+    tables
+        Rows by the names that references have for them. From those of the first one all that is
+        reached is followed.
+    more
+        References that are in no field of a record.
+    chain
+        Which references are followed.
+    counted
+        The table whose rows are counted.
+
+    Raises
+    ------
+    ModelFormatError
+        If a reference is wrong.
+
+    """
+    edges = list(more)
+    for name, rows in tables.items():
+        for field in rows.kind.FIELDS.values():
+            if field.ref is not None and field.ref.chain == chain and rows.n:
+                edges.append(Edges(name, field.name, field.ref, rows.column(field.name)))
+    ends = np.cumsum([rows.n for rows in tables.values()]).tolist()
+    starts = dict(zip(tables, [0, *ends[:-1]], strict=True))
+    total = ends[-1]
+    of_tables = {name: [one for one in edges if one.table == name] for name in tables}
+    n_edges = max(1, *map(len, of_tables.values()))
+    found = np.full((total, n_edges), NOTHING, np.int64)
+    for name, own in of_tables.items():
+        for k, one in enumerate(own):
+            part = found[starts[name] : starts[name] + tables[name].n, k]
+            part[:] = _targets(one, tables, starts, total)
+    memory = Memory(Walk)
+    walk, n_roots = memory[0], next(iter(tables.values())).n
+    walk.n_rows, walk.n_edges, walk.n_roots = total, n_edges, n_roots
+    sizes, parents = np.zeros(total, np.int64), np.full(total, UNMET, np.int64)
+    order = np.zeros(total, np.int64)
+    order[:n_roots] = np.arange(n_roots)
+    parents[:n_roots] = 0
+    if counted:
+        sizes[starts[counted] : starts[counted] + tables[counted].n] = 1
+    for name, array in (
+        ("edges", found.reshape(-1)),
+        ("order", order),
+        ("parents", parents),
+        ("sizes", sizes),
+    ):
+        memory.own(name, array)
+    place = int(follow(walk))
+    if place >= 0:
+        row, k = divmod(place, n_edges)
+        name = next(name for name in reversed(list(tables)) if starts[name] <= row)
+        one, i = of_tables[name][k], row - starts[name]
+        why = f"which is no row of {one.ref.to}, or one that is referred to from elsewhere"
+        refuse(f"{where}, {name} {i}", one.name, int(one.numbers[i]), why)
+    ranges = {name: slice(start, start + tables[name].n) for name, start in starts.items()}
+    return Followed(
+        {name: parents[own] for name, own in ranges.items()},
+        {name: sizes[own] for name, own in ranges.items()},
+    )
+
+
+def _targets(
+    edges: Edges, tables: Mapping[str, Rows], starts: Mapping[str, int], total: int
+) -> NDArray[np.int64]:
+    """Return to which rows references lead, by the numbers of all rows (see `Walk.edges`)."""
+    ref, rows = edges.ref, tables[edges.ref.to]
+    numbers = edges.numbers.astype(np.int64)
+    found = np.full(len(numbers), WRONG, np.int64)
+    places = numbers - ref.first
+    is_row = (places >= 0) & (places < rows.n)
+    if ref.finds is not None:
+        is_row[is_row] = rows.which(ref.finds)[places[is_row]]
+    found[is_row] = starts[ref.to] + places[is_row] + (total if ref.ends else 0)
+    if ref.other:
+        is_other = (numbers < 0) & (~numbers < tables[ref.other].n)
+        found[is_other] = total + starts[ref.other] + ~numbers[is_other]
+    if ref.none is not None:
+        found[numbers == ref.none] = NOTHING
+    is_reference = tables[edges.table].which(ref.when)
+    if edges.where is not None:
+        is_reference = is_reference & edges.where
+    found[~is_reference] = NOTHING
+    return found
