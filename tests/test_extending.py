@@ -1,8 +1,10 @@
-"""The posterior of docs/extending.md: its code as it stands there, against a plain twin."""
+"""The posterior and the feature map of docs/extending.md, as they stand there, against twins."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -13,30 +15,43 @@ import pytest
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
-# Lines that a posterior of one's own may take.
+# Lines that a posterior, or a feature map, of one's own may take.
 MOST_LINES = 100
 
-
-def blocks():
-    """Return the page's pieces of code: the module, and its use."""
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+# The page's pieces of code: two modules, and the use of each.
+RANGES, USE_OF_RANGES, HINGES, USE_OF_HINGES = re.findall(
+    r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL
+)
 
 
 @pytest.fixture(scope="module")
-def module(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
-    (folder / "ranges.py").write_text(blocks()[0])
+    (folder / "ranges.py").write_text(RANGES)
+    (folder / "hinges.py").write_text(HINGES)
     sys.path.insert(0, str(folder))
-    try:
-        import ranges
-    finally:
-        sys.path.remove(str(folder))
-    return ranges
+    yield folder
+    sys.path.remove(str(folder))
 
 
-def test_the_page_runs_as_it_stands(module):
-    assert len(blocks()[0].splitlines()) <= MOST_LINES
-    exec(blocks()[1], dict(vars(module)))
+@pytest.fixture(scope="module")
+def module(folder):
+    return importlib.import_module("ranges")
+
+
+@pytest.fixture(scope="module")
+def hinges(folder):
+    return importlib.import_module("hinges")
+
+
+def test_the_posterior_runs_as_it_stands(module):
+    assert len(RANGES.splitlines()) <= MOST_LINES
+    exec(USE_OF_RANGES, dict(vars(module)))
+
+
+def test_the_feature_map_runs_as_it_stands(hinges):
+    assert len(HINGES.splitlines()) <= MOST_LINES
+    exec(USE_OF_HINGES, dict(vars(hinges)))
 
 
 @pytest.mark.parametrize("lifetime", [1.0, 4.0])
@@ -65,9 +80,31 @@ def test_ranges_are_those_of_the_samples_in_the_cell(module, lifetime):
         assert high == pytest.approx(np.mean([cell.max() for cell in cells]), abs=1e-12)
 
 
-def test_it_runs_without_the_compiler(module, tmp_path):
+def test_features_are_those_of_a_plain_product(hinges):
+    features = hinges.HingeFeatures(n_components=8, seed=3)
+    X = np.random.default_rng(2).normal(size=(40, 3))
+    features.learn_many(X)
+    weights = np.array(features._map.rows[:3])
+    made = features.transform_many(X)
+    np.testing.assert_allclose(made, np.maximum(0.0, X @ weights), rtol=0, atol=1e-12)
+    one = features.transform_one(dict(enumerate(X[0].tolist())))
+    assert list(one) == [f"hinge_{k}" for k in range(8)]
+    np.testing.assert_array_equal(list(one.values()), np.asarray(made)[0])
+    copy = pickle.loads(pickle.dumps(features))
+    np.testing.assert_array_equal(copy.transform_many(X), made)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RANGES + USE_OF_RANGES + "\nprint(repr((float(low), float(high))))\n",
+        HINGES + USE_OF_HINGES + "\nprint(repr(float(predicted)))\n",
+    ],
+    ids=["posterior", "feature map"],
+)
+def test_it_runs_without_the_compiler(code, tmp_path):
     path = tmp_path / "whole.py"
-    path.write_text(blocks()[0] + blocks()[1] + "\nprint(repr((float(low), float(high))))\n")
+    path.write_text(code)
     found = []
     for disabled in ("0", "1"):
         done = subprocess.run(
