@@ -80,8 +80,7 @@ class Rows:
         if case is None:
             return np.ones(self.n, np.bool_)
         found = self.column(case.field)
-        is_case: NDArray[np.bool_] = (case.least <= found) & (found <= case.most)
-        return is_case
+        return np.asarray((case.least <= found) & (found <= case.most), np.bool_)
 
 
 def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:

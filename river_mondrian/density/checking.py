@@ -11,145 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
-from ..compiling.kernels import exact_batch_kernel
-from ..errors import ModelFormatError
+from ..checks import check_array, check_number, refuse
 from ..limits import LARGEST
-from ..records import Int32s, Int64, Memory, Record
+from ..records import Ref, RowLayout
+from ..restored import Edges, Rows, check_numbers, check_references
 from .mixture import PivotForest
-from .regions import NONE, PivotTree
+from .regions import NONE, PivotTree, Region
 
-# What may be wrong, in the order of `_TEXTS`.
-FINE = -1
-ROOT = 0
-LINK = 1
-TIME = 2
-PIVOT = 3
-COUNT = 4
-UNUSED = 5
-QUEUE = 6
-USES = 7
-
-_TEXTS = (
-    "root of tree {tree} is no region, or one that is at another place",
-    "region {row} links to no region, or to one that is at another place",
-    "region {row} was not cut off after the region that it is in and the one before it",
-    "pivot of region {row} is no stored sample, or is one though there is an origin",
-    "n_samples of region {row} are not those of a part of its region",
-    "unused rows are not those that nothing links to",
-    "the queue is not one of stored samples, each once",
-    "a stored sample is in use more or less often than it says",
-)
-
-
-class Check(Record):
-    """Where a check has come to, and what it has met."""
-
-    tree: Int64
-    row: Int64
-    # By region: whether something has referred to it; and regions that wait.
-    met: Int32s
-    waiting: Int32s
-    # By sample: how often it is in use.
-    uses: Int32s
-
-
-@exact_batch_kernel
-def fault_of_trees(forest: PivotForest, check: Check) -> int:
-    """Return what is wrong with the regions in use, FINE if nothing is; the check says where."""
-    regions, n_regions = forest.regions, forest.regions.n_rows
-    met, waiting = check.met, check.waiting
-    for t in range(forest.n_trees):
-        check.tree = t
-        root = forest.trees[t].root
-        if root == NONE:
-            if forest.n_samples > 0:
-                return ROOT
-            continue
-        if not 0 <= root < n_regions or met[root] == 1:
-            return ROOT
-        if regions.row(root).next != NONE or regions.row(root).n_samples != forest.n_samples:
-            return ROOT
-        met[root] = 1
-        waiting[0] = root
-        n_waiting = 1
-        while n_waiting > 0:
-            n_waiting -= 1
-            row = waiting[n_waiting]
-            check.row = row
-            region = regions.row(row)
-            if forest.origin:
-                if region.pivot != NONE:
-                    return PIVOT
-            elif 0 <= region.pivot < forest.samples.n_rows:
-                check.uses[region.pivot] += 1
-            else:
-                return PIVOT
-            time, left, child = region.time, region.n_samples, region.first
-            if not (left >= 1 and 0.0 <= time < math.inf and (time > 0.0) == (row != root)):
-                return TIME
-            while child != NONE:
-                if not 0 <= child < n_regions or met[child] == 1:
-                    return LINK
-                other = regions.row(child)
-                if not other.time >= time:
-                    return TIME
-                time = other.time
-                left -= other.n_samples
-                if other.n_samples < 1 or left < 0:
-                    return COUNT
-                met[child] = 1
-                waiting[n_waiting] = child
-                n_waiting += 1
-                child = other.next
-    return FINE
-
-
-@exact_batch_kernel
-def fault_of_rows(forest: PivotForest, check: Check) -> int:
-    """Return what is wrong with the rows that are not in use and the queue, FINE if nothing is."""
-    row, n = forest.unused_region, 0
-    while row != NONE:
-        if not 0 <= row < forest.regions.n_rows or check.met[row] == 1:
-            return UNUSED
-        check.met[row] = 1
-        n += 1
-        row = forest.regions.row(row).next
-    for i in range(forest.regions.n_rows):
-        if check.met[i] == 0:
-            return UNUSED
-    if n != forest.n_unused_regions:
-        return UNUSED
-    row, n, last = forest.oldest, 0, NONE
-    while row != NONE:
-        if not 0 <= row < forest.samples.n_rows or n > forest.samples.n_rows:
-            return QUEUE
-        check.uses[row] += 1
-        n += 1
-        last = row
-        row = forest.samples.row(row).links(forest)[1]
-    if n != forest.n_queued or last != forest.newest:
-        return QUEUE
-    if n != (forest.n_samples if forest.queues == 1 else 0):
-        return QUEUE
-    row, n = forest.unused_sample, 0
-    while row != NONE:
-        if not 0 <= row < forest.samples.n_rows or check.uses[row] != 0:
-            return UNUSED
-        check.uses[row] = -1
-        n += 1
-        row = forest.samples.row(row).links(forest)[1]
-    if n != forest.n_unused_samples:
-        return UNUSED
-    for i in range(forest.samples.n_rows):
-        links = forest.samples.row(i).links(forest)
-        if check.uses[i] == 0 or max(check.uses[i], 0) != links[0]:
-            return USES
-    return FINE
+# Bounds of the arrays' numbers.
+_MOST = 1.001 * LARGEST
+_BOUNDS = {
+    "means": (-_MOST, _MOST),
+    "constants": (-_MOST, _MOST),
+    "origin": (-_MOST, _MOST),
+    "directions": (-1e100, 1e100),
+    "n_values": (0.0, 1e300),
+    "rates": (0.0, 1.001e100),
+    "log_weights": (-1e300, 1e300),
+    "medians": (-1e300, 1e300),
+    "parts": (0.0, 1e300),
+    "spreads": (0.0, 1e300),
+}
 
 
 def check_records(owner: Any) -> None:
-    """Refuse restored trees by the kinds and sizes of their records.
+    """Refuse restored trees by their records and the numbers in their arrays.
 
     Parameters
     ----------
@@ -162,71 +48,25 @@ def check_records(owner: Any) -> None:
         If one of them is damaged.
 
     """
-    levels = ("log_weights", "parts", "medians", "spreads")
-    names = ("means", "n_values", "constants", "rates", *levels)
-    check_types(owner, dict.fromkeys(names, np.ndarray) | {"memory": Memory, "trees": Memory})
-    check_types(owner, dict.fromkeys(("directions", "origin"), (type(None), np.ndarray)))
     if owner.memory.kind is not PivotForest or owner.trees.kind is not PivotTree:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
     if len(owner.memory) != 1 or len(owner.trees) == 0:
         refuse(owner, "n_trees", len(owner.trees), "but there is one at least")
-    forest, n_trees = owner.memory[0], len(owner.trees)
-    for name, least, most in (
-        ("n_trees", n_trees, n_trees),
-        ("n_inputs", len(owner.means), len(owner.means)),
-        ("n_dims", len(owner.rates), len(owner.rates)),
-        ("estimator", 0, 2),
-        ("adapts", 0, 1),
-        ("queues", 0, 1),
-        ("renews_at", 0, LARGEST_SIZE),
-        ("window", 0, LARGEST_SIZE),
-        ("max_nodes", 0, LARGEST_SIZE),
-        ("n_samples", 0, LARGEST_SIZE),
-        ("n_learned", int(forest.n_samples), LARGEST_SIZE),
-        ("n_usual", 0, LARGEST_SIZE),
-        ("n_queued", 0, LARGEST_SIZE),
-        ("n_unused_regions", 0, LARGEST_SIZE),
-        ("n_unused_samples", 0, LARGEST_SIZE),
-    ):
-        check_number(owner, name, getattr(forest, name), least, most)
-
-
-def check_numbers(owner: Any) -> None:
-    """Refuse restored trees by the numbers in their arrays, which have the right shapes.
-
-    Parameters
-    ----------
-    owner
-        As for `check_records`.
-
-    Raises
-    ------
-    ModelFormatError
-        If one of them is out of its range.
-
-    """
-    words, most = owner.trees.words, 1.001 * LARGEST
-    least = np.finfo(np.float64).tiny
-    check_array(owner, "lifetime", words["lifetime"], np.float64, least, 1e300)
-    check_array(owner, "horizon", words["horizon"], np.float64, least, math.inf)
-    for name in ("means", "constants"):
-        check_array(owner, name, getattr(owner, name), np.float64, -most, most)
-    if owner.origin is not None:
-        check_array(owner, "origin", owner.origin, np.float64, -most, most)
-    if owner.directions is not None:
-        check_array(owner, "directions", owner.directions, np.float64, -1e100, 1e100)
-    elif len(owner.rates) != len(owner.means):
+    for name, (least, most) in _BOUNDS.items():
+        if getattr(owner, name) is not None:
+            check_array(owner, name, getattr(owner, name), np.float64, least, most)
+    if owner.directions is None and len(owner.rates) != len(owner.means):
         refuse(owner, "n_dims", len(owner.rates), f"but there are {len(owner.means)} features")
-    check_array(owner, "n_values", owner.n_values, np.float64, 0.0, 1e300)
-    check_array(owner, "rates", owner.rates, np.float64, 0.0, 1.001e100)
-    for name in ("log_weights", "medians"):
-        check_array(owner, name, getattr(owner, name), np.float64, -1e300, 1e300)
-    for name in ("parts", "spreads"):
-        check_array(owner, name, getattr(owner, name), np.float64, 0.0, 1e300)
+    forest = owner.memory[0]
+    sizes = {"n_trees": owner.trees, "n_inputs": owner.means, "n_dims": owner.rates}
+    for name, array in sizes.items():
+        check_number(owner, name, getattr(forest, name), len(array), len(array))
+    check_numbers("forest", Rows.of_memory(owner.memory))
+    check_numbers("tree", Rows.of_memory(owner.trees))
 
 
 def check_regions(owner: Any) -> None:
-    """Refuse restored trees whose regions or samples are damaged, once kernels may read them.
+    """Refuse restored trees whose regions or samples are damaged, once their rows are there.
 
     Parameters
     ----------
@@ -239,19 +79,57 @@ def check_regions(owner: Any) -> None:
         If a link, a count or a number is wrong; the message names the place.
 
     """
-    forest = owner.forest
+    forest, n_trees = owner.forest, len(owner.trees)
     n_regions, n_stored = int(forest.regions.n_rows), int(forest.samples.n_rows)
-    rows = owner.samples.rows(0, n_stored)
-    values = np.ascontiguousarray(rows[:, : 2 * forest.n_inputs]).view(np.float64)
-    check_array(owner, "values of samples", values, np.float64, -1.001 * LARGEST, 1.001 * LARGEST)
-    memory = Memory(Check)
-    check = memory[0]
-    memory.own("met", np.zeros(n_regions, np.int32))
-    memory.own("waiting", np.zeros(n_regions + 1, np.int32))
-    memory.own("uses", np.zeros(n_stored, np.int32))
-    fault = fault_of_trees(forest, check)
-    if fault == FINE:
-        fault = fault_of_rows(forest, check)
-    if fault != FINE:
-        where = _TEXTS[fault].format(tree=int(check.tree), row=int(check.row))
-        raise ModelFormatError(f"PivotTrees is damaged: {where}")
+    regions = Rows.of_table(RowLayout(Region), n_regions, owner.regions)
+    samples = Rows.of_table(owner._sample_layout(), n_stored, owner.samples)
+    check_array(owner, "values", samples.column("values"), np.float64, -_MOST, _MOST)
+    rows = {"trees": Rows.of_memory(owner.trees), "regions": regions}
+    found = check_references("forest", rows)
+    rows = {"forest": Rows.of_memory(owner.memory), "regions": regions}
+    unused = check_references("forest", rows).met("regions")
+    used = found.met("regions")
+    if (used == unused).any() or unused.sum() != forest.n_unused_regions:
+        refuse(owner, "n_unused_regions", forest.n_unused_regions, "but other rows are not in use")
+    # Trees are the first rows of both tables together.
+    above = found.parents["regions"] - n_trees
+    names = ("time", "n_samples", "pivot", "next")
+    times, sizes, pivots, following = (regions.column(name) for name in names)
+    roots = owner.trees.words["root"]
+    roots = roots[roots != NONE]
+    n = int(forest.n_samples)
+    if (n > 0 and len(roots) < n_trees) or (sizes[roots] != n).any():
+        refuse(owner, "n_samples", n, "but those of the regions of the whole space are others")
+    if (following[roots] != NONE).any() or (times[roots] != 0.0).any():
+        refuse(owner, "roots", roots.tolist(), "but regions of the whole space were never cut off")
+    cut_off = used & (above >= 0)
+    before = times[np.maximum(above, 0)] if n_regions else times
+    is_later = (times > 0.0) & (times >= before) & (times < math.inf)
+    if (cut_off & ~is_later).any() or (used & (sizes < 1)).any():
+        refuse(owner, "regions", "wrong", "since one was cut off too early, or has no samples")
+    _check_samples(owner, samples, pivots[used])
+
+
+def _check_samples(owner: Any, samples: Rows, pivots: Any) -> None:
+    """Refuse stored samples that are in use more or less often than they say."""
+    forest, links = owner.forest, samples.column("links")
+    if owner.origin is not None:
+        check_array(owner, "pivots", pivots, np.int32, NONE, NONE)
+        pivots = pivots[:0]
+    check_array(owner, "pivots", pivots, np.int32, 0, samples.n - 1)
+    rows = {"forest": Rows.of_memory(owner.memory), "samples": samples}
+    edges = [Edges("samples", "link", Ref("samples"), links[:, 1])]
+    queued, unused = (
+        check_references("forest", rows, edges, chain=chain).met("samples")
+        for chain in ("queue", "unused")
+    )
+    uses = np.bincount(pivots, minlength=samples.n) + queued
+    n = int(forest.n_samples) if forest.queues else 0
+    numbers = queued.sum(), forest.n_queued, unused.sum()
+    if numbers != (n, n, forest.n_unused_samples) or (unused == (uses > 0)).any():
+        refuse(owner, "n_queued", forest.n_queued, "or other samples are not in use")
+    if (links[:, 0] != uses).any():
+        refuse(owner, "a stored sample", "wrong", "since it is in use more or less often")
+    last = queued & (links[:, 1] == NONE)
+    if np.flatnonzero(last).tolist() != ([] if forest.newest == NONE else [forest.newest]):
+        refuse(owner, "newest", forest.newest, "but it is not the last one in the queue")

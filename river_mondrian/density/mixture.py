@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 
+from ..checks import LARGEST_SIZE
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..limits import LARGEST
-from ..records import Array, Float64, Float64s, Int64, Record, transient
+from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, transient
 from ..status import DONE, NO_ROOM, WAITS
 from .regions import NONE, PivotPartition, has_room, let_sample_go, regions_in_use, take_sample
 from .volumes import log_polytope_volume
@@ -56,6 +57,10 @@ LEAST_SPREAD = 1e-3
 USUAL_EVERY = 8
 
 
+# Of numbers of samples and the like.
+SIZE = Bounds(0, LARGEST_SIZE)
+
+
 class CellEstimate(Record):
     """What a tree contributes to the estimate at a point."""
 
@@ -69,17 +74,17 @@ class PivotForest(PivotPartition):
     """The trees of a density forest, and what is on the way in them."""
 
     # One of `FOREST`, `LAPLACE` and `KERNEL`.
-    estimator: Int64
+    estimator: Int64 = stored(Bounds(0, 2))
     # Samples learned, and those that the trees have.
-    n_learned: Int64
-    n_samples: Int64
+    n_learned: Int64 = stored(SIZE)
+    n_samples: Int64 = stored(SIZE)
     # The most samples and regions that the trees have; 0 where there is no bound.
-    window: Int64
-    max_nodes: Int64
+    window: Int64 = stored(SIZE)
+    max_nodes: Int64 = stored(SIZE)
     # Whether features' rates are found from samples, and after how many those of all of them are
     # found anew, 0 for never again; what a feature without a rate has been in all samples.
-    adapts: Int64
-    renews_at: Int64
+    adapts: Int64 = stored(Bounds(0, 1))
+    renews_at: Int64 = stored(SIZE)
     constants: Float64s
     # The features' means, and the numbers of values behind them.
     means: Float64s
@@ -88,7 +93,7 @@ class PivotForest(PivotPartition):
     is_unfinished: Int64 = transient()
     # Samples by which it is known what is usual. By level: the part of all samples in a sample's
     # cell, on average, and the median of surprises and their mean deviation from it.
-    n_usual: Int64
+    n_usual: Int64 = stored(SIZE)
     parts: Float64s
     medians: Float64s
     spreads: Float64s

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TypeVar
 
 from ..compiling.kernels import exact_inlined
 from ..records import (
     Array,
+    Bounds,
     Float64,
     Float64s,
     Int32,
     Int32s,
     Int64,
     Record,
+    Ref,
     Table,
     derived,
+    stored,
     transient,
 )
 
 # No region, no sample.
 NONE = -1
+
+# Above 0.
+LEAST_LIFETIME = sys.float_info.min
 
 
 class Cell(Record):
@@ -44,8 +51,8 @@ class Region(Record):
     n_samples: Int32
     # The first region that was cut off this one, and the next that was cut off the same one as
     # this. An unused row links to the next one.
-    first: Int32
-    next: Int32
+    first: Int32 = stored(Ref("regions"))
+    next: Int32 = stored(Ref("regions"))
 
 
 class PivotTree(Record):
@@ -53,11 +60,11 @@ class PivotTree(Record):
 
     key: Int64
     # Row of the whole space, or `NONE`.
-    root: Int64
+    root: Int64 = stored(Ref("regions"))
     # At which densities are told, the largest of several.
-    lifetime: Float64
+    lifetime: Float64 = stored(Bounds(LEAST_LIFETIME, 1e300))
     # Until which samples are parted: the lifetime, or infinity where that grows.
-    horizon: Float64
+    horizon: Float64 = stored(Bounds(LEAST_LIFETIME))
 
 
 class StoredSample(Record):
@@ -122,15 +129,15 @@ class PivotPartition(Record):
     regions: Table[Region]
     samples: Table[StoredSample]
     # Rows that are not in use: the first of them, and how many.
-    unused_region: Int64
+    unused_region: Int64 = stored(Ref("regions"))
     n_unused_regions: Int64
-    unused_sample: Int64
+    unused_sample: Int64 = stored(Ref("samples", chain="unused"))
     n_unused_samples: Int64
     # Samples that can be taken out, from the oldest on; whether each that is learned will be.
-    oldest: Int64
+    oldest: Int64 = stored(Ref("samples", chain="queue"))
     newest: Int64
     n_queued: Int64
-    queues: Int64
+    queues: Int64 = stored(Bounds(0, 1))
     # Cuts of each dimension by unit of length. 0: any two values that differ are 1 apart.
     rates: Float64s
     # The first cut on the way, the cell on the way, and the counts of the sample on the way, in the

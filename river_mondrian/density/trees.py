@@ -27,7 +27,7 @@ from ..records import (
 from ..records.chunked_rows import PackedRows
 from ..status import NO_ROOM
 from . import mixture as kernels
-from .checking import check_numbers, check_records, check_regions
+from .checking import check_records, check_regions
 from .mixture import CellEstimate, PivotForest
 from .regions import NONE, PathStep, PivotTree, Region, StoredSample
 from .volumes import room_for_faces
@@ -399,7 +399,6 @@ class PivotTrees:
         self.regions = regions.restored(_REGION_LAYOUT)
         self.samples = samples.restored(self._sample_layout())
         (forest.regions.n_rows,), (forest.samples.n_rows,) = regions.counts, samples.counts
-        check_numbers(self)
         self._finish()
         check_regions(self)
 

@@ -29,12 +29,6 @@ def add_class(classes: Int32s, label: int) -> None:
 
 
 @inlined
-def has_class(classes: Int32s, label: int) -> bool:
-    """Tell whether a class is in a set."""
-    return classes[label >> 5] >> (label & 31) & 1 != 0
-
-
-@inlined
 def remove_class(classes: Int32s, label: int) -> None:
     """Take a class out of a set."""
     word = label >> 5
@@ -80,13 +74,3 @@ def first_class(classes: Int32s, n_words: int) -> int:
         if word != 0:
             return WORD_CLASSES * w + lowest_bit(word)
     return -1
-
-
-@inlined
-def has_classes_below(classes: Int32s, n_classes: int, n_words: int) -> bool:
-    """Tell whether all classes in a set are among the first `n_classes`."""
-    for w in range(n_words):
-        n = min(max(n_classes - WORD_CLASSES * w, 0), WORD_CLASSES)
-        if word_at(classes, w) >> n != 0:
-            return False
-    return True
