@@ -107,10 +107,9 @@ def number_of(value: Any) -> float | None:
     try:
         # Unlike `float`, it does not parse text.
         (number,) = struct.unpack("d", struct.pack("d", value))
-    except OverflowError:
-        return math.inf
-    except (struct.error, TypeError, ValueError):
-        return None
+    except (struct.error, OverflowError, TypeError, ValueError):
+        # Packing does not say that a number is too large.
+        return math.inf if isinstance(value, numbers.Real) else None
     return float(number)
 
 
