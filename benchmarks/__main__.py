@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from . import (
+    ablation,
     adaptive,
     adaptive_regressor,
     anomaly,
@@ -28,6 +29,7 @@ from .data import DataFolder
 from .report import Report
 
 SUITES = {
+    "ablation": ablation.PARTS,
     "adaptive": adaptive.PARTS,
     "adaptive_regressor": adaptive_regressor.PARTS,
     "anomaly": anomaly.PARTS,

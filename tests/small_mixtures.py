@@ -95,8 +95,7 @@ def learn_target(
     target: float,
 ) -> None:
     mixing.learn(mixture, target, 1.0)
-    sizes = ridges.size, ridges.late_size
-    size = error_law.learn(law, point, mixture.spread, sizes[0], sizes[1], target, 1.0)
+    size = error_law.learn(law, point, mixture.spread, ridges.size, target, 1.0)
     learn_ridges(ridges, inputs, target, 1.0, size)
 
 
@@ -112,7 +111,7 @@ def of_targets():
         y = float(x[0] * x[1] + 0.1 * rng.normal())
         x[rng.random(3) < 0.1] = np.nan
         point = predict_target(experts_.record, mixture.record, values)
-        law = laws.law(point, float(mixture.record.spread), 0.0, 0.0)
+        law = laws.law(point, float(mixture.record.spread), 0.0)
         found += [point, law.cdf(y), law.crps(y), *mixture.predicted.tolist()]
         learn_target(experts_.record, mixture.record, laws.record, values, point, y)
     return found + mixture.weights.tolist() + laws.weights.tolist()

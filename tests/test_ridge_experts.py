@@ -13,13 +13,12 @@ from naive import regression as naive
 
 from river_mondrian import ModelFormatError
 from river_mondrian.compiling.kernels import exact_kernel
-from river_mondrian.learners.regression import choosing, columns, drawing, ridges, rows, solving
+from river_mondrian.learners.regression import columns, designs, ridges, solving
 from river_mondrian.learners.regression.columns import BEND, ITSELF
 from river_mondrian.learners.regression.records import (
     ADDITIVE,
     FORGETTING,
     IDLE,
-    LATE_SIZES,
     LOG_WAVES,
     N_ARMS,
     N_BENDS,
@@ -59,27 +58,27 @@ def solve_all(record: Ridges) -> None:
 
 @exact_kernel
 def examine(record: Ridges, design: Design, candidate: Candidate) -> None:
-    choosing.examine(record, design, candidate)
+    designs.examine(record, design, candidate)
 
 
 @exact_kernel
 def measure(record: Ridges, design: Design, i: int) -> None:
-    rows.measure(record, design, i)
+    columns.measure(record, design, i)
 
 
 @exact_kernel
 def examine_wave(record: Ridges, design: Design, w: int, candidate: Candidate) -> None:
-    drawing.examine_wave(record, design, w, candidate)
+    designs.examine_wave(record, design, w, candidate)
 
 
 @exact_kernel
 def note_units(record: Ridges, design: Design) -> None:
-    drawing.note_units(record, design)
+    designs.note_units(record, design)
 
 
 @exact_kernel
 def draw_wave(record: Ridges, design: Design, w: int) -> None:
-    drawing.draw_wave(record, design, w)
+    designs.draw_wave(record, design, w)
 
 
 def new(n_inputs, room=0, **options):
@@ -137,7 +136,7 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
     targets = np.array([y - design["shift"]] * N_SOLVED)
     v = (y - design["low"]) / design["unit"]
     targets[N_PLAIN:N_RIDGES] = np.sign(v) * np.log1p(np.abs(v))
-    targets[SIZES] = targets[LATE_SIZES] = sizes
+    targets[SIZES] = sizes
     solve_all(own.record)
     found = {}
     for k in solving.ORDER:
@@ -182,7 +181,7 @@ def test_inputs_are_measured_by_quantiles():
     for j in range(3):
         measure(record, own.designs[i], j)
         low, lower, middle, upper, high = np.quantile(both[:, j], (0.02, 0.25, 0.5, 0.75, 0.98))
-        unit = max((upper - lower) / rows.OF_QUARTILES, (high - low) / rows.OF_TAILS)
+        unit = max((upper - lower) / columns.OF_QUARTILES, (high - low) / columns.OF_TAILS)
         assert own.learned[f"centres[{i}]"][j] == pytest.approx(middle, abs=1e-12)
         assert own.learned[f"rates[{i}]"][j] == pytest.approx(1.0 / unit)
         bends = np.quantile(both[:, j], np.arange(1, N_BENDS + 1) / (N_BENDS + 1))
@@ -246,7 +245,7 @@ def test_inputs_of_waves_are_drawn_by_what_they_explain(seed):
         draw_wave(own.record, own.designs[i], N_WAVES)
         n = own.learned[f"arms[{i}]"][N_WAVES]
         np.add.at(counts, own.learned[f"arm_inputs[{i}]"][N_ARMS * N_WAVES :][:n], 1.0)
-    share = drawing.BY_INTEREST * interest / interest.sum() + (1.0 - drawing.BY_INTEREST) / 20
+    share = designs.BY_INTEREST * interest / interest.sum() + (1.0 - designs.BY_INTEREST) / 20
     expected = counts.sum() * share
     # Level 1e-4 of chi-square with 19 degrees of freedom.
     assert ((counts - expected) ** 2 / expected).sum() < 50.8

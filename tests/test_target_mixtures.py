@@ -34,11 +34,10 @@ def learn_law(
     point: float,
     spread: float,
     size: float,
-    late_size: float,
     target: float,
     weight: float,
 ) -> float:
-    return error_law.learn(law, point, spread, size, late_size, target, weight)
+    return error_law.learn(law, point, spread, size, target, weight)
 
 
 def recorded(rng, n, n_experts):
@@ -75,7 +74,7 @@ def test_the_mixture_is_the_twins(seed, loss, spread):
         )
         assert mixture.weights.sum() == pytest.approx(1.0, abs=1e-9)
         twin.learn(target, weight)
-    for name in ("shared", "slow", "descended"):
+    for name in ("shared", "descended"):
         np.testing.assert_allclose(mixture.learned[name], getattr(twin, name), rtol=1e-6)
 
 
@@ -138,11 +137,11 @@ def test_nothing_wild_ends_a_mixture_or_a_law(samples, loss):
         point = predict(mixture.record)
         assert math.isfinite(point)
         learn(mixture.record, target, weight)
-        size = learn_law(law.record, point, mixture.record.spread, 0.0, 0.0, target, weight)
+        size = learn_law(law.record, point, mixture.record.spread, 0.0, target, weight)
         assert error_law.SMALLEST <= size <= error_law.LARGEST
         assert mixture.learned["shared"].sum() == pytest.approx(1.0)
         assert law.weights.sum() == pytest.approx(1.0)
-        assert math.isfinite(law.law(point, 1.0, 0.0, 0.0).log_pdf(target))
+        assert math.isfinite(law.law(point, 1.0, 0.0).log_pdf(target))
 
 
 def test_targets_that_never_change_are_predicted_exactly():
@@ -152,8 +151,8 @@ def test_targets_that_never_change_are_predicted_exactly():
         point = predict(mixture.record)
         assert point == 7.25
         learn(mixture.record, 7.25, 1.0)
-        learn_law(law.record, point, 0.0, 0.0, 0.0, 7.25, 1.0)
-    low, high = law.law(7.25, 0.0, 0.0, 0.0).interval(0.99)
+        learn_law(law.record, point, 0.0, 0.0, 7.25, 1.0)
+    low, high = law.law(7.25, 0.0, 0.0).interval(0.99)
     assert 7.25 - 1e-6 < low <= 7.25 <= high < 7.25 + 1e-6
 
 
@@ -188,7 +187,7 @@ def test_the_law_is_the_twins(seed):
     law, twin = ErrorLaws(), naive.Law(error_law)
     samples = zip(points, spreads, sizes, y, weights, strict=True)
     for point, spread, size, target, weight in samples:
-        given_ = (point, spread, size, 0.5 * size)
+        given_ = (point, spread, size)
         found = law.law(*given_)
         np.testing.assert_allclose(
             law.memory.arrays["guesses"], twin.guess(*given_), rtol=1e-7, atol=0.0
@@ -208,12 +207,12 @@ def test_the_law_is_within_its_bound_of_the_best_component(seed):
     law, twin = ErrorLaws(), naive.Law(error_law)
     shared, single = 0.0, np.zeros(error_law.N_COMPONENTS)
     for i, (point, spread, size, target) in enumerate(zip(points, spreads, sizes, y, strict=True)):
-        before = law.law(point, spread, size, 0.0)
-        twin.learn(point, spread, size, 0.0, target)
+        before = law.law(point, spread, size)
+        twin.learn(point, spread, size, target)
         if i > 0:
             shared -= before.log_pdf(target)
             single -= np.log(np.maximum(twin.densities, 1e-300))
-        learn_law(law.record, point, spread, size, 0.0, target, 1.0)
+        learn_law(law.record, point, spread, size, target, 1.0)
     m, rate = len(single), error_law.SHARE_RATE
     # The root of a mean is above the mean of roots: a loss is at most twice that of the roots.
     bound = 2.0 * (math.log(m) - (len(y) - 2) * math.log(1.0 - rate + rate / m))
@@ -225,8 +224,8 @@ def test_intervals_hold_where_the_spread_is_predicted(seed):
     points, spreads, sizes, y = of_noise(np.random.default_rng(seed), 4000)
     law, levels = ErrorLaws(), []
     for point, spread, size, target in zip(points, spreads, sizes, y, strict=True):
-        levels.append(law.law(point, spread, size, 0.0).cdf(target))
-        learn_law(law.record, point, spread, size, 0.0, target, 1.0)
+        levels.append(law.law(point, spread, size).cdf(target))
+        learn_law(law.record, point, spread, size, target, 1.0)
     away, order = np.abs(2.0 * np.array(levels[1000:]) - 1.0), np.argsort(sizes[1000:])
     for part in (order, *np.array_split(order, 4)):
         for level in (0.5, 0.8, 0.95):
@@ -249,9 +248,9 @@ def test_copies_go_on_as_the_original(at):
             mixture.predicted[:] = predicted[i]
             point = predict(mixture.record)
             spread = mixture.record.spread
-            found += [point, law.law(point, spread, 0.1, 0.2).variance]
+            found += [point, law.law(point, spread, 0.1).variance]
             learn(mixture.record, y[i], 1.0)
-            learn_law(law.record, point, spread, 0.1, 0.2, y[i], 1.0)
+            learn_law(law.record, point, spread, 0.1, y[i], 1.0)
         return found
 
     go(mixture, law, range(at))

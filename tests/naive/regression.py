@@ -68,13 +68,13 @@ def density(z, freedom):
 
 
 class Mixture:
-    """Five ways to mix experts, and a share over them; the constants are those of the module."""
+    """Four ways to mix experts, and a share over them; the constants are those of the module."""
 
     def __init__(self, n, constants, squared=False):
         self.n, self.c, self.squared = n, constants, squared
-        self.shared, self.slow, self.descended = ([1.0 / n] * n for _ in range(3))
-        self.last = [0.2] * 5
-        self.widths, self.last_widths = [0.0] * n, [0.0] * 5
+        self.shared, self.descended = ([1.0 / n] * n for _ in range(2))
+        self.last = [0.25] * 4
+        self.widths, self.last_widths = [0.0] * n, [0.0] * 4
         self.grams = [np.zeros((n, n)) for _ in range(2)]
         self.moments = [np.zeros(n) for _ in range(2)]
         self.solutions = [np.zeros(n) for _ in range(2)]
@@ -84,13 +84,13 @@ class Mixture:
     def predict(self, predicted):
         p = self.predicted = np.array(predicted)
         q = float(np.dot(self.shared, p))
-        self.finalists = [q, float(np.dot(self.slow, p)), float(np.dot(self.descended, p))]
+        self.finalists = [q, float(np.dot(self.descended, p))]
         beyond = 0.25 * (p.max() - p.min())
         for solution in self.solutions:
             found = q + float(solution @ (p - q))
             self.finalists.append(min(max(found, p.min() - beyond), p.max() + beyond))
         point = float(np.dot(self.last, self.finalists))
-        self.spread = float(np.dot(self.slow, np.abs(p - point)))
+        self.spread = float(np.dot(self.descended, np.abs(p - point)))
         return point
 
     def densities(self, points, y, widths):
@@ -116,8 +116,6 @@ class Mixture:
         if self.samples and self.move > 0.0:
             d = [v**part for v in self.densities(self.predicted, y, self.widths)]
             self.shared = self.share(self.shared, d, c.SHARE_RATE * part)
-            eighth = [v**0.125 for v in d]
-            self.slow = self.share(self.slow, eighth, c.SLOW_SHARE_RATE * part)
             if self.squared:
                 least = c.LEAST_WIDTH * self.move
                 unit = min(max(w, least) for w in self.last_widths)
@@ -142,12 +140,12 @@ class Mixture:
         return mean + rate * (size - mean)
 
     def descend(self, y, part):
-        c, point = self.c, self.finalists[2]
+        c, point = self.c, self.finalists[1]
         if not self.difference > 0.0:
             return
         slope = 1.0 if point >= y else -1.0
-        if self.squared and self.last_widths[2] > 0.0:
-            slope *= min(abs(point - y) / self.last_widths[2], c.FAR)
+        if self.squared and self.last_widths[1] > 0.0:
+            slope *= min(abs(point - y) / self.last_widths[1], c.FAR)
         step = c.STEP * part * slope / self.difference
         moved = [min(max(step * (p - point), -0.5), 0.5) for p in self.predicted]
         new = [w * (1.0 - m) for w, m in zip(self.descended, moved, strict=True)]
@@ -164,7 +162,7 @@ class Mixture:
             if r == 1 and self.squared:
                 kept = c.LONG_KEPT
             elif r == 1 and unit > 0.0:
-                by = weight / max(abs(y - self.finalists[4]) / unit, c.LEAST_ERROR)
+                by = weight / max(abs(y - self.finalists[3]) / unit, c.LEAST_ERROR)
             self.grams[r] = kept * self.grams[r] + by * np.outer(v, v)
             self.moments[r] = kept * self.moments[r] + by * left * v
         if self.samples >= self.next:
@@ -184,8 +182,8 @@ class Law:
         self.c = constants
         self.samples, self.largest = 0, 1.0
         self.long = self.short = self.disagreement = self.move = self.before = 0.0
-        self.gram, self.moments = np.zeros((5, 5)), np.zeros(5)
-        self.line = np.zeros(5)
+        self.gram, self.moments = np.zeros((4, 4)), np.zeros(4)
+        self.line = np.zeros(4)
         # Mean absolute values.
         self.means = {
             v: 2.0 * (stats.norm() if math.isinf(v) else stats.t(v)).expect(lambda x: x, lb=0.0)
@@ -199,14 +197,13 @@ class Law:
             return 0.0
         return min(max(math.log(a / b), self.c.SMALLEST), self.c.LARGEST)
 
-    def guess(self, point, spread, size, late_size):
-        bounded = [min(max(v, self.c.SMALLEST), self.c.LARGEST) for v in (size, late_size)]
+    def guess(self, point, spread, size):
+        bounded = min(max(size, self.c.SMALLEST), self.c.LARGEST)
         of_short = self.log_ratio(self.short, self.long)
         of_spread = self.log_ratio(spread, self.disagreement)
-        self.terms = np.array([1.0, of_short, of_spread, *bounded])
+        self.terms = np.array([1.0, of_short, of_spread, bounded])
         combined = min(max(float(self.line @ self.terms), self.c.SMALLEST), self.c.LARGEST)
-        found = [self.long, self.short]
-        found += [self.long * math.exp(of_spread), self.long * math.exp(combined)]
+        found = [self.long, self.long * math.exp(combined)]
         least = max(self.c.LEAST_WIDTH * self.move, self.c.LEAST_PART * abs(point), 1e-300)
         return [max(g, least) if self.samples else 1.0 for g in found]
 
@@ -215,9 +212,9 @@ class Law:
             size = min(size, 10.0 * mean)
         return mean + (size - mean) / min(1.0 + self.samples, n)
 
-    def learn(self, point, spread, size, late_size, y, weight=1.0):
+    def learn(self, point, spread, size, y, weight=1.0):
         c = self.c
-        guesses = self.guess(point, spread, size, late_size)
+        guesses = self.guess(point, spread, size)
         error = y - point
         self.largest = max(weight, 1.0, (1.0 - c.FADING) * self.largest)
         part, found = weight / self.largest, 0.0
@@ -240,7 +237,7 @@ class Law:
             self.weights = (1.0 - rate) * mixed / mixed.sum() + rate / len(mixed)
             self.gram = c.KEPT * self.gram + part * np.outer(self.terms, self.terms)
             self.moments = c.KEPT * self.moments + part * found * self.terms
-            penalties = np.diag([0.1, *[c.PRIOR] * 4])
+            penalties = np.diag([0.1, *[c.PRIOR] * 3])
             self.line = np.linalg.solve(self.gram + penalties, self.moments)
         self.long = self.faded(self.long, abs(error), c.N_LONG)
         self.short = self.faded(self.short, abs(error), c.N_SHORT)

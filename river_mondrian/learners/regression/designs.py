@@ -4,15 +4,35 @@ It takes several calls, of bounded time each: inputs are measured, columns are c
 drawn, and rows are replayed, first the latest ones. Then the design takes the place of the one in
 use. The first are made after 8, 16, 32 samples and so on; when not all rows are kept any more, one
 is made only where inputs have moved.
+
+A bend of an input is chosen by how much it explains of the errors of the linear regression beyond
+the input itself, a product of two by how much it explains of them. A wave is the best of a few
+random ones, by how much it explains of the errors of the additive regression. Its inputs are drawn
+by what they have explained so far.
 """
 
 from __future__ import annotations
 
+import math
+
 from ...compiling.kernels import exact_inlined, exact_separate
-from .choosing import COLUMNS_PER_ROW, choose, differs
-from .columns import make_columns
-from .drawing import N_DRAWN, N_EXAMINED, add_wave, note_units
+from ...partitions.splitmix import mixed, state_after, uniform_of
+from .columns import (
+    BEND,
+    ITSELF,
+    N_LATEST,
+    column_of,
+    in_units,
+    make_columns,
+    measure,
+    measured_row,
+    n_measured_of,
+    quantile,
+    sort,
+    wave_of,
+)
 from .records import (
+    ADDITIVE,
     ALL,
     CHOOSING,
     DRAWING,
@@ -20,7 +40,10 @@ from .records import (
     IDLE,
     LATE,
     LATEST,
+    LINEAR,
     MEASURING,
+    N_ARMS,
+    N_BENDS,
     N_RIDGES,
     N_SOLVED,
     N_WAVES,
@@ -28,11 +51,336 @@ from .records import (
     SIZE,
     TARGET,
     WEIGHT,
+    Candidate,
     Design,
     Ridges,
 )
-from .rows import N_LATEST, measure, n_measured_of
-from .solving import add_row, solve_all
+from .solving import add_row, dot, logarithm_of, solve_all
+
+# Most linear columns, most columns but waves, and how many there may be beyond the linear ones at
+# least; most inputs that have bends, and that have products.
+MOST_LINEAR = 96
+MOST_COLUMNS = 64
+LEAST_OTHERS = 8
+MOST_BENT = 64
+MOST_MULTIPLIED = 16
+MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
+# Columns beyond the linear ones for each row that is measured.
+COLUMNS_PER_ROW = 0.25
+# Variance of a column in the units of its inputs below which there is none.
+LEAST_VARIANCE = 1e-3
+# A design is left as it is where centres have moved by less, and units by a smaller factor.
+MOVED, RESCALED = 0.5, 1.5
+# How many interquartile ranges beyond the quartiles a target that is replayed is at most.
+FENCES = 10.0
+
+
+@exact_inlined
+def differs(design: Design, other: Design) -> bool:
+    """Tell whether the inputs of a design have other units."""
+    if design.n_inputs != other.n_inputs:
+        return True
+    for i in range(design.n_inputs):
+        rate, before = design.rates[i], other.rates[i]
+        if (rate > 0.0) != (before > 0.0):
+            return True
+        moved = abs(design.centres[i] - other.centres[i]) * max(rate, before)
+        if moved > MOVED or rate > RESCALED * before or before > RESCALED * rate:
+            return True
+    return False
+
+
+@exact_inlined
+def find_errors(ridges: Ridges, active: Design, k: int) -> None:
+    """Note what a regression leaves of the targets of the rows that are measured."""
+    columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
+    solution, n = ridges.solution(k), active.width_of(k)
+    for j in range(n_measured_of(ridges)):
+        row = measured_row(ridges, j)
+        make_columns(ridges, active, row.part(FIRST_INPUT, ridges.n_inputs), columns)
+        errors[j] = row[TARGET] - active.shift - dot(solution, columns, n)
+
+
+@exact_separate
+def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
+    """Find a candidate's mean and spread, and what it explains of the errors."""
+    first, second = candidate.first, candidate.second
+    errors, n, rows = ridges.errors, 0, n_measured_of(ridges)
+    # Sums over the rows: of the column h, of its input z, of the error r and of products.
+    h_, z_, r_, hh, zz, rh, rz, zh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(rows):
+        inputs = measured_row(ridges, j).part(FIRST_INPUT, ridges.n_inputs)
+        z = in_units(ridges, design, inputs, first)
+        other = in_units(ridges, design, inputs, second) if second >= 0 else 0.0
+        h, r = column_of(z, other, second, candidate.knot), errors[j]
+        if h == h:
+            n += 1
+            h_ += h
+            z_ += z
+            r_ += r
+            hh += h * h
+            zz += z * z
+            rh += r * h
+            rz += r * z
+            zh += z * h
+    candidate.score, candidate.factor = -1.0, 0.0
+    if n < 2:
+        return
+    mean = h_ / n
+    variance = hh / n - mean * mean
+    if not variance > LEAST_VARIANCE:
+        return
+    candidate.mean = mean
+    candidate.factor = 1.0 / math.sqrt(variance)
+    explained, left = rh - r_ * mean, hh - h_ * mean
+    of_input = zz - z_ * z_ / n
+    if second == BEND and of_input > 0.0:
+        # Beyond its input.
+        slope = (zh - z_ * mean) / of_input
+        explained -= slope * (rz - r_ * z_ / n)
+        left -= slope * (zh - z_ * mean)
+    if left > LEAST_VARIANCE * n:
+        candidate.score = explained * explained / left
+
+
+@exact_inlined
+def best_of(ridges: Ridges, n: int) -> int:
+    """Return the candidate that explains most, or -1."""
+    best, score = -1, 0.0
+    for c in range(n):
+        if ridges.candidates[c].score > score:
+            best, score = c, ridges.candidates[c].score
+    return best
+
+
+@exact_inlined
+def add_column(design: Design, candidate: Candidate) -> None:
+    """Add a column, and what it explains to the interest of its inputs."""
+    c = design.n_columns
+    design.firsts[c], design.seconds[c] = candidate.first, candidate.second
+    design.knots[c], design.means[c] = candidate.knot, candidate.mean
+    design.factors[c] = candidate.factor
+    design.n_columns = c + 1
+    own = max(candidate.score, 0.0)
+    design.interest[candidate.first] = design.interest[candidate.first] + own
+    if candidate.second >= 0:
+        design.interest[candidate.second] = design.interest[candidate.second] + own
+
+
+@exact_inlined
+def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: float) -> int:
+    """Add a candidate; returns how many there are."""
+    candidate = ridges.candidates[candidates]
+    candidate.first, candidate.second, candidate.knot = first, second, knot
+    return candidates + 1
+
+
+@exact_separate
+def add_linear(ridges: Ridges, design: Design) -> None:
+    """Give the inputs columns of their own, where there are too many those that explain most."""
+    n = 0
+    for i in range(design.n_inputs):
+        if design.rates[i] > 0.0:
+            n = propose(n, ridges, i, ITSELF, 0.0)
+    for c in range(n):
+        examine(ridges, design, ridges.candidates[c])
+    n_left = min(n, MOST_LINEAR)
+    for c in range(n):
+        if n <= MOST_LINEAR:
+            candidate = ridges.candidates[c]
+        else:
+            best = best_of(ridges, n)
+            if best < 0 or n_left == 0:
+                break
+            candidate = ridges.candidates[best]
+        if candidate.factor > 0.0:
+            add_column(design, candidate)
+        n_left -= 1
+        candidate.score = -1.0
+    design.n_linear = design.n_columns - 1
+
+
+@exact_separate
+def add_others(ridges: Ridges, design: Design) -> None:
+    """Add the bends and the products that explain most of what the linear regression leaves."""
+    n, n_inputs = 0, design.n_inputs
+    if n_inputs > MOST_BENT:
+        return
+    for i in range(n_inputs):
+        before = -math.inf
+        for q in range(N_BENDS):
+            bend = design.bends[N_BENDS * i + q]
+            if design.rates[i] > 0.0 and bend > before:
+                n = propose(n, ridges, i, BEND, bend)
+                before = bend
+    for i in range(n_inputs if n_inputs <= MOST_MULTIPLIED else 0):
+        for j in range(i):
+            if design.rates[i] > 0.0 and design.rates[j] > 0.0:
+                n = propose(n, ridges, i, j, 0.0)
+    for c in range(n):
+        examine(ridges, design, ridges.candidates[c])
+    room = max(MOST_COLUMNS - design.n_columns, LEAST_OTHERS)
+    room = min(room, int(COLUMNS_PER_ROW * n_measured_of(ridges)))
+    for _ in range(room):
+        best = best_of(ridges, n)
+        if best < 0:
+            return
+        add_column(design, ridges.candidates[best])
+        ridges.candidates[best].score = -1.0
+
+
+@exact_separate
+def choose(ridges: Ridges, design: Design, active: Design) -> None:
+    """Choose the columns but waves of a design whose inputs have been measured."""
+    values, n = ridges.values, n_measured_of(ridges)
+    for j in range(n):
+        values[j] = measured_row(ridges, j)[TARGET]
+    sort(values, n)
+    design.shift = quantile(values, n, 0.5)
+    design.low = values[0]
+    lower, upper = quantile(values, n, 0.25), quantile(values, n, 0.75)
+    reach = FENCES * (upper - lower)
+    design.fence, design.upper_fence = -math.inf, math.inf
+    if reach > 0.0:
+        design.fence, design.upper_fence = lower - reach, upper + reach
+        design.low = max(design.low, design.fence)
+    begins = max(lower - design.low, 0.1 * (design.shift - design.low))
+    begins = begins if begins > 0.0 else values[n - 1] - design.low
+    design.unit = begins if begins > 0.0 else 1.0
+    design.most = logarithm_of(design, min(values[n - 1], design.upper_fence)) + 0.5
+    for j in range(n):
+        ridges.errors[j] = measured_row(ridges, j)[TARGET] - design.shift
+    for i in range(design.n_inputs):
+        design.interest[i] = 0.0
+    design.n_columns = 1
+    add_linear(ridges, design)
+    find_errors(ridges, active, LINEAR)
+    add_others(ridges, design)
+    design.n_additive = design.n_columns
+    find_errors(ridges, active, ADDITIVE)
+
+
+# Waves of which the best is taken, turns per unit of an input, in octaves from the lowest, and the
+# part of inputs that is drawn by what they explain.
+N_DRAWN = 8
+LOWEST, N_OCTAVES = 0.08, 2.5
+BY_INTEREST = 0.7
+# Rows by which waves are examined, which are some of those by which inputs are measured.
+N_EXAMINED = 256
+
+
+@exact_inlined
+def n_examined_of(ridges: Ridges) -> int:
+    """Return by how many rows waves are examined."""
+    return min(n_measured_of(ridges), N_EXAMINED)
+
+
+@exact_inlined
+def examined_row(ridges: Ridges, j: int) -> int:
+    """Return which of the rows that are measured is the j-th of these."""
+    return j * n_measured_of(ridges) // n_examined_of(ridges)
+
+
+@exact_separate
+def note_units(ridges: Ridges, design: Design) -> None:
+    """Note the inputs of the rows by which waves are examined, in their units."""
+    d = design.n_inputs
+    for j in range(n_examined_of(ridges)):
+        row = measured_row(ridges, examined_row(ridges, j))
+        inputs, units = row.part(FIRST_INPUT, ridges.n_inputs), ridges.row_units.part(d * j, d)
+        for i in range(d):
+            units[i] = in_units(ridges, design, inputs, i)
+
+
+@exact_inlined
+def draw(ridges: Ridges) -> float:
+    """Return a uniform of (0, 1)."""
+    bits = mixed(ridges.draws)
+    ridges.draws = state_after(ridges.draws, 1)
+    return uniform_of(bits)
+
+
+@exact_inlined
+def draw_input(ridges: Ridges, design: Design) -> int:
+    """Draw an input that has a unit, by what it has explained or evenly."""
+    by_interest = draw(ridges) < BY_INTEREST
+    total = 0.0
+    for i in range(design.n_inputs):
+        total += design.interest[i] if by_interest else design.rates[i] > 0.0
+    left, found = draw(ridges) * total, 0
+    for i in range(design.n_inputs):
+        own = design.interest[i] if by_interest else 1.0
+        if design.rates[i] > 0.0 and own > 0.0:
+            found = i
+            left -= own
+            if left < 0.0:
+                break
+    return found
+
+
+@exact_separate
+def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
+    """Draw a wave: of two inputs, of three or of more, each of which may come twice."""
+    most = min(design.n_inputs, N_ARMS)
+    kind = int(3.0 * draw(ridges))
+    n = most if kind == 2 else min(kind + 2, most)
+    # Turns per unit, over the square root of the number of inputs.
+    scale = LOWEST * 2.0 ** (N_OCTAVES * draw(ridges)) / math.sqrt(n)
+    for a in range(N_ARMS * w, N_ARMS * w + n):
+        is_each = kind == 2 and design.n_inputs <= N_ARMS
+        i = a - N_ARMS * w if is_each else draw_input(ridges, design)
+        # Nearly normal.
+        normal = 2.0 * (draw(ridges) + draw(ridges) + draw(ridges) - 1.5)
+        design.arm_inputs[a], design.arm_factors[a] = i, scale * normal
+    design.arms[w], design.phases[w] = n, draw(ridges)
+
+
+@exact_separate
+def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
+    """Find a wave's mean and spread, and what it explains of the errors."""
+    errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
+    h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
+    for j in range(n):
+        units = ridges.row_units.part(d * j, d)
+        h, r = wave_of(design, w, units), errors[examined_row(ridges, j)]
+        if h == h:
+            known += 1
+            h_ += h
+            r_ += r
+            hh += h * h
+            rh += r * h
+    candidate.score = -1.0
+    if known < 2:
+        return
+    mean = h_ / known
+    variance = hh / known - mean * mean
+    if variance > LEAST_VARIANCE:
+        candidate.mean, candidate.factor = mean, 1.0 / math.sqrt(variance)
+        explained = rh - r_ * mean
+        candidate.score = explained * explained / (variance * known)
+
+
+@exact_separate
+def add_wave(ridges: Ridges, design: Design) -> None:
+    """Add the best of a few waves, where one varies."""
+    w = design.n_columns - design.n_additive
+    best, other = ridges.candidates[0], ridges.candidates[1]
+    best.score = -1.0
+    for _ in range(N_DRAWN):
+        # In the last place, behind all waves.
+        draw_wave(ridges, design, N_WAVES)
+        examine_wave(ridges, design, N_WAVES, other)
+        if other.score > best.score:
+            best.mean, best.factor, best.score = other.mean, other.factor, other.score
+            for a in range(N_ARMS):
+                design.arm_inputs[N_ARMS * w + a] = design.arm_inputs[N_ARMS * N_WAVES + a]
+                design.arm_factors[N_ARMS * w + a] = design.arm_factors[N_ARMS * N_WAVES + a]
+            design.arms[w], design.phases[w] = design.arms[N_WAVES], design.phases[N_WAVES]
+    if best.score >= 0.0:
+        c = design.n_columns
+        design.means[c], design.factors[c] = best.mean, best.factor
+        design.n_columns = c + 1
+
 
 # What a call may spend on designs, in operations, and rows that it replays at least.
 BUDGET = 150_000

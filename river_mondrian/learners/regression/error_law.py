@@ -1,12 +1,12 @@
 """The law of a target around a point: how wide it is, and how heavy its tails are.
 
-A component of the law is a Student or a normal law around the point. Its scale is one of several
-guesses of the mean size of the error, times a factor: the mean size over a long and over a short
-time, the disagreement of the experts, and a combination of these with what a regression predicts of
-the error's size, learned as a line through their logarithms. A fixed share (Herbster and Warmuth
-1998) over all of these components weighs them by the square roots of the densities that each gave
-to the targets: where no component has the shape of the errors, the densities themselves would trust
-one of them too much, and intervals would be too narrow.
+A component of the law is a Student or a normal law around the point. Its scale is one of two
+guesses of the mean size of the error, times a factor: the mean size over a long time; and this
+times the exponential of a line through logarithms of relative sizes, namely of the errors over a
+short time, of the disagreement of the experts, and of what a regression predicts. A fixed share
+(Herbster and Warmuth 1998) over all of these components weighs them by the square roots of the
+densities that each gave to the targets: where no component has the shape of the errors, the
+densities themselves would trust one of them too much, and intervals would be too narrow.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_fact
 Array = NDArray[np.float64]
 
 # Guesses of the size of an error, factors of it, and degrees of freedom.
-LONG, SHORT, DISAGREEMENT, COMBINED = range(4)
-N_GUESSES = 4
+LONG, COMBINED = range(2)
+N_GUESSES = 2
 FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 4))
 N_FACTORS = len(FACTORS)
 FREEDOMS = (3.0, 9.0, math.inf)
@@ -65,7 +65,7 @@ SHARE_RATE = 0.01
 SMALLEST, LARGEST = -3.0, 3.0
 # What the combination is a line through, what is left of its past after a sample, and its prior's
 # precision in samples.
-N_TERMS = 5
+N_TERMS = 4
 KEPT = 0.999
 PRIOR = 20.0
 # Part of the size of a target that no guess is below.
@@ -107,18 +107,15 @@ def log_ratio(a: float, b: float) -> float:
 
 
 @exact_separate
-def guess(law: ErrorLaw, point: float, spread: float, size: float, late_size: float) -> None:
+def guess(law: ErrorLaw, point: float, spread: float, size: float) -> None:
     """Write the guesses of an error's size."""
     terms, guesses = law.terms, law.guesses
     terms[0] = 1.0
     terms[1] = log_ratio(law.short, law.long)
     terms[2] = log_ratio(spread, law.disagreement)
     terms[3] = min(max(size, SMALLEST), LARGEST)
-    terms[4] = min(max(late_size, SMALLEST), LARGEST)
     combined = min(max(dot(law.line, terms, N_TERMS), SMALLEST), LARGEST)
     guesses[LONG] = law.long
-    guesses[SHORT] = law.short
-    guesses[DISAGREEMENT] = law.long * math.exp(terms[2])
     guesses[COMBINED] = law.long * math.exp(combined)
     least = max(LEAST_WIDTH * law.move, LEAST_PART * abs(point))
     for g in range(N_GUESSES):
@@ -173,7 +170,6 @@ def learn(
     point: float,
     spread: float,
     size: float,
-    late_size: float,
     target: float,
     weight: float,
 ) -> float:
@@ -187,8 +183,8 @@ def learn(
         What has been predicted.
     spread
         How much experts disagreed.
-    size, late_size
-        What regressions have predicted of the number that this returned for earlier samples.
+    size
+        What a regression has predicted of the number that this returned for earlier samples.
     target
         The target.
     weight
@@ -199,7 +195,7 @@ def learn(
     The logarithm of the size of the error, in units of the mean size, within bounds.
 
     """
-    guess(law, point, spread, size, late_size)
+    guess(law, point, spread, size)
     error, n = target - point, law.n_samples
     largest = max(weight, 1.0, (1.0 - FADING) * law.largest_weight)
     law.largest_weight = largest
@@ -231,9 +227,9 @@ def learn(
 
 
 @exact_kernel
-def guess_one(law: ErrorLaw, point: float, spread: float, size: float, late_size: float) -> None:
+def guess_one(law: ErrorLaw, point: float, spread: float, size: float) -> None:
     """Write the guesses of an error's size, for Python."""
-    guess(law, point, spread, size, late_size)
+    guess(law, point, spread, size)
 
 
 _FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)
@@ -266,9 +262,9 @@ class ErrorLaws:
         """The record, for kernels."""
         return self.memory[0]
 
-    def law(self, point: float, spread: float, size: float, late_size: float) -> StudentMixture:
+    def law(self, point: float, spread: float, size: float) -> StudentMixture:
         """Return the law of a target of which a point has been predicted (see `learn`)."""
-        guess_one(self.record, point, spread, size, late_size)
+        guess_one(self.record, point, spread, size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
         return StudentMixture(point, self.weights / self.weights.sum(), scales, _FREEDOMS)
 

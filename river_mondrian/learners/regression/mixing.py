@@ -1,12 +1,11 @@
 """Mixing several predictions of a target by how they have done so far.
 
-Experts are mixed in five ways:
+Experts are mixed in four ways:
 
-- two fixed shares (Herbster and Warmuth 1998) of Student densities around the experts' predictions,
-  each as wide as the expert's errors of late: one counts these densities as they are, the other
-  their eighth root, so that its weights are slower;
+- a fixed share (Herbster and Warmuth 1998) of Student densities around the experts' predictions,
+  each as wide as the expert's errors of late;
 - a product update (Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error;
-- two regressions of the targets on the predictions, which tend to the first share: by squared
+- two regressions of the targets on the predictions, which tend to the share: by squared
   errors, and by absolute ones, whose squares are weighted by one over their size.
 
 A last fixed share of the same kind, over the points of these, gives the point. Where squared errors
@@ -37,8 +36,8 @@ Array = NDArray[np.float64]
 MOST_EXPERTS = 1 << 12
 
 # What the last share chooses among: places in `TargetMixture.finalists`.
-SHARED, SLOW, DESCENDED, BY_SQUARES, BY_SIZES = range(5)
-N_FINALISTS = 5
+SHARED, DESCENDED, BY_SQUARES, BY_SIZES = range(4)
+N_FINALISTS = 4
 N_REGRESSIONS = 2
 # Losses that the point is for.
 ABSOLUTE, SQUARED = range(2)
@@ -47,7 +46,6 @@ ABSOLUTE, SQUARED = range(2)
 FREEDOM = 3.0
 # Part of a share's weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
-SLOW_SHARE_RATE = 0.001
 LAST_SHARE_RATE = 0.01
 # Errors whose mean size is the width of a density, and what part of that of the targets' moves the
 # width is at least.
@@ -88,22 +86,21 @@ class TargetMixture(Record):
     move: Float64
     # Mean size of the differences between experts.
     difference: Float64
-    # Weights of each expert in the shares and the product update; they add up to 1.
+    # Weights of each expert in the share and the product update; they add up to 1.
     shared: Float64s
-    slow: Float64s
     descended: Float64s
     # Mean size of each expert's errors of late, and of the finalists'.
     widths: Float64s
     last_widths: Float64s
     # Weight of each finalist in the last share.
     last_weights: Float64s
-    # Of each regression: products of the predictions, and with targets, less the first share's
-    # point; and its weights of the experts, beyond those of the first share.
+    # Of each regression: products of the predictions, and with targets, less the share's point;
+    # and its weights of the experts, beyond those of the share.
     grams: Float64s
     moments: Float64s
     solutions: Float64s
     next_solution: Int64
-    # Of the last sample: what the experts have predicted, that less the first share's point, the
+    # Of the last sample: what the experts have predicted, that less the share's point, the
     # finalists, the point, and how far the experts are from it.
     predicted: Float64s = transient()
     deviations: Float64s = transient()
@@ -134,7 +131,6 @@ def predict(mixture: TargetMixture) -> float:
         deviations[e] = predicted[e] - base
     shared = dot(mixture.shared, deviations, n)
     finalists[SHARED] = base + shared
-    finalists[SLOW] = base + dot(mixture.slow, deviations, n)
     finalists[DESCENDED] = base + dot(mixture.descended, deviations, n)
     for e in range(n):
         deviations[e] = deviations[e] - shared
@@ -148,7 +144,7 @@ def predict(mixture: TargetMixture) -> float:
     point += finalists[SHARED]
     spread = 0.0
     for e in range(n):
-        spread += mixture.slow[e] * abs(predicted[e] - point)
+        spread += mixture.descended[e] * abs(predicted[e] - point)
     mixture.point, mixture.spread = point, spread
     return point
 
@@ -238,7 +234,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
 
 @exact_separate
 def solve_regression(mixture: TargetMixture, r: int) -> None:
-    """Find the weights of a regression, which tend to 0: to what the first share has predicted."""
+    """Find the weights of a regression, which tend to 0: to what the share has predicted."""
     n = mixture.n_experts
     size = n * (n + 1) // 2
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
@@ -306,9 +302,6 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
         for e in range(n):
             densities[e] = densities[e] if part == 1.0 else densities[e] ** part
         share(mixture.shared, n, densities, SHARE_RATE * part)
-        for e in range(n):
-            densities[e] = math.sqrt(math.sqrt(math.sqrt(densities[e])))
-        share(mixture.slow, n, densities, SLOW_SHARE_RATE * part)
         widths = mixture.last_widths
         if mixture.loss == SQUARED:
             find_likelihoods(densities, N_FINALISTS, finalists, target, widths, least)
@@ -362,8 +355,7 @@ class TargetMixtures:
         """What each expert's prediction counts for in the point; the sum is 1."""
         own, n = self.learned, int(self.record.n_experts)
         last = own["last_weights"]
-        found: Array = last[SHARED] * own["shared"] + last[SLOW] * own["slow"]
-        found = found + last[DESCENDED] * own["descended"]
+        found: Array = last[SHARED] * own["shared"] + last[DESCENDED] * own["descended"]
         for r, solution in enumerate(own["solutions"].reshape(N_REGRESSIONS, n)):
             beyond = solution - solution.sum() * own["shared"]
             found = found + last[BY_SQUARES + r] * (own["shared"] + beyond)
@@ -420,12 +412,12 @@ class TargetMixtures:
         self._make_room()
 
 
-_WEIGHTS = ("shared", "slow", "descended", "last_weights")
+_WEIGHTS = ("shared", "descended", "last_weights")
 
 
 def _shapes(n: int) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
-    found |= dict.fromkeys(("shared", "slow", "descended", "widths"), (n,))
+    found |= dict.fromkeys(("shared", "descended", "widths"), (n,))
     found |= dict.fromkeys(("last_widths", "last_weights"), (N_FINALISTS,))
     return found | {
         "grams": (N_REGRESSIONS * (n * (n + 1) // 2),),

@@ -26,20 +26,18 @@ NAMES = (
     "waves of logarithms",
     "late waves of logarithms",
 )
-# The one whose errors tell what is left to explain.
-RESIDUAL_OF = WAVES
-# Two more are of the logarithm of the size of a prediction's error.
-SIZES, LATE_SIZES = N_RIDGES, N_RIDGES + 1
-N_SOLVED = N_RIDGES + 2
+# One more is of the logarithm of the size of a prediction's error.
+SIZES = N_RIDGES
+N_SOLVED = N_RIDGES + 1
 
 # Sums over samples, each with its part of the past that is left after each sample.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
 # Of each regression its sums, and the last group of its columns.
-SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, LATE, ALL, LATE)
+SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, LATE, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
-GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS, OF_BENDS)
+GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)
 
 # Places at which an input may bend; waves, and inputs that one has at most.
 N_BENDS = 5
@@ -187,9 +185,8 @@ class Ridges(Record):
     columns: Float64s = transient()
     targets: Float64s = transient()
     predicted: Float64s = transient()
-    # What the error's size is predicted to be, by either regression of sizes.
+    # What the logarithm of the error's size is predicted to be.
     size: Float64 = transient()
-    late_size: Float64 = transient()
     # For solving: a triangle and a vector; for choosing: numbers of rows and candidates.
     triangle: Float64s = transient()
     vector: Float64s = transient()

@@ -19,14 +19,19 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s, Memory, OwnsArrays, owned
-from .choosing import LEAST_OTHERS, MOST_CANDIDATES, MOST_COLUMNS, MOST_LINEAR
-from .columns import BEND, make_columns
-from .designs import FIRST_GAP, go_on
-from .drawing import N_EXAMINED
+from .columns import BEND, N_LATEST, N_MEASURED, keep_row, make_columns
+from .designs import (
+    FIRST_GAP,
+    LEAST_OTHERS,
+    MOST_CANDIDATES,
+    MOST_COLUMNS,
+    MOST_LINEAR,
+    N_EXAMINED,
+    go_on,
+)
 from .records import (
     FIRST_INPUT,
     IDLE,
-    LATE_SIZES,
     N_ARMS,
     N_BENDS,
     N_HELD,
@@ -40,7 +45,6 @@ from .records import (
     Design,
     Ridges,
 )
-from .rows import N_LATEST, N_MEASURED, keep_row
 from .solving import add_row, dot, hold_row, solve_due
 
 Array = NDArray[np.float64]
@@ -71,9 +75,7 @@ def predict(ridges: Ridges, inputs: Float64s) -> None:
             power = design.unit * (math.exp(size) - 1.0)
             found = design.low + (power if found > 0.0 else -power)
         predicted[k] = found if abs(found) < math.inf else design.shift
-    n = design.width_of(SIZES)
-    ridges.size = dot(ridges.solution(SIZES), columns, n)
-    ridges.late_size = dot(ridges.solution(LATE_SIZES), columns, n)
+    ridges.size = dot(ridges.solution(SIZES), columns, design.width_of(SIZES))
 
 
 @exact_inlined
@@ -107,7 +109,7 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
         design.most = 1.0
     for k in range(N_PLAIN):
         targets[k] = bounded_target(ridges, k, target)
-    targets[SIZES] = targets[LATE_SIZES] = size
+    targets[SIZES] = size
     hold_row(ridges, design, active, targets, weight)
     if ridges.stage == REPLAYING:
         other = ridges.designs[1 - ridges.active]

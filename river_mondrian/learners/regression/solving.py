@@ -19,7 +19,6 @@ from .records import (
     LATE_ADDITIVE,
     LATE_LINEAR,
     LATE_LOG_WAVES,
-    LATE_SIZES,
     LATE_WAVES,
     LATEST,
     LATEST_LINEAR,
@@ -40,12 +39,12 @@ from .records import (
 # What the prior precision of a weight is, in samples of variance 1: that of the intercept, of the
 # columns but waves, and of a wave.
 OF_INTERCEPT = 0.01
-PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 20.0, 50.0)
-WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 30.0, 0.0, 0.0)
+PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 20.0)
+WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 30.0, 0.0)
 # Regressions that tend to the weights of another one rather than to 0: which one, or -1.
-PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, LOG_WAVES, -1, SIZES)
+PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, LOG_WAVES, -1)
 # Regressions that are solved together with another one, whose matrix they share: which one, or -1.
-FOLLOWERS = (-1, -1, -1, -1, -1, LOG_WAVES, LATE_LOG_WAVES, -1, -1, -1, -1)
+FOLLOWERS = (-1, -1, -1, -1, -1, LOG_WAVES, LATE_LOG_WAVES, -1, -1, -1)
 # What others tend to comes first.
 ORDER = (
     LINEAR,
@@ -56,11 +55,10 @@ ORDER = (
     LATEST_LINEAR,
     LATE_ADDITIVE,
     LATE_WAVES,
-    LATE_SIZES,
 )
 # A regression is solved for anew after one in so many samples, at most so many later.
-SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 1.0, 10.0, 10.0)
-LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 0, 1 << 40, 96)
+SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 1.0, 10.0)
+LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 0, 1 << 40)
 
 
 @exact_inlined

@@ -104,10 +104,8 @@ def score(forest: AdaptiveTargetForest) -> None:
     accepted[ERROR] = 0.0 if is_first else target - forest.first_point
     mixing.learn(forest.first, target, weight)
     mixing.learn(forest.second, target, weight)
-    size, late_size = forest.ridges.size, forest.ridges.late_size
-    found = error_law.learn(
-        forest.law, forest.point, forest.spread, size, late_size, target, weight
-    )
+    size = forest.ridges.size
+    found = error_law.learn(forest.law, forest.point, forest.spread, size, target, weight)
     ridges.learn(forest.ridges, forest.inputs, target, weight, found)
     if forest.lags:
         lags.learn(forest.lags, target, weight)

@@ -20,7 +20,7 @@ N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
 N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
 
 # What is said of each of many samples.
-N_SAID = 4
+N_SAID = 3
 
 
 @inlined
@@ -103,5 +103,4 @@ def predict_rows(forest: T, rows: Float64s, n: int, out: Float64s) -> None:
     for i in range(n):
         predict_anew(forest, rows.part(capacity * i, capacity))
         said = out.part(N_SAID * i, N_SAID)
-        said[0], said[1] = forest.point, forest.spread
-        said[2], said[3] = ridges.size, ridges.late_size
+        said[0], said[1], said[2] = forest.point, forest.spread, ridges.size

@@ -4,9 +4,9 @@ A node that has seen the weight n with the mean m, below a node that says v, say
 
     (n m + s v) / (n + s),
 
-for several strengths s of the shrinkage: with 0 the leaf alone speaks, with more it does the less
-the fewer samples it has. Late means are shrunk in the same way by their own weights. All are read
-on one way down.
+for several strengths s of the shrinkage. The fewer samples a leaf has, the more the nodes above it
+count; with s = 0 the leaf alone speaks. Late means are shrunk in the same way by their own weights.
+All are read on one way down.
 
 Trees that learn the same target, and are extended or not, are a *group*: what they say is averaged.
 """
@@ -18,11 +18,12 @@ from ...records import Array, Float64s
 from ..rebuilt.records import LONG, RECENT, PathEntry
 from .records import ERROR, AdaptiveTargetForest, TargetsTree
 
-# Strengths of the shrinkage; with the first there is none.
-STRENGTHS = (0.0, 1.0, 6.0)
+# Strengths of the shrinkage of means, and of late means.
+STRENGTHS = (1.0, 6.0)
+STRENGTHS_OF_LATE = (0.0, 1.0, 6.0)
 N_STRENGTHS = len(STRENGTHS)
 # What a tree says: by each strength the mean of all, then of late targets.
-N_READINGS = 2 * N_STRENGTHS
+N_READINGS = N_STRENGTHS + len(STRENGTHS_OF_LATE)
 
 # Groups: of targets, and of residuals, the trees that are not extended and those that are; those of
 # errors, and recent ones of these.
@@ -44,14 +45,14 @@ def _shrink(
     out: Float64s, weight: float, mean: float, late_weight: float, late_mean: float, is_root: bool
 ) -> None:
     """Go on from what is said above a node to what it says itself."""
-    # Without shrinkage each speaks for itself, as does the root.
-    out[0] = mean
-    out[N_STRENGTHS] = late_mean
-    for k in range(1, N_STRENGTHS):
-        strength = 0.0 if is_root else STRENGTHS[k]
-        out[k] = out[k] + (mean - out[k]) * (weight / (weight + strength))
-        late = N_STRENGTHS + k
-        out[late] = out[late] + (late_mean - out[late]) * (late_weight / (late_weight + strength))
+    for k in range(N_READINGS):
+        if is_root:
+            out[k] = mean if k < N_STRENGTHS else late_mean
+        elif k < N_STRENGTHS:
+            out[k] = out[k] + (mean - out[k]) * (weight / (weight + STRENGTHS[k]))
+        else:
+            strength = STRENGTHS_OF_LATE[k - N_STRENGTHS]
+            out[k] = out[k] + (late_mean - out[k]) * (late_weight / (late_weight + strength))
 
 
 @separate

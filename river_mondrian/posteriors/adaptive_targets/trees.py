@@ -41,7 +41,7 @@ from .learning import (
     next_renewal,
 )
 from .prediction import N_FIRST, N_FIRST_GROUPS, N_SAID, N_SECOND
-from .readings import N_GROUPS, N_READINGS, STRENGTHS
+from .readings import N_GROUPS, N_READINGS, STRENGTHS, STRENGTHS_OF_LATE
 from .records import (
     ERROR,
     N_TARGETS,
@@ -94,7 +94,11 @@ _GROUPS = (
     "trees of errors",
     "recent trees of errors",
 )
-_READINGS = tuple(f"{of}, {s:g}" for of in ("all", "late") for s in STRENGTHS)
+_READINGS = tuple(
+    f"{of}, {s:g}"
+    for of, strengths in (("all", STRENGTHS), ("late", STRENGTHS_OF_LATE))
+    for s in strengths
+)
 _OF_TREES = tuple(f"{group}: {reading}" for group in _GROUPS for reading in _READINGS)
 _N_FIRST_TREES = N_FIRST_GROUPS * N_READINGS
 # Names of the experts of the second mixture; those of the first come first.
@@ -315,8 +319,8 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
     def law(self) -> StudentMixture:
         """Return the law of the target of the sample predicted last."""
-        forest, sizes = self.forest, self.ridges.record
-        return self.law_of((forest.point, forest.spread, sizes.size, sizes.late_size))
+        forest = self.forest
+        return self.law_of((forest.point, forest.spread, self.ridges.record.size))
 
     def law_of(self, said: Sequence[float]) -> StudentMixture:
         """Return the law of the target of a sample of which this has been predicted."""

@@ -1,0 +1,216 @@
+"""What each part of the adaptive mixtures is for: errors with one of them left out.
+
+A model runs once on each stream, and what its experts predict is kept. Then mixtures of fewer
+experts learn from that. This is exact but for what follows from the mixture's own errors: drifts,
+and in the regressor the trees of errors, which stay those of the whole mixture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
+from river_mondrian.compiling.kernels import exact_kernel, kernel
+from river_mondrian.learners import experts
+from river_mondrian.learners.experts import FIRST_SQUARES, Experts, Mixture
+from river_mondrian.learners.regression import mixing
+from river_mondrian.learners.regression.mixing import N_FINALISTS, TargetMixture, TargetMixtures
+from river_mondrian.posteriors.adaptive.trees import EXPERTS as OF_CLASSES
+from river_mondrian.posteriors.adaptive_targets.prediction import N_FIRST
+from river_mondrian.posteriors.adaptive_targets.trees import EXPERTS as OF_TARGETS
+from river_mondrian.records import Float64s, Int64s
+
+from .adaptive import comparing
+from .adaptive_regressor import streams
+from .data import DataFolder, Stream
+from .report import Report, progress
+
+N_TREES, PREFIX = 10, 6000
+FLOOR = 1e-3
+FINALISTS = ("fixed share", "product update", "regression, squares", "regression, sizes")
+# What a run with some experts, and some finalists, reaches.
+Run = Callable[[Sequence[int], Sequence[int]], float]
+
+
+@kernel
+def replay_classes(
+    mixture: Experts,
+    said: Float64s,
+    labels: Int64s,
+    n_classes: Int64s,
+    drifts: Int64s,
+    n: int,
+    out: Float64s,
+) -> None:
+    """Write the probability of each label before the mixture learns it."""
+    size = mixture.n_experts * mixture.width
+    for i in range(n):
+        mixture.n_classes = n_classes[i]
+        for j in range(size):
+            mixture.predicted[j] = said[size * i + j]
+        if labels[i] < n_classes[i]:
+            experts.combine(mixture)
+            out[i] = mixture.mixed[labels[i]]
+            experts.learn(mixture, labels[i], 1.0)
+        for e in range(mixture.n_experts * drifts[i]):
+            mixture.squares[e] = FIRST_SQUARES
+
+
+@exact_kernel
+def replay_targets(
+    first: TargetMixture,
+    second: TargetMixture,
+    said: Float64s,
+    targets: Float64s,
+    opens: Float64s,
+    n: int,
+    points: Float64s,
+) -> None:
+    """Write what the second mixture predicts of each target before both learn it.
+
+    `said` has the first mixture's experts, then the errors that trees predict of its point. A
+    finalist takes part where `opens` is 1.
+    """
+    n_first, n_second = first.n_experts, second.n_experts
+    for i in range(n):
+        own = said.part((n_second - 1) * i, n_second - 1)
+        for e in range(n_first):
+            first.predicted[e] = own[e]
+            second.predicted[e] = own[e]
+        point = mixing.predict(first)
+        second.predicted[n_first] = point
+        for e in range(n_first, n_second - 1):
+            second.predicted[e + 1] = point + own[e]
+        points[i] = mixing.predict(second)
+        mixing.learn(first, targets[i], 1.0)
+        mixing.learn(second, targets[i], 1.0)
+        of_first, of_second = 0.0, 0.0
+        for f in range(N_FINALISTS):
+            of_first += opens[f] * first.last_weights[f]
+            of_second += opens[f] * second.last_weights[f]
+        for f in range(N_FINALISTS):
+            first.last_weights[f] = opens[f] * first.last_weights[f] / of_first
+            second.last_weights[f] = opens[f] * second.last_weights[f] / of_second
+
+
+def classes(samples: Stream, seed: int) -> Run:
+    """Run the classifier; the run returns log losses."""
+    model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
+    numbers = {y: k for k, y in enumerate(dict.fromkeys(y for _, y in samples))}
+    labels = np.array([numbers[y] for _, y in samples])
+    said = np.zeros((len(samples), len(OF_CLASSES), len(numbers)))
+    n_classes, drifts = np.zeros((2, len(samples)), dtype=np.int64)
+    for i, (x, y) in enumerate(samples):
+        if model.predict_proba_one(x):
+            mixture = model._trees.mixture
+            n = n_classes[i] = mixture.record.n_classes
+            said[i, :, :n] = mixture.predicted[:, :n]
+        n_drifts = len(model.drift_log)
+        model.learn_one(x, y)
+        drifts[i] = len(model.drift_log) > n_drifts
+
+    def run(kept: Sequence[int], _: Sequence[int]) -> float:
+        mixture, found = Mixture(len(kept)), np.zeros(len(samples))
+        mixture.reserve(len(numbers))
+        own = np.ascontiguousarray(said[:, kept]).ravel()
+        whole = (Int64s.of(one) for one in (labels, n_classes, drifts))
+        replay_classes(mixture.record, Float64s.of(own), *whole, len(samples), Float64s.of(found))
+        return float(-np.log(np.maximum(found, FLOOR)).mean())
+
+    return run
+
+
+def targets(samples: Stream, seed: int) -> Run:
+    """Run the regressor; the run returns mean absolute errors."""
+    model = AdaptiveMondrianForestRegressor(N_TREES, seed=seed)
+    y = np.array([float(target) for _, target in samples])
+    said, learned = np.zeros((len(samples), len(OF_TARGETS))), y.copy()
+    for i, (x, target) in enumerate(samples):
+        model.predict_one(x)
+        if i:
+            said[i] = model._trees.mixture.predicted
+        model.learn_one(x, target)
+        # A wild one counts as at a fence.
+        learned[i] = model._trees.forest.accepted[0]
+    said[:, N_FIRST + 1 :] -= said[:, N_FIRST : N_FIRST + 1]
+
+    def run(kept: Sequence[int], finalists: Sequence[int]) -> float:
+        n_first, found = sum(e < N_FIRST for e in kept), np.zeros(len(samples))
+        first, second = TargetMixtures(n_first), TargetMixtures(len(kept))
+        opens = np.zeros(N_FINALISTS)
+        opens[list(finalists)] = 1.0
+        own = np.ascontiguousarray(said[:, [e for e in kept if e != N_FIRST]]).ravel()
+        given = (Float64s.of(one) for one in (own, learned, opens))
+        replay_targets(first.record, second.record, *given, len(samples), Float64s.of(found))
+        return float(np.abs(found - y).mean())
+
+    return run
+
+
+def _compare(
+    report: Report,
+    samples: Iterable[tuple[str, Stream | None]],
+    make: Callable[[Stream, int], Run],
+    parts: Mapping[str, tuple[Sequence[int], Sequence[int]]],
+    loss: tuple[str, Callable[[float, float], float]],
+    seeds: int,
+) -> None:
+    """Report by how much leaving out each part changes the loss: a mean, and the worst streams."""
+    changes: dict[str, dict[str, float]] = {part: {} for part in parts}
+    for name, stream in samples:
+        if stream is None:
+            continue
+        progress(name)
+        for seed in range(1, seeds + 1):
+            run = make(stream, seed)
+            found = {part: run(*left) for part, left in parts.items()}
+            for part in parts:
+                change = loss[1](found[part], found[""]) / seeds
+                changes[part][name] = changes[part].get(name, 0.0) + change
+    rows = []
+    for part in [part for part in parts if part]:
+        worst = sorted(changes[part].items(), key=lambda pair: -pair[1])[:3]
+        mean = np.mean(list(changes[part].values()))
+        rows.append([part, f"{mean:+.4f}", ", ".join(f"{k} {v:+.4f}" for k, v in worst)])
+    rows.sort(key=lambda row: float(row[1]))
+    report.note(f"{loss[0]}, means over {seeds} seeds; streams: {', '.join(changes[''])}.")
+    report.table(["left out", "mean", "worst streams"], rows)
+
+
+def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
+    """Return which experts are left without those that share half of their name; "" for all."""
+    found = {"": list(range(len(names)))}
+    for part in dict.fromkeys(half for name in names for half in halves(name) if half):
+        found[part] = [i for i, name in enumerate(names) if part not in halves(name)]
+    return found
+
+
+def classifier(data: DataFolder, report: Report, quick: bool) -> None:
+    """Log losses of the adaptive classifier without one of its experts' kinds."""
+    n = 600 if quick else PREFIX
+    names = [name for name in (*comparing.MADE, *comparing.FILES) if name not in comparing.WIDE]
+    samples = ((name, comparing.load(data, name, n)) for name in names)
+    kept = _parts(OF_CLASSES, lambda name: name.rpartition(", ")[::2])
+    parts = {part: (left, ()) for part, left in kept.items()}
+    loss = ("Difference of the log loss", lambda own, whole: own - whole)
+    _compare(report, samples, classes, parts, loss, 1 if quick else 3)
+
+
+def regressor(data: DataFolder, report: Report, quick: bool) -> None:
+    """Mean absolute errors of the adaptive regressor without a regression, a mean or a mixing."""
+    n, every = 600 if quick else PREFIX, tuple(range(N_FINALISTS))
+    samples = ((name, streams.load(data, name, n)) for name in streams.SOURCES)
+    kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
+    # The point of the first mixture is always among the experts.
+    parts = {p: (sorted({*left, N_FIRST}), every) for p, left in kept.items()}
+    del parts[OF_TARGETS[N_FIRST]]
+    for f, name in enumerate(FINALISTS):
+        parts[name] = parts[""][0], [g for g in every if g != f]
+    loss = ("Change of the mean absolute error in %", lambda a, b: 100.0 * math.log(a / b))
+    _compare(report, samples, targets, parts, loss, 1 if quick else 3)
+
+
+PARTS: dict[str, Callable[..., None]] = {"classifier": classifier, "regressor": regressor}
