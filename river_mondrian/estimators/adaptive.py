@@ -58,10 +58,10 @@ class AdaptiveMondrianForestClassifier(
       features by their gains in the trees before, and the one with the largest Gini gain is kept.
       Trees are built anew when the number of samples has doubled. Outside the boxes of samples
       they grow by the conditional Mondrian process.
-    - Every node keeps its classes in three memories of different length. Four posteriors are read
+    - Every node keeps its classes in three memories of different length. Three posteriors are read
       from the path of a sample: the hierarchy of normalized stable processes with its branching
-      off, and three by context-tree weighting[^2], of which one prefers shallow nodes and one
-      mixes the memories.
+      off, and two by context-tree weighting[^2], of which one prefers shallow nodes and one mixes
+      the memories.
     - A third of the trees know the last 1,000 samples only. Posteriors are averaged over the other
       trees, and over all.
     - So do three linear discriminants, which need few samples where classes are parted by lines

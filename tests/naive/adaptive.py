@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 DECAYS = (1.0, 0.95, 0.7)
-PRIORS = (0.5, 0.05, 0.05)
-STOP_PRIORS = (0.5, 0.1, 0.1)
+PRIORS = (0.5, 0.05)
+STOP_PRIORS = (0.5, 0.1)
 SHARE_RATE = 0.02
 LEAST_STOP = 1e-4
 
@@ -34,7 +34,7 @@ class Statistics:
 
     def estimate(self, v):
         """Return the node's own distribution in a weighting; the last mixes the memories."""
-        if v < 2:
+        if v < 1:
             return self.memory(0, PRIORS[v])
         own = [self.memory(m, PRIORS[v]) for m in range(len(DECAYS))]
         return [
@@ -49,7 +49,7 @@ class Statistics:
             self.counts[m][label] += weight
 
     def weigh(self, label, weight=1.0):
-        chances = [self.memory(m, PRIORS[2])[label] for m in range(len(DECAYS))]
+        chances = [self.memory(m, PRIORS[1])[label] for m in range(len(DECAYS))]
         chances = to_power(chances, weight)
         total = sum(s * c for s, c in zip(self.shares, chances, strict=True))
         n = len(DECAYS)
@@ -81,11 +81,11 @@ def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
     The loss of a sample counts as often as its weight says. `below` has logarithms.
     """
     path = route(nodes, x)
-    below = [weight * math.log(seen[path[-1]].estimate(v)[label]) for v in range(3)]
+    below = [weight * math.log(seen[path[-1]].estimate(v)[label]) for v in range(2)]
     seen[path[-1]].weigh(label, weight)
     for number in reversed(path[:-1]):
         node = seen[number]
-        for v in range(3):
+        for v in range(2):
             own = weight * math.log(node.estimate(v)[label])
             # Of the logarithms, that of the sum, and the first's part of that.
             parts = math.log(node.stops[v]) + own, math.log1p(-node.stops[v]) + below[v]

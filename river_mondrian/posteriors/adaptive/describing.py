@@ -8,7 +8,7 @@ from ...compiling.kernels import inlined, kernel
 from ...records import Float32s, Float64s
 from .records import A, AdaptiveForest
 from .seen import numbers_of, sides_of
-from .statistics import DEEP, LATE, LATEST, MIXED, N_WEIGHTINGS, NOISY, PRIORS
+from .statistics import LATE, LATEST, MIXED, N_WEIGHTINGS, NOISY, PRIORS
 
 # Numbers of a step, and rows of numbers for each class.
 STEP_NUMBERS = 1 + N_WEIGHTINGS
@@ -81,8 +81,6 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 below[k] = count
                 rows[n_classes + k] = min(count, 1.0)
                 rows[(2 + NOISY) * n_classes + k] = noisy
-                deep = statistics.estimate(known, PRIORS[DEEP], n_classes)
-                rows[(2 + DEEP) * n_classes + k] = deep
                 rows[(2 + MIXED) * n_classes + k] = mixed
             else:
                 _describe_silent(forest, ref, k, rows, below)

@@ -121,11 +121,10 @@ def _add_by_blocks(
             _load(builder, words, builder.add(block, _INDEX(weights + m * BLOCK)), _FLOATS)
             for m in (LATE, LATEST)
         )
-        hnsp, noisy, deep, mixed = range(N_POSTERIORS)
+        hnsp, noisy, mixed = range(N_POSTERIORS)
         parts = (
             ((by_first[hnsp], tables), (by_second[hnsp], sides), (by_weight[hnsp], count)),
             (constants[noisy], (by_weight[noisy], count)),
-            (constants[deep], (by_weight[deep], count)),
             (
                 constants[mixed],
                 (by_weight[mixed], count),
@@ -149,7 +148,7 @@ def add_statistics(
         count = block.counts[place]
         bits = all_sides[k // CLASSES_OF_WORD] >> k % CLASSES_OF_WORD * SIDE_BITS & 3
         late, latest = block.weights[place], block.weights[BLOCK + place]
-        firsts, seconds = (min(count, 1.0), 0.0, 0.0, late), (bits - (bits >> 1), 0.0, 0.0, latest)
+        firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
         for v in range(N_POSTERIORS):
             i = width * v + k
             out[i] = (

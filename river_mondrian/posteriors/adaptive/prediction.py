@@ -1,4 +1,4 @@
-"""Predicting a sample by adaptive trees: four posteriors of each, then the mixture of all.
+"""Predicting a sample by adaptive trees: three posteriors of each, then the mixture of all.
 
 The first posterior is the HNSP, which integrates over branching off: `labels.hnsp` has the
 derivation of its weights (Algorithm 8, lines 6 to 10). The others follow the sample to its leaf by
@@ -31,7 +31,6 @@ from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
 from .seen_factors import add_seen
 from .statistics import (
-    DEEP,
     LATE,
     LATEST,
     MIXED,
@@ -135,7 +134,7 @@ def _walk_down(
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
     reach = 1.0
     # What no node above has taken.
-    noisy, deep, mixed = 1.0, 1.0, 1.0
+    noisy, mixed = 1.0, 1.0
     for i in range(n):
         entry, step = path[i], steps[i]
         ends = i == n - 1
@@ -154,14 +153,11 @@ def _walk_down(
             stopped = _stop(statistics, NOISY, noisy, ends)
             step.noisy = stopped / (statistics.weight + PRIORS[NOISY] * n_classes)
             noisy -= stopped
-            stopped = _stop(statistics, DEEP, deep, ends)
-            step.deep = stopped / (statistics.weight + PRIORS[DEEP] * n_classes)
-            deep -= stopped
             stopped = _stop(statistics, MIXED, mixed, ends)
             _weight_memories(statistics, step, stopped, n_classes)
             mixed -= stopped
     last = path[n - 1].ref
-    for v, rest in enumerate((noisy, deep, mixed)):
+    for v, rest in enumerate((noisy, mixed)):
         _end_weighting(forest, v, rest, last, out)
     return reach
 
@@ -241,11 +237,10 @@ def _add_step(
     by_weight[0] = of_samples if ends and not is_weighted else 0.0
     by_second[0] = 0.0 if ends or is_weighted else of_samples
     by_first[0] = _noticed(of_tables)
-    by_weight[1 + NOISY], by_weight[1 + DEEP] = step.noisy, step.deep
-    by_weight[1 + MIXED] = step.of_all
+    by_weight[1 + NOISY], by_weight[1 + MIXED] = step.noisy, step.of_all
     by_first[1 + MIXED], by_second[1 + MIXED] = step.of_late, step.of_latest
     prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
-    constants = PRIORS[NOISY] * step.noisy, PRIORS[DEEP] * step.deep, PRIORS[MIXED] * prior
+    constants = PRIORS[NOISY] * step.noisy, PRIORS[MIXED] * prior
     if forest.is_sparse == 1:
         factors.statistics = statistics
         for v, constant in enumerate(constants):

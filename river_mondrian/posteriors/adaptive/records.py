@@ -111,9 +111,8 @@ class Step(Record):
     # Of the HNSP, c and tab over all classes where samples have weights.
     sum_of_c: Float64
     sum_of_tables: Float64
-    # Weight of one sample in the first two weightings, and in each memory of the third.
+    # Weight of one sample in the first weighting, and in each memory of the second.
     noisy: Float64
-    deep: Float64
     of_all: Float64
     of_late: Float64
     of_latest: Float64

@@ -33,7 +33,9 @@ from .statistics import (
 )
 
 _WORD, _FLOAT, _INDEX = ir.IntType(32), ir.FloatType(), ir.IntType(64)
-_WORDS, _FLOATS = ir.VectorType(_WORD, N_POSTERIORS), ir.VectorType(_FLOAT, N_POSTERIORS)
+# Of a class what is seen, and of the posteriors.
+_SEEN_WORDS, _SEEN = ir.VectorType(_WORD, SEEN_WORDS), ir.VectorType(_FLOAT, SEEN_WORDS)
+_FLOATS = ir.VectorType(_FLOAT, N_POSTERIORS)
 _ALIGNMENT = 4
 _CONTRACT = ("contract",)
 
@@ -44,8 +46,9 @@ def _load(builder: Any, words: Any, start: Any, kind: Any) -> Any:
 
 
 def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
-    """Return numbers of two vectors, of which the second one's have the places from 4 on."""
-    return builder.shuffle_vector(one, other, ir.Constant(_WORDS, places))
+    """Return numbers of two vectors; places of the second begin behind those of the first."""
+    kind = ir.VectorType(_WORD, len(places))
+    return builder.shuffle_vector(one, other, ir.Constant(kind, places))
 
 
 def _add_vectors(
@@ -56,20 +59,20 @@ def _add_vectors(
     by_weight, by_first, by_second = (
         _load(builder, numbers, _INDEX(N_POSTERIORS * i), _FLOATS) for i in range(3)
     )
-    one = ir.Constant(_FLOATS, [1.0] * N_POSTERIORS)
+    one = ir.Constant(_SEEN, [1.0] * SEEN_WORDS)
     with cgutils.for_range(builder, n) as loop:
         start = builder.add(first, builder.mul(loop.index, _INDEX(SEEN_WORDS)))
-        seen = _load(builder, words, start, _WORDS)
-        values = builder.bitcast(seen, _FLOATS)
-        weight = _pick(builder, values, values, [1] * 4)
-        tables = builder.select(builder.fcmp_ordered("<", weight, one), weight, one)
+        seen = _load(builder, words, start, _SEEN_WORDS)
+        values = builder.bitcast(seen, _SEEN)
+        weight = _pick(builder, values, values, [1] * N_POSTERIORS)
+        tables = builder.select(builder.fcmp_ordered("<", values, one), values, one)
         key = builder.extract_element(seen, _WORD(0))
         bits = builder.and_(key, _WORD(3))
         # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
         # The weight, then the tables or the sides, with the weights in the memories behind.
-        firsts = _pick(builder, tables, values, [1, 1, 1, 4 + 2 + LATE])
-        seconds = _pick(builder, values, values, [1, 1, 1, 2 + LATEST])
+        firsts = _pick(builder, tables, values, [1, 1, SEEN_WORDS + 2 + LATE])
+        seconds = _pick(builder, values, values, [1, 1, 2 + LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
         place = builder.zext(builder.lshr(key, _WORD(SIDE_BITS)), _INDEX)
         place = builder.add(place, _INDEX(N_FRONT - 1))
@@ -94,8 +97,8 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
         seen = seen_at(row, first, i)
         weight, bits = seen.count, seen.key & 3
         late, latest = seen.weights[LATE], seen.weights[LATEST]
-        firsts = (min(weight, 1.0), 0.0, 0.0, late)
-        seconds = (bits - (bits >> 1), 0.0, 0.0, latest)
+        firsts = (min(weight, 1.0), 0.0, late)
+        seconds = (bits - (bits >> 1), 0.0, latest)
         start = N_POSTERIORS * (i if seen.key == 0 else N_FRONT + seen.label())
         for v in range(N_POSTERIORS):
             out[start + v] = (

@@ -32,14 +32,13 @@ LARGEST_UNIT = 1e15
 # back: it would end as a subnormal number, with which some processors take 100 times as long.
 UNNOTICED = 1e-18
 
-# The weightings: one that stops early where labels are noisy, one that goes deep, and one whose
-# nodes mix the memories. Of each its Dirichlet prior and its prior probability to stop at a node.
+# The weightings: one that stops early where labels are noisy, and one that goes deep, whose nodes
+# mix the memories. Of each its Dirichlet prior and its prior probability to stop at a node.
 NOISY = 0
-DEEP = 1
-MIXED = 2
-PRIORS = (0.5, 0.05, 0.05)
-STOP_PRIORS = (0.5, 0.1, 0.1)
-N_WEIGHTINGS = 3
+MIXED = 1
+PRIORS = (0.5, 0.05)
+STOP_PRIORS = (0.5, 0.1)
+N_WEIGHTINGS = 2
 
 # A tree's posteriors: the HNSP, then the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
@@ -100,7 +99,7 @@ class Statistics(Record):
 
     # Probabilities to stop at the node, of the weightings.
     stops: Float32s = inline(N_WEIGHTINGS)
-    # Shares of the memories in the third weighting.
+    # Shares of the memories in the second weighting.
     shares: Float32s = inline(N_MEMORIES)
     # Of the memories that forget the weight of all samples, and that of the latest.
     totals: Float32s = inline(N_FORGETTING)

@@ -60,7 +60,7 @@ MOST_DENSE = 128
 # place of the statistics.
 SEEN_PARTS = (Part("seen", SeenClass, N_FIRST), Part("links", INT32, N_LINKS))
 
-POSTERIORS = ("HNSP", "CTW, noisy", "CTW", "CTW with memories")
+POSTERIORS = ("HNSP", "CTW, noisy", "CTW with memories")
 DISCRIMINANTS = ("softmax, small steps", "softmax, large steps", "naive Bayes")
 EXPERTS = (
     *(f"{name}, {of}" for of in ("all", "both") for name in POSTERIORS),

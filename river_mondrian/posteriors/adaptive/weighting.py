@@ -24,8 +24,8 @@ is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child; the q of a 
 Aggregated Mondrian forests (AMF: Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
 with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. What differs here:
 
-- There are three weightings (`PRIORS`, `STOP_PRIORS`), which the mixture of experts weighs. The
-  first has the priors of AMF; the others go deeper, and p_own of the last mixes three memories.
+- There are two weightings (`PRIORS`, `STOP_PRIORS`), which the mixture of experts weighs. The
+  first has the priors of AMF; the other goes deeper, and its p_own mixes three memories.
 - The tree may have been cut by the labels that b learns from, so that depth is trusted too much.
 - b keeps a distance of `LEAST_STOP` from 0 and 1, so that a node can change its mind.
 - A node that is inserted above another takes over what that has seen, but not E and P_w, which are
@@ -42,7 +42,6 @@ from ...records import Array, Float32s
 from .records import AdaptiveForest, AdaptiveTree, StatisticsEntry
 from .seen import fetch_class, numbers_of
 from .statistics import (
-    DEEP,
     LATE,
     LATEST,
     MIXED,
@@ -115,29 +114,26 @@ def update_weights(
         return
     n_classes = forest.n_classes
     # What the subtree below has predicted in each weighting.
-    noisy, deep, mixed = 0.0, 0.0, 0.0
+    noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
         statistics = entry.statistics
         if not statistics:
             noisy = _end_estimate(forest, entry.ref, own, label, NOISY)
-            deep = mixed = _end_estimate(forest, entry.ref, own, label, DEEP)
+            mixed = _end_estimate(forest, entry.ref, own, label, MIXED)
             continue
         stops, shares = statistics.stops, statistics.shares
         numbers = numbers_of(forest, tree, statistics, label)
-        # The first memory has the same prior in the last two weightings.
-        of_all = statistics.estimate(numbers, PRIORS[DEEP], n_classes)
-        first = shares[0] * of_all
+        first = statistics.estimate(numbers, PRIORS[MIXED], n_classes, shares[0])
         second = statistics.forgetting_estimate(numbers, LATE, PRIORS[MIXED], n_classes, shares[1])
         third = statistics.forgetting_estimate(numbers, LATEST, PRIORS[MIXED], n_classes, shares[2])
         together = _share(shares, first, second, third)
         if i == n - 1:
             noisy = statistics.estimate(numbers, PRIORS[NOISY], n_classes)
-            deep, mixed = of_all, together
+            mixed = together
             continue
         stopped = statistics.estimate(numbers, PRIORS[NOISY], n_classes, stops[NOISY])
         noisy = _learn_stop(statistics, NOISY, stopped, noisy)
-        deep = _learn_stop(statistics, DEEP, stops[DEEP] * of_all, deep)
         mixed = _learn_stop(statistics, MIXED, stops[MIXED] * together, mixed)
 
 
@@ -161,13 +157,11 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 
 @merged
 def _learn_shares(
-    statistics: Statistics, numbers: ClassNumbers, of_all: float, weight: float, n_classes: int
+    statistics: Statistics, numbers: ClassNumbers, weight: float, n_classes: int
 ) -> float:
-    """Let the memories' shares learn a class of these numbers; the first gives it `of_all`.
-
-    Returns the probability that they have given together.
-    """
+    """Let the memories' shares learn a class; returns the probability that they have given it."""
     shares = statistics.shares
+    of_all = statistics.estimate(numbers, PRIORS[MIXED], n_classes)
     late = statistics.forgetting_estimate(numbers, LATE, PRIORS[MIXED], n_classes)
     latest = statistics.forgetting_estimate(numbers, LATEST, PRIORS[MIXED], n_classes)
     together = shares[0] * of_all + shares[1] * late + shares[2] * latest
@@ -193,23 +187,20 @@ def _update_by_logs(
     """Let the weights on a sample's path learn its class as `update_weights` does."""
     n_classes = forest.n_classes
     # Logarithm of the likelihood of the subtree below, to the power of the sample's weight.
-    noisy, deep, mixed = 0.0, 0.0, 0.0
+    noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
         statistics = entry.statistics
         if statistics:
             numbers = numbers_of(forest, tree, statistics, label)
             by_noisy = statistics.estimate(numbers, PRIORS[NOISY], n_classes)
-            of_all = statistics.estimate(numbers, PRIORS[DEEP], n_classes)
-            together = _learn_shares(statistics, numbers, of_all, weight, n_classes)
+            together = _learn_shares(statistics, numbers, weight, n_classes)
         else:
             by_noisy = _end_estimate(forest, entry.ref, own, label, NOISY)
-            of_all = together = _end_estimate(forest, entry.ref, own, label, DEEP)
-        by_noisy, by_deep = weight * math.log(by_noisy), weight * math.log(of_all)
-        by_mixed = weight * math.log(together)
+            together = _end_estimate(forest, entry.ref, own, label, MIXED)
+        by_noisy, by_mixed = weight * math.log(by_noisy), weight * math.log(together)
         if i == n - 1 or not statistics:
-            noisy, deep, mixed = by_noisy, by_deep, by_mixed
+            noisy, mixed = by_noisy, by_mixed
             continue
         noisy = _learn_stop_by_logs(statistics, NOISY, by_noisy, noisy)
-        deep = _learn_stop_by_logs(statistics, DEEP, by_deep, deep)
         mixed = _learn_stop_by_logs(statistics, MIXED, by_mixed, mixed)
