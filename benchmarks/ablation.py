@@ -28,7 +28,7 @@ from .adaptive_regressor import streams
 from .data import DataFolder, Stream
 from .report import Report, progress
 
-N_TREES, PREFIX = 10, 6000
+N_TREES, PREFIX = comparing.N_TREES, 6000
 FLOOR = 1e-3
 FINALISTS = ("fixed share", "product update", "regression, squares", "regression, sizes")
 # What a run with some experts, and some finalists, reaches.
@@ -190,7 +190,7 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 def classifier(data: DataFolder, report: Report, quick: bool) -> None:
     """Log losses of the adaptive classifier without one of its experts' kinds."""
-    n = 600 if quick else PREFIX
+    n = 600 if quick else comparing.PREFIX
     names = [name for name in (*comparing.MADE, *comparing.FILES) if name not in comparing.WIDE]
     samples = ((name, comparing.load(data, name, n)) for name in names)
     kept = _parts(OF_CLASSES, lambda name: name.rpartition(", ")[::2])

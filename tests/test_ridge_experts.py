@@ -139,23 +139,20 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
     targets[SIZES] = sizes
     solve_all(own.record)
     found = {}
-    for k in solving.ORDER:
-        for own_k in (k, solving.FOLLOWERS[k]):
-            if own_k < 0:
-                continue
-            width = record.width_of(own_k)
-            penalties = np.full(width, solving.PENALTIES[own_k])
-            penalties[design["n_additive"] :] = solving.WAVE_PENALTIES[own_k]
-            penalties[0] = solving.OF_INTERCEPT
-            prior = solving.PRIORS[own_k]
-            start = found[prior][:width] if prior >= 0 else np.zeros(width)
-            by = weights * FORGETTING[SUMS[own_k]] ** ages
-            found[own_k] = naive.ridge_weights(F[:, :width], targets[own_k], by, penalties, start)
-            solution = own.learned["solutions"][own_k, :width]
-            fitted = F[:, :width] @ solution
-            np.testing.assert_allclose(
-                fitted, F[:, :width] @ found[own_k], rtol=1e-7, atol=1e-7 * np.ptp(fitted)
-            )
+    for k in (*solving.ORDER, LOG_WAVES):
+        width = record.width_of(k)
+        penalties = np.full(width, solving.PENALTIES[k])
+        penalties[design["n_additive"] :] = solving.WAVE_PENALTIES[k]
+        penalties[0] = solving.OF_INTERCEPT
+        prior = solving.PRIORS[k]
+        start = found[prior][:width] if prior >= 0 else np.zeros(width)
+        by = weights * FORGETTING[SUMS[k]] ** ages
+        found[k] = naive.ridge_weights(F[:, :width], targets[k], by, penalties, start)
+        solution = own.learned["solutions"][k, :width]
+        fitted = F[:, :width] @ solution
+        np.testing.assert_allclose(
+            fitted, F[:, :width] @ found[k], rtol=1e-7, atol=1e-7 * np.ptp(fitted)
+        )
     # And what is predicted follows from them.
     x = np.array([0.3, -1.0, 0.0, 2.0, np.nan, np.nan])
     predict(own.record, Float64s.of(x))

@@ -405,7 +405,6 @@ _OF_TARGETS = {
     "waves": "waves",
     "late waves": "waves",
     "waves of logarithms": "waves",
-    "late waves of logarithms": "waves",
     "trees, not extended": "trees",
     "trees, extended": "trees",
     "trees of residuals, not extended": "trees of residuals",

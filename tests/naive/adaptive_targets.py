@@ -9,7 +9,7 @@ import numpy as np
 from naive.moments import fences
 
 KEPT = 0.4
-STRENGTHS, STRENGTHS_OF_LATE = (1.0, 6.0), (0.0, 1.0, 6.0)
+STRENGTHS = {False: (6.0,), True: (0.0, 1.0, 6.0)}
 
 
 class Means:
@@ -62,7 +62,7 @@ def readings(known):
     """Return what a tree says of a sample, on whose path the nodes know `known`."""
     found = []
     for late in (False, True):
-        for strength in STRENGTHS_OF_LATE if late else STRENGTHS:
+        for strength in STRENGTHS[late]:
             said = 0.0
             for i, node in enumerate(known):
                 n = sum(node.late_weights) if late else node.weight

@@ -12,9 +12,9 @@ from ...records import Array, Float64, Float64s, Int64, Int64s, Record, derived,
 # The ridge regressions: places in `Ridges.predicted`. The linear ones have the columns of the
 # inputs themselves, the additive ones those of bends and products, too, the others waves besides.
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
-# The same as the last two, of the logarithms of targets.
-LOG_WAVES, LATE_LOG_WAVES = 7, 8
-N_PLAIN, N_RIDGES = 7, 9
+# The same as `WAVES`, of the logarithms of targets.
+LOG_WAVES = 7
+N_PLAIN, N_RIDGES = 7, 8
 NAMES = (
     "linear",
     "late linear",
@@ -24,7 +24,6 @@ NAMES = (
     "waves",
     "late waves",
     "waves of logarithms",
-    "late waves of logarithms",
 )
 # One more is of the logarithm of the size of a prediction's error.
 SIZES = N_RIDGES
@@ -35,9 +34,9 @@ ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
 # Of each regression its sums, and the last group of its columns.
-SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, LATE, ALL)
+SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
-GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)
+GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)
 
 # Places at which an input may bend; waves, and inputs that one has at most.
 N_BENDS = 5

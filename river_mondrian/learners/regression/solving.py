@@ -18,7 +18,6 @@ from .records import (
     LATE,
     LATE_ADDITIVE,
     LATE_LINEAR,
-    LATE_LOG_WAVES,
     LATE_WAVES,
     LATEST,
     LATEST_LINEAR,
@@ -39,12 +38,10 @@ from .records import (
 # What the prior precision of a weight is, in samples of variance 1: that of the intercept, of the
 # columns but waves, and of a wave.
 OF_INTERCEPT = 0.01
-PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 20.0)
-WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 30.0, 0.0)
+PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
+WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
 # Regressions that tend to the weights of another one rather than to 0: which one, or -1.
-PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, LOG_WAVES, -1)
-# Regressions that are solved together with another one, whose matrix they share: which one, or -1.
-FOLLOWERS = (-1, -1, -1, -1, -1, LOG_WAVES, LATE_LOG_WAVES, -1, -1, -1)
+PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, -1)
 # What others tend to comes first.
 ORDER = (
     LINEAR,
@@ -57,8 +54,8 @@ ORDER = (
     LATE_WAVES,
 )
 # A regression is solved for anew after one in so many samples, at most so many later.
-SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 1.0, 10.0)
-LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 0, 1 << 40)
+SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
+LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 1 << 40)
 
 
 @exact_inlined
@@ -247,8 +244,9 @@ def solve(ridges: Ridges, design: Design, k: int) -> None:
         triangle[j * (j + 1) // 2 + j] = triangle[j * (j + 1) // 2 + j] + penalty(design, k, j)
     factorize(triangle, n, ridges.values)
     solve_for(ridges, design, k)
-    if FOLLOWERS[k] >= 0:
-        solve_for(ridges, design, FOLLOWERS[k])
+    if k == WAVES:
+        # They have the same matrix.
+        solve_for(ridges, design, LOG_WAVES)
 
 
 @exact_separate

@@ -4,9 +4,9 @@ A node that has seen the weight n with the mean m, below a node that says v, say
 
     (n m + s v) / (n + s),
 
-for several strengths s of the shrinkage. The fewer samples a leaf has, the more the nodes above it
-count; with s = 0 the leaf alone speaks. Late means are shrunk in the same way by their own weights.
-All are read on one way down.
+with s the strength of the shrinkage. The fewer samples a leaf has, the more the nodes above it
+count. Late means are shrunk in the same way by their own weights, with several strengths; with
+s = 0 the leaf alone counts. All are read on one way down.
 
 Trees that learn the same target, and are extended or not, are a *group*: what they say is averaged.
 """
@@ -18,12 +18,11 @@ from ...records import Array, Float64s
 from ..rebuilt.records import LONG, RECENT, PathEntry
 from .records import ERROR, AdaptiveTargetForest, TargetsTree
 
-# Strengths of the shrinkage of means, and of late means.
-STRENGTHS = (1.0, 6.0)
+# Strengths of the shrinkage of the mean, and of the late mean.
+STRENGTH = 6.0
 STRENGTHS_OF_LATE = (0.0, 1.0, 6.0)
-N_STRENGTHS = len(STRENGTHS)
-# What a tree says: by each strength the mean of all, then of late targets.
-N_READINGS = N_STRENGTHS + len(STRENGTHS_OF_LATE)
+# What a tree says: the mean of all targets, then by each strength that of late targets.
+N_READINGS = 1 + len(STRENGTHS_OF_LATE)
 
 # Groups: of targets, and of residuals, the trees that are not extended and those that are; those of
 # errors, and recent ones of these.
@@ -45,14 +44,11 @@ def _shrink(
     out: Float64s, weight: float, mean: float, late_weight: float, late_mean: float, is_root: bool
 ) -> None:
     """Go on from what is said above a node to what it says itself."""
-    for k in range(N_READINGS):
-        if is_root:
-            out[k] = mean if k < N_STRENGTHS else late_mean
-        elif k < N_STRENGTHS:
-            out[k] = out[k] + (mean - out[k]) * (weight / (weight + STRENGTHS[k]))
-        else:
-            strength = STRENGTHS_OF_LATE[k - N_STRENGTHS]
-            out[k] = out[k] + (late_mean - out[k]) * (late_weight / (late_weight + strength))
+    strength = 0.0 if is_root else STRENGTH
+    out[0] = out[0] + (mean - out[0]) * (weight / (weight + strength))
+    for k in range(1, N_READINGS):
+        strength = 0.0 if is_root else STRENGTHS_OF_LATE[k - 1]
+        out[k] = out[k] + (late_mean - out[k]) * (late_weight / (late_weight + strength))
 
 
 @separate

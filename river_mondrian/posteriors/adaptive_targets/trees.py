@@ -41,7 +41,7 @@ from .learning import (
     next_renewal,
 )
 from .prediction import N_FIRST, N_FIRST_GROUPS, N_SAID, N_SECOND
-from .readings import N_GROUPS, N_READINGS, STRENGTHS, STRENGTHS_OF_LATE
+from .readings import N_GROUPS, N_READINGS, STRENGTH, STRENGTHS_OF_LATE
 from .records import (
     ERROR,
     N_TARGETS,
@@ -94,11 +94,7 @@ _GROUPS = (
     "trees of errors",
     "recent trees of errors",
 )
-_READINGS = tuple(
-    f"{of}, {s:g}"
-    for of, strengths in (("all", STRENGTHS), ("late", STRENGTHS_OF_LATE))
-    for s in strengths
-)
+_READINGS = (f"all, {STRENGTH:g}", *(f"late, {s:g}" for s in STRENGTHS_OF_LATE))
 _OF_TREES = tuple(f"{group}: {reading}" for group in _GROUPS for reading in _READINGS)
 _N_FIRST_TREES = N_FIRST_GROUPS * N_READINGS
 # Names of the experts of the second mixture; those of the first come first.
