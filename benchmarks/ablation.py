@@ -24,7 +24,8 @@ from river_mondrian.posteriors.adaptive_targets.trees import EXPERTS as OF_TARGE
 from river_mondrian.records import Float64s, Int64s
 
 from .adaptive import comparing
-from .adaptive_regressor import streams
+from .adaptive_regressor.streams import SOURCES
+from .adaptive_regressor.streams import load as load_targets
 from .data import DataFolder, Stream
 from .report import Report, progress
 
@@ -202,10 +203,12 @@ def classifier(data: DataFolder, report: Report, quick: bool) -> None:
 def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     """Mean absolute errors of the adaptive regressor without a regression, a mean or a mixing."""
     n, every = 600 if quick else PREFIX, tuple(range(N_FINALISTS))
-    samples = ((name, streams.load(data, name, n)) for name in streams.SOURCES)
+    samples = ((name, load_targets(data, name, n)) for name in SOURCES)
     kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
     # The point of the first mixture is always among the experts.
-    parts = {p: (sorted({*left, N_FIRST}), every) for p, left in kept.items()}
+    parts: dict[str, tuple[Sequence[int], Sequence[int]]] = {
+        part: (sorted({*left, N_FIRST}), every) for part, left in kept.items()
+    }
     del parts[OF_TARGETS[N_FIRST]]
     for f, name in enumerate(FINALISTS):
         parts[name] = parts[""][0], [g for g in every if g != f]
