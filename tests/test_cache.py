@@ -218,7 +218,7 @@ def test_pip_upgrades_and_installs_again(installed, tmp_path):
 TOO_LARGE = """
 import numpy as np
 from river_mondrian.partitions.mondrian.records import Forest
-from river_mondrian.partitions.mondrian.scaling import find_too_large
+from river_mondrian.partitions.mondrian.inputs import find_too_large
 from river_mondrian.records import Float64s, Memory
 
 forest = Memory(Forest)

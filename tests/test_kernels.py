@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.partitions.mondrian import boxes, draws, scaling
+from river_mondrian.partitions.mondrian import boxes, inputs, sampling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
@@ -40,12 +40,12 @@ def hold_batch(
 
 @kernel
 def exponential(tree: Tree, rate: float) -> float:
-    return draws.exponential(tree, rate)
+    return sampling.exponential(tree, rate)
 
 
 @kernel
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
-    return draws.exponential_before(tree, rate, end)
+    return sampling.exponential_before(tree, rate, end)
 
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
@@ -159,7 +159,7 @@ def test_inputs_are_scaled_by_their_robust_ranges():
         assert trees.scaling[:, d].tolist() == [low, pytest.approx(factor, rel=1e-15)]
     for value, bad in ((3.4e38, -1), (math.nan, -1), (-3.5e38, 4), (math.inf, 4)):
         X[0, :4], X[0, 4] = 0.0, value
-        assert scaling.find_too_large(trees.forest, Float64s.of(X)) == bad
+        assert inputs.find_too_large(trees.forest, Float64s.of(X)) == bad
 
 
 def as_twin(trees, t, hidden=False):

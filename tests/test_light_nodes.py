@@ -19,7 +19,7 @@ from river_mondrian import (
 )
 from river_mondrian.compiling.box_vectors import BLOCK, MOST_PARTS
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.partitions.mondrian import boxes, row_layouts
+from river_mondrian.partitions.mondrian import boxes, tree_memory
 from river_mondrian.partitions.mondrian.parts import joined, part_of
 from river_mondrian.partitions.mondrian.records import FREE, NONE, Point
 from river_mondrian.records import Array, Float32s, Float64s, Int64s, Memory
@@ -70,7 +70,7 @@ def learn(model, samples):
 @pytest.fixture
 def wide(monkeypatch):
     """Let few dimensions be many."""
-    monkeypatch.setattr(row_layouts, "LIGHT_SIZES", SIZES)
+    monkeypatch.setattr(tree_memory, "LIGHT_SIZES", SIZES)
 
 
 def plain(name, samples):
@@ -101,7 +101,7 @@ def rows_of(model):
 def test_all_is_bit_for_bit_as_with_boxes(name, monkeypatch):
     samples = draw(1)
     twin, expected = plain(name, samples)
-    monkeypatch.setattr(row_layouts, "LIGHT_SIZES", SIZES)
+    monkeypatch.setattr(tree_memory, "LIGHT_SIZES", SIZES)
     model = MODELS[name]()
     assert learn(model, samples) == expected
     for known, found in zip(boxes_of(twin), boxes_of(model), strict=True):
@@ -123,7 +123,7 @@ def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
     held = samples[-50::3]
     models = []
     for sizes in ({}, SIZES):
-        monkeypatch.setattr(row_layouts, "LIGHT_SIZES", sizes)
+        monkeypatch.setattr(tree_memory, "LIGHT_SIZES", sizes)
         models.append(MODELS[name]())
         learn(models[-1], samples)
         for x, y in held:

@@ -21,9 +21,9 @@ from river_mondrian import (
     MondrianForestClassifier,
     MondrianForestRegressor,
 )
-from river_mondrian.partitions.mondrian.following import FollowingTrees
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
 from river_mondrian.partitions.mondrian.trees import MondrianTrees
+from river_mondrian.partitions.mondrian.widths import FollowingTrees
 from river_mondrian.partitions.ranges import without_rounding
 from river_mondrian.records import ChunkedRows
 

@@ -15,7 +15,7 @@ from test_parts import assert_predicts_the_same, assert_same, grow, law_of, lear
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
 from river_mondrian.estimators.merging import divided, splits_at, united
-from river_mondrian.partitions.mondrian import renewal
+from river_mondrian.partitions.mondrian import widths
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
 
 N_TREES = 5
@@ -44,7 +44,7 @@ ALL_PHASES = {STEADY, DRAWING, SETTLING}
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Let widths be looked at before 4,096 samples, so that a renewal goes on at these."""
-    monkeypatch.setattr(renewal, "LOOK_RATIO", 1.4)
+    monkeypatch.setattr(widths, "LOOK_RATIO", 1.4)
 
 
 def stream(name, n, seed=0):
@@ -135,7 +135,7 @@ def test_parts_that_do_not_follow_one_another():
 @pytest.mark.parametrize("name", ["classes", "means"])
 @pytest.mark.parametrize("first, n_trees", [(0, 1), (1, 3), (3, 2)])
 def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_trees, monkeypatch):
-    monkeypatch.setattr(renewal, "LOOK_RATIO", 1.5)
+    monkeypatch.setattr(widths, "LOOK_RATIO", 1.5)
     model, blocks = begun(name)
     part = united(divided(model, N_TREES)[first : first + n_trees])
     told = history(blocks.X.to_numpy().tolist(), N_TREES)

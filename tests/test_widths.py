@@ -15,7 +15,7 @@ from river_mondrian import (
 )
 from river_mondrian.compiling.kernels import Kernel
 from river_mondrian.partitions import ranges
-from river_mondrian.partitions.mondrian import frames, renewal
+from river_mondrian.partitions.mondrian import inputs, widths
 
 FORESTS = {
     "exact": lambda **own: MondrianForestClassifier(**{"n_estimators": 5, "seed": 1} | own),
@@ -99,7 +99,7 @@ def test_widths_of_models_that_do_not_scale():
 
 @pytest.mark.parametrize("kind", ["exact", "regressor"])
 def test_nothing_is_left_to_compile_for_a_renewal_after_the_warmup(kind):
-    modules = renewal, frames, ranges
+    modules = widths, inputs, ranges
     kernels = [one for part in modules for one in vars(part).values() if isinstance(one, Kernel)]
     for kernel in kernels:
         kernel._compiled.clear()

@@ -14,7 +14,7 @@ from ..arguments import check_flag, check_integer, check_missing
 from ..frames import mapping_of, native_frame, native_series
 from ..inputs import check_target, check_weight
 from ..model import locked
-from ..partitions.mondrian.inspection import Shades
+from ..partitions.mondrian.reading import Shades
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..progress import in_pieces

@@ -14,8 +14,8 @@ from ..directions import Directions
 from ..errors import require
 from ..inputs import as_dict, check_level
 from ..model import Model, locked
-from ..partitions.mondrian.inspection import NodeView, Shades, TreeView
 from ..partitions.mondrian.plane import Plane, box_in, cells_of_plane, check_plane
+from ..partitions.mondrian.reading import NodeView, Shades, TreeView
 from ..partitions.mondrian.trees import MondrianTrees
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..errors import ModelFormatError
 from ..frames import native_frame, native_series
 from ..inputs import warn_of_numbers
 from ..model import has_global_lock, locked
-from ..partitions.mondrian.inspection import Shades
+from ..partitions.mondrian.reading import Shades
 from ..partitions.mondrian.trees import ClassTrees
 from ..status import TOO_LARGE
 from .explaining import ClassExplanations

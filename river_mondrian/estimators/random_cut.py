@@ -18,7 +18,7 @@ from ..frames import Frame, mapping_of, native_series, read_frame
 from ..inputs import FeatureIndex, Level, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
-from ..partitions.mondrian.inspection import NodeView
+from ..partitions.mondrian.reading import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..posteriors.displacement import (
     DENSITY,

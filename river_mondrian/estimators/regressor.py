@@ -15,7 +15,7 @@ from ..directions import Directions
 from ..frames import Frame, mapping_of, native_frame, native_series, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
-from ..partitions.mondrian.inspection import Shades
+from ..partitions.mondrian.reading import Shades
 from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
 from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView

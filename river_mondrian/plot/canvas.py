@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..arguments import is_real, told
 from ..errors import require
-from ..partitions.mondrian.inspection import Shades
+from ..partitions.mondrian.reading import Shades
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arguments import check_integer, check_ranges, is_real, told
-from ..partitions.mondrian.inspection import NodeView, TreeView
+from ..partitions.mondrian.reading import NodeView, TreeView
 from . import canvas
 
 if TYPE_CHECKING:

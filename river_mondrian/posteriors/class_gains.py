@@ -26,7 +26,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..partitions.mondrian.tables import TreeTable
+from ..partitions.mondrian.reading import TreeTable
 
 # Jeffreys' prior.
 PRIOR = 0.5

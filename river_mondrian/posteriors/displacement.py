@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_number
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
-from ..partitions.mondrian import rebuilding
+from ..partitions.mondrian import extension
 from ..partitions.mondrian.extension import must_wait
-from ..partitions.mondrian.inspection import NodeView
+from ..partitions.mondrian.inputs import find_too_large, scale
+from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
 from ..partitions.mondrian.records import Forest, Tree
-from ..partitions.mondrian.renewal import learn_next
-from ..partitions.mondrian.scaling import find_too_large, scale
 from ..partitions.mondrian.stored import next_point
-from ..partitions.mondrian.tracing import Path, gaps_from, traced
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
+from ..partitions.mondrian.widths import learn_next
 from ..partitions.splitmix import mixed, state_after, uniform_of
 from ..records import Bounds, Float32s, Float64, Float64s, Int64, Memory, stored, transient
 from ..status import DONE, TOO_LARGE, WAITS
@@ -335,7 +334,7 @@ def learn_one(forest: C, scores: Scores) -> int:
 def rebuild(forest: C, scaling: Float64s, n: int, scores: Scores) -> None:
     """Build the trees anew as `rebuilding.rebuild` does, and keep the last sample's score."""
     score = _score_before(forest, scores)
-    rebuilding.rebuild(forest, scaling, n)
+    extension.rebuild(forest, scaling, n)
     _keep_score(forest, score)
 
 

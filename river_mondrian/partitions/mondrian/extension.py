@@ -15,7 +15,7 @@ from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, 
 from ...records import Array, Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
 from ...status import DONE, TOO_LARGE
 from .boxes import distance_outside, gap, hold
-from .draws import exponential, exponential_before, uniform, uniform_cut
+from .inputs import store_rows, store_values
 from .leaves import (
     count_below,
     distance_to,
@@ -45,8 +45,15 @@ from .records import (
     Tree,
     layout_of,
 )
-from .sampling import ALL, sample_block
-from .scaling import store_rows, store_values
+from .sampling import (
+    ALL,
+    build,
+    exponential,
+    exponential_before,
+    sample_block,
+    uniform,
+    uniform_cut,
+)
 from .stored import add_arrival
 
 # Trees that a kernel walks in lock-step.
@@ -527,3 +534,27 @@ def finish(forest: F) -> int:
     if status == DONE:
         count_walked(forest)
     return status
+
+
+@inlined
+def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
+    """Scale the first `n` samples anew, by offsets and factors: shape (2, input_capacity)."""
+    capacity = forest.input_capacity
+    for d in range(forest.n_inputs):
+        forest.offsets(forest.frame)[d] = scaling[d]
+        forest.factors(forest.frame)[d] = scaling[capacity + d]
+    store_rows(forest, forest.raw_values, n, 0)
+
+
+@kernel
+def rebuild(forest: F, scaling: Float64s, n: int) -> None:
+    """Sample the trees afresh from the first `n` samples, scaled anew.
+
+    What the points have besides values is stored, and the last of them is counted by this. There
+    is room for the points, and for rows as `sampling.build` needs it.
+    """
+    rescale(forest, scaling, n)
+    build(forest, 0, forest.n_trees, n)
+    forest.first_walking = n - 1
+    forest.n_walking = 1
+    count_walked(forest)

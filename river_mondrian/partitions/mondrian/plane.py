@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .inspection import Shades
+from .reading import Shades
 from .trees import MondrianTrees
 
 Polygon = NDArray[np.float64]

@@ -12,7 +12,7 @@ A point's row is its record (what its kind keeps), its values as float32, and a 
 values are what the trees cut: scaled inputs, or what cut directions make of them, in one column for
 all trees or, where each has directions or places of levels of its own, in one for each. Where
 widths are renewed there is another column, and with directions or categories the inputs themselves
-stand behind the values (see `renewal`).
+stand behind the values (see `widths`).
 
 A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the
 methods by which partitions tell it what happens, and adds what it keeps. Kernels over `Forest` are
@@ -48,7 +48,7 @@ from ...records import (
     stored,
     transient,
 )
-from .levels import LevelPlaces
+from .categories import LevelPlaces
 from .oblique import ObliqueTransform
 
 # A reference to nothing, and the end of a list of points.

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from ...records import ChunkedRows, Float32s, Float64s
 from ...status import DONE, TOO_LARGE
-from . import extension, matching, rebuilding, renewal, sampling, scaling
+from . import extension, sampling, stored
+from . import inputs as scaling
+from . import widths as renewal
 from .changes import AnyForest
-from .following import FollowingTrees
-from .inspection import Kept, NodeView, read_tree
+from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
 from .records import CLOSED, STEADY
-from .tables import TreeTable, make_table
-from .tracing import Path, contributions, traced
 from .tree_memory import TABLES, WARM_UP
+from .widths import FollowingTrees
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -194,7 +194,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         They are scaled by `scaling`, shape (2, input_capacity).
         """
-        rebuilding.rebuild(self.forest, scaling, n)
+        extension.rebuild(self.forest, scaling, n)
 
     def _end_warm_up(self) -> None:
         """Give back what the warm-up has left, once it is over."""
@@ -234,7 +234,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         `put` writes what the sample has besides its inputs as a point, whose number it is given.
         """
         self._put_next(put)
-        found: int = matching.count_equal.of(self._FOREST)(self.forest, most)
+        found: int = stored.count_equal.of(self._FOREST)(self.forest, most)
         return found
 
     def _put_next(self, put: Callable[[int], None]) -> None:
@@ -251,7 +251,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             # What was drawn anew last has its boxes still.
             self._drop_spare()
         self._put_next(put)
-        if matching.forget_equal.of(self._FOREST)(self.forest) == 0:
+        if stored.forget_equal.of(self._FOREST)(self.forest) == 0:
             return False
         self._forgotten()
         return True

@@ -28,9 +28,9 @@ from ...records import (
     room_of_array,
 )
 from .boxes import distance_outside
+from .inputs import has_missing
 from .leaves import distance_to, mass_below
 from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
-from .scaling import has_missing
 
 # Walks in lock-step.
 LANES = 16

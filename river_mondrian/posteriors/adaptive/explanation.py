@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ...learners.attribution import mixed, parts_of_mixture, parts_of_softmax, shared_out
 from ...learners.experts import FLOOR
-from ...partitions.mondrian.tables import TreeTable
-from ...partitions.mondrian.tracing import Path, contributions, gaps_from
+from ...partitions.mondrian.reading import Path, TreeTable, contributions, gaps_from
 from ...records import Float64s
 from ..rebuilt.records import LONG, RECENT
 from .describing import STEP_NUMBERS, STEP_ROWS, describe_path

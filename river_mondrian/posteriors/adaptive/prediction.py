@@ -20,7 +20,7 @@ import numpy as np
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...partitions.mondrian.boxes import distance_outside
-from ...partitions.mondrian.scaling import scale
+from ...partitions.mondrian.inputs import scale
 from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
 from ...status import DONE, TOO_LARGE, WAITS
 from ..labels.hnsp import most_probable

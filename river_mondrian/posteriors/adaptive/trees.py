@@ -14,9 +14,8 @@ from ...checks import check_number, refuse
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.drift import DriftWatch
 from ...learners.experts import Mixture
-from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
-from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float64s, Int64s, Memory, Part, RowLayout

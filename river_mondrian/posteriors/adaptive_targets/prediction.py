@@ -6,7 +6,7 @@ from ...compiling.kernels import batch_kernel, inlined, kernel, separate
 from ...learners.regression import lags, mixing
 from ...learners.regression import ridges as regressions
 from ...learners.regression.records import N_RIDGES
-from ...partitions.mondrian.scaling import scale
+from ...partitions.mondrian.inputs import scale
 from ...records import Float64s, Packed
 from ...status import DONE, TOO_LARGE, WAITS
 from ..rebuilt.paths import is_predicted, note_predicted, walk_all

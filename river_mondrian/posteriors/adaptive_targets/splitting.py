@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, merged, separate
-from ...partitions.mondrian.draws import uniform, uniform_cut
 from ...partitions.mondrian.records import NONE, PAUSED
-from ...partitions.mondrian.sampling import part_leaf
+from ...partitions.mondrian.sampling import part_leaf, uniform, uniform_cut
 from ..rebuilt.records import Candidate
 from ..rebuilt.splitting import GAIN_SAMPLE, draw_candidates, push, sum_sides, time_of_cut
 from .records import KEPT, AdaptiveTargetForest, SidesOfCut, TargetsNode, TargetsTree

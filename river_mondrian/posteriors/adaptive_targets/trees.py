@@ -19,9 +19,8 @@ from ...learners.regression.lags import LaggedTargets
 from ...learners.regression.mixing import ABSOLUTE, SQUARED, TargetMixtures
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
-from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
-from ...partitions.mondrian.tables import TreeTable
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Memory
 from ...status import DONE, TOO_LARGE

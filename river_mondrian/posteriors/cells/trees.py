@@ -22,7 +22,7 @@ import numpy as np
 
 from ...checks import check_array, refuse
 from ...compiling.kernels import inlined
-from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.reading import Kept, NodeView
 from ...partitions.mondrian.records import EMPTY, INNER, PAUSED, Forest, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees

@@ -27,11 +27,11 @@ import numpy as np
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.extension import must_wait
+from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest
-from ...partitions.mondrian.renewal import learn_next
-from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
+from ...partitions.mondrian.widths import learn_next
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
 from .class_sets import WORD_CLASSES, count_classes, first_class, n_words_of, word_at

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import check_number, refuse
-from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.reading import Kept, NodeView, Path, TreeTable, place_of
 from ...partitions.mondrian.records import IN_USE, NONE, Node, Point, Tree
-from ...partitions.mondrian.tables import TreeTable
-from ...partitions.mondrian.tracing import Path, place_of
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import (

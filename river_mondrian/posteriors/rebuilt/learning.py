@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel, merged, separate
 from ...partitions.mondrian.extension import LANES, extend_trees
+from ...partitions.mondrian.inputs import store_values
 from ...partitions.mondrian.records import CLOSED, NONE
-from ...partitions.mondrian.scaling import store_values
 from ...status import DONE, NO_POINT_ROOM, WAITS
 from .paths import path_of_grown
 from .records import (

@@ -8,9 +8,9 @@ on.
 from __future__ import annotations
 
 from ...compiling.kernels import kernel, merged
-from ...partitions.mondrian import rebuilding
-from ...partitions.mondrian.columns import write_column
+from ...partitions.mondrian import extension
 from ...partitions.mondrian.extension import count_walked
+from ...partitions.mondrian.inputs import write_column
 from ...partitions.mondrian.leaves import clear_tree, new_leaf, put_point
 from ...partitions.mondrian.records import DRAWING, NONE
 from ...records import Float64s
@@ -161,7 +161,7 @@ def rescale(forest: R, scaling: Float64s) -> None:
     """
     n = forest.n_samples + 1
     forest.keep_sample(n - 1)
-    rebuilding.rescale(forest, scaling, n)
+    extension.rescale(forest, scaling, n)
     forest.n_walking = 1
     count_walked(forest)
     forest.is_predicted = 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...compiling.kernels import inlined, merged, separate
 from ...partitions.mondrian.boxes import linear_dimension
-from ...partitions.mondrian.draws import exponential, uniform, uniform_cut
 from ...partitions.mondrian.records import COMPLETE, NONE, Tree
+from ...partitions.mondrian.sampling import exponential, uniform, uniform_cut
 from ...records import Array, Float32s, Float64s
 from .records import LAST, LONG, RECENT, Candidate, R, RebuiltForest, RebuiltNode, RebuiltTree
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...checks import check_array, check_number, refuse
 from ...learners.drift import NOBODY, DriftWatch
-from ...partitions.mondrian import renewal
+from ...partitions.mondrian import widths
 from ...partitions.mondrian.records import CLOSED, DRAWING, NONE, SETTLING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
@@ -405,11 +405,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """
         forest = self.forest
         if forest.phase == SETTLING:
-            held = (renewal.RENEWAL_RATIO - 1.0) * self._n_held()
+            held = (widths.RENEWAL_RATIO - 1.0) * self._n_held()
             next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
-            renewal.settle_some.of(self._FOREST)(forest, most, next_look)
+            widths.settle_some.of(self._FOREST)(forest, most, next_look)
         elif forest.n_moved < forest.n_points:
-            renewal.move_some.of(self._FOREST)(forest, most)
+            widths.move_some.of(self._FOREST)(forest, most)
         elif forest.renewed == 0:
             # Trees that are begun from now on are cut under the other widths.
             self._follow(self.schedule.renewed(self.n_samples))
@@ -419,7 +419,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             words = self.trees.words
             in_use = words["frame"][words["role"] != IDLE]
             if (in_use != forest.frame).all():
-                renewal.begin_settling.of(self._FOREST)(forest)
+                widths.begin_settling.of(self._FOREST)(forest)
             forest.owed = 0
 
     def _frames_of_trees(self) -> list[list[int]]:

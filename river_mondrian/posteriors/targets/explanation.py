@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...partitions.mondrian.tables import TreeTable
-from ...partitions.mondrian.tracing import Path, place_of
+from ...partitions.mondrian.reading import Path, TreeTable, place_of
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from . import messages, prediction
 from .gains import Blocks, blocks_of, gains_of_means, gains_of_posterior, posterior_of

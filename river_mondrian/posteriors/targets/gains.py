@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...partitions.mondrian.tables import TreeTable
+from ...partitions.mondrian.reading import TreeTable
 
 Array = NDArray[np.float64]
 

@@ -12,14 +12,14 @@ from ...compiling.kernels import (
     kernel,
     merged,
 )
-from ...partitions.mondrian import rebuilding
+from ...partitions.mondrian import extension
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
+from ...partitions.mondrian.inputs import store_values
 from ...partitions.mondrian.light import begin_box, box_of
 from ...partitions.mondrian.records import CLOSED, DRAWING, START
-from ...partitions.mondrian.renewal import finish_owed, take_points
-from ...partitions.mondrian.scaling import store_values
 from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import predict_rows
+from ...partitions.mondrian.widths import finish_owed, take_points
 from ...records import (
     Array,
     Float32s,
@@ -211,7 +211,7 @@ def rebuild(forest: T, scaling: Float64s, n: int) -> None:
 
     Messages are to be updated next.
     """
-    rebuilding.rebuild(forest, scaling, n)
+    extension.rebuild(forest, scaling, n)
     point = forest.points.row(n - 1)
     add_to_moments(forest, point.target, point.weight)
     forest.horizon = forest.next_horizon

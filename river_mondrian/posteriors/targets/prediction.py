@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
+from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.records import Forest
-from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Array, Float32s, Float64, Float64s, Int64, Record
 from .messages import (

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...partitions.mondrian.inspection import Kept, NodeView
+from ...partitions.mondrian.reading import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, STEADY, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees

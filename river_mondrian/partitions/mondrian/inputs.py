@@ -1,0 +1,381 @@
+"""From inputs to the values that trees cut: float32, scaled, in columns and in two frames.
+
+Without directions and categories a column has scaled inputs. With them there are *sets* of values:
+given directions make one for all trees, random directions and places of levels make one for each.
+Points then keep their inputs, so that a column can be written anew under other widths. What sets
+need is called by the addresses that a forest's record holds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiling.kernels import batch_kernel, inlined, kernel, separate
+from ...limits import LARGEST
+from ...records import Float32s, Float64s, Int64s
+from ...status import DONE
+from .oblique import clipped
+from .records import DRAWING, SETTLING, STEADY, F, Forest, Point
+
+
+@inlined
+def first_too_large(forest: Forest, inputs: Float64s) -> int:
+    """Return the first of a sample's inputs that single precision does not hold, or DONE."""
+    levels = forest.levels
+    for d in range(forest.n_inputs):
+        if abs(inputs[d]) > LARGEST:
+            # Codes of levels are larger.
+            if levels and levels.is_category[d] == 1:
+                continue
+            return d
+    return DONE
+
+
+@inlined
+def makes_sets(forest: Forest) -> bool:
+    """Tell whether values are more than scaled inputs."""
+    if forest.oblique:
+        return True
+    return bool(forest.levels)
+
+
+@inlined
+def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> int:
+    """Write scaled inputs in a frame; returns DONE, or the first one that is too large."""
+    bad = -1
+    n_dims = forest.n_dims
+    offsets, factors, absent = forest.offsets(frame), forest.factors(frame), forest.absent
+    for d in range(n_dims):
+        raw = inputs[d] if inputs[d] == inputs[d] else absent
+        if abs(raw) > LARGEST and bad < 0:
+            bad = d
+        target[d] = clipped((raw - offsets[d]) * factors[d])
+    for d in range(n_dims, forest.dim_capacity):
+        target[d] = absent
+    return bad
+
+
+@separate
+def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
+    """Write the values of inputs for each tree that predicts; returns as `scale_to` does."""
+    capacity, frame, oblique = forest.dim_capacity, forest.frame, forest.oblique
+    if oblique:
+        oblique.prepare(oblique, inputs, frame, 0)
+        if forest.phase != STEADY:
+            oblique.prepare(oblique, inputs, 1 - frame, 0)
+    if forest.has_frames == 1:
+        oblique.project(oblique, target.part(capacity * frame, capacity), inputs, 0, frame)
+        if forest.phase != STEADY:
+            other = 1 - frame
+            oblique.project(oblique, target.part(capacity * other, capacity), inputs, 0, other)
+        return first_too_large(forest, inputs)
+    for s in range(forest.n_sets):
+        tree = forest.trees[s]
+        own = target.part(tree.first_value, capacity)
+        if oblique:
+            oblique.project(oblique, own, inputs, s, tree.frame)
+        else:
+            levels = forest.levels
+            before = forest.trees[max(s - 1, 0)]
+            if s == 0 or before.frame != tree.frame:
+                scale_to(forest, own, inputs, tree.frame)
+            else:
+                known = target.part(before.first_value, capacity)
+                for d in range(capacity):
+                    own[d] = known[d]
+            levels.place(levels, own, inputs, s)
+    return first_too_large(forest, inputs)
+
+
+@inlined
+def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame: int) -> None:
+    """Write a set of a stored point's values in a frame, from its inputs."""
+    oblique, levels = forest.oblique, forest.levels
+    if oblique:
+        oblique.prepare(oblique, inputs, frame, 1)
+        oblique.project(oblique, own, inputs, s, frame)
+    else:
+        scale_to(forest, own, inputs, frame)
+        levels.place(levels, own, inputs, s)
+
+
+# Two frames: values of points under other widths, next to those that trees cut now.
+#
+# A *frame* is an offset and a factor for each input. A point has a column of values in either
+# frame, c = float32((x - offset) * factor). While all trees are in one frame, the other column
+# has the *remainders* instead, (x - offset) * factor - c: with those an input is known to about
+# 48 bits, so that another frame's values are those of the input itself. When trees are drawn anew
+# in the other frame:
+#
+#     steady     values in the frame, remainders
+#     moved      values in the frame, values in the other one; remainders in a row of their own
+#     settled    remainders in the other frame, values in it, which is the current one now
+#
+# The frame that remainders belong to is their *home*. So a value costs four bytes more than
+# without, and four more while trees are drawn anew.
+#
+# With directions or categories points have their inputs instead of remainders, since sums
+# do not tell them, and since a column for each tree leaves none for remainders. Where all
+# trees share a column, that of given directions, there are two of these, too. Else each tree has
+# a column, and so has the spare tree: a moved point has its values for the tree that is being
+# drawn anew. The spare tree takes the place of another one with its column, and goes on with that
+# one's, for which all points are moved again.
+
+
+@inlined
+def home_of(forest: Forest) -> int:
+    """Return the frame that remainders belong to; trees still are in it."""
+    return 1 - forest.frame if forest.phase == SETTLING else forest.frame
+
+
+@inlined
+def column_of(forest: Forest, point: Point, frame: int) -> Float32s:
+    """Return a point's column of a frame."""
+    capacity = forest.dim_capacity
+    return Float32s(point, forest.values_word + capacity * frame, capacity)
+
+
+@inlined
+def _remainders(forest: Forest, p: int) -> Float32s:
+    """Return the row of a moved point's remainders."""
+    return Float32s(forest.remainders.row(p), 0, forest.dim_capacity)
+
+
+@inlined
+def _scaled(forest: Forest, raw: float, d: int, frame: int) -> float:
+    return (raw - forest.offsets(frame)[d]) * forest.factors(frame)[d]
+
+
+@inlined
+def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> float:
+    """Return an input of which a value and its remainder are known."""
+    return (value + remainder) / forest.factors(frame)[d] + forest.offsets(frame)[d]
+
+
+@inlined
+def write_remainders(forest: Forest, inputs: Float64s, p: int) -> None:
+    """Write the remainders of a point whose values at home have just been written."""
+    home, absent = home_of(forest), forest.absent
+    point = forest.points.row(p)
+    values, remainders = column_of(forest, point, home), column_of(forest, point, 1 - home)
+    for d in range(forest.n_dims):
+        raw = inputs[d] if inputs[d] == inputs[d] else absent
+        remainders[d] = clipped(_scaled(forest, raw, d, home) - values[d])
+
+
+@inlined
+def write_inputs(forest: Forest, inputs: Float64s, p: int) -> None:
+    """Write the inputs of a point; what there is only room for is missing."""
+    kept = forest.inputs_in(forest.points.row(p))
+    for d in range(forest.input_capacity):
+        kept[d] = inputs[d] if d < forest.n_inputs else math.nan
+
+
+@inlined
+def copy_remainders(forest: Forest, p: int, other: int) -> None:
+    """Copy the row of a moved point's remainders to another point's, where it has one."""
+    if forest.keeps_inputs == 1:
+        return
+    known, copied = _remainders(forest, p), _remainders(forest, other)
+    for d in range(forest.dim_capacity):
+        copied[d] = known[d]
+
+
+@inlined
+def clear_remainders(forest: Forest, p: int) -> None:
+    """Overwrite a point's row of remainders, where it has one."""
+    if forest.keeps_inputs == 1:
+        return
+    kept = _remainders(forest, p)
+    for d in range(forest.dim_capacity):
+        kept[d] = 0.0
+
+
+@inlined
+def _write_drawn(forest: Forest, p: int) -> None:
+    """Write the values of a point that the tree which is drawn anew cuts.
+
+    Those that only this tree has are left out where it is another part's, or has no spare tree.
+    """
+    point, frame = forest.points.row(p), 1 - forest.frame
+    inputs = forest.inputs_in(point)
+    if forest.has_frames == 1:
+        if forest.phase == DRAWING:
+            write_column(forest, column_of(forest, point, frame), inputs, 0, frame)
+    elif forest.draws() and forest.n_slots > forest.n_trees:
+        own = forest.values_in(forest.trees[forest.n_trees], point)
+        write_column(forest, own, inputs, forest.turn(), frame)
+
+
+@separate
+def move(forest: F, p: int) -> None:
+    """Give a point values for the tree that is drawn anew.
+
+    Where there are frames these are all of the one that is not home, and remainders get a row of
+    their own.
+    """
+    forest.n_moved = max(forest.n_moved, p + 1)
+    if forest.keeps_inputs == 1:
+        _write_drawn(forest, p)
+        return
+    home = home_of(forest)
+    point = forest.points.row(p)
+    values, others = column_of(forest, point, home), column_of(forest, point, 1 - home)
+    kept = _remainders(forest, p)
+    for d in range(forest.dim_capacity):
+        remainder = others[d]
+        kept[d] = remainder
+        raw = _raw(forest, values[d], remainder, d, home)
+        others[d] = clipped(_scaled(forest, raw, d, 1 - home))
+
+
+@separate
+def settle(forest: F, p: int) -> None:
+    """Let a moved point have its remainders in the current frame, in the column of the last one."""
+    if forest.keeps_inputs == 1:
+        return
+    home, frame = 1 - forest.frame, forest.frame
+    point = forest.points.row(p)
+    old, values = column_of(forest, point, home), column_of(forest, point, frame)
+    kept = _remainders(forest, p)
+    for d in range(forest.dim_capacity):
+        raw = _raw(forest, old[d], kept[d], d, home)
+        old[d] = clipped(_scaled(forest, raw, d, frame) - values[d])
+
+
+@inlined
+def put_among_moved(forest: Forest, p: int) -> None:
+    """Bring a point whose values have just been written to where others around it are."""
+    if p <= forest.n_moved:
+        move(forest, p)
+        # In a window it may be in place of an older one.
+        if forest.phase == SETTLING and p < forest.taken:
+            settle(forest, p)
+
+
+@inlined
+def _unscaled(forest: Forest, p: int, d: int) -> float:
+    """Return an input of a point that has remainders, wherever these are."""
+    home = home_of(forest)
+    point = forest.points.row(p)
+    if forest.phase == SETTLING and p < forest.taken:
+        home = 1 - home
+    elif forest.phase != STEADY and p < forest.n_moved:
+        value = column_of(forest, point, home)[d]
+        return _raw(forest, value, _remainders(forest, p)[d], d, home)
+    value, remainder = column_of(forest, point, home)[d], column_of(forest, point, 1 - home)[d]
+    return _raw(forest, value, remainder, d, home)
+
+
+@batch_kernel
+def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
+    """Write the inputs of `n_places` points, `n_inputs` each; levels are left out."""
+    n = forest.n_inputs
+    for i in range(n_places):
+        kept = forest.inputs_in(forest.points.row(places[i]))
+        for d in range(n):
+            if forest.keeps_inputs == 0:
+                raw = _unscaled(forest, places[i], d)
+            elif kept[d] == kept[d]:
+                raw = kept[d] if abs(kept[d]) <= LARGEST else math.nan
+            else:
+                raw = forest.absent
+            out[n * i + d] = raw
+
+
+@inlined
+def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
+    """Write the values of inputs; returns DONE, or the first input that is too large.
+
+    Scaled values end at `FARTHEST`. In dimensions for which there is only room is what a feature
+    has that is yet to come: a missing value. Of two frames the other one's values are written
+    where trees read them.
+    """
+    if makes_sets(forest):
+        return scale_sets(forest, target, inputs)
+    frame, capacity = forest.frame, forest.dim_capacity
+    if forest.has_frames == 0:
+        return scale_to(forest, target, inputs, frame)
+    bad = scale_to(forest, target.part(capacity * frame, capacity), inputs, frame)
+    if forest.phase != STEADY:
+        other = 1 - frame
+        scale_to(forest, target.part(capacity * other, capacity), inputs, other)
+    return bad
+
+
+@inlined
+def _scale_at_home(forest: Forest, p: int, inputs: Float64s) -> int:
+    """Write the values of a point in the frame to which its remainders are added."""
+    home = home_of(forest)
+    return scale_to(forest, column_of(forest, forest.points.row(p), home), inputs, home)
+
+
+@inlined
+def has_missing(forest: Forest, values: Float32s) -> bool:
+    """Tell whether a row of values has a missing one."""
+    # With several sets of directions, each lacks what the first lacks.
+    first = int(forest.trees[0].first_value)
+    if forest.has_frames == 1:
+        first = forest.dim_capacity * forest.frame
+    for d in range(first, first + forest.n_dims):
+        if values[d] != values[d]:
+            return True
+    return False
+
+
+@inlined
+def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
+    """Write the values of a learned sample's inputs as a point's; returns as `scale` does.
+
+    While the warm-up lasts, the inputs themselves are kept, too.
+    """
+    if forest.raw_values:
+        n_inputs = forest.n_inputs
+        row = forest.raw_values.part(forest.input_capacity * p, forest.input_capacity)
+        for d in range(n_inputs):
+            row[d] = inputs[d]
+    values = Float32s(forest.points.row(p), forest.values_word, forest.n_values)
+    keeps_inputs = forest.keeps_inputs == 1
+    has_remainders = forest.has_frames == 1 and not keeps_inputs
+    bad = _scale_at_home(forest, p, inputs) if has_remainders else scale(forest, values, inputs)
+    if bad < 0:
+        # Values for the tree that is drawn anew are made of these.
+        if has_remainders:
+            write_remainders(forest, inputs, p)
+        elif keeps_inputs:
+            write_inputs(forest, inputs, p)
+        if forest.phase != STEADY:
+            put_among_moved(forest, p)
+        if has_missing(forest, values):
+            forest.has_missing = 1
+        oblique = forest.oblique
+        if oblique:
+            # What is too large for one set of directions may be missing in that only.
+            for d in range(forest.n_values):
+                if values[d] != values[d]:
+                    forest.has_missing = 1
+            oblique.learn(oblique, inputs)
+    return bad
+
+
+@kernel
+def find_too_large(forest: F, inputs: Float64s) -> int:
+    """Return the first of a sample's inputs that single precision does not hold, or DONE."""
+    return first_too_large(forest, inputs)
+
+
+@batch_kernel
+def store_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
+    """Write `n` rows of checked inputs as points `first`, `first + 1`, ..."""
+    for i in range(n):
+        capacity = forest.input_capacity
+        store_values(forest, rows.part(capacity * i, capacity), first + i)
+
+
+@batch_kernel
+def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
+    """Write the values of `n` rows of checked inputs."""
+    for i in range(n):
+        target = targets.part(forest.n_values * i, forest.n_values)
+        capacity = forest.input_capacity
+        scale(forest, target, rows.part(capacity * i, capacity))

@@ -1,0 +1,399 @@
+"""Reading trees: the table of a tree's nodes, nodes as views, and the path of a sample.
+
+`make_table` returns all nodes of a tree at once, `read_tree` its nodes in preorder, and `traced`
+the walks of a sample, step by step, from which `contributions` explains a prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...compiling.kernels import kernel
+from ...records import Array, Float32s, Float64, Float64s, Int64, Memory, Record
+from ...records.row_layout import columns_of
+from . import light
+from .inputs import scale
+from .records import EMPTY, F, Forest, Node, Point, Tree
+from .walks import Prediction, Walk, predict_rows
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass
+class TreeTable:
+    """The nodes of a tree, level by level from the root; siblings are next to each other.
+
+    Parameters
+    ----------
+    refs
+        The nodes' references; none where the tree is empty.
+    levels
+        For each level the numbers of its internal nodes, and those of their left children, which
+        the right ones follow.
+
+    """
+
+    refs: Numbers
+    levels: list[tuple[Numbers, Numbers]]
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    @cached_property
+    def inner(self) -> Numbers:
+        """The numbers of all internal nodes."""
+        return np.concatenate([np.empty(0, np.int64), *(inner for inner, _ in self.levels)])
+
+    @cached_property
+    def lefts(self) -> Numbers:
+        """The numbers of their left children."""
+        return np.concatenate([np.empty(0, np.int64), *(left for _, left in self.levels)])
+
+    @cached_property
+    def leaves(self) -> Numbers:
+        """The numbers of all leaves."""
+        is_leaf = np.ones(len(self), dtype=bool)
+        is_leaf[self.inner] = False
+        return np.flatnonzero(is_leaf)
+
+    def ending_at(self, ends: NDArray[np.bool_]) -> TreeTable:
+        """Return the table whose cuts at some nodes, and those below, are left out."""
+        hidden = ends.copy()
+        levels: list[tuple[Numbers, Numbers]] = []
+        for inner, left in self.levels:
+            hidden[left] |= hidden[inner]
+            hidden[left + 1] |= hidden[inner]
+            shown = ~hidden[inner]
+            levels.append((inner[shown], left[shown]))
+        return TreeTable(self.refs, levels)
+
+    def add_up(self, values: NDArray[Any]) -> None:
+        """Let the value of each internal node be the sum of those of its children."""
+        for inner, left in reversed(self.levels):
+            values[inner] = values[left] + values[left + 1]
+
+
+def make_table(
+    root: int, left: NDArray[np.int32], right: NDArray[np.int32], is_leaf: NDArray[np.bool_]
+) -> TreeTable:
+    """Make the table of a tree.
+
+    Parameters
+    ----------
+    root
+        Reference to the root.
+    left, right
+        References to the children of all rows.
+    is_leaf
+        Which rows are leaves.
+
+    """
+    level = np.array([root] if root != EMPTY else [], dtype=np.int64)
+    refs, n = [level], 0
+    levels: list[tuple[Numbers, Numbers]] = []
+    while True:
+        inner = np.flatnonzero(level >= 0)
+        inner = inner[~is_leaf[level[inner]]]
+        if not len(inner):
+            return TreeTable(np.concatenate(refs), levels)
+        rows = level[inner]
+        levels.append((n + inner, n + len(level) + 2 * np.arange(len(inner))))
+        n += len(level)
+        level = np.stack([left[rows], right[rows]], axis=1).reshape(-1).astype(np.int64)
+        refs.append(level)
+
+
+@dataclass
+class NodeView:
+    """One node of a tree, read from its memory."""
+
+    parent: int
+    depth: int
+    is_leaf: bool
+    paused: bool
+    time: float
+    delta: float
+    dim: int
+    cut: float
+    n_samples: int
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    left: int = field(default=-1, kw_only=True)
+    right: int = field(default=-1, kw_only=True)
+
+    @property
+    def mass(self) -> float:
+        """What the samples below count for where the larger of two blocks is asked for."""
+        return self.n_samples
+
+
+class Shades(NamedTuple):
+    """What nodes are coloured by: the numbers of classes, which have names, or numbers.
+
+    Attributes
+    ----------
+    values
+        A number for each node.
+    classes
+        The classes, where the values are their numbers; None else.
+    name
+        What the values are.
+
+    """
+
+    values: NDArray[np.float64]
+    classes: list[Any] | None
+    name: str
+
+
+class TreeView(NamedTuple):
+    """A tree as it is drawn.
+
+    Attributes
+    ----------
+    nodes
+        Its nodes in preorder.
+    cuts
+        What the cut of each node says, "" for leaves.
+    shades
+        What the nodes are coloured by, if anything.
+    end
+        When cutting ends.
+
+    """
+
+    nodes: list[Any]
+    cuts: list[str]
+    shades: Shades | None
+    end: float
+
+
+V = TypeVar("V", bound=NodeView)
+
+# What a kind of trees says of a reference and its record, a node's or a point's.
+Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
+
+
+def box_at(forest: Any, t: int, ref: int) -> NDArray[np.float32]:
+    """Return both corners of the box of a tree's node: shape (2, dimensions)."""
+    box = np.empty((2, int(forest.dim_capacity)), dtype=np.float32)
+    light.read_box.of(type(forest))(forest, t, ref, Float32s.of(box.reshape(-1)))
+    return box
+
+
+def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> list[V]:
+    """Read a tree's nodes in preorder; its leaves last until its end."""
+    n_dims, tree = forest.n_dims, forest.trees[t]
+    nodes: list[V] = []
+    waiting = [(tree.root, -1, "", 0.0, 0)]
+    if tree.root == EMPTY:
+        return []
+    while waiting:
+        ref, parent, side, tau, depth = waiting.pop()
+        number = len(nodes)
+        if parent >= 0:
+            setattr(nodes[parent], side, number)
+        if ref < 0:
+            point: Point = forest.points.row(~ref)
+            low = high = forest.values_in(tree, point).view()
+            n_samples, dim, delta, cut, left, right = 1, -1, 0.0, math.nan, EMPTY, EMPTY
+            is_leaf, paused, extra = kept(ref, point)
+        else:
+            row: Node = tree.nodes.row(ref)
+            low, high = box_at(forest, t, ref)
+            n_samples, dim, left, right = row.n_samples, row.dim, row.left, row.right
+            delta, cut = float(row.delta), float(row.cut)
+            is_leaf, paused, extra = kept(ref, row)
+        if is_leaf:
+            delta, dim, cut = end - tau, -1, math.nan
+        node = view(
+            parent,
+            depth,
+            is_leaf,
+            paused,
+            end if is_leaf else tau + delta,
+            delta,
+            dim,
+            cut,
+            n_samples,
+            low[:n_dims].astype(np.float64),
+            high[:n_dims].astype(np.float64),
+            *extra,
+        )
+        nodes.append(node)
+        if not is_leaf:
+            waiting.append((right, number, "right", tau + delta, depth + 1))
+            waiting.append((left, number, "left", tau + delta, depth + 1))
+    return nodes
+
+
+# Steps for which a trace has room at first, for each tree.
+FIRST_STEPS = 64
+
+
+class TracedStep(Record):
+    """A node on a walk: what `walks.Step` says of it, and how many steps there were above."""
+
+    tree: Int64
+    depth: Int64
+    ref: Int64
+    eta: Float64
+    span: Float64
+    reach: Float64
+    stays: Float64
+
+
+class Trace(Prediction):
+    """The steps of all walks; `n` goes on where there is no room for more than `capacity`."""
+
+    n: Int64
+    capacity: Int64
+    steps: Array[TracedStep]
+    # What the trees cut of the sample.
+    values: Float32s
+
+    def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
+        """Append the steps of a walk."""
+        for i in range(1, walk.depth + 1):
+            if self.n < self.capacity:
+                step, found = walk.path[i], self.steps[self.n]
+                found.tree = t
+                found.depth = i - 1
+                found.ref = step.ref
+                found.eta = step.eta
+                found.span = step.span
+                found.reach = step.reach
+                found.stays = step.stays if step.eta > 0.0 else 1.0
+            self.n = self.n + 1
+
+
+@kernel
+def trace(forest: F, inputs: Float64s, found: Trace) -> int:
+    """Note the walks of a sample of these inputs.
+
+    Returns DONE, or the input whose value is too large.
+    """
+    bad = scale(forest, found.values, inputs)
+    if bad < 0:
+        found.n = 0
+        predict_rows(forest, found.values, 1, found)
+    return bad
+
+
+class Path(NamedTuple):
+    """A walk down a tree: an array element for each step.
+
+    What follows a missing value may take several paths, of which a later one begins with steps
+    whose `reach` is 0: the first has counted these.
+    """
+
+    tree: int
+    refs: NDArray[np.int64]
+    # Distance from the node's box, and time of its cut or end since the parent's.
+    etas: NDArray[np.float64]
+    spans: NDArray[np.float64]
+    # Probability of not having branched off above, and of not doing so here.
+    reach: NDArray[np.float64]
+    stays: NDArray[np.float64]
+
+    @property
+    def leaves(self) -> NDArray[np.float64]:
+        """The probabilities of branching off at the nodes."""
+        return self.reach * (1.0 - self.stays)
+
+
+def traced(forest: Any, inputs: NDArray[np.float64]) -> tuple[int, list[Path], NDArray[np.float32]]:
+    """Return what `trace` does, the paths of a sample of these inputs, and its values."""
+    values = np.empty(int(forest.n_values), dtype=np.float32)
+    room = FIRST_STEPS * int(forest.n_trees)
+    while True:
+        memory = np.empty(room * TracedStep.SIZE, dtype=np.uint8)
+        found = Memory(Trace)
+        found[0].capacity = room
+        found[0].steps = Array.over(TracedStep, memory)
+        found[0].values = Float32s.of(values)
+        bad, n = trace(forest, Float64s.of(inputs), found[0]), int(found[0].n)
+        if bad >= 0:
+            return bad, [], values
+        if n <= room:
+            return bad, _paths(memory, n), values
+        room = n
+
+
+def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
+    """Return the paths of `n` steps."""
+    steps = {c.name: c.over(memory, n, TracedStep.SIZE) for c in columns_of(TracedStep)}
+    starts = np.flatnonzero(steps["depth"] == 0).tolist()
+    found = []
+    for start, stop in zip(starts, [*starts[1:], n], strict=True):
+        own = {name: column[start:stop] for name, column in steps.items()}
+        path = Path(
+            int(own["tree"][0]),
+            own["ref"],
+            own["eta"],
+            own["span"],
+            own["reach"],
+            own["stays"],
+        )
+        found.append(path)
+    return found
+
+
+def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
+    """Return the row of a node, or of a point."""
+    return tree.nodes.row(ref) if ref >= 0 else forest.points.row(~ref)
+
+
+def gaps_from(forest: Forest, t: int, ref: int, x: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return how far a sample is from the box of a tree's node in each dimension."""
+    lower, upper = box_at(forest, t, ref)[:, : len(x)]
+    # A missing value or an unknown side is no distance.
+    gaps: NDArray[np.float64] = np.fmax(lower - x, x - upper).astype(np.float64)
+    return np.nan_to_num(gaps).clip(0.0)
+
+
+def contributions(
+    forest: Forest,
+    tree: Tree,
+    path: Path,
+    x: NDArray[np.float32],
+    here: NDArray[np.float64],
+    branches: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return what each dimension adds to a tree's prediction on a path.
+
+    Let w_j be the probability of branching off at node j of the path, G_j the node's prediction,
+    B_j that on branching off there, and w the probability of not branching off at all. A tree
+    predicts sum_j w_j B_j + w G_leaf, which is G_root + sum_j M_j (G_j - G_parent) + sum_j w_j
+    (B_j - G_j), where M_j is the sum of w and of all w_i from j on: the probability of coming to
+    node j. The dimension of the parent's cut gets the terms of the first sum; those of the second
+    are shared by the dimensions in which the sample is outside of the node's box, by the distances
+    there: the rates at which a cut would have been drawn there.
+
+    Parameters
+    ----------
+    forest, tree, path
+        The path and where it is.
+    x
+        What the tree cuts of the sample.
+    here, branches
+        G_j and w_j (B_j - G_j), a row for each step.
+
+    """
+    found = np.zeros((len(x), here.shape[1]))
+    leaves = path.leaves
+    for i, ref in enumerate(path.refs.tolist()):
+        if i > 0:
+            cut: Node = tree.nodes.row(int(path.refs[i - 1]))
+            found[cut.dim] += path.reach[i] * (here[i] - here[i - 1])
+        if leaves[i] > 0.0:
+            gaps = gaps_from(forest, path.tree, ref, x)
+            found += np.outer(gaps / gaps.sum(), branches[i])
+    return found

@@ -1,0 +1,450 @@
+"""Renewal of widths: trees are drawn again under new widths, some points for each sample.
+
+1. `FollowingTrees.look_at_widths` compares the widths with those of recent samples, at samples
+   whose numbers are fixed ahead (`Forest.next_look`).
+2. If they differ, `begin` puts the new widths into the other frame (see `inputs`): DRAWING begins.
+3. The kernel of each sample learned calls `take_points` and `finish_owed`, which draw the trees.
+4. When all trees are drawn, `settle` brings the points to the new frame: SETTLING, then STEADY.
+
+Adaptive forests take the same steps by a schedule of their own (`RebuiltTrees._renew_widths`), and
+draw a tree in the new frame when they begin one anyway.
+
+One after the other the trees are drawn anew by the spare tree, which is extended by all stored
+points in order (Algorithms 3 and 4), some for each sample that is learned. When it has them all it
+takes the place of the tree whose turn it is. A tree that has been extended by points has the law of
+one sampled with them (Lakshminarayanan et al. 2014, section 4.1), so each tree always has the exact
+law for its own widths: when this happens depends on the inputs and on numbers of samples alone.
+
+Then all trees are in the other frame, and the points' remainders, where there are, follow
+(see `inputs`).
+
+The timetable is that of all trees, of which a part of a forest may have some only (`parts`): in the
+turn of a tree that another part has, points are counted and moved, and no tree takes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...compiling.kernels import batch_kernel, helper, inlined, kernel
+from ...records import ChunkedRows, Float64s, Int32s
+from ...status import DONE
+from ..ranges import Rounding, known_ranges
+from ..splitmix import mixed, state_after
+from .changes import AnyForest
+from .extension import count_walked, extend_trees, learn_point
+from .growth import FENCE, GrowingTrees
+from .inputs import move, settle
+from .leaves import clear_tree
+from .records import CLOSED, DRAWING, EMPTY, NEVER, NONE, SETTLING, START, STEADY, F, Forest, Tree
+from .tree_memory import TABLES, WARM_UP
+
+# Kernels.
+
+# Points that the spare tree takes for each sample and each tree of the whole forest: so all trees
+# have been drawn anew after a third as many samples as there were, at most.
+TAKEN = 4
+
+# Points that are settled for each sample.
+SETTLED = 64
+
+# Widths are looked at again when there are so many times as many samples; and renewed again, when
+# there are so many times as many.
+LOOK_RATIO = 1.5
+RENEWAL_RATIO = 1.5
+
+
+@inlined
+def _begin_tree(forest: Forest) -> None:
+    """Let a tree's turn begin, and the spare tree anew where that is a tree of this part."""
+    forest.taken = 0
+    if forest.has_frames == 0:
+        # The points' values in the spare tree's column are those of another tree.
+        forest.n_moved = 0
+    # In a window there is no spare tree: all are built anew as they always are.
+    if forest.n_slots == forest.n_trees or not forest.draws():
+        return
+    old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
+    spare.root = EMPTY
+    clear_tree(spare)
+    spare.n_splits = 0
+    spare.lifetime = old.lifetime
+    # A stream of its own: what the old one draws meanwhile must not matter.
+    state = state_after(old.renewal_state, 1)
+    spare.renewal_state = state
+    spare.random_state = mixed(state)
+    spare.frame = 1 - forest.frame
+    if forest.has_frames == 1:
+        spare.first_value = forest.dim_capacity * spare.frame
+    spare.succeed(forest, old)
+
+
+@kernel
+def begin(forest: F, frame: Float64s) -> None:
+    """Begin to draw all trees anew in another frame: offsets and factors, shape (2, inputs)."""
+    other = 1 - forest.frame
+    capacity = forest.input_capacity
+    for d in range(capacity):
+        forest.offsets(other)[d] = frame[d]
+        forest.factors(other)[d] = frame[capacity + d]
+    forest.phase = DRAWING
+    forest.renewed = 0
+    forest.n_moved = 0
+    forest.owed = 0
+    forest.is_taking = 0
+    forest.renewed_at_sample = forest.n_samples
+    forest.next_look = NEVER
+    oblique = forest.oblique
+    if oblique:
+        oblique.keep_means(oblique)
+    _begin_tree(forest)
+
+
+@kernel
+def move_some(forest: F, most: int) -> None:
+    """Move the next points, so many at most."""
+    for p in range(forest.n_moved, min(forest.n_moved + most, forest.n_points)):
+        move(forest, p)
+    forest.owed = 0
+
+
+@kernel
+def settle_some(forest: F, most: int, next_look: int) -> None:
+    """Settle the next points, so many at most; with the last one the renewal ends."""
+    _settle_some(forest, most)
+    if forest.taken == forest.n_points:
+        forest.phase = STEADY
+        forest.next_look = next_look
+    forest.owed = 0
+
+
+@kernel
+def begin_settling(forest: F) -> None:
+    """Let the points' remainders follow the trees, which are all in the other frame."""
+    _begin_settling(forest)
+
+
+@kernel
+def begin_again(forest: F) -> None:
+    """Let the spare tree begin anew, where it is being drawn: its rows are gone."""
+    if forest.phase == DRAWING:
+        _begin_tree(forest)
+        forest.is_taking = 0
+
+
+@helper
+def take_points(forest: F) -> int:
+    """Let the spare tree take the points for the samples that are owed.
+
+    In the turn of another part's tree it is only noted which these are. Returns DONE, or the spare
+    tree where that needs room for rows; the next call goes on.
+    """
+    if forest.phase != DRAWING:
+        return DONE
+    n, t = forest.n_points, forest.n_trees
+    spare = forest.trees[t]
+    if forest.is_taking == 0:
+        stop = min(forest.taken + TAKEN * forest.n_all_trees * forest.owed, n)
+        for p in range(forest.n_moved, stop):
+            move(forest, p)
+        spare.walk_point = forest.taken if forest.draws() else stop
+        spare.walk_end = stop
+        spare.walk_ref = START
+        forest.is_taking = 1
+    if spare.walk_point < spare.walk_end:
+        return extend_trees(forest, t, t + 1, 1)
+    return DONE
+
+
+@inlined
+def _swap_trees(forest: Forest, one: Tree, other: Tree) -> None:
+    """Let two trees change places; what they own goes with them."""
+    words, others = Int32s(one, 0, forest.tree_words), Int32s(other, 0, forest.tree_words)
+    for i in range(forest.tree_words):
+        kept = words[i]
+        words[i] = others[i]
+        others[i] = kept
+
+
+@inlined
+def _begin_settling(forest: Forest) -> None:
+    """Let the points' remainders follow the trees, which are all in the other frame."""
+    forest.phase = SETTLING
+    forest.frame = 1 - forest.frame
+    forest.taken = 0
+    oblique = forest.oblique
+    if oblique:
+        oblique.change_frame(oblique)
+
+
+@inlined
+def _settle_some(forest: Forest, most: int) -> None:
+    """Settle the next points, so many at most."""
+    stop = min(forest.taken + most, forest.n_points)
+    for p in range(forest.taken, stop):
+        settle(forest, p)
+    forest.taken = stop
+
+
+@inlined
+def _look_after_renewal(forest: Forest) -> int:
+    """Return the number of samples at which widths are looked at once trees have been renewed."""
+    then = forest.renewed_at_sample
+    # In a window as many new samples matter as in all that it holds.
+    return max(forest.n_samples, then + int((RENEWAL_RATIO - 1.0) * min(then, forest.window)))
+
+
+@helper
+def finish_owed(forest: F) -> None:
+    """Do what is owed besides, once the spare tree has taken its points, and owe nothing."""
+    n = forest.n_points
+    if forest.phase == DRAWING:
+        forest.taken = forest.trees[forest.n_trees].walk_end
+        if forest.taken == n:
+            if forest.draws():
+                _swap_trees(forest, forest.trees[forest.turn()], forest.trees[forest.n_trees])
+            forest.renewed = forest.renewed + 1
+            if forest.renewed < forest.n_all_trees:
+                _begin_tree(forest)
+            else:
+                _begin_settling(forest)
+    elif forest.phase == SETTLING:
+        _settle_some(forest, SETTLED * forest.owed)
+        if forest.taken == n:
+            forest.phase = STEADY
+            forest.next_look = _look_after_renewal(forest)
+    forest.is_taking = 0
+    forest.owed = 0
+
+
+@batch_kernel
+def go_on(forest: F) -> int:
+    """Do what is owed, as `take_points` and `finish_owed` do; returns as the first does."""
+    status = take_points(forest)
+    if status == DONE:
+        finish_owed(forest)
+    return status
+
+
+@inlined
+def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
+    """Learn a sample as `learn_point` does, as point `p`, and count it where that is DONE.
+
+    Where a tree needs room, the forest is closed until its owner has let all walks end, and has
+    done what is owed.
+    """
+    status = learn_point(forest, inputs, p)
+    if status == DONE:
+        count_walked(forest)
+        if forest.owed > 0:
+            status = take_points(forest)
+            if status == DONE:
+                finish_owed(forest)
+    if status >= 0:
+        forest.version = CLOSED
+    return status
+
+
+# When widths are looked at, and which ones are found.
+
+# Samples by which it is found out whether widths hold, and those by which others are found: more,
+# since a feature's least and largest values are rare.
+LOOKED_AT = 256
+MEASURED = 1024
+
+# A width does not hold any more where the one found is so many times larger or smaller, and so has
+# the interquartile range become: of a feature with long tails, a few values decide the width. That
+# of whole numbers is one, too, and may have doubled.
+FACTOR = 2.0
+FACTOR_OF_SPREAD = 1.7
+# How many interquartile ranges beyond the quartiles a value may be that sets the range of a feature
+# that has shrunk: values of before are not to do that.
+NEAR_FENCE = 10.0
+# The share of samples that have to tell something of a feature that it is believed.
+EVIDENCE = 1 / 32
+# By how much stored inputs are wrong at most, relatively to widths and to offsets. They are known
+# to 48 bits or so of the largest width so far, which is at most 4,096 times the present one.
+ROUNDED = 2.0**-36
+EXACT = 2.0**-50
+
+
+def _differ(
+    one: NDArray[np.float64], other: NDArray[np.float64], factor: float
+) -> NDArray[np.bool_]:
+    """Tell where one of two numbers is more than so many times the other."""
+    found: NDArray[np.bool_] = (one > factor * other) | (other > factor * one)
+    return found
+
+
+class _Found(NamedTuple):
+    """What some samples tell: the scaling, of which inputs they do, and whose widths are over."""
+
+    scaling: NDArray[np.float64]
+    are_told: NDArray[np.bool_]
+    are_over: NDArray[np.bool_]
+
+
+class FollowingTrees(GrowingTrees[AnyForest]):
+    """The memory of trees that are drawn anew where widths no longer hold (see the module)."""
+
+    # Whether widths are looked at when it is time to, or by a plan of the kind's own.
+    _LOOKS_AT_ONCE: ClassVar[bool] = True
+
+    def enter(self) -> None:
+        """Close the trees, complete or undo what was interrupted, and do what it is time for.
+
+        So a call that has looked at widths, and is interrupted then, has changed nothing.
+        """
+        super().enter()
+        if self._LOOKS_AT_ONCE:
+            self.look_at_widths()
+
+    def look_at_widths(self) -> None:
+        """Find the widths of the samples so far, and begin to draw trees anew where they differ.
+
+        What this looks at are inputs and numbers of samples only: given that nothing is begun,
+        the law of the trees is what it was.
+        """
+        forest, n = self.forest, self.n_samples
+        if n < forest.next_look:
+            return
+        if forest.phase == STEADY and self.remainders.capacities[0] > 0:
+            self._drop_spare()
+        if forest.is_full:
+            # Of later samples nothing is known.
+            forest.next_look = NEVER
+            return
+        scaling = self._found_scaling()
+        if (scaling != self.scaling).any():
+            self._begin_renewal(scaling)
+        else:
+            forest.next_look = n + math.ceil((LOOK_RATIO - 1.0) * self._n_held())
+
+    def _n_held(self) -> int:
+        """Return how many samples the trees hold."""
+        return self.forest.n_held()
+
+    def _found_scaling(self) -> NDArray[np.float64]:
+        """Return the scaling, by ranges of stored samples where one does not hold any more."""
+        if not self._find(LOOKED_AT).are_over.any():
+            return self.scaling
+        found, scaling = self._find(MEASURED), self.scaling.copy()
+        # Since trees are drawn anew in any case, ranges alone decide where they have grown.
+        are_wider = found.are_told & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
+        places = np.flatnonzero(found.are_over | are_wider)
+        scaling[:, places] = found.scaling[:, places]
+        return scaling
+
+    def _find(self, n_rows: int) -> _Found:
+        """Find the scaling by so many of the stored samples, and which widths do not hold."""
+        places = self._places_to_look_at(n_rows)
+        rows = self._inputs_at(places, n_rows)
+        then = self._inputs_at(self._places_of_widths(n_rows), n_rows)
+        # Together, since it is the call that costs.
+        both = np.hstack([rows, then])
+        rounding = self._rounding()
+        found = known_ranges(both, FENCE, rounding)
+        (low, _), (high, _), (known, known_then), (spread, spread_then) = (
+            values.reshape(2, -1) for values in found
+        )
+        least = EVIDENCE * max(len(places), LOOKED_AT)
+        # What has been 0 and is tells nothing.
+        is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
+        has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
+        if has_shrunk.any():
+            near = known_ranges(both, NEAR_FENCE, rounding)
+            near_low, near_high = near.low[: self.n_inputs], near.high[: self.n_inputs]
+            low, high = np.where(has_shrunk, near_low, low), np.where(has_shrunk, near_high, high)
+        by_ranges, are_told = self._scaling_by(low, high), known >= least
+        are_over = are_told & _differ(self.scaling[1, : self.n_inputs], by_ranges[1], FACTOR)
+        are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
+        return _Found(by_ranges, are_told, are_over)
+
+    def _rounding(self) -> Rounding:
+        """Return by how much stored inputs may be wrong, twice for each feature."""
+        offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
+        return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
+
+    def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
+        """Return so many stored samples, of which most are recent ones.
+
+        Where some have been forgotten the others are in no order: they are evenly spread then, and
+        each is there once.
+        """
+        if self._is_unordered:
+            n = min(n_rows, self.n_points)
+            return self.n_points * np.arange(n) // max(n, 1)
+        return self._recent_places(self.n_points, n_rows)
+
+    def _places_of_widths(self, n_rows: int) -> NDArray[np.int64]:
+        """Return the same of when widths were found; none where samples have been forgotten."""
+        if self._is_unordered:
+            return np.zeros(0, np.int64)
+        return self._recent_places(int(self.forest.renewed_at_sample) or WARM_UP, n_rows)
+
+    @property
+    def _is_unordered(self) -> bool:
+        """Whether points need not be in the order of arrival."""
+        found: bool = self.forest.n_forgotten > 0
+        return found
+
+    @staticmethod
+    def _recent_places(n: int, n_rows: int) -> NDArray[np.int64]:
+        """Return some of `n` places, of which half are among the last 3 of 10."""
+        return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
+
+    def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
+        """Begin to draw all trees anew by another scaling."""
+        # Before kernels may move points.
+        self.remainders.reserve(0, self.points.capacities[0])
+        self.remainders.show(0, self.forest.remainders)
+        begin.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
+
+    def _drop_spare(self) -> None:
+        """Give back what has been needed for drawing trees anew."""
+        for t in range(self.n_trees, len(self.trees)):
+            spare = self.trees[t]
+            spare.free_row = spare.free_box = spare.free_side_row = NONE
+            for name in TABLES:
+                table, record = self.__dict__[name], getattr(spare, name)
+                record.n_rows = 0
+                table.clear(spare.slot)
+                table.show(spare.slot, record)
+        self.remainders = ChunkedRows(1, self.remainders.width, False)
+        self.remainders.show(0, self.forest.remainders)
+
+    def _do_owed(self) -> None:
+        """Let the spare tree take the points that it is yet to take for the samples learned."""
+        if self.forest.owed == 0:
+            return
+        go_on = self._go_on()
+        while (needy := go_on(self.forest)) >= 0:
+            self._reserve_rows(needy, self.trees[needy].rows_needed)
+
+    def _go_on(self) -> Callable[[AnyForest], int]:
+        """Return the kernel that does what is owed."""
+        found: Callable[[AnyForest], int] = go_on.of(self._FOREST)
+        return found
+
+    def _samples_to_event(self) -> int:
+        """Return how many samples there are until a tree is whole or widths are looked at."""
+        forest, n = self.forest, self.n_samples
+        if forest.phase == STEADY:
+            return int(forest.next_look) - n
+        is_drawing = forest.phase == DRAWING
+        pace = TAKEN * forest.n_all_trees if is_drawing else SETTLED
+        return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
+
+    def _frames_of_trees(self) -> list[list[int]]:
+        """Return which frames each tree with nodes may be in."""
+        forest = self.shared[0]
+        frame, n_renewed = int(forest.frame), 0
+        if forest.phase == DRAWING:
+            n_renewed = min(max(int(forest.turn()), 0), self.n_trees)
+        found = [[1 - frame]] * n_renewed + [[frame]] * (self.n_trees - n_renewed)
+        return found + [[1 - frame]] * (self.n_drawn - self.n_trees)
