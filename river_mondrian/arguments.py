@@ -182,3 +182,19 @@ def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
         raise ValueError(f'kernel must be "laplace" or "gaussian", got {kernel!r}')
     check_positive("lifetime", lifetime)
     check_positive("gamma", gamma)
+
+
+def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: float) -> list[float]:
+    """Return lifetimes, which are a function, after each of `more` samples.
+
+    Before them there are `n` samples, with the last lifetime; none may be less than one before.
+    """
+    found = []
+    for i in range(n + 1, n + more + 1):
+        before, last = last, lifetime(i)
+        if not (is_real(last) and last >= 0.0):
+            raise ValueError(f"lifetime({i}) must be a number >= 0, got {last!r}")
+        if last < before:
+            raise ValueError(f"lifetime must not fall, got {last!r} after {before!r} at n = {i}")
+        found.append(float(last))
+    return found

@@ -435,3 +435,38 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
         if all(type(label) in kinds for label in made.tolist()) and made.tolist() == list(values):
             return made
     return np.fromiter(values, dtype=object, count=len(values))
+
+
+class TargetRows:
+    """The checked rows of a frame, with their targets and weights.
+
+    Parameters
+    ----------
+    frame
+        The frame, read.
+    y
+        The targets of its rows.
+    w
+        A weight for all rows, or one for each.
+
+    """
+
+    def __init__(self, frame: Frame, y: Any, w: Any) -> None:
+        like, self.names, self.columns = frame
+        self.targets = read_targets(y, len(self.columns), like)
+        self.weights = read_weights(w, len(self.columns), like)
+        self.places = {name: place for place, name in enumerate(self.names)}
+        # The lifetimes after each row, where they change, if so many samples come before the first.
+        self.n_before = 0
+        self.horizons: list[float] | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def value(self, row: int, name: Hashable) -> float:
+        """Return a row's value of a feature."""
+        return float(self.columns[row, self.places[name]])
+
+    def of_targets(self, start: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return copies of the targets and weights of some rows."""
+        return self.targets[start:stop].copy(), self.weights[start:stop].copy()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..estimators.classifier import MondrianForestClassifier
-from ..estimators.rows import lifetimes_after
+from ..arguments import lifetimes_after
 from ..files.store import load, save
 from ..frames import read_frame, read_labels, read_targets, read_weights
 from ..inputs import FeatureIndex, ordered, read_values

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_flag, check_integer, check_missing
-from ..frames import mapping_of, native_frame, native_series
+from ..frames import TargetRows, mapping_of, native_frame, native_series
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
@@ -28,7 +28,6 @@ from .adapting import (
     watch_for,
 )
 from .explaining import TargetExplanations
-from .rows import TargetRows
 
 LOSSES = ("absolute", "squared")
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_integer, check_takes, is_distribution, is_real
+from ..arguments import check_integer, check_takes, is_distribution, is_real, lifetimes_after
 from ..directions import Directions
-from ..frames import Frame, mapping_of, native_frame, native_series, read_targets
+from ..frames import Frame, TargetRows, mapping_of, native_frame, native_series, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
@@ -22,7 +22,6 @@ from ..posteriors.targets.trees import TargetTrees, TargetView
 from ..progress import Progress, in_pieces
 from .explaining import TargetExplanations
 from .forgetting import ForgettingForest
-from .rows import TargetRows, lifetimes_after
 
 
 class MondrianForestRegressor(

@@ -30,7 +30,7 @@ from .descent import (
 # Part of the shares of lifetimes that each sample spreads evenly, and samples over which the mean
 # loss is taken.
 SPREAD = 1e-3
-MEMORY = 1000.0
+MEAN_OVER = 1000.0
 
 # Mean losses that divide a share by e: errors have heavier tails than a likelihood would allow for.
 RATE_OF_SHARES = 0.125
@@ -262,7 +262,7 @@ def update_shares(learner: GradientDescent, weight: float) -> None:
     for k in range(n_lifetimes):
         least = min(least, losses[k])
         expected += shares[k] * losses[k]
-    learner.n_losses = min(learner.n_losses + 1.0, MEMORY)
+    learner.n_losses = min(learner.n_losses + 1.0, MEAN_OVER)
     mean = learner.mean_loss
     mean += (expected - mean) / learner.n_losses
     learner.mean_loss = mean

@@ -15,28 +15,28 @@ from ...records import Float32s, Float64s, Int32s
 from ...records.compiled import lowered, pointer_to
 
 # Numbers per vector: rows are padded with zeros to a multiple of it.
-LANES = 8
+VECTOR = 8
 
 INT64 = ir.IntType(64)
-SINGLES = ir.VectorType(ir.FloatType(), LANES)
-DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+SINGLES = ir.VectorType(ir.FloatType(), VECTOR)
+DOUBLES = ir.VectorType(ir.DoubleType(), VECTOR)
 _INT32 = ir.IntType(32)
 
 
 def padded(width: int) -> int:
     """Return the width of a row with its padding, at least one vector."""
-    return max(LANES, -(-width // LANES) * LANES)
+    return max(VECTOR, -(-width // VECTOR) * VECTOR)
 
 
 def zero(vector: Any) -> Any:
     """Return a vector of zeros."""
-    return ir.Constant(vector, [0.0] * LANES)
+    return ir.Constant(vector, [0.0] * VECTOR)
 
 
 def splat(builder: Any, value: Any, vector: Any) -> Any:
     """Fill a vector with a value."""
     single = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _INT32(0))
-    mask = ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES)
+    mask = ir.Constant(ir.VectorType(_INT32, VECTOR), [0] * VECTOR)
     return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), mask)
 
 
@@ -47,7 +47,7 @@ def load(builder: Any, start: Any, i: Any, align: int = 4) -> Any:
 
 def groups_of(builder: Any, n: Any) -> Any:
     """Return how many vectors hold `n` numbers."""
-    return builder.lshr(n, INT64(LANES.bit_length() - 1))
+    return builder.lshr(n, INT64(VECTOR.bit_length() - 1))
 
 
 def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]) -> list[Any]:
@@ -71,7 +71,7 @@ def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]
 
 def sum_lanes(builder: Any, vector: Any) -> Any:
     """Sum a vector's numbers as a tree: each of the first half with its partner in the second."""
-    lane = [builder.extract_element(vector, _INT32(k)) for k in range(LANES)]
+    lane = [builder.extract_element(vector, _INT32(k)) for k in range(VECTOR)]
     while len(lane) > 1:
         half = len(lane) // 2
         lane = [builder.fadd(lane[k], lane[k + half]) for k in range(half)]
@@ -111,17 +111,17 @@ def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) ->
 @lowered(_squared_distance)
 def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
     """Return the squared Euclidean distance of two rows, padded to a multiple of `LANES`."""
-    sums = [0.0] * LANES
+    sums = [0.0] * VECTOR
     for j in range(width):
         gap = np.float64(np.float32(a[j]) - np.float32(b[j]))
-        sums[j % LANES] += gap * gap
+        sums[j % VECTOR] += gap * gap
     return sum_as_tree(sums)
 
 
 @exact_inlined
 def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
     """Add the square of a single-precision difference to its lane."""
-    k = place % LANES
+    k = place % VECTOR
     sums[k] = sums[k] + gap * gap
 
 
@@ -136,7 +136,7 @@ def sparse_squared_distance(
     sums: Float64s,
 ) -> float:
     """Return the distance of two rows, the entries of both in order; `sums` is room for lanes."""
-    for k in range(LANES):
+    for k in range(VECTOR):
         sums[k] = 0.0
     a, b = 0, 0
     while a < n_x or b < n:
@@ -208,7 +208,7 @@ def project(
 
     `projection` is room for the coordinates, up to a multiple of `LANES`, in double precision.
     """
-    room = (n_coordinates + LANES - 1) // LANES * LANES
+    room = (n_coordinates + VECTOR - 1) // VECTOR * VECTOR
     for c in range(room):
         projection[c] = 0.0
     square = 0.0

@@ -19,7 +19,7 @@ from ..points import PointPartitions, parts_of
 from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE, index_error, product_error
 from .checking import check_attributes, check_voronoi
 from .cuda import nearest_cells
-from .distances import LANES, Frame, find_axes, padded
+from .distances import VECTOR, Frame, find_axes, padded
 from .nearest import (
     DenseVoronoi,
     IndexedVoronoi,
@@ -295,7 +295,7 @@ class VoronoiMap(PointPartitions):
         record.norms = Float64s.of(self.squared)
         own("x_places", np.empty(max(1, self.n_inputs), dtype=np.int32))
         own("x_values", np.empty(max(1, self.n_inputs), dtype=np.float32))
-        own("lane_sums", np.empty(LANES))
+        own("lane_sums", np.empty(VECTOR))
 
     def transform_on(self, values: NDArray[np.float64], xp: Any) -> Array:
         """Map checked rows on the device of a namespace."""

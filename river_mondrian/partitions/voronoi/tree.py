@@ -27,8 +27,8 @@ from ..points import records_of
 from .bounds import FARTHEST_SQUARE, tree_slack
 from .distances import (
     INT64,
-    LANES,
     SINGLES,
+    VECTOR,
     Frame,
     axes_for,
     deviation,
@@ -68,16 +68,16 @@ def _box_distance(context: Any, builder: Any, query: Any, box: Any, width: Any) 
 @lowered(_box_distance)
 def box_distance(query: Float32s, box: Float32s, width: int) -> float:
     """Return the squared distance from a point to a box, its low sides before its high ones."""
-    sums: list[Any] = [np.float32(0.0)] * LANES
+    sums: list[Any] = [np.float32(0.0)] * VECTOR
     for k in range(width):
         x = np.float32(query[k])
         gap = max(np.float32(0.0), np.float32(box[k]) - x, x - np.float32(box[width + k]))
-        sums[k % LANES] += gap * gap
+        sums[k % VECTOR] += gap * gap
     return np.float64(sum_as_tree(sums))
 
 
 def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any, out: Any) -> None:
-    groups = LEAF // LANES
+    groups = LEAF // VECTOR
     coordinates = pointer_to(builder, query, ir.FloatType())
     source, target = (pointer_to(builder, a, SINGLES) for a in (points, out))
 
