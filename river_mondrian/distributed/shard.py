@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators.classifier import MondrianForestClassifier
 from ..arguments import lifetimes_after
+from ..estimators.classifier import MondrianForestClassifier
 from ..files.store import load, save
 from ..frames import read_frame, read_labels, read_targets, read_weights
 from ..inputs import FeatureIndex, ordered, read_values

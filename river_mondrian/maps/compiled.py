@@ -9,7 +9,6 @@ from __future__ import annotations
 import abc
 import hashlib
 import math
-import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from ..checks import (
     refuse,
 )
 from ..compiling.kernels import address_of
-from ..records import Float64s, Int32s, Int64s, Memory, OwnsArrays, check_shapes, owned
+from ..records import Float64s, Int32s, Int64s, Memory, OwnsArrays, check_shapes
 from ..records.chunked_rows import grown
 from ..status import DONE
 from .record import MapRecord, Outputs, Sample, map_one, map_rows, map_sparse_rows
@@ -116,13 +115,8 @@ class Pool(OwnsArrays):
         """Refuse stored samples that have more features than are known."""
         check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._starts.nbytes + self._places.nbytes + self._values.nbytes
 
-
-class CompiledMap(abc.ABC):
+class CompiledMap(OwnsArrays, abc.ABC):
     """A map as it stands, for kernels.
 
     A subclass has a class of records, `_transform`, which tells the kernel that maps a sample,
@@ -204,11 +198,8 @@ class CompiledMap(abc.ABC):
         self._map_one = map_one.of()
         self._bind()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in self._DERIVED}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
+        super().__setstate__(state)
         check_types(self, {"number": int, "memory": Memory})
         if not issubclass(self.memory.kind, self._kinds()) or len(self.memory) != 1:
             refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
@@ -228,10 +219,10 @@ class CompiledMap(abc.ABC):
         """Return the classes that a stored map's record may be of."""
         return (self.KIND,)
 
-    def _check(self) -> None:  # noqa: B027
+    def _check(self) -> None:
         """Refuse a stored map whose attributes or sizes do not fit each other."""
 
-    def _check_content(self) -> None:  # noqa: B027
+    def _check_content(self) -> None:
         """Refuse a stored map whose arrays, of the right shapes, hold what is out of range."""
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -333,15 +324,6 @@ class CompiledMap(abc.ABC):
             places, values, starts = pool.csr(start, stop)
             return self.transform_csr(places, values.astype(np.float64), starts)[0]
         return self.transform_rows(pool.dense(start, stop, max(1, self.n_inputs)))[0]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
-        arrays += [self.memory.bytes, *self.memory.arrays.values()]
-        if "_results" in self.__dict__:
-            arrays.append(self._results.bytes)
-        return sys.getsizeof(self) + sum(array.nbytes for array in arrays)
 
 
 def outputs_of(out: Array) -> Memory[Outputs]:

@@ -243,8 +243,3 @@ class NystromMap(CompiledMap):
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns: the build and the component."""
         return [f"nystrom{self.number}_{column}" for column in columns]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return super().nbytes + self.landmarks.bytes.nbytes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +65,30 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 class OwnsArrays:
-    """An object whose arrays are its own after unpickling (see `owned`)."""
+    """An owner of arrays and of memory: its state and its size follow from its attributes.
+
+    After unpickling the arrays are its own (see `owned`).
+    """
+
+    # Attributes that follow from the others: they are no state.
+    _DERIVED: ClassVar[frozenset[str]] = frozenset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: one for name, one in self.__dict__.items() if name not in self._DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: by the object itself, its arrays, and its memory with the arrays of that."""
+        held: dict[int, NDArray[Any]] = {}
+        for one in self.__dict__.values():
+            if isinstance(one, np.ndarray):
+                held[id(one)] = one
+            elif isinstance(one, Memory):
+                held |= {id(array): array for array in (one.bytes, *one.arrays.values())}
+        return sys.getsizeof(self) + sum(array.nbytes for array in held.values())
 
 
 class Memory(Generic[R]):

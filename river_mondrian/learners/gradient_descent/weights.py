@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ from ...records import (
     Float64s,
     Int32s,
     Memory,
+    OwnsArrays,
     Part,
     RowLayout,
     TableState,
@@ -137,7 +137,7 @@ def _room_for_words() -> tuple[NDArray[Any], ...]:
     return np.zeros(0, dtype=np.int32), np.zeros(0), np.zeros(0), np.zeros(0)
 
 
-class DescentWeights(Weights):
+class DescentWeights(OwnsArrays, Weights):
     """Weights for the columns of a compiled map.
 
     Parameters
@@ -542,6 +542,4 @@ class DescentWeights(Weights):
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        arrays = (self.memory.bytes, *self.memory.arrays.values())
-        size = sys.getsizeof(self) + self.chunked_rows.nbytes
-        return size + sum(array.nbytes for array in arrays)
+        return super().nbytes + self.chunked_rows.nbytes

@@ -28,7 +28,6 @@ a circle, first those of the samples that are held, in order of arrival.
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any, Self
 
 import numpy as np
@@ -47,6 +46,7 @@ from ...records import (
     Int64,
     Int64s,
     Memory,
+    OwnsArrays,
     check_shapes,
     derived,
     owned,
@@ -379,7 +379,7 @@ def learn_rows(
 # The owner of the samples that are held.
 
 
-class HeldSamples:
+class HeldSamples(OwnsArrays):
     """The samples of a posterior that may be taken out of it again, in slots.
 
     Their number is fixed: `grown` returns others.
@@ -504,9 +504,3 @@ class HeldSamples:
         check_array(made, "errors", arrays["errors"], np.float64, 0.0, np.inf)
         made._bind(arrays)
         return made
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        arrays = (self.memory.bytes, *self.memory.arrays.values())
-        return sys.getsizeof(self) + sum(array.nbytes for array in arrays)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from ...checks import (
 from ...errors import ModelFormatError
 from ...maps.compiled import CompiledMap, Pool, outputs_of
 from ...maps.record import Sample
-from ...records import Float64s, Int32s, Int64s, Memory, owned
+from ...records import Float64s, Int32s, Int64s, Memory, OwnsArrays, owned
 from ...status import NO_ROOM
 from ..weights import Weights
 from . import forgetting, kernels
@@ -55,7 +54,7 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     return float(scipy.special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))
 
 
-class Posterior(Weights):
+class Posterior(OwnsArrays, Weights):
     """The posterior of the weights of a compiled map's columns.
 
     Parameters
@@ -332,9 +331,7 @@ class Posterior(Weights):
     @property
     def nbytes(self) -> int:
         """Bytes held, without the map."""
-        arrays = (self.memory.bytes, *self.memory.arrays.values())
-        held = 0 if self.held is None else self.held.nbytes
-        return sys.getsizeof(self) + held + sum(array.nbytes for array in arrays)
+        return super().nbytes + (0 if self.held is None else self.held.nbytes)
 
 
 # The posterior given the samples of two posteriors.

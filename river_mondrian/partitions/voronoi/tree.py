@@ -11,8 +11,7 @@ of the diagrams' nearest centres so far; what is not left out is compared by
 from __future__ import annotations
 
 import math
-import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
-from ...records import Float32s, Float64s, Int32s, Int64s, Memory, owned
+from ...records import Float32s, Float64s, Int32s, Int64s, Memory, OwnsArrays
 from ...records.compiled import lowered, pointer_to
 from ...status import DONE
 from ..points import records_of
@@ -218,7 +217,7 @@ def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return DONE
 
 
-class PointTree:
+class PointTree(OwnsArrays):
     """A complete binary tree of the rows of a matrix, split at medians of principal coordinates.
 
     Parameters
@@ -233,6 +232,8 @@ class PointTree:
         The points' numbers, which are brought into the order in which leaves hold the points.
 
     """
+
+    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory", "record"})
 
     def __init__(
         self,
@@ -348,21 +349,11 @@ class PointTree:
         self.memory.arrays["stack"] = stack
         record.stack = records_of(Pending, stack)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("memory", "record")}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
+        super().__setstate__(state)
         self._bind()
 
     @property
     def visited(self) -> tuple[int, int]:
         """Leaves and points that searches have visited so far."""
         return self.record.n_leaves_visited, self.record.n_points_visited
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
-        arrays += [self.memory.bytes, *self.memory.arrays.values()]
-        return sys.getsizeof(self) + sum(array.nbytes for array in arrays)
