@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .estimators.dual import DualOGDClassifier
     from .estimators.exact_density import exact_density
     from .estimators.merging import merge
+    from .estimators.nearest_neighbor import NearestNeighborDetector
     from .estimators.ogd import OGDClassifier, OGDRegressor
     from .estimators.random_cut import RandomCutForest
     from .estimators.regressor import MondrianForestRegressor
@@ -41,6 +42,7 @@ __all__ = [
     "MondrianFeatures",
     "MondrianForestClassifier",
     "MondrianForestRegressor",
+    "NearestNeighborDetector",
     "NystromFeatures",
     "OGDClassifier",
     "OGDRegressor",
@@ -63,6 +65,7 @@ _HOMES = {
     "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "estimators.classifier",
     "MondrianForestRegressor": "estimators.regressor",
+    "NearestNeighborDetector": "estimators.nearest_neighbor",
     "OGDClassifier": "estimators.ogd",
     "OGDRegressor": "estimators.ogd",
     "RandomCutForest": "estimators.random_cut",

@@ -1,0 +1,429 @@
+"""The nearest-neighbour detector: anomalies by distances to recent samples."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from river import base
+
+from ..arguments import (
+    check_flag,
+    check_integer,
+    check_jobs,
+    check_missing,
+    check_ranges,
+    check_seed,
+    check_window,
+)
+from ..frames import mapping_of, read_frame
+from ..inputs import ordered, too_large
+from ..model import Model, locked, new_lock
+from ..native import native_series
+from ..posteriors.nearest import RANK, RAW, NeighborTable
+from ..progress import in_pieces, pieces
+from ..status import DONE
+
+
+class NearestNeighborDetector(Model, base.AnomalyDetector):
+    """Nearest-neighbour detector for anomalies among the latest samples.
+
+    The score of a sample is its expected distance to the nearest of a random subset of the samples
+    held, each of which is in the subset with probability 1 / `n_neighbors`. The expectation is
+    calculated, not sampled: it is a mean of the distances to the samples held, the nearest first,
+    with weights that fall by the factor 1 - 1 / `n_neighbors` from one to the next. This is the
+    isolation kernel's partition into Voronoi cells[^1], averaged over all its subsets, with the
+    distance to the centre of a sample's cell as the score, as in [^2] and [^3].
+
+    Parameters
+    ----------
+    n_neighbors
+        Number of nearest samples that count, on average.
+    window
+        Number of the latest samples of which the held ones are a random part, on average, or all;
+        None holds the first `max_samples` and then replaces none.
+    max_samples
+        Number of samples that are held at most. If `window` is larger, a sample that finds no room
+        enters with the probability `max_samples` / `window` and replaces the oldest one.
+    scale
+        Whether to divide each feature by its width: the standard deviation of the values held,
+        clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...
+        samples, and each time 64 samples have entered.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero". An unknown value adds the mean
+        of what the other features add.
+    n_jobs
+        Number of threads of `score_many`; -1 for one for each processor that the process may use.
+        The results do not depend on it.
+    seed
+        Random seed for reproducibility.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). Their width is that of values spread evenly between these: (high - low) / sqrt(12).
+
+    Notes
+    -----
+    The distance of two samples is the sum over features of their differences in widths; beyond 10
+    widths a difference counts with its logarithm. Two levels of a category differ by 1, and the
+    width of a category is sqrt(P / 2), with P the share of pairs of samples that differ.
+
+    `score_one` is a rank: the share of the latest 4,096 samples whose score, each before it was
+    learned, is lower. The first 32 samples are not among them; before there are any, ranks are 0.
+
+    A sample takes 4 bytes for each feature.
+
+    Examples
+    --------
+
+    >>> from river import datasets, metrics
+    >>> from river_mondrian import NearestNeighborDetector
+
+    >>> detector = NearestNeighborDetector(seed=42)
+    >>> metric = metrics.ROCAUC()
+    >>> for x, y in datasets.Shuttle().take(2000):
+    ...     metric.update(y, detector.score_one(x))
+    ...     detector.learn_one(x)
+    >>> float(metric.get()) > 0.9
+    True
+
+    Which feature is unusual:
+
+    >>> for i in range(100):
+    ...     detector.learn_one({"load": i % 7, "errors": i % 3})
+    >>> shares = detector.explain_one({"load": 3, "errors": 20})
+    >>> max(shares, key=shares.get)
+    'errors'
+
+    References
+    ----------
+    [^1]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
+    Efficient and Effective Large Scale Online Kernel Learning. Data Mining and Knowledge Discovery
+    35. Section 3.
+    [^2]: Sugiyama, M. and Borgwardt, K. (2013). Rapid Distance-Based Outlier Detection via
+    Sampling. Advances in Neural Information Processing Systems 26.
+    [^3]: Pang, G., Ting, K. M. and Albrecht, D. (2015). LeSiNN: Detecting Anomalies by Identifying
+    Least Similar Nearest Neighbours. IEEE International Conference on Data Mining Workshops.
+
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 16,
+        window: int | None = 2048,
+        max_samples: int = 512,
+        scale: bool = True,
+        missing: str = "unknown",
+        n_jobs: int = 1,
+        seed: int | None = None,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+    ) -> None:
+        check_integer("n_neighbors", n_neighbors, 1)
+        check_window(window)
+        check_integer("max_samples", max_samples, 1)
+        check_flag("scale", scale)
+        check_missing(missing)
+        check_jobs(n_jobs)
+        check_seed(seed)
+        check_ranges(ranges, scale)
+        self._lock = new_lock()
+        self.n_neighbors = n_neighbors
+        self.window = window
+        self.max_samples = max_samples
+        self.scale = scale
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.seed = seed
+        self.ranges = ranges
+        # All that is learned: each change that is not one kernel's replaces it.
+        self._table: NeighborTable | None = None
+
+    def _new_table(self) -> NeighborTable:
+        window = self.window or math.inf
+        capacity = int(min(self.max_samples, window))
+        return NeighborTable(
+            self.n_neighbors,
+            capacity,
+            capacity / window,
+            check_missing(self.missing),
+            self.seed,
+        )
+
+    def _widened(self, table: NeighborTable, new: Mapping[Hashable, float]) -> NeighborTable:
+        """Return a copy of the table with more features, in the order of their names."""
+        ranges = self.ranges or {}
+        widths = {name: (high - low) / math.sqrt(12.0) for name, (low, high) in ranges.items()}
+        if not self.scale:
+            widths = dict.fromkeys(new, 1.0)
+        return table.widened({name: new[name] for name in ordered(new)}, widths)
+
+    # Learning.
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Hold a sample, or with the probability `max_samples` / `window` if there is no room.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category: a string or truth value.
+            NaN and None are the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or not of the kind its feature has.
+        ValueError
+            If a value is infinite or too large for single precision. Nothing has changed then.
+
+        """
+        with self._lock:
+            table = self._table
+            if table is not None and table.features.read_known(x, table.vector):
+                bad = table.learn()
+                if bad != DONE:
+                    raise too_large(table.features.names[bad], table.vector[bad])
+                return
+            table = table or self._new_table()
+            values = table.features.read(x, levels=True)
+            new = {k: v for k, v in values.items() if k not in table.features.places}
+            if new:
+                table = self._widened(table, new)
+            table.features.write(values, table.vector)
+            table.learn()
+            self._table = table
+
+    def learn_many(self, X: Any, *, progress: bool = False) -> None:
+        """Learn the rows of a frame, in order; the result is that of `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
+            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
+        progress
+            Whether to show on stderr how many rows have been learned.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `learn_one`, or if a column is doubled; nothing has been learned then.
+
+        """
+        _, names, columns = self._read_frame(X)
+        for part in pieces(len(columns), progress):
+            self._learn_rows(names, columns[part])
+
+    def _read_frame(self, X: Any) -> Any:
+        with self._lock:
+            table = self._table or self._new_table()
+            return read_frame(X, table.features)
+
+    @locked
+    def _learn_rows(self, names: list[Hashable], columns: Any) -> None:
+        """Learn rows: those with a feature's first value one by one, the others together."""
+        features = (self._table or self._new_table()).features
+        firsts = sorted(set(features.first_rows(names, columns).values()))
+        # Before any learning a sample without features counts, too.
+        ends = [*([0] if self._table is None and len(columns) else []), *firsts, len(columns)]
+        start = 0
+        for end in sorted(set(ends)):
+            table = self._table
+            if table is not None and start < end:
+                rows = table.features.arrange(names, columns[start:end], len(table.features))
+                table.learn_rows(rows)
+            if end < len(columns):
+                self.learn_one(mapping_of(names, columns[end]))
+            start = end + 1
+
+    def forget_one(self, x: Mapping[Any, Any]) -> None:
+        """Remove a sample that is held, before its time.
+
+        Widths are renewed, as if it had never been held; the scores of samples learned so far stay.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to value, as it was learned.
+
+        Raises
+        ------
+        KeyError
+            If no sample that is held equals this one. Nothing has changed then.
+        TypeError, ValueError
+            As for `learn_one`.
+
+        """
+        with self._lock:
+            table = self._table
+            if table is None:
+                raise KeyError(f"no sample that is held equals {dict(x)!r}")
+            values = table.features.read(x, levels=True)
+            is_known = values.keys() <= table.features.places.keys()
+            table.features.write(values, table.vector)
+            table.score()
+            row, samples = table.row, table.samples
+            same = ((samples == row) | (np.isnan(samples) & np.isnan(row))).all(axis=1)
+            if not is_known or not same.any():
+                raise KeyError(f"no sample that is held equals {dict(x)!r}")
+            self._table = table.without(int(same.argmax()))
+
+    # Scores.
+
+    def _readings(self, x: Mapping[Any, Any]) -> tuple[float, float]:
+        """Return the raw score of a sample and its rank."""
+        table = self._table
+        if table is None:
+            self._new_table().features.read(x, levels=True)
+            return 0.0, 0.0
+        table.features.read_into(x, table.vector, levels=True)
+        bad = table.score()
+        if bad != DONE:
+            raise too_large(table.features.names[bad], table.vector[bad])
+        return float(table.out[RAW]), float(table.out[RANK])
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the share of recent samples whose score is lower, within [0, 1].
+
+        Nothing changes by it.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+
+        Returns
+        -------
+        The rank of `raw_score_one` among the scores of the latest 4,096 samples learned, each
+        before it was learned; 0 before there are any.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or not of the kind its feature has.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        with self._lock:
+            return self._readings(x)[1]
+
+    def raw_score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the expected distance to the nearest of a random subset of the samples held.
+
+        Errors are those of `score_one`.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+
+        Returns
+        -------
+        The distance, in widths added up over features; 0 before any learning.
+
+        """
+        with self._lock:
+            return self._readings(x)[0]
+
+    @locked
+    def score_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Return `score_one` of each row of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been scored.
+
+        Returns
+        -------
+        A series or array like `X` (and with its pandas index).
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `score_one`, or if a column is doubled.
+
+        """
+        frame, names, columns = self._read_frame(X)
+        scores, table = np.zeros(len(columns)), self._table
+        if table is not None and len(columns):
+            rows = table.features.arrange(names, columns, len(table.features))
+            n_jobs = (os.cpu_count() or 1) if self.n_jobs == -1 else self.n_jobs
+            scores = in_pieces(lambda part: table.score_rows(part, n_jobs), rows, progress)[:, RANK]
+        return native_series(scores, name="score", like=frame)
+
+    @locked
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return what each feature adds to the raw score, which is a sum over features.
+
+        Errors are those of `score_one`.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+
+        Returns
+        -------
+        A mapping from feature to what it adds, 0 or more; they add up to `raw_score_one`. Empty
+        before any feature has been learned.
+
+        """
+        self._readings(x)
+        table = self._table
+        if table is None:
+            return {}
+        return dict(zip(table.features.names, table.explained().tolist(), strict=True))
+
+    # What has been seen.
+
+    @property
+    @locked
+    def features(self) -> list[Any]:
+        """The features seen so far, in the order in which samples are held."""
+        return [] if self._table is None else list(self._table.features.names)
+
+    @property
+    @locked
+    def widths(self) -> dict[Any, float]:
+        """What the differences in each feature are divided by."""
+        table = self._table
+        if table is None:
+            return {}
+        rates = table.rates + table.level_rates
+        return dict(zip(table.features.names, (1.0 / rates).tolist(), strict=True))
+
+    @property
+    @locked
+    def n_samples(self) -> int:
+        """Number of samples learned."""
+        return 0 if self._table is None else int(self._table.table.n_samples)
+
+    @property
+    @locked
+    def n_held(self) -> int:
+        """Number of samples held."""
+        return 0 if self._table is None else int(self._table.table.n_held)
+
+    @property
+    @locked
+    def recent_scores(self) -> list[float]:
+        """The raw scores of the samples learned last, 4,096 at most, the latest last.
+
+        Each is from before the sample was learned. The first 32 samples have none.
+        """
+        return [] if self._table is None else self._table.recent_scores.tolist()
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
+        return size + (0 if self._table is None else self._table.nbytes)

@@ -1,0 +1,595 @@
+"""The expected distance of a sample to the nearest of a random subset of the samples held.
+
+Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n samples held, and let each of
+these be in a random subset with probability q. The nearest one in the subset is the r-th if that is
+in it and the r - 1 nearer ones are not, which has the probability q (1 - q)^(r - 1). So, given that
+the subset is not empty, the expected distance to the nearest one in it is
+
+    score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
+
+A subset is the set of centres of one partition into Voronoi cells, as the isolation kernel has them
+(Ting, Wells and Washio 2021, Section 3, aNNE). So (1) is the mean over infinitely many of these
+partitions of the distance to the centre of x's own cell: there is no sampling error. With q = 1/k
+the mean of r is about k: "the k nearest neighbours count, the nearer the more". While n <= 2 k
+samples are held q is min(1/2, 2/n).
+
+Sums end as soon as the weight of the remaining terms is at most `REST`.
+
+The distance is a sum over features of |x_j - y_j| / width_j, in which a term a > `CAP` counts as
+CAP (1 + log(a / CAP)). The width is the standard deviation of the values held, clipped to 3
+interquartile ranges from the quartiles. Two levels of a category are 1 apart, and its width is
+sqrt(P / 2), with P the share of pairs of samples that differ: of numbers, too, the variance is half
+the mean squared difference. A feature that is missing in x or in y adds the mean of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import ENTRY_DRAWS
+from ..checks import check_number
+from ..compiling.kernels import batch_kernel, inlined, kernel, separate
+from ..inputs import FeatureIndex
+from ..limits import LARGEST, LARGEST_WINDOW, LEAST_LEVEL
+from ..partitions.splitmix import mixed, state_after, uniform_of
+from ..records import Float32s, Float64, Float64s, Int32s, Int64, Memory, Record, transient
+from ..records.memory import check_shapes, owned
+from ..status import DONE
+from .ranks import KEPT, Ranks, add_score, rank_of
+
+# Distance in widths of one feature beyond which a distance grows with its logarithm.
+CAP = 10.0
+# Weight in (1) of the terms that are left out.
+REST = 1e-4
+# Interquartile ranges from the quartiles to which values are clipped for their width.
+CLIPPED = 3.0
+# Number of samples that have entered after which widths are renewed.
+RENEWED_AFTER = 64
+# Number of samples held from which on scores are kept: of few each is far from the others.
+LEAST_HELD = 32
+# Number of intervals by which distances are sorted.
+N_BUCKETS = 256
+# What is written of a sample: its score, and its rank among those of the samples learned last.
+RAW, RANK, N_READINGS = 0, 1, 2
+
+
+class Neighbors(Record):
+    """The samples held, in a ring, and what a sample is compared by."""
+
+    # What the user sets: k, room for samples, the probability with which a sample enters when there
+    # is no room, and what a missing value counts as, NaN or 0.
+    n_neighbors: Int64
+    capacity: Int64
+    entering: Float64
+    absent: Float64
+    # Numbers of features, of samples held and learned, of those that entered since widths were set;
+    # the place of the oldest one held; the state from which it is drawn whether a sample enters.
+    n_inputs: Int64
+    n_held: Int64
+    n_samples: Int64
+    n_entered: Int64
+    oldest: Int64
+    entry_state: Int64
+    ranks: Ranks
+    # Values of the samples held, less the origins; of categories the fraction of a level's code.
+    held: Float32s
+    origins: Float64s
+    # Reciprocal widths of numbers, 0 for categories, and the reverse; those that are given, else 0.
+    rates: Float64s
+    level_rates: Float64s
+    given_rates: Float64s
+    # The next sample; the one scored last, its score, and after how many samples that was.
+    inputs: Float64s
+    noted_inputs: Float64s
+    noted_score: Float64 = transient()
+    noted_at: Int64 = transient()
+
+
+class Room(Record):
+    """Memory for the calculations with one sample."""
+
+    row: Float32s
+    distances: Float64s
+    ordered: Float64s
+    counts: Int32s
+    # q and the number of terms in (1), of the sample scored last.
+    chance: Float64 = transient()
+    n_terms: Int64 = transient()
+
+
+@inlined
+def _chance(table: Neighbors) -> float:
+    """Return the probability with which a sample held is in the random subset."""
+    return min(0.5, max(1.0 / table.n_neighbors, 2.0 / table.n_held))
+
+
+@inlined
+def _capped(term: float) -> float:
+    return term if term <= CAP else CAP * (1.0 + math.log(term / CAP))
+
+
+@inlined
+def _convert(table: Neighbors, inputs: Float64s, row: Float32s) -> int:
+    """Write a sample as the samples held are; returns the place of a number too large, or DONE."""
+    for j in range(table.n_inputs):
+        value = inputs[j]
+        if value != value:
+            value = table.absent
+        if table.level_rates[j] > 0.0:
+            # What is absent and counts as 0 is a level of its own, at -1.
+            value = value / LEAST_LEVEL - 1.0
+        elif value == value:
+            if abs(value) > LARGEST:
+                return j
+            value = max(min(value - table.origins[j], LARGEST), -LARGEST)
+        row[j] = value
+    return DONE
+
+
+@separate
+def _far_distance(table: Neighbors, row: Float32s, i: int) -> float:
+    """Return the distance to the `i`-th sample held; NaN if they have no feature in common."""
+    n, start, shared, total = table.n_inputs, table.n_inputs * i, 0, 0.0
+    for j in range(n):
+        gap = abs(row[j] - table.held[start + j])
+        if gap == gap:
+            shared += 1
+            level = table.level_rates[j] if gap > 0.0 else 0.0
+            total += _capped(gap * table.rates[j]) + level
+    return total * n / shared if shared > 0 else math.nan
+
+
+@inlined
+def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> float:
+    """Return the distance to the `i`-th sample held, as `_far_distance` does."""
+    n, total, farthest = table.n_inputs, 0.0, 0.0
+    own = table.held.part(table.n_inputs * i, n)
+    for j in range(n):
+        term = abs(row[j] - own[j]) * table.rates[j]
+        total += term
+        farthest = max(farthest, term)
+    # A NaN is in the sum of all terms.
+    if not (farthest <= CAP and total == total):
+        return _far_distance(table, row, i)
+    if has_levels:
+        for j in range(n):
+            if row[j] != own[j]:
+                total += table.level_rates[j]
+    return total
+
+
+@inlined
+def sort(values: Float64s, n: int) -> None:
+    """Sort numbers (Shell 1959, Knuth's gaps), which is quick if they are nearly in order."""
+    gap = 121
+    while gap > 0:
+        for i in range(gap, n):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap //= 3
+
+
+@inlined
+def _sort_lowest(room: Room, n: int, k: int) -> None:
+    """Write the `k` lowest of `n` distances to `ordered`, in order; others may follow.
+
+    They are sorted by intervals of equal lengths first, from the least distance to twice as far as
+    the mean is from it.
+    """
+    distances, ordered, counts = room.distances, room.ordered, room.counts
+    low, total = distances[0], 0.0
+    for i in range(n):
+        low = min(low, distances[i])
+        total += distances[i]
+    spread = 2.0 * (total / n - low)
+    scale = (N_BUCKETS - 1) / spread if spread > 0.0 else 0.0
+    for b in range(N_BUCKETS):
+        counts[b] = 0
+    for i in range(n):
+        b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
+        counts[b] = counts[b] + 1
+    # From numbers in each interval to where it starts, up to the last one that is needed.
+    last, size = 0, 0
+    while True:
+        count = counts[last]
+        counts[last] = size
+        size += count
+        if size >= k:
+            break
+        last += 1
+    for i in range(n):
+        b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
+        if b <= last:
+            ordered[counts[b]] = distances[i]
+            counts[b] = counts[b] + 1
+    sort(ordered, size)
+
+
+@separate
+def score_of(table: Neighbors, room: Room) -> float:
+    """Return the score (1) of the sample in the room's row; 0 if there is nothing to compare.
+
+    It is compiled once, so that its sums are the same in all kernels.
+    """
+    n, has_levels = 0, False
+    for j in range(table.n_inputs):
+        has_levels = has_levels or table.level_rates[j] > 0.0
+    for i in range(table.n_held):
+        distance = _distance(table, room.row, i, has_levels)
+        if distance == distance:
+            room.distances[n] = distance
+            n += 1
+    if n == 0:
+        return 0.0
+    q = _chance(table)
+    k = min(n, math.ceil(math.log(REST) / math.log1p(-q)))
+    room.chance, room.n_terms = q, k
+    _sort_lowest(room, n, k)
+    weight, weights, total = q, 0.0, 0.0
+    for r in range(k):
+        total += weight * room.ordered[r]
+        weights += weight
+        weight *= 1.0 - q
+    return total / weights
+
+
+@inlined
+def _quantile(ordered: Float64s, n: int, share: float) -> float:
+    """Return a quantile of sorted numbers, linear between two of them."""
+    place = share * (n - 1)
+    i = int(place)
+    above = ordered[min(i + 1, n - 1)]
+    return ordered[i] + (place - i) * (above - ordered[i])
+
+
+@inlined
+def _width_of_numbers(ordered: Float64s, n: int) -> float:
+    """Return the width of sorted numbers: see the module's docstring."""
+    q1, q3 = _quantile(ordered, n, 0.25), _quantile(ordered, n, 0.75)
+    low, high = ordered[0], ordered[n - 1]
+    if q3 > q1:
+        low, high = q1 - CLIPPED * (q3 - q1), q3 + CLIPPED * (q3 - q1)
+    mean, variance = 0.0, 0.0
+    for i in range(n):
+        mean += min(max(ordered[i], low), high) / n
+    for i in range(n):
+        variance += (min(max(ordered[i], low), high) - mean) ** 2 / n
+    return math.sqrt(variance)
+
+
+@inlined
+def _width_of_levels(ordered: Float64s, n: int) -> float:
+    """Return the width of sorted levels: see the module's docstring."""
+    same, run = 0.0, 0.0
+    for i in range(n):
+        run = run + 1.0 if i > 0 and ordered[i] == ordered[i - 1] else 1.0
+        # The run's square is the sum of the first odd numbers.
+        same += 2.0 * run - 1.0
+    return math.sqrt(0.5 * (1.0 - same / (float(n) * n)))
+
+
+@separate
+def set_widths(table: Neighbors, room: Room) -> None:
+    """Set the widths of all features by the samples held."""
+    for j in range(table.n_inputs):
+        n = 0
+        for i in range(table.n_held):
+            value = table.held[table.n_inputs * i + j]
+            if value == value:
+                room.ordered[n] = value
+                n += 1
+        sort(room.ordered, n)
+        if table.level_rates[j] > 0.0:
+            width = _width_of_levels(room.ordered, n) if n > 0 else 0.0
+            table.level_rates[j] = _capped(1.0 / width if width > 0.0 else 1.0)
+        elif table.given_rates[j] > 0.0:
+            table.rates[j] = table.given_rates[j]
+        else:
+            width = _width_of_numbers(room.ordered, n) if n > 0 else 0.0
+            table.rates[j] = 1.0 / width if width > 0.0 else 1.0
+    table.n_entered = 0
+
+
+@inlined
+def _enter(table: Neighbors, room: Room) -> None:
+    """Hold the sample in the room's row, in place of the oldest one if there is no room."""
+    place = (table.oldest + table.n_held) % table.capacity
+    if table.n_held < table.capacity:
+        table.n_held = table.n_held + 1
+    else:
+        table.oldest = (place + 1) % table.capacity
+    for j in range(table.n_inputs):
+        table.held[table.n_inputs * place + j] = room.row[j]
+    table.n_entered = table.n_entered + 1
+    n = int(table.n_held)
+    is_power = n >= 4 and n & (n - 1) == 0 and table.n_held < table.capacity
+    if is_power or table.n_entered >= RENEWED_AFTER:
+        set_widths(table, room)
+
+
+@inlined
+def _is_noted(table: Neighbors) -> bool:
+    """Return whether the sample in `inputs` was scored last, by the samples held now."""
+    if table.noted_at != table.n_samples:
+        return False
+    for j in range(table.n_inputs):
+        # A missing value differs from itself: such a sample is scored again.
+        if table.inputs[j] != table.noted_inputs[j]:
+            return False
+    return True
+
+
+@kernel
+def score_one(table: Neighbors, room: Room, out: Float64s) -> int:
+    """Write the readings of the sample in `inputs`; returns a number too large, or DONE."""
+    bad = _convert(table, table.inputs, room.row)
+    if bad == DONE:
+        out[RAW] = score_of(table, room)
+        out[RANK] = rank_of(table.ranks, out[RAW])
+        table.noted_score = out[RAW]
+        table.noted_at = table.n_samples
+        for j in range(table.n_inputs):
+            table.noted_inputs[j] = table.inputs[j]
+    return bad
+
+
+@batch_kernel
+def score_rows(table: Neighbors, room: Room, rows: Float64s, n: int, out: Float64s) -> int:
+    """Write the readings of `n` rows of checked inputs; returns DONE."""
+    for r in range(n):
+        _convert(table, rows.part(table.n_inputs * r, table.n_inputs), room.row)
+        score = score_of(table, room)
+        out[N_READINGS * r + RAW] = score
+        out[N_READINGS * r + RANK] = rank_of(table.ranks, score)
+    return DONE
+
+
+@inlined
+def _learn(table: Neighbors, room: Room, inputs: Float64s, is_noted: bool) -> int:
+    """Learn a sample; returns the place of a number too large, or DONE."""
+    bad = _convert(table, inputs, room.row)
+    if bad != DONE:
+        return bad
+    if table.n_held >= min(LEAST_HELD, table.capacity):
+        add_score(table.ranks, table.noted_score if is_noted else score_of(table, room))
+    bits = mixed(state_after(table.entry_state, table.n_samples))
+    if table.n_held < table.capacity or uniform_of(bits) < table.entering:
+        _enter(table, room)
+    table.n_samples = table.n_samples + 1
+    return DONE
+
+
+@kernel
+def learn_one(table: Neighbors, room: Room) -> int:
+    """Learn the sample in `inputs`, with the score that it has before it is learned.
+
+    Returns the place of a number too large, and then nothing has changed, or DONE.
+    """
+    return _learn(table, room, table.inputs, _is_noted(table))
+
+
+@batch_kernel
+def learn_rows(table: Neighbors, room: Room, rows: Float64s, n: int) -> int:
+    """Learn `n` rows of checked inputs; returns DONE."""
+    for r in range(n):
+        _learn(table, room, rows.part(table.n_inputs * r, table.n_inputs), False)
+    return DONE
+
+
+@kernel
+def renew(table: Neighbors, room: Room) -> int:
+    """Set the widths by the samples held; returns DONE."""
+    set_widths(table, room)
+    return DONE
+
+
+# Attributes that are state, besides the record: arrays, and the features that name their columns.
+_SAVED = ("features", "held", "origins", "rates", "level_rates", "given_rates", "scores")
+
+
+class NeighborTable:
+    """The owner of the samples held and of what is known of their features.
+
+    A change that is not one kernel's is made in a copy (`copied`, `widened`, `without`), which then
+    takes this one's place.
+
+    Parameters
+    ----------
+    n_neighbors
+        Number of neighbours that count: 1 / q in (1).
+    capacity
+        Number of samples that are held at most.
+    entering
+        Probability with which a sample enters when there is no room.
+    absent
+        What a missing value counts as: NaN or 0.
+    seed
+        Random seed.
+
+    """
+
+    def __init__(
+        self, n_neighbors: int, capacity: int, entering: float, absent: float, seed: int | None
+    ) -> None:
+        self.memory = Memory(Neighbors)
+        self.features = FeatureIndex()
+        table = self.memory[0]
+        table.n_neighbors, table.capacity = n_neighbors, capacity
+        table.entering, table.absent = entering, absent
+        seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
+        table.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
+        self.held = np.empty((capacity, 0), np.float32)
+        self.origins = self.rates = self.level_rates = self.given_rates = np.empty(0)
+        self.scores = np.zeros(KEPT)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Make what is derived, and let the record refer to the arrays."""
+        table, n = self.memory[0], len(self.features)
+        self.table = table
+        table.n_inputs = n
+        self.ranked = np.zeros(KEPT)
+        n_scores = int(table.ranks.n_scores)
+        self.ranked[:n_scores] = np.sort(self.scores[:n_scores])
+        self.vector, self.noted = np.full(max(n, 1), np.nan), np.empty(max(n, 1))
+        self.out = np.zeros(N_READINGS)
+        table.held = Float32s.of(self.held)
+        for name in ("origins", "rates", "level_rates", "given_rates"):
+            setattr(table, name, Float64s.of(getattr(self, name)))
+        table.inputs, table.noted_inputs = Float64s.of(self.vector), Float64s.of(self.noted)
+        table.ranks.scores = Float64s.of(self.scores)
+        table.ranks.ranked = Float64s.of(self.ranked)
+        table.noted_at = -1
+        self._rooms = self._new_room()
+        self.room = self._rooms[0]
+        self._out = Float64s.of(self.out)
+
+    def _new_room(self) -> Memory[Room]:
+        """Return memory for the calculations of a thread."""
+        made, capacity = Memory(Room), int(self.table.capacity)
+        made.own("row", np.empty(max(len(self.features), 1), np.float32))
+        made.own("distances", np.empty(capacity))
+        made.own("ordered", np.empty(capacity))
+        made.own("counts", np.empty(N_BUCKETS, np.int32))
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("memory", *_SAVED)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(owned(state))
+        table, n = self.memory[0], len(self.features)
+        check_number(self, "capacity", table.capacity, 1, LARGEST_WINDOW)
+        check_number(self, "n_neighbors", table.n_neighbors, 1, LARGEST_WINDOW)
+        check_number(self, "n_held", table.n_held, 0, table.capacity)
+        check_number(self, "oldest", table.oldest, 0, table.capacity - 1)
+        check_number(self, "n_scores", table.ranks.n_scores, 0, KEPT)
+        check_number(self, "next_score", table.ranks.next_score, 0, KEPT - 1)
+        by_feature = dict.fromkeys(("origins", "rates", "level_rates", "given_rates"), (n,))
+        check_shapes(self, {"held": (int(table.capacity), n), "scores": (KEPT,)} | by_feature)
+        self._bind()
+
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        made = type(self).__new__(type(self))
+        state = {name: getattr(self, name) for name in _SAVED}
+        copies = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+        made.__setstate__({"memory": self.memory.copied()} | copies)
+        return made
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        arrays = [v for v in self.__dict__.values() if isinstance(v, np.ndarray)]
+        size = sum(array.nbytes + 128 for array in arrays)
+        return size + self.memory.nbytes + self._rooms.nbytes + self.features.nbytes
+
+    # Changes, in copies.
+
+    def widened(self, new: Mapping[Hashable, float], widths: Mapping[Hashable, float]) -> Self:
+        """Return a copy with more features, of which the first values and some widths are given.
+
+        A feature's origin is its first value. What the samples held have of it is missing.
+        """
+        made = self.copied()
+        values = np.array(list(new.values()), dtype=np.float64)
+        are_levels = values >= LEAST_LEVEL
+        origins = np.where(are_levels, 0.0, values)
+        absent = np.where(are_levels, self.table.absent - 1.0, self.table.absent - origins)
+        known = np.array([widths.get(name, 0.0) for name in new])
+        rates = np.divide(1.0, known, out=np.zeros(len(known)), where=known > 0.0)
+        made.features = self.features.with_more(new)
+        filled = np.broadcast_to(absent.astype(np.float32), (len(self.held), len(new)))
+        made.held = np.hstack([self.held, filled])
+        made.origins = np.append(self.origins, origins)
+        made.given_rates = np.append(self.given_rates, rates)
+        made.level_rates = np.append(self.level_rates, np.where(are_levels, 1.0, 0.0))
+        plain = np.where(rates > 0.0, rates, 1.0)
+        made.rates = np.append(self.rates, np.where(are_levels, 0.0, plain))
+        made._bind()
+        renew(made.table, made.room)
+        return made
+
+    def without(self, place: int) -> Self:
+        """Return a copy that holds all samples but the one at a place in the order of arrival."""
+        made = self.copied()
+        rest = np.delete(self.samples, place, axis=0)
+        made.held[: len(rest)] = rest
+        made.table.oldest, made.table.n_held = 0, len(rest)
+        renew(made.table, made.room)
+        return made
+
+    # Readings.
+
+    @property
+    def samples(self) -> NDArray[np.float32]:
+        """The samples held as rows, less the origins, the oldest one first."""
+        table = self.table
+        order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
+        return self.held[order]
+
+    @property
+    def row(self) -> NDArray[np.float32]:
+        """The sample scored last, as the samples held are."""
+        return self._rooms.arrays["row"][: len(self.features)]
+
+    @property
+    def recent_scores(self) -> NDArray[np.float64]:
+        """The scores of the samples learned last, in the order of learning."""
+        n, start = int(self.table.ranks.n_scores), int(self.table.ranks.next_score)
+        return np.roll(self.scores, -start)[KEPT - n :]
+
+    def score(self) -> int:
+        """Write the readings of the sample in `vector` to `out`; returns as `score_one` does."""
+        return score_one(self.table, self.room, self._out)
+
+    def learn(self) -> int:
+        """Learn the sample in `vector`; returns as `learn_one` does."""
+        return learn_one(self.table, self.room)
+
+    def learn_rows(self, rows: NDArray[np.float64]) -> None:
+        """Learn rows of checked inputs."""
+        learn_rows(self.table, self.room, Float64s.of(np.ascontiguousarray(rows)), len(rows))
+
+    def score_rows(self, rows: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+        """Return the readings of rows of checked inputs, shape (n, N_READINGS)."""
+        out = np.zeros((len(rows), N_READINGS))
+
+        def part(start: int, stop: int) -> None:
+            block, room = np.ascontiguousarray(rows[start:stop]), self._new_room()
+            given, found = Float64s.of(block), Float64s.of(out[start:stop])
+            score_rows(self.table, room[0], given, stop - start, found)
+
+        ends = np.linspace(0, len(rows), n_jobs + 1).astype(int).tolist()
+        if n_jobs == 1 or len(rows) < 2 * n_jobs:
+            part(0, len(rows))
+        else:
+            with ThreadPoolExecutor(n_jobs) as threads:
+                list(threads.map(part, ends[:-1], ends[1:]))
+        return out
+
+    def explained(self) -> NDArray[np.float64]:
+        """Return what each feature adds to the score of the sample in `vector`, by (1)."""
+        row = self.row.astype(np.float64)
+        gaps = np.abs(row - self.samples)
+        terms = gaps * self.rates
+        far = terms > CAP
+        terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
+        terms = np.where(gaps > 0.0, terms + self.level_rates, terms)
+        n_shared = (~np.isnan(gaps)).sum(axis=1)
+        terms = np.nan_to_num(terms[n_shared > 0]) * (len(row) / n_shared[n_shared > 0, np.newaxis])
+        if not len(terms):
+            return np.zeros(len(row))
+        nearest = np.argsort(terms.sum(axis=1), kind="stable")[: self.room.n_terms]
+        weights = (1.0 - self.room.chance) ** np.arange(len(nearest))
+        found: NDArray[np.float64] = weights @ terms[nearest] / weights.sum()
+        return found

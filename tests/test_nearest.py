@@ -1,0 +1,225 @@
+"""The nearest-neighbour detector: its definition, its twin, and what it holds."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive import nearest as naive
+
+from river_mondrian import NearestNeighborDetector, load, save
+
+NAMES = ["a", "b", "c", "d"]
+
+
+def stream(n, seed=1, holes=0.0, levels=True):
+    """Samples of clusters, some values of which are far away or missing."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        values = rng.normal(size=3) + 4.0 * (i % 3)
+        if i % 17 == 0:
+            values *= 30.0
+        x = dict(zip("abc", values.astype(np.float32).astype(float).tolist(), strict=True))
+        if levels:
+            x["d"] = "xyzzzz"[int(rng.integers(6))]
+        found.append({name: value for name, value in x.items() if rng.random() >= holes})
+    return found
+
+
+def learned(samples, **arguments):
+    model = NearestNeighborDetector(**{"seed": 1, "window": None} | arguments)
+    for x in samples:
+        model.learn_one(x)
+    return model
+
+
+@pytest.mark.parametrize(("holes", "capacity"), [(0.0, 100), (0.3, 100), (0.0, 2000)])
+def test_scores_are_those_of_the_twin(holes, capacity):
+    model = NearestNeighborDetector(max_samples=capacity, window=capacity, seed=1)
+    twin = naive.Detector(capacity=capacity)
+    for i, x in enumerate(stream(300, holes=holes)):
+        if i % 7 == 0:
+            expected = twin.score(x) if twin.held else 0.0
+            assert model.raw_score_one(x) == pytest.approx(expected, rel=1e-5, abs=1e-7)
+        model.learn_one(x)
+        twin.hold(x)
+    assert model.widths == pytest.approx(twin.widths, rel=1e-5)
+
+
+def test_the_score_is_the_mean_over_random_subsets():
+    samples = stream(400)
+    model, twin = learned(samples, max_samples=512), naive.Detector()
+    for x in samples:
+        twin.hold(x)
+    rng = np.random.default_rng(1)
+    for x in stream(3, seed=2):
+        found = twin.nearest_in_subsets(x, 4000, rng)
+        error = 4.5 * found.std() / math.sqrt(len(found))
+        assert abs(model.raw_score_one(x) - found.mean()) < error
+        # What is cut off has a weight of at most REST.
+        whole = twin.score(x, rest=0.0)
+        farthest = max(twin.distance(x, y) for y in samples)
+        assert abs(model.raw_score_one(x) - whole) <= naive.REST * farthest
+
+
+def test_explanations_add_up():
+    model = learned(stream(300, holes=0.2))
+    for x in [*stream(20, seed=2, holes=0.2), {"a": 1e6, "d": "new"}, {}]:
+        shares = model.explain_one(x)
+        assert min(shares.values()) >= 0.0
+        assert sum(shares.values()) == pytest.approx(model.raw_score_one(x), rel=1e-9)
+
+
+def test_the_score_is_the_rank_among_recent_scores():
+    model = learned(stream(5000, levels=False), max_samples=64)
+    recent = sorted(model.recent_scores)
+    assert len(recent) == 4096
+    for x in [*stream(30, seed=2, levels=False), {"a": 1e9}]:
+        raw = model.raw_score_one(x)
+        above = int(np.searchsorted(recent, raw))
+        rank = np.interp(raw, [0.0, *recent], np.arange(4097)) / 4097
+        if above == len(recent):
+            rank = 1.0 - recent[-1] / raw / 4097
+        assert model.score_one(x) == pytest.approx(rank, abs=1e-12)
+
+
+def test_equal_samples_have_no_rank_of_one():
+    model = learned([{"a": 2.0}] * 200)
+    assert model.score_one({"a": 2.0}) < model.score_one({"a": 2.001}) < 1.0
+
+
+def test_a_window_holds_a_random_part_of_the_latest_samples():
+    model = NearestNeighborDetector(window=400, max_samples=100, seed=1)
+    for i in range(4000):
+        model.learn_one({"i": float(i)})
+    ages = 3999 - (model._table.samples[:, 0] + model._table.origins[0])
+    assert len(ages) == model.n_held == 100
+    # The oldest of 100 that enters with probability 1/4 is 400 samples old, give or take 35.
+    assert abs(ages.max() - 400) < 5 * 35
+    assert (np.diff(ages) < 0).all()
+
+
+def test_one_and_many_are_alike():
+    samples = stream(300, holes=0.2)
+    one, many = learned(samples, window=100), NearestNeighborDetector(seed=1, window=100)
+    X = pd.DataFrame(samples)[["d", "b", "a", "c"]]
+    for start, stop in ((0, 1), (1, 50), (50, 300)):
+        many.learn_many(X[start:stop])
+    asked = stream(40, seed=2, holes=0.2)
+    expected = [one.score_one(x) for x in asked]
+    assert one.features == many.features and one.widths == many.widths
+    assert [many.score_one(x) for x in asked] == expected
+    for n_jobs in (1, 3):
+        many.n_jobs = n_jobs
+        assert many.score_many(pd.DataFrame(asked)).tolist() == expected
+
+
+def test_scoring_ahead_of_learning_changes_nothing():
+    one, other = learned(stream(100)), learned(stream(100))
+    for x in stream(200, seed=2):
+        one.score_one(x)
+        one.learn_one(x)
+        other.learn_one(x)
+    assert one.recent_scores == other.recent_scores
+
+
+def test_forgetting_is_never_having_held():
+    samples = stream(120)
+    model = learned(samples, max_samples=512)
+    model.forget_one(samples[40])
+    rest = learned(samples[:40] + samples[41:], max_samples=512)
+    # Widths of the other are of its last renewal.
+    rest._table = rest._table.without(0)
+    model.forget_one(samples[0])
+    assert model.n_held == rest.n_held == 118 and model.widths == rest.widths
+    for x in stream(10, seed=2):
+        assert model.raw_score_one(x) == pytest.approx(rest.raw_score_one(x), rel=1e-12)
+    for missing in (samples[40], {"e": 1.0}, {"a": 123.0}):
+        with pytest.raises(KeyError, match="no sample that is held"):
+            model.forget_one(missing)
+    while model.n_held:
+        model.forget_one(samples[1:40][0] if model.n_held == 118 else _oldest(model))
+    assert model.raw_score_one(samples[0]) == 0.0
+
+
+def _oldest(model):
+    table = model._table
+    row = table.samples[0].astype(float) + table.origins
+    x = dict(zip(model.features, row.tolist(), strict=True))
+    codes = {naive_level: float(level) for naive_level, level in _codes().items()}
+    x["d"] = min("xyz", key=lambda name: abs(codes[name] - x["d"]))
+    return x
+
+
+def _codes():
+    from river_mondrian.levels import level_of
+    from river_mondrian.limits import LEAST_LEVEL
+
+    return {name: level_of(name) / LEAST_LEVEL - 1.0 for name in "xyz"}
+
+
+def test_large_offsets_lose_nothing():
+    samples = stream(200, levels=False)
+    plain = learned(samples)
+    moved = learned([{k: v + 1.7e9 for k, v in x.items()} for x in samples])
+    for x in stream(10, seed=2, levels=False):
+        there = {name: value + 1.7e9 for name, value in x.items()}
+        assert moved.raw_score_one(there) == pytest.approx(plain.raw_score_one(x), rel=1e-4)
+
+
+def test_units_do_not_matter_and_ranges_are_widths():
+    samples = stream(200, levels=False)
+    plain, scaled = learned(samples), learned([{k: 8.0 * v for k, v in x.items()} for x in samples])
+    x = samples[3]
+    assert scaled.raw_score_one({k: 8.0 * v for k, v in x.items()}) == plain.raw_score_one(x)
+    given = learned(samples, ranges={"a": (0.0, 12.0)})
+    assert given.widths["a"] == pytest.approx(math.sqrt(12.0))
+    assert set(learned(samples, scale=False).widths.values()) == {1.0}
+
+
+def test_zero_is_what_absent_words_are():
+    words = [{f"w{i % 7}": 1.0, f"w{i % 5}": 1.0} for i in range(100)]
+    every = [{f"w{j}": x.get(f"w{j}", 0.0) for j in range(7)} for x in words]
+    sparse, whole = learned(words, missing="zero"), learned(every)
+    for x, y in zip(words, every, strict=True):
+        assert sparse.raw_score_one(x) == pytest.approx(whole.raw_score_one(y), rel=1e-6)
+
+
+def test_copies_and_files_go_on_alike(tmp_path):
+    model = learned(stream(600), window=300, max_samples=100)
+    save(model, tmp_path / "model")
+    copies = [
+        copy.deepcopy(model),
+        pickle.loads(pickle.dumps(model)),
+        load(tmp_path / "model"),
+        model.clone(include_attributes=True),
+    ]
+    for x in stream(50, seed=2):
+        expected = model.score_one(x)
+        assert [made.score_one(x) for made in copies] == [expected] * 4
+        for made in (model, *copies):
+            made.learn_one(x)
+
+
+def test_bad_samples_change_nothing():
+    model = learned(stream(50))
+    before = pickle.dumps(model)
+    for bad, error in (
+        ({"a": math.inf}, ValueError),
+        ({"a": 1e39, "new": 1.0}, ValueError),
+        ({"a": "text"}, TypeError),
+        ({"d": 1.5}, TypeError),
+        ({"a": object()}, TypeError),
+        (3, TypeError),
+    ):
+        for call in (model.learn_one, model.score_one, model.explain_one):
+            with pytest.raises(error):
+                call(bad)
+    with pytest.raises(ValueError, match="'a'"):
+        model.learn_many(pd.DataFrame({"a": [1.0, math.inf]}))
+    assert pickle.dumps(model) == before
