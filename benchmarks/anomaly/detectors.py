@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import anomaly, base, preprocessing
 
-from river_mondrian import DensityForest, RandomCutForest
+from river_mondrian import DensityForest, NearestNeighborDetector, RandomCutForest
 
 try:
     import rrcf
@@ -21,6 +21,7 @@ except ImportError:
 # Our detectors, at their defaults.
 OURS: dict[str, Callable[[int], Any]] = {
     "DensityForest": lambda seed: DensityForest(seed=seed),
+    "NearestNeighborDetector": lambda seed: NearestNeighborDetector(seed=seed),
     "RandomCutForest": lambda seed: RandomCutForest(seed=seed),
 }
 
