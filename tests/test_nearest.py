@@ -128,6 +128,37 @@ def test_scoring_ahead_of_learning_changes_nothing():
     assert one.recent_scores == other.recent_scores
 
 
+def test_shingles_are_samples_of_all_their_values():
+    rng = np.random.default_rng(1)
+    values = np.sin(np.arange(300) / 5.0) + 0.1 * rng.normal(size=300)
+    samples = [{"a": v, "d": "xy"[i % 2]} for i, v in enumerate(values.tolist())]
+    model, whole = learned(samples[:3], shingle=3), naive.Detector()
+    assert model.n_held == 1
+    for i in range(2, 250):
+        if i > 2:
+            model.learn_one(samples[i])
+        joined = {(k, ago): v for ago in range(3) for k, v in samples[i - ago].items()}
+        whole.hold(joined)
+        # A feature has the width of its latest values at all places.
+        whole.widths = {name: whole.widths[name[0], 0] for name in whole.widths}
+    joined = {(k, ago): v for ago in range(3) for k, v in samples[250 - ago].items()}
+    assert model.raw_score_one(samples[250]) == pytest.approx(whole.score(joined), rel=1e-5)
+    shares = model.explain_one(samples[250])
+    assert set(shares) == set(joined)
+    assert sum(shares.values()) == pytest.approx(model.raw_score_one(samples[250]), rel=1e-9)
+    X, expected = pd.DataFrame(samples[250:]), []
+    many = copy.deepcopy(model)
+    for x in samples[250:]:
+        expected.append(model.score_one(x))
+        # Rows follow each other, but nothing is learned of them.
+        model._table.recent[:-1] = model._table.recent[1:]
+    for n_jobs in (1, 3):
+        many.n_jobs = n_jobs
+        assert many.score_many(X).tolist() == expected
+    with pytest.raises(ValueError, match="shingle=1"):
+        many.forget_one(samples[3])
+
+
 def test_forgetting_is_never_having_held():
     samples = stream(120)
     model = learned(samples, max_samples=512)
@@ -193,7 +224,7 @@ def test_zero_is_what_absent_words_are():
 def test_copies_and_files_go_on_alike(tmp_path):
     model = learned(stream(600), window=300, max_samples=100)
     save(model, tmp_path / "model")
-    copies = [
+    copies: list = [
         copy.deepcopy(model),
         pickle.loads(pickle.dumps(model)),
         load(tmp_path / "model"),

@@ -49,6 +49,10 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
     max_samples
         Number of samples that are held at most. If `window` is larger, a sample that finds no room
         enters with the probability `max_samples` / `window` and replaces the oldest one.
+    shingle
+        Number of successive samples that are compared as one, so that a series is unusual by its
+        course: a sample is the mapping and the `shingle` - 1 learned before it. Scores are 0 and
+        nothing is held until there are as many.
     scale
         Whether to divide each feature by its width: the standard deviation of the values held,
         clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...
@@ -115,6 +119,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         n_neighbors: int = 16,
         window: int | None = 2048,
         max_samples: int = 512,
+        shingle: int = 1,
         scale: bool = True,
         missing: str = "unknown",
         n_jobs: int = 1,
@@ -124,6 +129,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         check_integer("n_neighbors", n_neighbors, 1)
         check_window(window)
         check_integer("max_samples", max_samples, 1)
+        check_integer("shingle", shingle, 1)
         check_flag("scale", scale)
         check_missing(missing)
         check_jobs(n_jobs)
@@ -133,6 +139,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         self.n_neighbors = n_neighbors
         self.window = window
         self.max_samples = max_samples
+        self.shingle = shingle
         self.scale = scale
         self.missing = missing
         self.n_jobs = n_jobs
@@ -147,6 +154,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         return NeighborTable(
             self.n_neighbors,
             capacity,
+            self.shingle,
             capacity / window,
             check_missing(self.missing),
             self.seed,
@@ -253,9 +261,11 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         KeyError
             If no sample that is held equals this one. Nothing has changed then.
         TypeError, ValueError
-            As for `learn_one`.
+            As for `learn_one`; or if there are shingles, of which a sample is in several.
 
         """
+        if self.shingle > 1:
+            raise ValueError(f"forget_one needs shingle=1, got shingle={self.shingle}")
         with self._lock:
             table = self._table
             if table is None:
@@ -334,6 +344,8 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
+        With shingles the rows follow the samples learned, and each other.
+
         Parameters
         ----------
         X
@@ -374,15 +386,15 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
 
         Returns
         -------
-        A mapping from feature to what it adds, 0 or more; they add up to `raw_score_one`. Empty
-        before any feature has been learned.
+        A mapping from feature, or (feature, samples ago) with shingles, to what it adds, 0 or
+        more; they add up to `raw_score_one`. Empty before any feature has been learned.
 
         """
         self._readings(x)
         table = self._table
         if table is None:
             return {}
-        return dict(zip(table.features.names, table.explained().tolist(), strict=True))
+        return dict(zip(table.columns, table.explained().tolist(), strict=True))
 
     # What has been seen.
 

@@ -20,6 +20,9 @@ CAP (1 + log(a / CAP)). The width is the standard deviation of the values held, 
 interquartile ranges from the quartiles. Two levels of a category are 1 apart, and its width is
 sqrt(P / 2), with P the share of pairs of samples that differ: of numbers, too, the variance is half
 the mean squared difference. A feature that is missing in x or in y adds the mean of the others.
+
+A shingle is a sample with those before it: its columns are the features of the sample, then those
+of the one before it, and so on.
 """
 
 from __future__ import annotations
@@ -66,11 +69,14 @@ class Neighbors(Record):
     # is no room, and what a missing value counts as, NaN or 0.
     n_neighbors: Int64
     capacity: Int64
+    shingle: Int64
     entering: Float64
     absent: Float64
-    # Numbers of features, of samples held and learned, of those that entered since widths were set;
-    # the place of the oldest one held; the state from which it is drawn whether a sample enters.
+    # Numbers of features and of columns, of samples held and learned, of those that entered since
+    # widths were set; the place of the oldest one held; the state from which it is drawn whether a
+    # sample enters.
     n_inputs: Int64
+    n_columns: Int64
     n_held: Int64
     n_samples: Int64
     n_entered: Int64
@@ -80,12 +86,13 @@ class Neighbors(Record):
     # Values of the samples held, less the origins; of categories the fraction of a level's code.
     held: Float32s
     origins: Float64s
-    # Reciprocal widths of numbers, 0 for categories, and the reverse; those that are given, else 0.
+    # By feature: 1 / width of numbers, 0 of categories; the reverse; widths that are given, else 0.
     rates: Float64s
     level_rates: Float64s
     given_rates: Float64s
-    # The next sample; the one scored last, its score, and after how many samples that was.
-    inputs: Float64s
+    # The latest samples, of which the last one is next; the one scored last, its score, and after
+    # how many samples that was.
+    recent: Float64s
     noted_inputs: Float64s
     noted_score: Float64 = transient()
     noted_at: Int64 = transient()
@@ -115,10 +122,16 @@ def _capped(term: float) -> float:
 
 
 @inlined
-def _convert(table: Neighbors, inputs: Float64s, row: Float32s) -> int:
-    """Write a sample as the samples held are; returns the place of a number too large, or DONE."""
-    for j in range(table.n_inputs):
-        value = inputs[j]
+def _convert(table: Neighbors, rows: Float64s, last: int, row: Float32s) -> int:
+    """Write a row of inputs, and those before it, as samples are held.
+
+    Returns the place of a number that is too large, or DONE.
+    """
+    n = table.n_inputs
+    for column in range(table.n_columns):
+        ago = column // n
+        j = column - n * ago
+        value = rows[n * (last - ago) + j]
         if value != value:
             value = table.absent
         if table.level_rates[j] > 0.0:
@@ -128,17 +141,18 @@ def _convert(table: Neighbors, inputs: Float64s, row: Float32s) -> int:
             if abs(value) > LARGEST:
                 return j
             value = max(min(value - table.origins[j], LARGEST), -LARGEST)
-        row[j] = value
+        row[column] = value
     return DONE
 
 
 @separate
 def _far_distance(table: Neighbors, row: Float32s, i: int) -> float:
     """Return the distance to the `i`-th sample held; NaN if they have no feature in common."""
-    n, start, shared, total = table.n_inputs, table.n_inputs * i, 0, 0.0
-    for j in range(n):
-        gap = abs(row[j] - table.held[start + j])
+    n, shared, total = table.n_columns, 0, 0.0
+    for column in range(n):
+        gap = abs(row[column] - table.held[n * i + column])
         if gap == gap:
+            j = column % table.n_inputs
             shared += 1
             level = table.level_rates[j] if gap > 0.0 else 0.0
             total += _capped(gap * table.rates[j]) + level
@@ -149,18 +163,19 @@ def _far_distance(table: Neighbors, row: Float32s, i: int) -> float:
 def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> float:
     """Return the distance to the `i`-th sample held, as `_far_distance` does."""
     n, total, farthest = table.n_inputs, 0.0, 0.0
-    own = table.held.part(table.n_inputs * i, n)
-    for j in range(n):
-        term = abs(row[j] - own[j]) * table.rates[j]
-        total += term
-        farthest = max(farthest, term)
+    for start in range(0, table.n_columns, n):
+        own, given = table.held.part(table.n_columns * i + start, n), row.part(start, n)
+        for j in range(n):
+            term = abs(given[j] - own[j]) * table.rates[j]
+            total += term
+            farthest = max(farthest, term)
     # A NaN is in the sum of all terms.
     if not (farthest <= CAP and total == total):
         return _far_distance(table, row, i)
     if has_levels:
-        for j in range(n):
-            if row[j] != own[j]:
-                total += table.level_rates[j]
+        for column in range(table.n_columns):
+            if row[column] != table.held[table.n_columns * i + column]:
+                total += table.level_rates[column % n]
     return total
 
 
@@ -283,7 +298,7 @@ def set_widths(table: Neighbors, room: Room) -> None:
     for j in range(table.n_inputs):
         n = 0
         for i in range(table.n_held):
-            value = table.held[table.n_inputs * i + j]
+            value = table.held[table.n_columns * i + j]
             if value == value:
                 room.ordered[n] = value
                 n += 1
@@ -307,8 +322,8 @@ def _enter(table: Neighbors, room: Room) -> None:
         table.n_held = table.n_held + 1
     else:
         table.oldest = (place + 1) % table.capacity
-    for j in range(table.n_inputs):
-        table.held[table.n_inputs * place + j] = room.row[j]
+    for column in range(table.n_columns):
+        table.held[table.n_columns * place + column] = room.row[column]
     table.n_entered = table.n_entered + 1
     n = int(table.n_held)
     is_power = n >= 4 and n & (n - 1) == 0 and table.n_held < table.capacity
@@ -318,35 +333,37 @@ def _enter(table: Neighbors, room: Room) -> None:
 
 @inlined
 def _is_noted(table: Neighbors) -> bool:
-    """Return whether the sample in `inputs` was scored last, by the samples held now."""
+    """Return whether the next sample was scored last, by the samples held now."""
     if table.noted_at != table.n_samples:
         return False
+    start = table.n_inputs * (table.shingle - 1)
     for j in range(table.n_inputs):
         # A missing value differs from itself: such a sample is scored again.
-        if table.inputs[j] != table.noted_inputs[j]:
+        if table.recent[start + j] != table.noted_inputs[j]:
             return False
     return True
 
 
 @kernel
 def score_one(table: Neighbors, room: Room, out: Float64s) -> int:
-    """Write the readings of the sample in `inputs`; returns a number too large, or DONE."""
-    bad = _convert(table, table.inputs, room.row)
+    """Write the readings of the next sample; returns the place of a number too large, or DONE."""
+    last = int(table.shingle - 1)
+    bad = _convert(table, table.recent, last, room.row)
     if bad == DONE:
         out[RAW] = score_of(table, room)
         out[RANK] = rank_of(table.ranks, out[RAW])
         table.noted_score = out[RAW]
         table.noted_at = table.n_samples
         for j in range(table.n_inputs):
-            table.noted_inputs[j] = table.inputs[j]
+            table.noted_inputs[j] = table.recent[table.n_inputs * last + j]
     return bad
 
 
 @batch_kernel
 def score_rows(table: Neighbors, room: Room, rows: Float64s, n: int, out: Float64s) -> int:
-    """Write the readings of `n` rows of checked inputs; returns DONE."""
+    """Write the readings of `n` rows of checked inputs, behind those before them; returns DONE."""
     for r in range(n):
-        _convert(table, rows.part(table.n_inputs * r, table.n_inputs), room.row)
+        _convert(table, rows, r + int(table.shingle - 1), room.row)
         score = score_of(table, room)
         out[N_READINGS * r + RAW] = score
         out[N_READINGS * r + RANK] = rank_of(table.ranks, score)
@@ -354,11 +371,16 @@ def score_rows(table: Neighbors, room: Room, rows: Float64s, n: int, out: Float6
 
 
 @inlined
-def _learn(table: Neighbors, room: Room, inputs: Float64s, is_noted: bool) -> int:
-    """Learn a sample; returns the place of a number too large, or DONE."""
-    bad = _convert(table, inputs, room.row)
+def _learn(table: Neighbors, room: Room, is_noted: bool) -> int:
+    """Learn the next sample; returns the place of a number too large, or DONE."""
+    bad = _convert(table, table.recent, int(table.shingle - 1), room.row)
     if bad != DONE:
         return bad
+    for i in range(table.n_inputs * (table.shingle - 1)):
+        table.recent[i] = table.recent[i + table.n_inputs]
+    if table.n_samples < table.shingle - 1:
+        table.n_samples = table.n_samples + 1
+        return DONE
     if table.n_held >= min(LEAST_HELD, table.capacity):
         add_score(table.ranks, table.noted_score if is_noted else score_of(table, room))
     bits = mixed(state_after(table.entry_state, table.n_samples))
@@ -370,18 +392,21 @@ def _learn(table: Neighbors, room: Room, inputs: Float64s, is_noted: bool) -> in
 
 @kernel
 def learn_one(table: Neighbors, room: Room) -> int:
-    """Learn the sample in `inputs`, with the score that it has before it is learned.
+    """Learn the next sample, with the score that it has before it is learned.
 
     Returns the place of a number too large, and then nothing has changed, or DONE.
     """
-    return _learn(table, room, table.inputs, _is_noted(table))
+    return _learn(table, room, _is_noted(table))
 
 
 @batch_kernel
 def learn_rows(table: Neighbors, room: Room, rows: Float64s, n: int) -> int:
     """Learn `n` rows of checked inputs; returns DONE."""
+    n_inputs, start = table.n_inputs, table.n_inputs * (table.shingle - 1)
     for r in range(n):
-        _learn(table, room, rows.part(table.n_inputs * r, table.n_inputs), False)
+        for j in range(n_inputs):
+            table.recent[start + j] = rows[n_inputs * r + j]
+        _learn(table, room, False)
     return DONE
 
 
@@ -393,7 +418,8 @@ def renew(table: Neighbors, room: Room) -> int:
 
 
 # Attributes that are state, besides the record: arrays, and the features that name their columns.
-_SAVED = ("features", "held", "origins", "rates", "level_rates", "given_rates", "scores")
+_BY_FEATURE = ("origins", "rates", "level_rates", "given_rates")
+_SAVED = ("features", "held", "recent", "scores", *_BY_FEATURE)
 
 
 class NeighborTable:
@@ -408,6 +434,8 @@ class NeighborTable:
         Number of neighbours that count: 1 / q in (1).
     capacity
         Number of samples that are held at most.
+    shingle
+        Number of successive samples that are compared as one.
     entering
         Probability with which a sample enters when there is no room.
     absent
@@ -418,16 +446,25 @@ class NeighborTable:
     """
 
     def __init__(
-        self, n_neighbors: int, capacity: int, entering: float, absent: float, seed: int | None
+        self,
+        n_neighbors: int,
+        capacity: int,
+        shingle: int,
+        entering: float,
+        absent: float,
+        seed: int | None,
     ) -> None:
         self.memory = Memory(Neighbors)
         self.features = FeatureIndex()
         table = self.memory[0]
-        table.n_neighbors, table.capacity = n_neighbors, capacity
+        table.n_neighbors, table.capacity, table.shingle = n_neighbors, capacity, shingle
         table.entering, table.absent = entering, absent
         seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
         table.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
-        self.held = np.empty((capacity, 0), np.float32)
+        self.held, self.recent = (
+            np.empty((capacity, shingle, 0), np.float32),
+            np.empty((shingle, 0)),
+        )
         self.origins = self.rates = self.level_rates = self.given_rates = np.empty(0)
         self.scores = np.zeros(KEPT)
         self._bind()
@@ -436,16 +473,17 @@ class NeighborTable:
         """Make what is derived, and let the record refer to the arrays."""
         table, n = self.memory[0], len(self.features)
         self.table = table
-        table.n_inputs = n
+        table.n_inputs, table.n_columns = n, n * table.shingle
         self.ranked = np.zeros(KEPT)
         n_scores = int(table.ranks.n_scores)
         self.ranked[:n_scores] = np.sort(self.scores[:n_scores])
-        self.vector, self.noted = np.full(max(n, 1), np.nan), np.empty(max(n, 1))
+        # The sample that is next.
+        self.vector, self.noted = self.recent[-1], np.empty(n)
         self.out = np.zeros(N_READINGS)
         table.held = Float32s.of(self.held)
-        for name in ("origins", "rates", "level_rates", "given_rates"):
+        for name in _BY_FEATURE:
             setattr(table, name, Float64s.of(getattr(self, name)))
-        table.inputs, table.noted_inputs = Float64s.of(self.vector), Float64s.of(self.noted)
+        table.recent, table.noted_inputs = Float64s.of(self.recent), Float64s.of(self.noted)
         table.ranks.scores = Float64s.of(self.scores)
         table.ranks.ranked = Float64s.of(self.ranked)
         table.noted_at = -1
@@ -456,7 +494,7 @@ class NeighborTable:
     def _new_room(self) -> Memory[Room]:
         """Return memory for the calculations of a thread."""
         made, capacity = Memory(Room), int(self.table.capacity)
-        made.own("row", np.empty(max(len(self.features), 1), np.float32))
+        made.own("row", np.empty(int(self.table.n_columns), np.float32))
         made.own("distances", np.empty(capacity))
         made.own("ordered", np.empty(capacity))
         made.own("counts", np.empty(N_BUCKETS, np.int32))
@@ -470,12 +508,14 @@ class NeighborTable:
         table, n = self.memory[0], len(self.features)
         check_number(self, "capacity", table.capacity, 1, LARGEST_WINDOW)
         check_number(self, "n_neighbors", table.n_neighbors, 1, LARGEST_WINDOW)
+        check_number(self, "shingle", table.shingle, 1, LARGEST_WINDOW)
         check_number(self, "n_held", table.n_held, 0, table.capacity)
         check_number(self, "oldest", table.oldest, 0, table.capacity - 1)
         check_number(self, "n_scores", table.ranks.n_scores, 0, KEPT)
         check_number(self, "next_score", table.ranks.next_score, 0, KEPT - 1)
-        by_feature = dict.fromkeys(("origins", "rates", "level_rates", "given_rates"), (n,))
-        check_shapes(self, {"held": (int(table.capacity), n), "scores": (KEPT,)} | by_feature)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (n,))
+        shapes |= {"recent": (int(table.shingle), n), "scores": (KEPT,)}
+        check_shapes(self, shapes | {"held": (int(table.capacity), int(table.shingle), n)})
         self._bind()
 
     def copied(self) -> Self:
@@ -508,8 +548,10 @@ class NeighborTable:
         known = np.array([widths.get(name, 0.0) for name in new])
         rates = np.divide(1.0, known, out=np.zeros(len(known)), where=known > 0.0)
         made.features = self.features.with_more(new)
-        filled = np.broadcast_to(absent.astype(np.float32), (len(self.held), len(new)))
-        made.held = np.hstack([self.held, filled])
+        filled = np.broadcast_to(absent.astype(np.float32), (*self.held.shape[:2], len(new)))
+        made.held = np.concatenate([self.held, filled], axis=2)
+        unknown = np.full((len(self.recent), len(new)), np.nan)
+        made.recent = np.hstack([self.recent, unknown])
         made.origins = np.append(self.origins, origins)
         made.given_rates = np.append(self.given_rates, rates)
         made.level_rates = np.append(self.level_rates, np.where(are_levels, 1.0, 0.0))
@@ -523,7 +565,7 @@ class NeighborTable:
         """Return a copy that holds all samples but the one at a place in the order of arrival."""
         made = self.copied()
         rest = np.delete(self.samples, place, axis=0)
-        made.held[: len(rest)] = rest
+        made.held[: len(rest)] = rest.reshape(len(rest), *self.held.shape[1:])
         made.table.oldest, made.table.n_held = 0, len(rest)
         renew(made.table, made.room)
         return made
@@ -532,15 +574,23 @@ class NeighborTable:
 
     @property
     def samples(self) -> NDArray[np.float32]:
-        """The samples held as rows, less the origins, the oldest one first."""
+        """The samples held as rows of columns, less the origins, the oldest one first."""
         table = self.table
         order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
-        return self.held[order]
+        return self.held[order].reshape(len(order), -1)
+
+    @property
+    def columns(self) -> list[Hashable]:
+        """The names of columns: features or, of shingles, (feature, samples ago)."""
+        names, shingle = self.features.names, int(self.table.shingle)
+        if shingle == 1:
+            return list(names)
+        return [(name, ago) for ago in range(shingle) for name in names]
 
     @property
     def row(self) -> NDArray[np.float32]:
         """The sample scored last, as the samples held are."""
-        return self._rooms.arrays["row"][: len(self.features)]
+        return self._rooms.arrays["row"]
 
     @property
     def recent_scores(self) -> NDArray[np.float64]:
@@ -561,13 +611,18 @@ class NeighborTable:
         learn_rows(self.table, self.room, Float64s.of(np.ascontiguousarray(rows)), len(rows))
 
     def score_rows(self, rows: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
-        """Return the readings of rows of checked inputs, shape (n, N_READINGS)."""
+        """Return the readings of rows of checked inputs, shape (n, N_READINGS).
+
+        The first ones follow the samples learned last.
+        """
         out = np.zeros((len(rows), N_READINGS))
+        n_before = len(self.recent) - 1
+        every = np.vstack([self.recent[:-1], rows])
 
         def part(start: int, stop: int) -> None:
-            block, room = np.ascontiguousarray(rows[start:stop]), self._new_room()
-            given, found = Float64s.of(block), Float64s.of(out[start:stop])
-            score_rows(self.table, room[0], given, stop - start, found)
+            block, room = every[start : stop + n_before], self._new_room()
+            found = Float64s.of(out[start:stop])
+            score_rows(self.table, room[0], Float64s.of(block), stop - start, found)
 
         ends = np.linspace(0, len(rows), n_jobs + 1).astype(int).tolist()
         if n_jobs == 1 or len(rows) < 2 * n_jobs:
@@ -580,11 +635,11 @@ class NeighborTable:
     def explained(self) -> NDArray[np.float64]:
         """Return what each feature adds to the score of the sample in `vector`, by (1)."""
         row = self.row.astype(np.float64)
-        gaps = np.abs(row - self.samples)
-        terms = gaps * self.rates
+        gaps, shingle = np.abs(row - self.samples), int(self.table.shingle)
+        terms = gaps * np.tile(self.rates, shingle)
         far = terms > CAP
         terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
-        terms = np.where(gaps > 0.0, terms + self.level_rates, terms)
+        terms = np.where(gaps > 0.0, terms + np.tile(self.level_rates, shingle), terms)
         n_shared = (~np.isnan(gaps)).sum(axis=1)
         terms = np.nan_to_num(terms[n_shared > 0]) * (len(row) / n_shared[n_shared > 0, np.newaxis])
         if not len(terms):
