@@ -188,7 +188,7 @@ def _oldest(model):
 
 
 def _codes():
-    from river_mondrian.levels import level_of
+    from river_mondrian.inputs import level_of
     from river_mondrian.limits import LEAST_LEVEL
 
     return {name: level_of(name) / LEAST_LEVEL - 1.0 for name in "xyz"}

@@ -175,12 +175,12 @@ def test_samples_apart_that_resemble_each_other_stand_out():
 
 @kernel
 def rank(forest: CutForest, value: float) -> float:
-    return displacement.rank_of(forest, value)
+    return displacement.rank_of(forest.ranks, value)
 
 
 @kernel
 def keep(forest: CutForest, value: float) -> None:
-    displacement.add_score(forest, value)
+    displacement.add_score(forest.ranks, value)
 
 
 @settings(deadline=None, max_examples=40)
@@ -200,21 +200,21 @@ def test_ranks_are_the_twins(values):
 
 
 def test_the_latest_scores_are_kept():
-    n = displacement.KEPT_SCORES + 300
+    n = displacement.KEPT + 300
     model, raw = RandomCutForest(2, window=5, seed=1), []
     for i, x in enumerate(stream(n, names="a")):
         # Of few samples each stands out.
         if i >= 5:
             raw.append(model.raw_scores_one(x)["relative"])
         model.learn_one(x)
-        if i in (7, 300, displacement.KEPT_SCORES, displacement.KEPT_SCORES + 1, n - 1):
-            assert model.recent_scores == raw[-displacement.KEPT_SCORES :]
+        if i in (7, 300, displacement.KEPT, displacement.KEPT + 1, n - 1):
+            assert model.recent_scores == raw[-displacement.KEPT :]
             kept = model._trees.ranked[: len(model.recent_scores)]
-            np.testing.assert_array_equal(kept, np.sort(raw[-displacement.KEPT_SCORES :]))
+            np.testing.assert_array_equal(kept, np.sort(raw[-displacement.KEPT :]))
             asked = model.raw_scores_one({"a": 0.7})["relative"]
-            expected = naive.rank(asked, raw[-displacement.KEPT_SCORES :])
+            expected = naive.rank(asked, raw[-displacement.KEPT :])
             assert model.score_one({"a": 0.7}) == pytest.approx(expected, abs=1e-12)
-    assert len(model.recent_scores) == displacement.KEPT_SCORES
+    assert len(model.recent_scores) == displacement.KEPT
 
 
 def test_scores_are_shares_of_recent_samples():
@@ -531,7 +531,7 @@ def test_damaged_scores_are_refused():
         model = RandomCutForest(2, window=20, seed=1)
         for x in stream(60):
             model.learn_one(x)
-        setattr(model._trees.forest, name, value)
+        setattr(model._trees.forest.ranks, name, value)
         with pytest.raises(rm.ModelFormatError, match=r"n_scores|next_score"):
             pickle.loads(pickle.dumps(model))
     model = RandomCutForest(2, shingle=3, seed=1)

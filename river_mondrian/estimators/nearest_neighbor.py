@@ -20,10 +20,9 @@ from ..arguments import (
     check_seed,
     check_window,
 )
-from ..frames import mapping_of, read_frame
+from ..frames import mapping_of, native_series, read_frame
 from ..inputs import ordered, too_large
 from ..model import Model, locked, new_lock
-from ..native import native_series
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import in_pieces, pieces
 from ..status import DONE

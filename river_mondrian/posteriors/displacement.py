@@ -1,4 +1,4 @@
-"""Random cut forests: trees, displacement scores, and the ranks of scores.
+"""Random cut forests: trees, and displacement scores.
 
 A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples in a dimension that
 is drawn in proportion to the sides, at a uniform place, until each sample is alone: it is a
@@ -33,9 +33,7 @@ from ..partitions.mondrian.widths import learn_next
 from ..partitions.splitmix import mixed, state_after, uniform_of
 from ..records import Bounds, Float32s, Float64, Float64s, Int64, Memory, stored, transient
 from ..status import DONE, TOO_LARGE, WAITS
-
-# Scores that are kept.
-KEPT_SCORES = 4096
+from .ranks import KEPT, Ranks, add_score, rank_of
 
 # `noted_at` where no score is noted.
 NOTHING_NOTED = -1
@@ -44,12 +42,8 @@ NOTHING_NOTED = -1
 class CutForest(Forest):
     """A forest of random cut trees."""
 
-    # The scores of the samples learned last, each before it was learned: in a ring, and sorted.
-    scores: Float64s
-    ranked: Float64s
-    # How many there are, and where the next one is written.
-    n_scores: Int64 = stored(Bounds(0, KEPT_SCORES))
-    next_score: Int64 = stored(Bounds(0, KEPT_SCORES - 1))
+    # Relative displacements.
+    ranks: Ranks
     horizon: Float64 = stored(Bounds(math.inf))
     # The probability with which a sample enters full trees, from what state that is drawn, and how
     # many samples have not entered.
@@ -81,69 +75,6 @@ class CutForest(Forest):
 
 
 C = TypeVar("C", bound=CutForest)
-
-
-# Where a score stands among those of the samples learned last.
-#
-# The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i, the mean of
-# these where several are equal, and in between on a straight line. From 0 to s_1 it is on one,
-# too, and beyond s_m it is 1 - (s_m / v) / (m + 1). So it is from 0 to 1, and of two scores
-# neither of which is among those of before the larger one has the larger rank.
-
-
-@inlined
-def _n_below(ranked: Float64s, n: int, value: float) -> int:
-    """Return how many of `n` sorted numbers are less than a value."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if ranked[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
-def rank_of(forest: CutForest, value: float) -> float:
-    """Return the rank of a score of 0 or more, 0 where there are no others."""
-    ranked, n = forest.ranked, int(forest.n_scores)
-    if n == 0:
-        return 0.0
-    below = _n_below(ranked, n, value)
-    if below == n:
-        return 1.0 - ranked[n - 1] / value / (n + 1)
-    if ranked[below] == value:
-        last = below
-        while last + 1 < n and ranked[last + 1] == value:
-            last += 1
-        return (0.5 * (below + last) + 1.0) / (n + 1)
-    start = ranked[below - 1] if below > 0 else 0.0
-    return (below + (value - start) / (ranked[below] - start)) / (n + 1)
-
-
-@inlined
-def add_score(forest: CutForest, value: float) -> None:
-    """Add the score of a sample that is learned; past `KEPT_SCORES` the oldest one goes."""
-    scores, ranked = forest.scores, forest.ranked
-    n, place = int(forest.n_scores), int(forest.next_score)
-    # The place in the order of what goes, or the end; what is between moves on by one.
-    hole = n
-    if n == KEPT_SCORES:
-        hole = _n_below(ranked, n, scores[place])
-    else:
-        forest.n_scores = n + 1
-    target = _n_below(ranked, n, value)
-    if target > hole:
-        for i in range(hole, target - 1):
-            ranked[i] = ranked[i + 1]
-        ranked[target - 1] = value
-    else:
-        for i in range(hole, target, -1):
-            ranked[i] = ranked[i - 1]
-        ranked[target] = value
-    scores[place] = value
-    forest.next_score = (place + 1) % KEPT_SCORES
 
 
 # How much a sample changes the trees that it is put in: displacement, depth, density.
@@ -242,7 +173,7 @@ def _read(forest: CutForest, rows: Float32s, n: int, scores: Scores) -> None:
         own[RELATIVE] = own[RELATIVE] / (forest.n_trees * math.log1p(n_held))
         own[DEPTH] = own[DEPTH] / forest.n_trees
         own[DENSITY] = own[DENSITY] / (forest.n_trees * n_held)
-        own[RANK] = rank_of(forest, own[RELATIVE])
+        own[RANK] = rank_of(forest.ranks, own[RELATIVE])
 
 
 @batch_kernel
@@ -291,7 +222,7 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
 def _keep_score(forest: CutForest, score: float) -> None:
     """Keep the score of a sample that has been learned, unless it was among the first."""
     if score == score:
-        add_score(forest, score)
+        add_score(forest.ranks, score)
 
 
 @kernel
@@ -363,7 +294,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
 
     def __init__(self, partitions: Partitions, entering: float) -> None:
         # Of the samples learned last, in a ring.
-        self.scores = np.zeros(KEPT_SCORES)
+        self.scores = np.zeros(KEPT)
         super().__init__(partitions)
         self.forest.entering = entering
         # The trees draw from others.
@@ -375,11 +306,12 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         forest = self.forest
         # The record's version, which is that of the trees where nothing is to be settled.
         self.version_now = self.shared.word("version")
-        self.ranked = np.zeros(KEPT_SCORES)
-        n = int(forest.n_scores)
+        self.ranked = np.zeros(KEPT)
+        n = int(forest.ranks.n_scores)
         self.ranked[:n] = np.sort(self.scores[:n])
         self.noted = np.full(self.inputs.shape[1], np.nan)
-        forest.scores, forest.ranked = Float64s.of(self.scores), Float64s.of(self.ranked)
+        forest.ranks.scores = Float64s.of(self.scores)
+        forest.ranks.ranked = Float64s.of(self.ranked)
         forest.noted_inputs = Float64s.of(self.noted)
         forest.noted_at = NOTHING_NOTED
         self.out = np.empty(N_READINGS)
@@ -397,7 +329,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         return super().__getstate__() | {"scores": self.scores.copy()}
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return super()._shapes() | {"scores": (KEPT_SCORES,)}
+        return super()._shapes() | {"scores": (KEPT,)}
 
     def _check_kind(self) -> None:
         n = self.forest.n_scores
@@ -469,8 +401,8 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
     @property
     def recent_scores(self) -> NDArray[np.float64]:
         """The scores of the samples learned last, in the order of learning."""
-        n, start = int(self.forest.n_scores), int(self.forest.next_score)
-        return np.roll(self.scores, -start)[KEPT_SCORES - n :]
+        n, start = int(self.forest.ranks.n_scores), int(self.forest.ranks.next_score)
+        return np.roll(self.scores, -start)[KEPT - n :]
 
     def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
         """Return what each feature adds to the relative displacement of a sample of these inputs.

@@ -8,7 +8,7 @@ where several are equal, and linear in between. It is linear from 0 to s_1, too.
 from __future__ import annotations
 
 from ..compiling.kernels import inlined
-from ..records import Float64s, Int64, Record
+from ..records import Bounds, Float64s, Int64, Record, stored
 
 # Number of scores that are kept.
 KEPT = 4096
@@ -22,8 +22,8 @@ class Ranks(Record):
     scores: Float64s
     ranked: Float64s
     # How many there are, and where the next one is written.
-    n_scores: Int64
-    next_score: Int64
+    n_scores: Int64 = stored(Bounds(0, KEPT))
+    next_score: Int64 = stored(Bounds(0, KEPT - 1))
 
 
 @inlined

@@ -141,7 +141,7 @@ def rank(value: float, others: Sequence[float]) -> float:
     if equal:
         return sum(equal) / len(equal) / (n + 1)
     if value > known[-1]:
-        return 1.0 - known[-1] / value / (n + 1)
+        return 1.0 - (known[-1] / value if known[-1] > 0.0 else 0.5) / (n + 1)
     i = sum(other < value for other in known)
     low = known[i - 1] if i > 0 else 0.0
     return (i + (value - low) / (known[i] - low)) / (n + 1)
