@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .checks import refuse
 from .compiling.kernels import batch_kernel
-from .records import Bounds, Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowLayout
+from .records import Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowLayout
 from .records.record import WORD_BYTES
 from .records.row_layout import Column
 
@@ -101,8 +101,8 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
         If one is not, or NaN.
 
     """
-    for name, field in rows.kind.FIELDS.items():
-        bounds: Bounds | None = field.bounds
+    for field in rows.kind.words():
+        name, bounds = field.name, field.bounds
         if bounds is None or rows.n == 0:
             continue
         found, most = rows.column(name), bounds.most

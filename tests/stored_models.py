@@ -105,6 +105,9 @@ MODELS = {
     "random cuts, shingles": lambda: with_a_level(
         rm.RandomCutForest(2, window=None, shingle=3, seed=1)
     ),
+    "nearest neighbors": lambda: with_a_level(
+        rm.NearestNeighborDetector(window=24, max_samples=12, shingle=2, seed=1)
+    ),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
@@ -196,6 +199,8 @@ def answer(model, x):
         return {"score": model.surprise_one(x)}
     if isinstance(model, rm.RandomCutForest):
         return {"score": model.score_one(x)} | model.raw_scores_one(x)
+    if isinstance(model, rm.NearestNeighborDetector):
+        return {"score": model.score_one(x), "raw": model.raw_score_one(x)}
     if isinstance(model, rm.DualOGDClassifier):
         return {repr(label): value for label, value in model.decision_one(x).items()}
     if isinstance(model, base.Classifier):

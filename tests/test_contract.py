@@ -27,6 +27,7 @@ MODELS = {
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
     "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
+    "nearest neighbors": lambda: rm.NearestNeighborDetector(window=35, seed=1),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
     "nystrom": lambda: rm.NystromFeatures(6),
@@ -45,7 +46,7 @@ REGRESSORS = [
     "ogd regressor",
     "ridge",
 ]
-DETECTORS = rm.DensityForest | rm.RandomCutForest
+DETECTORS = rm.DensityForest | rm.NearestNeighborDetector | rm.RandomCutForest
 SUPERVISED = base.Classifier | base.Regressor
 
 models = pytest.mark.parametrize("name", MODELS)

@@ -32,6 +32,7 @@ from river_mondrian import (
     MondrianFeatures,
     MondrianForestClassifier,
     MondrianForestRegressor,
+    NearestNeighborDetector,
     NystromFeatures,
     OGDClassifier,
     OGDRegressor,
@@ -63,6 +64,7 @@ MODELS = {
     "isolation": (lambda: OGDClassifier(IsolationFeatures(8, 4, pool_size=16, seed=1)), int),
     "dual": (lambda: DualOGDClassifier(), int),
     "cuts": (lambda: RandomCutForest(2, seed=1), None),
+    "neighbors": (lambda: NearestNeighborDetector(seed=1), None),
     "density": (lambda: DensityForest(2, lifetime=1.0, seed=1), None),
 }
 
@@ -156,7 +158,9 @@ def test_targets_that_are_missing_or_not_numbers_are_refused():
 
 
 @pytest.mark.parametrize("name", [math.nan, pd.NA], ids=str)
-@pytest.mark.parametrize("kind", ["classifier", "adaptive", "fourier", "dual", "cuts", "density"])
+@pytest.mark.parametrize(
+    "kind", ["classifier", "adaptive", "fourier", "dual", "cuts", "neighbors", "density"]
+)
 def test_a_missing_name_of_a_feature_is_refused(kind, name):
     make, target = MODELS[kind]
     model = make()

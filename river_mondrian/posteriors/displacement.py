@@ -332,9 +332,9 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         return super()._shapes() | {"scores": (KEPT,)}
 
     def _check_kind(self) -> None:
-        n = self.forest.n_scores
-        if n < KEPT_SCORES:
-            check_number(self, "next_score", self.forest.next_score, n, n)
+        n = self.forest.ranks.n_scores
+        if n < KEPT:
+            check_number(self, "next_score", self.forest.ranks.next_score, n, n)
 
     @property
     def nbytes(self) -> int:

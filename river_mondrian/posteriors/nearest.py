@@ -41,8 +41,20 @@ from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..inputs import FeatureIndex
 from ..limits import LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from ..partitions.splitmix import mixed, state_after, uniform_of
-from ..records import Float32s, Float64, Float64s, Int32s, Int64, Memory, Record, transient
+from ..records import (
+    Bounds,
+    Float32s,
+    Float64,
+    Float64s,
+    Int32s,
+    Int64,
+    Memory,
+    Record,
+    stored,
+    transient,
+)
 from ..records.memory import check_shapes, owned
+from ..restored import Rows, check_numbers
 from ..status import DONE
 from .ranks import KEPT, Ranks, add_score, rank_of
 
@@ -67,20 +79,20 @@ class Neighbors(Record):
 
     # What the user sets: k, room for samples, the probability with which a sample enters when there
     # is no room, and what a missing value counts as, NaN or 0.
-    n_neighbors: Int64
-    capacity: Int64
-    shingle: Int64
-    entering: Float64
+    n_neighbors: Int64 = stored(Bounds(1, LARGEST_WINDOW))
+    capacity: Int64 = stored(Bounds(1, LARGEST_WINDOW))
+    shingle: Int64 = stored(Bounds(1, LARGEST_WINDOW))
+    entering: Float64 = stored(Bounds(0.0, 1.0))
     absent: Float64
     # Numbers of features and of columns, of samples held and learned, of those that entered since
     # widths were set; the place of the oldest one held; the state from which it is drawn whether a
     # sample enters.
     n_inputs: Int64
     n_columns: Int64
-    n_held: Int64
+    n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     n_samples: Int64
     n_entered: Int64
-    oldest: Int64
+    oldest: Int64 = stored(Bounds(0, below="capacity"))
     entry_state: Int64
     ranks: Ranks
     # Values of the samples held, less the origins; of categories the fraction of a level's code.
@@ -506,13 +518,8 @@ class NeighborTable:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
         table, n = self.memory[0], len(self.features)
-        check_number(self, "capacity", table.capacity, 1, LARGEST_WINDOW)
-        check_number(self, "n_neighbors", table.n_neighbors, 1, LARGEST_WINDOW)
-        check_number(self, "shingle", table.shingle, 1, LARGEST_WINDOW)
+        check_numbers("detector", Rows.of_memory(self.memory), table)
         check_number(self, "n_held", table.n_held, 0, table.capacity)
-        check_number(self, "oldest", table.oldest, 0, table.capacity - 1)
-        check_number(self, "n_scores", table.ranks.n_scores, 0, KEPT)
-        check_number(self, "next_score", table.ranks.next_score, 0, KEPT - 1)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (n,))
         shapes |= {"recent": (int(table.shingle), n), "scores": (KEPT,)}
         check_shapes(self, shapes | {"held": (int(table.capacity), int(table.shingle), n)})

@@ -30,7 +30,7 @@ import math
 import os
 import types as python_types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import (
     Annotated,
     Any,
@@ -323,7 +323,7 @@ class Record(int):
                 base = get_origin(field.kind) or field.kind
                 for f in base.words():
                     name, offset = f"{field.name}.{f.name}", field.offset + f.offset
-                    found.append(Field(name, offset, f.size, f.role, f.kind))
+                    found.append(replace(f, name=name, offset=offset))
         return found
 
 
