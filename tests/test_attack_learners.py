@@ -59,14 +59,10 @@ def state_before(name, moment):
 
 
 @pytest.mark.parametrize(("name", "moment"), CASES)
-def test_an_exception_at_any_line_of_learning(name, moment):
-    found = JUDGE.lines(state_before(name, moment), call_of(moment))
-    assert found <= {0, 1}
-
-
-@pytest.mark.parametrize(("name", "moment"), CASES)
-def test_any_allocation_that_fails_in_learning(name, moment):
-    JUDGE.allocations(state_before(name, moment), call_of(moment))
+def test_exceptions_and_failing_allocations_in_learning(name, moment):
+    state = state_before(name, moment)
+    assert JUDGE.lines(state, call_of(moment)) <= {0, 1}
+    JUDGE.allocations(state, call_of(moment))
 
 
 @pytest.mark.parametrize(("name", "table"), GROWTH)

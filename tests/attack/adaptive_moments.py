@@ -94,6 +94,7 @@ def shrinks(old, new):
 
 # By name: what happens, and the forest to which it does.
 HAPPENINGS = {
+    "a drift by ADWIN": (drifts, {"drift_detector": drift.ADWIN(grace_period=5)}),
     "a tree of all samples begins": (begins(LONG), {"n_estimators": 8}),
     "a tree of all samples goes on": (goes_on, {"n_estimators": 8}),
     "a tree of all samples is placed": (is_placed(LONG), {}),
@@ -102,7 +103,6 @@ HAPPENINGS = {
     "rows grow": (rows_grow, {}),
     "points grow": (points_grow, {}),
     "a drift": (drifts, {"drift_detector": EveryFew()}),
-    "a drift by ADWIN": (drifts, {"drift_detector": drift.ADWIN(grace_period=5)}),
     "the window ends": (window_ends, {"max_samples": 1000}),
     "samples are let go": (lets_go, {"max_samples": 1000, "n_estimators": 2}),
     "bytes run out": (shrinks, {"max_bytes": 400_000}),
@@ -127,10 +127,9 @@ MOMENTS = {
     "first sample": (lambda: forest(0), lambda m: m.learn_one(X, Y)),
     "second sample": (lambda: forest(1), lambda m: m.learn_one(X, Y)),
     "doubling": (lambda: forest(7), lambda m: m.learn_one(X, Y)),
-    "usual": (lambda: forest(21), lambda m: m.learn_one(X, Y)),
     "watched": (lambda: forest(21, drift_detector=EveryFew()), lambda m: m.learn_one(X, Y)),
+    "usual": (lambda: forest(21), lambda m: m.learn_one(X, Y)),
     "end of the warm-up": (lambda: forest(255), lambda m: m.learn_one(X, Y)),
-    "new feature": (lambda: forest(20), lambda m: m.learn_one(X | {"z": 0.5}, Y)),
     "new features late": (lambda: forest(260), lambda m: m.learn_one(X | {"z": 1.0, "w": 2.0}, Y)),
     "new class": (lambda: forest(20), lambda m: m.learn_one(X, "new")),
     "new class and feature": (
@@ -142,23 +141,10 @@ MOMENTS = {
     "no scaling": (lambda: forest(20, scale=False), lambda m: m.learn_one(X | {"z": 0.5}, Y)),
     "missing value": (lambda: forest(300), lambda m: m.learn_one({"x0": 0.3}, Y)),
     "resample": (lambda: forest(270), lambda m: m.resample()),
-    "first sample, weighted": (lambda: forest(0), lambda m: m.learn_one(X, Y, 2.0)),
-    "first weight": (lambda: forest(30), lambda m: m.learn_one(X, Y, 2.0)),
-    "first weight, doubling": (lambda: forest(63), lambda m: m.learn_one(X, Y, 2.0)),
     "first weight, new class and feature": (
         lambda: forest(30),
         lambda m: m.learn_one(X | {"z": 0.5}, "new", 0.5),
     ),
-    "weighted": (lambda: forest(270, weighted_from=0), lambda m: m.learn_one(X, Y, 2.0)),
-    "weighted, end of the warm-up": (
-        lambda: forest(255, weighted_from=0, drift_detector=EveryFew()),
-        lambda m: m.learn_one(X, Y, 0.5),
-    ),
-    "weighted, wider statistics": (
-        lambda: forest(270, n_labels=4, weighted_from=100),
-        lambda m: m.learn_one(X, "new", 2.0),
-    ),
-    "weighted, resample": (lambda: forest(270, weighted_from=0), lambda m: m.resample()),
 }
 READING = {
     "predict_one": lambda m: m.predict_one(X),
