@@ -187,7 +187,7 @@ class Followed(NamedTuple):
 
     def met(self, table: str) -> NDArray[np.bool_]:
         """Return which rows something refers to."""
-        return self.parents[table] != UNMET
+        return np.asarray(self.parents[table] != UNMET, np.bool_)
 
 
 def check_references(

@@ -223,6 +223,20 @@ def test_models_at_any_moment_are_restored():
         assert answers(again) == answers(pickle.loads(pickle.dumps(again)))
 
 
+def test_a_pickle_without_a_checksum_is_of_what_only_others_store():
+    model = rm.DensityForest(2, lifetime=lambda n: n**0.25, seed=1)
+    learn(model, stream(30))
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(model)
+    assert len(model.__reduce_ex__(2)) == 3
+    model.lifetime = 1.0
+    _, (kind, content, checksum) = model.__reduce_ex__(2)
+    damaged = bytearray(content)
+    damaged[len(damaged) // 2] ^= 1
+    with pytest.raises(rm.ModelFormatError, match="DensityForest is damaged: its checksum"):
+        model.__reduce_ex__(2)[0](kind, bytes(damaged), checksum)
+
+
 # Flips of the suite for each class; `python tests/attack/bitflips.py` makes 2,000.
 FLIPS = 6
 
