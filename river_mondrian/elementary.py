@@ -123,24 +123,6 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
         out[i] = logarithm(values[i])
 
 
-@exact_inlined
-def ordered_sum(values: Float64s, n: int) -> float:
-    """Return the sum of `n` numbers, added by two accumulators in an order of its own.
-
-    How other sums of kernels round depends on how the compiler adds in the code around them.
-    """
-    whole, total = n - n % 4, 0.0
-    if whole > 0:
-        first, second = values[0] + values[1], values[2] + values[3]
-        for i in range(4, whole, 2):
-            first += values[i]
-            second += values[i + 1]
-        total = first + second
-    for i in range(whole, n):
-        total += values[i]
-    return total
-
-
 # More numbers than these are worth more code: exponentials are computed several at once, and a
 # factor takes the place of quotients. Fewer are rounded as in earlier versions.
 FEW = 128

@@ -10,7 +10,7 @@ import small_forests
 import small_learners
 import small_mixtures
 
-from river_mondrian.partitions.voronoi import map as voronoi
+from river_mondrian.partitions.voronoi import diagrams as voronoi
 
 
 def results(with_forests):

@@ -16,7 +16,7 @@ from river_mondrian import (
     RandomBinningFeatures,
     RandomFourierFeatures,
 )
-from river_mondrian.partitions.voronoi.map import VoronoiMap
+from river_mondrian.partitions.voronoi.diagrams import VoronoiMap
 
 FORESTS = {
     "labels": lambda: MondrianForestClassifier(2, seed=1),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.elementary import logarithms, normalize_logs, ordered_sum
+from river_mondrian.elementary import logarithms, normalize_logs
 from river_mondrian.records import Float64s
 
 # Twice the distance of two numbers next to each other.
@@ -28,11 +28,6 @@ def write_logarithms(values: Float64s, n: int, out: Float64s) -> None:
 @kernel
 def write_probabilities(values: Float64s, n: int) -> None:
     normalize_logs(values, n)
-
-
-@kernel
-def add(values: Float64s, n: int) -> float:
-    return ordered_sum(values, n)
 
 
 def found(values):
@@ -76,22 +71,3 @@ def test_probabilities_of_many_are_those_of_log_weights(n, scale):
     # terms' distances.
     distances = np.abs(np.maximum(logs - logs.max(), -708.0)) + 16.0
     assert np.all(np.abs(values - expected) <= 2.2e-16 * distances * expected + 1e-300)
-
-
-@given(st.lists(st.floats(-1e9, 1e9), max_size=21))
-@settings(deadline=None)
-@example([0.1 * k for k in range(21)])
-def test_sums_are_added_in_the_order_that_is_written(values):
-    def accumulated(numbers):
-        total = 0.0
-        for number in numbers:
-            total += number
-        return total
-
-    whole = len(values) // 4 * 4
-    first = accumulated(values[:2] + values[4:whole:2])
-    second = accumulated(values[2:4] + values[5:whole:2])
-    expected = first + second if whole else 0.0
-    for value in values[whole:]:
-        expected += value
-    assert add(Float64s.of(np.array(values, dtype=float)), len(values)) == expected

@@ -159,12 +159,12 @@ WAYS = ["scan", "tree", "index", "product"]
 
 def force(monkeypatch, way):
     """Make the map search in one way, whatever it costs, and however small pool and batch are."""
-    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.TREE_LEAST", 1)
-    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.PRODUCT_LEAST", 2)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.diagrams.TREE_LEAST", 1)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.diagrams.PRODUCT_LEAST", 2)
     for name in ("tree", "index", "scan", "product"):
         cost = {way: 0.0, "product": -1.0 if way == "product" else math.inf}.get(name, 1e9)
         monkeypatch.setattr(
-            f"river_mondrian.partitions.voronoi.map.VoronoiMap._{name}_cost",
+            f"river_mondrian.partitions.voronoi.diagrams.VoronoiMap._{name}_cost",
             lambda self, *args, cost=cost: cost,
         )
 

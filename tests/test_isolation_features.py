@@ -69,7 +69,7 @@ def test_planting_a_tree_may_take_two_calls(monkeypatch):
     rows = samples("real", 64, 4, 0)
     force(monkeypatch, "tree")
     whole = built(rows, n_partitions=10, seed=3)
-    monkeypatch.setattr("river_mondrian.partitions.voronoi.map.PROJECTION", 0)
+    monkeypatch.setattr("river_mondrian.partitions.voronoi.diagrams.PROJECTION", 0)
     one = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
     for x in rows:
         one.learn_one(x)

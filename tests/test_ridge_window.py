@@ -28,7 +28,7 @@ from river_mondrian import (
 )
 from river_mondrian.errors import ModelFormatError
 from river_mondrian.estimators.merging import is_mergeable
-from river_mondrian.learners.ridge import forgetting
+from river_mondrian.learners.ridge import windows
 
 # What `forgetting.SHARE` promises, ten times over.
 CLOSE = 1e-8
@@ -441,8 +441,8 @@ def test_an_exception_at_any_line_of_forgetting(kind, n):
 def test_what_is_due_is_done_at_once(monkeypatch):
     """Without the bound, rows that a heavy sample has left are wrong."""
     seen = []
-    real = forgetting.forget
-    monkeypatch.setattr(forgetting, "forget", lambda *args: seen.append(args) or real(*args))
+    real = windows.forget
+    monkeypatch.setattr(windows, "forget", lambda *args: seen.append(args) or real(*args))
     model = RidgeRegressor(RandomFourierFeatures(6, seed=1), window=100)
     for i in range(50):
         model.learn_one({"a": i / 10}, math.sin(i))

@@ -12,7 +12,7 @@ from ..arguments import check_flag, check_integer, check_seed, new_entropy
 from ..maps.compiled import Array, CompiledMap, Pool
 from ..partitions.isolation import IsolationTreesMap
 from ..partitions.voronoi.cuda import device_namespace
-from ..partitions.voronoi.map import VoronoiMap
+from ..partitions.voronoi.diagrams import VoronoiMap
 from .kinds import CellFeatures, Pooled
 
 

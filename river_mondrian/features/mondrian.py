@@ -30,7 +30,7 @@ from ..maps.record import Sample
 from ..model import locked
 from ..partitions.mondrian.plane import Plane, cells_of_plane, check_plane
 from ..partitions.mondrian.tree_memory import Partitions
-from ..posteriors.cells.map import MondrianMap
+from ..posteriors.cells.mondrian_map import MondrianMap
 from ..posteriors.cells.trees import CellView
 from ..records import Float64s, Memory
 from .base import FeatureMap

@@ -26,9 +26,9 @@ from ...maps.record import Sample
 from ...records import Float64s, Int32s, Int64s, Memory, OwnsArrays, owned
 from ...status import NO_ROOM
 from ..weights import Weights
-from . import forgetting, kernels
-from .forgetting import HeldSamples
-from .kernels import RidgePosterior
+from . import rotations, windows
+from .rotations import RidgePosterior
+from .windows import HeldSamples
 
 
 def log_of_residual(residual: float, freedom: int, noise_variance: float | None) -> float:
@@ -176,12 +176,12 @@ class Posterior(OwnsArrays, Weights):
     @functools.cached_property
     def _learn_one(self) -> Callable[..., int]:
         # It is needed once there is no room: at which sample depends on the map's random numbers.
-        kernels.learn_mapped.of()
-        return kernels.learn_one.of()
+        rotations.learn_mapped.of()
+        return rotations.learn_one.of()
 
     @functools.cached_property
     def _predict_one(self) -> Callable[..., tuple[int, float, float]]:
-        return kernels.predict_one.of()
+        return rotations.predict_one.of()
 
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
@@ -193,12 +193,12 @@ class Posterior(OwnsArrays, Weights):
         if self.held is not None:
             return self._learn_held(self.held, sample, target, weight, is_mapped)
         if is_mapped:
-            status = kernels.learn_mapped(record, feature_map, outputs, target, weight)
+            status = rotations.learn_mapped(record, feature_map, outputs, target, weight)
         else:
             status = self._learn_one(record, feature_map, sample, outputs, target, weight)
         while status == NO_ROOM:
             self._make_room()
-            status = kernels.learn_mapped(record, feature_map, outputs, target, weight)
+            status = rotations.learn_mapped(record, feature_map, outputs, target, weight)
         return status
 
     def _learn_held(
@@ -207,12 +207,12 @@ class Posterior(OwnsArrays, Weights):
         """Learn and hold a sample, as `learn` does."""
         record, compiled = self.record, self.compiled
         arguments = compiled.record, sample, compiled.outputs
-        status = forgetting.learn_one(record, held.record, *arguments, is_mapped, target, weight)
+        status = windows.learn_one(record, held.record, *arguments, is_mapped, target, weight)
         while status == NO_ROOM:
             self._make_room()
             assert self.held is not None
             held = self.held
-            status = forgetting.learn_one(record, held.record, *arguments, True, target, weight)
+            status = windows.learn_one(record, held.record, *arguments, True, target, weight)
         return status
 
     def learn_stored(
@@ -230,21 +230,21 @@ class Posterior(OwnsArrays, Weights):
         places, values, starts = pool.csr(start, start + n)
         keys = np.empty(n, np.int64)
         matrix = Int32s.of(places), Float64s.of(values.astype(np.float64)), Int64s.of(starts)
-        forgetting.find_keys(feature_map, *matrix, n, Int64s.of(keys))
+        windows.find_keys(feature_map, *matrix, n, Int64s.of(keys))
         out = self.compiled.transform_stored(pool, start, start + n)
         outputs = outputs_of(out)
         arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
         i = 0
         while i < n:
             records = self.record, self.held.record, feature_map, outputs[0]
-            i = forgetting.learn_rows(*records, i, n, *arrays)
+            i = windows.learn_rows(*records, i, n, *arrays)
             if i < n:
                 self._make_room()
 
     def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
         """Return which of the samples that are held, by arrival, equal one."""
         assert self.held is not None
-        return self.held.equal(forgetting.find_key(self.compiled.record, sample), target, weight)
+        return self.held.equal(windows.find_key(self.compiled.record, sample), target, weight)
 
     @property
     def window(self) -> int | None:
@@ -255,7 +255,7 @@ class Posterior(OwnsArrays, Weights):
         """Take the k-th of the samples that are held out, if there are as many as are given."""
         assert self.held is not None
         if self.record.n_samples == n_samples:
-            forgetting.forget(self.record, self.held.record, self.compiled.record, k)
+            windows.forget(self.record, self.held.record, self.compiled.record, k)
 
     def learn_rows(
         self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
@@ -265,7 +265,7 @@ class Posterior(OwnsArrays, Weights):
         arrays = Float64s.of(targets), Float64s.of(weights)
         start, stop = 0, len(out)
         while start < stop:
-            start = kernels.learn_rows(record, feature_map, outputs[0], start, stop, *arrays)
+            start = rotations.learn_rows(record, feature_map, outputs[0], start, stop, *arrays)
             if start < stop:
                 self._make_room()
 
@@ -288,7 +288,7 @@ class Posterior(OwnsArrays, Weights):
             self._make_room()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
         numbers = Float64s.of(found.ravel())
-        kernels.predict_rows(
+        rotations.predict_rows(
             self.record, self.compiled.record, outputs[0], len(out), with_variance, numbers
         )
         return found
@@ -324,7 +324,7 @@ class Posterior(OwnsArrays, Weights):
         if freedom == 0:
             return 0.0
         n = record.n_rows - record.has_intercept
-        determinant = kernels.log_determinant(record) - n * math.log(record.delta2)
+        determinant = rotations.log_determinant(record) - n * math.log(record.delta2)
         spread = 0.5 * (float(record.log_weights) - determinant)
         return spread + log_of_residual(self.residual, freedom, noise_variance)
 
@@ -337,7 +337,7 @@ class Posterior(OwnsArrays, Weights):
 # The posterior given the samples of two posteriors.
 #
 # Both have the same prior, whose precision delta2 I counts once. With A = T' T and T w = z as in
-# `kernels`, A = A1 + A2 - delta2 I, and what the targets say adds up. The sum of squares that is
+# `rotations`, A = A1 + A2 - delta2 I, and what the targets say adds up. The sum of squares that is
 # left at the joint mean w is that of either part and |T1 w - z1|^2 + |T2 w - z2|^2 - delta2
 # |w|^2, of which no large numbers cancel.
 

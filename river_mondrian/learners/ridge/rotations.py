@@ -6,7 +6,7 @@ with T' z = Phi' y, so that T w = z for these weights. Row j of T holds the entr
 j: rows lie one after another, and a new column only adds one, which is 0 but for its diagonal
 sqrt(delta2) (section 5 and Supplement C). A sample is rotated into the rows (Givens), from the last
 that it touches on: A_new = A + phi(x) phi(x)'. Nothing is ever subtracted from A, so that errors do
-not build up as they may in a running inverse; `forgetting` is about samples that leave.
+not build up as they may in a running inverse; `windows` is about samples that leave.
 
 Learning and predicting add in the order that is written here: compilers may reorder a sum, and not
 alike where the variance is asked for, too, and where it is not. The weights of a prediction are

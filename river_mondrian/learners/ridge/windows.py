@@ -52,7 +52,7 @@ from ...records import (
     owned,
 )
 from ...status import DONE, NO_ROOM
-from .kernels import RidgePosterior, add_sample, append, learn_sample, spread
+from .rotations import RidgePosterior, add_sample, append, learn_sample, spread
 
 # Largest share of an error in what it is an error of, and how much of that rounding takes up once.
 # Predictions are to be those of a refit to 1e-8.
