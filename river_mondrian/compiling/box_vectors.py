@@ -1,8 +1,10 @@
 """Boxes in blocks of dimensions: the vector instructions of `partitions.mondrian.boxes`.
 
 The last block overlaps the one before where it must. LLVM's own vectors leave what is behind the
-last whole block to a loop over single dimensions, which costs as much as the blocks at 54
-dimensions and is all there is at 8.
+last whole block to a loop over single dimensions. With such loops instead of these instructions
+learning in an exact forest of ten trees took 1.04 times as long at 9 dimensions, 1.14 at 16, 1.05
+at 21 and 1.27 at 54, and predicting 1.0 to 1.08 times, 1.17 at 54. Padding scratch memory would not
+help: the boxes are in rows without padding, behind which other rows begin.
 """
 
 from __future__ import annotations

@@ -26,10 +26,9 @@ from ...status import DONE, TOO_LARGE, WAITS
 from ..labels.hnsp import most_probable
 from ..rebuilt.paths import is_predicted, note_predicted, walk_all
 from ..rebuilt.records import PATH_LENGTH, RECENT
-from .factors import Factors, add_statistics
+from .factors import Factors, add_seen, add_statistics
 from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
-from .seen_factors import add_seen
 from .statistics import (
     LATE,
     LATEST,

@@ -1,4 +1,11 @@
-"""Splitting the leaves of adaptive trees: which wait, and statistics of their children."""
+"""Splitting the leaves of adaptive trees: which wait, their cuts, statistics of their children.
+
+Labels choose a cut: of several from the Mondrian law the one with the largest gain. The law of a
+cut in a block is that of Algorithm 2, lines 5 and 6: a dimension by the sides of the box, uniform
+within the side. Of `n_candidates` of these the one is kept that lowers the Gini impurity most. With
+one candidate the tree has the law of any other Mondrian tree. Sides may be weighted by how much
+cuts in their dimension have gained before.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +18,6 @@ from ..rebuilt.splitting import GAIN_SAMPLE, draw_candidates, push, sum_sides, t
 from .records import AdaptiveForest, AdaptiveNode, AdaptiveTree, ClassSides
 from .seen import NO_SIDE, add_sample, add_side, list_seen, new_row, numbers_of
 from .statistics import Statistics
-
-# Cuts that are chosen by labels: of several from the Mondrian law the one with the largest gain.
-#
-# The law of a cut in a block is that of Algorithm 2, lines 5 and 6: a dimension by the sides of
-# the box, uniform within the side. Of `n_candidates` of these the one is kept that lowers the
-# Gini impurity most. With one candidate the tree has the law of any other Mondrian tree. Sides
-# may be weighted by how much cuts in their dimension have gained before.
-
 
 # Sides of a candidate in `ClassSides`: LEFT, RIGHT, and this for a missing value.
 MISSING = 2

@@ -201,7 +201,7 @@ N_MORE = 8
 LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
 MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
 N_LINKS = 2
-# Rows of sums in front of those of the classes (see `seen_factors`).
+# Rows of sums in front of those of the classes (see `factors`).
 N_FRONT = N_MORE
 # Nodes whose rows are read together then.
 N_TOGETHER = 4

@@ -34,8 +34,17 @@ from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...partitions.mondrian.widths import learn_next
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
 from ...status import TOO_LARGE, WAITS
-from .class_sets import WORD_CLASSES, count_classes, first_class, n_words_of, word_at
-from .records import L, LabelForest, LabelNode, LabelTree
+from .records import (
+    WORD_CLASSES,
+    L,
+    LabelForest,
+    LabelNode,
+    LabelTree,
+    count_classes,
+    first_class,
+    n_words_of,
+    word_at,
+)
 
 # Weight that no sum in float64 would notice.
 NEGLIGIBLE = 1e-17

@@ -33,8 +33,15 @@ from ...records import (
 from ...restored import Edges, Followed, Rows
 from ..class_gains import gains_of_classes
 from . import hnsp
-from .class_sets import n_words_of
-from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
+from .records import (
+    MOST_CLASSES,
+    CountRow,
+    LabelForest,
+    LabelNode,
+    LabelPoint,
+    LabelTree,
+    n_words_of,
+)
 
 # Past this many points a paused leaf samples hidden cuts.
 PAUSE_LIMIT = 32
