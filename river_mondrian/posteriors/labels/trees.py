@@ -40,7 +40,6 @@ from .records import (
     LabelNode,
     LabelPoint,
     LabelTree,
-    n_words_of,
 )
 
 # Past this many points a paused leaf samples hidden cuts.
@@ -116,7 +115,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     def _check_kind(self) -> None:
         forest, n = self.forest, int(self.forest.n_classes)
-        check_number(self, "n_set_words", forest.n_set_words, max(1, n_words_of(n)), MOST_CLASSES)
+        check_number(self, "n_set_words", forest.n_set_words, max(1, -(-n // 32)), MOST_CLASSES)
         check_number(self, "count_width", forest.count_width, max(1, n), MOST_CLASSES)
         if forest.weight_capacity != 0:
             check_number(self, "weight_capacity", forest.weight_capacity, n, MOST_CLASSES)
