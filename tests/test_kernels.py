@@ -357,42 +357,41 @@ def predict_along(root, forced, x, gamma, base):
         node = forced[id(node)]
 
 
-def test_a_missing_value_follows_both_sides():
+@pytest.mark.parametrize("seed", range(5))
+def test_a_missing_value_follows_both_sides(seed):
     """On a small tree no branch is too light, so the twin sums over all leaves."""
     X, y = draw(12, 3, dims=2, classes=2)
-    for seed in range(5):
-        trees = grow(X, y, seed=seed)
-        root = as_twin(trees, 0)
-        sizes = {
-            id(node): read.n_samples
-            for node, read in zip(naive.walk(root), trees.read(0), strict=True)
-        }
+    trees = grow(X, y, seed=seed)
+    root = as_twin(trees, 0)
+    sizes = {
+        id(node): read.n_samples for node, read in zip(naive.walk(root), trees.read(0), strict=True)
+    }
 
-        def weights(node, x, sizes=sizes):
-            if node.is_leaf:
-                return [(node, 1.0)]
-            v = x[node.dim]
-            if v == v:
-                return weights(node.left if v <= node.cut else node.right, x)
-            distances = [
-                float(np.nansum(np.fmax(np.fmax(x - child.upper, child.lower - x), 0.0)))
-                for child in (node.left, node.right)
-            ]
-            if distances[0] != distances[1]:
-                nearer = node.left if distances[0] < distances[1] else node.right
-                return weights(nearer, x)
-            n = sizes[id(node.left)] + sizes[id(node.right)]
-            return [
-                (leaf, weight * sizes[id(child)] / n)
-                for child in (node.left, node.right)
-                for leaf, weight in weights(child, x)
-            ]
+    def weights(node, x, sizes=sizes):
+        if node.is_leaf:
+            return [(node, 1.0)]
+        v = x[node.dim]
+        if v == v:
+            return weights(node.left if v <= node.cut else node.right, x)
+        distances = [
+            float(np.nansum(np.fmax(np.fmax(x - child.upper, child.lower - x), 0.0)))
+            for child in (node.left, node.right)
+        ]
+        if distances[0] != distances[1]:
+            nearer = node.left if distances[0] < distances[1] else node.right
+            return weights(nearer, x)
+        n = sizes[id(node.left)] + sizes[id(node.right)]
+        return [
+            (leaf, weight * sizes[id(child)] / n)
+            for child in (node.left, node.right)
+            for leaf, weight in weights(child, x)
+        ]
 
-        for x in ([np.nan, 0.4], [0.6, np.nan], [np.nan, np.nan]):
-            x = np.array(x, dtype=np.float32).astype(float)
-            expected = naive_missing(root, x, 7.0, [0.5, 0.5], weights)
-            got = trees.predict_rows(x[None], 1)[0]
-            np.testing.assert_allclose(got, expected, atol=1e-10)
+    for x in ([np.nan, 0.4], [0.6, np.nan], [np.nan, np.nan]):
+        x = np.array(x, dtype=np.float32).astype(float)
+        expected = naive_missing(root, x, 7.0, [0.5, 0.5], weights)
+        got = trees.predict_rows(x[None], 1)[0]
+        np.testing.assert_allclose(got, expected, atol=1e-10)
 
 
 def test_a_model_can_be_pickled_between_lock_steps():

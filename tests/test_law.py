@@ -60,26 +60,26 @@ def law_data(name):
 
 @pytest.mark.parametrize("name", list(LAW_DATA))
 @pytest.mark.parametrize("params", SETTINGS)
-def test_online_forests_have_the_law_of_batch_forests(name, params):
+@pytest.mark.parametrize("seed", range(3))
+def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
     X, y = law_data(name)
     n_trees = 1000
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(y))
-        trees = grow(X[order], [y[i] for i in order], n_trees=n_trees, seed=seed, **params)
-        online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-        trees.build()
-        batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-        rng = np.random.default_rng(100 + seed)
-        twin = [
-            features_of(
-                strip(naive.Tree(params["lifetime"], rng, not params["split_pure"]).fit(X, y).root),
-                X,
-                len(y),
-            )
-            for _ in range(400)
-        ]
-        compare(online, batch, n_tests=6 * 3 * 2)
-        compare(online, twin, n_tests=6 * 3 * 2)
+    order = np.random.default_rng(seed).permutation(len(y))
+    trees = grow(X[order], [y[i] for i in order], n_trees=n_trees, seed=seed, **params)
+    online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    trees.build()
+    batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    rng = np.random.default_rng(100 + seed)
+    twin = [
+        features_of(
+            strip(naive.Tree(params["lifetime"], rng, not params["split_pure"]).fit(X, y).root),
+            X,
+            len(y),
+        )
+        for _ in range(400)
+    ]
+    compare(online, batch, n_tests=6 * 3 * 2)
+    compare(online, twin, n_tests=6 * 3 * 2)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -109,32 +109,32 @@ def splits_p_values(times, dims, cuts, low, sides):
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_the_first_split_is_exponential_and_uniform(paused):
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        y = [0, 1, 0, 1, 1]
-        roots = [hnsp.sample_tree(BOX, y, math.inf, rng, paused, 2) for _ in range(1200)]
-        found = splits_p_values(
-            [root.time for root in roots],
-            [root.dim for root in roots],
-            [root.cut for root in roots],
-            np.zeros(3),
-            BOX_SIDES,
-        )
-        assert min(found.values()) > LEVEL / (3 * len(found)), found
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_split_is_exponential_and_uniform(paused, seed):
+    rng = np.random.default_rng(seed)
+    y = [0, 1, 0, 1, 1]
+    roots = [hnsp.sample_tree(BOX, y, math.inf, rng, paused, 2) for _ in range(1200)]
+    found = splits_p_values(
+        [root.time for root in roots],
+        [root.dim for root in roots],
+        [root.cut for root in roots],
+        np.zeros(3),
+        BOX_SIDES,
+    )
+    assert min(found.values()) > LEVEL / (3 * len(found)), found
 
 
-def test_a_child_waits_from_its_parents_split_on():
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        waits = []
-        for _ in range(1200):
-            root = hnsp.sample_tree(BOX, [0] * 5, math.inf, rng, False, 1)
-            for child in (root.left, root.right):
-                if not child.is_leaf:
-                    rate = sum(np.subtract(child.upper, child.lower))
-                    waits.append((child.time - root.time) * rate)
-        assert stats.kstest(waits, "expon").pvalue > LEVEL / 3
+@pytest.mark.parametrize("seed", range(3))
+def test_a_child_waits_from_its_parents_split_on(seed):
+    rng = np.random.default_rng(seed)
+    waits = []
+    for _ in range(1200):
+        root = hnsp.sample_tree(BOX, [0] * 5, math.inf, rng, False, 1)
+        for child in (root.left, root.right):
+            if not child.is_leaf:
+                rate = sum(np.subtract(child.upper, child.lower))
+                waits.append((child.time - root.time) * rate)
+    assert stats.kstest(waits, "expon").pvalue > LEVEL / 3
 
 
 @pytest.mark.parametrize("lifetime", [0.0, 0.2, 1.0])
@@ -217,29 +217,29 @@ def restricted_root(root, points):
 
 
 @pytest.mark.parametrize("online", [False, True])
-def test_the_trees_are_projective(online):
+@pytest.mark.parametrize("seed", range(2))
+def test_the_trees_are_projective(online, seed):
     X, _ = draw(8, 5)
     y = [0] * 8
     kept = [1, 4, 6]
     low = np.min([X[n] for n in kept], axis=0)
     sides = np.max([X[n] for n in kept], axis=0) - low
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        roots = []
-        for _ in range(900):
-            if online:
-                tree = grow(X, y, range(8), math.inf, rng, False, n_classes=1)
-            else:
-                tree = hnsp.sample_tree(X, y, math.inf, rng, False, 1)
-            roots.append(restricted_root(tree, set(kept)))
-        found = splits_p_values(
-            [node.time for node in roots],
-            [node.dim for node in roots],
-            [node.cut for node in roots],
-            low,
-            sides,
-        )
-        assert min(found.values()) > LEVEL / (2 * len(found)), found
+    rng = np.random.default_rng(seed)
+    roots = []
+    for _ in range(900):
+        if online:
+            tree = grow(X, y, range(8), math.inf, rng, False, n_classes=1)
+        else:
+            tree = hnsp.sample_tree(X, y, math.inf, rng, False, 1)
+        roots.append(restricted_root(tree, set(kept)))
+    found = splits_p_values(
+        [node.time for node in roots],
+        [node.dim for node in roots],
+        [node.cut for node in roots],
+        low,
+        sides,
+    )
+    assert min(found.values()) > LEVEL / (2 * len(found)), found
 
 
 # Prediction.

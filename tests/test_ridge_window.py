@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.ridge import Ridge
 from test_linear import frame, frozen, rows, state
-from test_ridge import MAPS, SETTINGS, learned, stream
+from test_ridge import MAPS, PAIRS, SETTINGS, learned, stream
 
 from river_mondrian import (
     IsolationFeatures,
@@ -68,8 +68,7 @@ def check(model, samples, before=()):
 
 
 @pytest.mark.blas
-@pytest.mark.parametrize("features", MAPS)
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(("features", "setting"), PAIRS)
 @pytest.mark.parametrize("window", [1, 2, 25])
 def test_a_window_is_a_refit_of_the_latest_samples(features, setting, window):
     data, targets, weights = stream(70)
@@ -85,8 +84,7 @@ def test_a_window_is_a_refit_of_the_latest_samples(features, setting, window):
 
 
 @pytest.mark.blas
-@pytest.mark.parametrize("features", MAPS)
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(("features", "setting"), PAIRS)
 def test_what_is_left_is_a_refit_of_the_others(features, setting):
     data, targets, weights = stream(60)
     model = RidgeRegressor(MAPS[features](), window=1000, **SETTINGS[setting])

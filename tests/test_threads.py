@@ -62,9 +62,8 @@ def together(*works):
 
 
 @models
-@pytest.mark.parametrize("n_threads", [2, 4])
-def test_predictions_are_those_of_their_own_samples(name, n_threads):
-    model = learned(name, 60)
+def test_predictions_are_those_of_their_own_samples(name):
+    model, n_threads = learned(name, 60), 4
     asked = [x for x, _ in stream(n_threads, 5)]
     says = ANSWERS.get(name, answer)
     expected = [says(model, x) for x in asked]
