@@ -386,7 +386,7 @@ def test_code_is_given_again(name, n, path):
 
 def test_a_state_that_is_not_known_is_refused(path):
     model = rm.AdaptiveMondrianForestClassifier(1, drift_detector=MyDetector(), seed=1)
-    with pytest.raises(TypeError, match=r"cannot save .*MyDetector\), which is in model/_detector"):
+    with pytest.raises(TypeError, match=r"cannot save .*MyDetector\), which is in model/_fed/0"):
         rm.save(model, path)
 
 
