@@ -148,7 +148,7 @@ def test_batches_forget_as_single_samples_do(kind, max_samples):
 
 def test_drifts_are_found_in_batches():
     X, labels, _ = table(N)
-    one, many = (draw(drift_detector=EveryFew(60)) for _ in range(2))
+    one, many = (draw(drift_detector=EveryFew(30)) for _ in range(2))
     turned = [(label + (i // 100) % 2) % 3 for i, label in enumerate(labels)]
     for x, label in zip(rows_of(X), turned, strict=True):
         one.learn_one(x, label)
