@@ -177,6 +177,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         rest = dict(state)
         if type(rest.get("watch")) is not DriftWatch:
             refuse(self, "watch", rest.get("watch"), "but it should be a DriftWatch")
+        drifts = rest.get("drifts")
+        if type(drifts) is not tuple or any(
+            type(drift) is not tuple or [type(n) for n in drift] != [int, int] for drift in drifts
+        ):
+            refuse(self, "drifts", drifts, "but it should be pairs of numbers of samples")
         stored = {name: rest.pop(name) for name in STORED}
         for name in stored:
             # They have been checked as attributes.
