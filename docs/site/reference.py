@@ -12,7 +12,12 @@ SECTIONS = {
         "MondrianForestClassifier",
         "MondrianForestRegressor",
     ],
-    "Anomalies and densities": ["RandomCutForest", "DensityForest", "exact_density"],
+    "Anomalies and densities": [
+        "NearestNeighborDetector",
+        "RandomCutForest",
+        "DensityForest",
+        "exact_density",
+    ],
     "Linear learners on feature maps": [
         "OGDClassifier",
         "OGDRegressor",
