@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from naive import stit
-from river import datasets, evaluate, metrics, naive_bayes, proba, utils
+from river import datasets, drift, evaluate, metrics, naive_bayes, proba, utils
 from river.datasets import synth
 
 import river_mondrian
@@ -296,9 +296,9 @@ def test_curves_of_pairs():
 
 
 def test_drifts_of_a_model_are_read_after_its_run():
-    model = AdaptiveMondrianForestClassifier(10, seed=1)
-    before = synth.Sine(classification_function=0, seed=1).take(600)
-    after = synth.Sine(classification_function=1, seed=2).take(600)
+    model = AdaptiveMondrianForestClassifier(10, drift_detector=drift.binary.HDDMA(), seed=1)
+    before = synth.Sine(classification_function=0, seed=1).take(1000)
+    after = synth.Sine(classification_function=1, seed=2).take(400)
     samples = itertools.chain(before, after)
     run = evaluate.iter_progressive_val_score(samples, model, metrics.Accuracy(), step=100)
     ax = plot.progressive({"adaptive": run}, drifts=model)
