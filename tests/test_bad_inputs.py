@@ -72,6 +72,7 @@ def forget_what_is_lacking():
 PLANE = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 EXACT, ADAPTIVE = "MondrianForestClassifier", "AdaptiveMondrianForestClassifier"
 TARGET, ADAPTIVE_TARGET = "MondrianForestRegressor", "AdaptiveMondrianForestRegressor"
+NEIGHBORS = "NearestNeighborDetector"
 CUTS, DENSITY, OGD, RIDGE = "RandomCutForest", "DensityForest", "OGDClassifier", "RidgeRegressor"
 CELLS = "MondrianFeatures"
 
@@ -95,6 +96,8 @@ TABLE = [
         "drift_detector must be a drift detector",
     ),
     (new(ADAPTIVE_TARGET, n_estimators=None), ValueError, "n_estimators must be an integer"),
+    (new(NEIGHBORS, n_neighbors=0), ValueError, "n_neighbors must be an integer >= 1, got 0"),
+    (new(NEIGHBORS, max_samples=None), ValueError, "max_samples must be an integer >= 1"),
     (new(CUTS, shingle=1.5), ValueError, "shingle must be an integer >= 1, got 1.5"),
     (new(DENSITY, estimator=[1]), ValueError, "estimator must be one of"),
     (new(DENSITY, lifetime="x"), ValueError, "lifetime must be a number >= 0 or a distribution"),
@@ -333,6 +336,6 @@ def test_the_table_has_all_classes():
     names = {name for name in rm.__all__ if isinstance(getattr(rm, name), type)}
     models = {EXACT, ADAPTIVE, TARGET, ADAPTIVE_TARGET, CUTS, DENSITY, OGD, RIDGE, CELLS}
     models |= {"OGDRegressor", "DualOGDClassifier", "NystromFeatures", "IsolationFeatures"}
-    models |= {"RandomBinningFeatures", "RandomFourierFeatures"}
+    models |= {"RandomBinningFeatures", "RandomFourierFeatures", NEIGHBORS}
     assert names - models == {"ModelFormatError", "StudentMixture"}
     assert len(TABLE) > 100

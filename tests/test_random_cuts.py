@@ -503,7 +503,8 @@ def test_before_any_learning():
         assert model.raw_scores_one({"a": 5.0})["relative"] == 1.0
     model.learn_one({})
     assert model.n_samples == 33
-    assert model.score_one({"a": 5.0}) == 1.0
+    # The only score that is kept is 0.
+    assert model.score_one({"a": 5.0}) == 0.75
 
 
 # Bad input.

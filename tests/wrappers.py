@@ -47,6 +47,7 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
 }
 DETECTORS: dict[str, Callable[[], Any]] = {
     "DensityForest": lambda: rm.DensityForest(3, seed=1),
+    "NearestNeighborDetector": lambda: rm.NearestNeighborDetector(window=64, seed=1),
     "RandomCutForest": lambda: rm.RandomCutForest(3, window=64, seed=1),
 }
 MAPS: dict[str, Callable[[], Any]] = {

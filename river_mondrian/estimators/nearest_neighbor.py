@@ -167,6 +167,10 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
             widths = dict.fromkeys(new, 1.0)
         return table.widened({name: new[name] for name in ordered(new)}, widths)
 
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"n_jobs"}
+
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:

@@ -513,7 +513,11 @@ class NeighborTable:
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("memory", *_SAVED)}
+        state = {name: getattr(self, name) for name in ("memory", *_SAVED)}
+        # The last row is room for the next sample.
+        recent = self.recent.copy()
+        recent[-1] = np.nan
+        return state | {"recent": recent}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
