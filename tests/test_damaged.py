@@ -166,6 +166,19 @@ def test_damaged_regions():
     refused(model, "since it is in use more or less often")
 
 
+def test_damaged_renewals_of_rates():
+    for name, n, value, text in (
+        ("density, mixed", 40, 39, "renews_at is 39, but it should be from 40"),
+        ("density, mixed", 300, 7, "renews_at is 7, but it should be from 300"),
+        ("density", 40, 64, "renews_at is 64, but trees like these are never renewed"),
+    ):
+        model = learned(name, n)
+        model._trees.forest.renews_at = value
+        refused(model, text)
+    for n in (15, 16, 17, 64, 255, 256, 257):
+        pickle.loads(pickle.dumps(learned("density, mixed", n)))
+
+
 def test_damaged_isolation_trees():
     model = learned("isolation, trees", 70)
     model._map.nodes[1, 0, 2] = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_array, check_number, refuse
+from ..checks import LARGEST_SIZE, check_array, check_number, refuse
 from ..limits import LARGEST
 from ..records import Ref, RowLayout
 from ..restored import Edges, Rows, check_numbers, check_references
@@ -63,6 +63,11 @@ def check_records(owner: Any) -> None:
         check_number(owner, name, getattr(forest, name), len(array), len(array))
     check_numbers("forest", Rows.of_memory(owner.memory))
     check_numbers("tree", Rows.of_memory(owner.trees))
+    if forest.renews_at:
+        # Learning waits for a renewal, which is at that very number, with the samples in the queue.
+        check_number(owner, "renews_at", forest.renews_at, forest.n_learned, LARGEST_SIZE)
+        if not (forest.adapts and forest.queues):
+            refuse(owner, "renews_at", forest.renews_at, "but trees like these are never renewed")
 
 
 def check_regions(owner: Any) -> None:
