@@ -181,7 +181,7 @@ def accuracy_after(model, data, start):
     return right / (len(data) - start)
 
 
-@pytest.mark.parametrize("detector", [None, drift.PageHinkley(threshold=10), drift.binary.DDM()])
+@pytest.mark.parametrize("detector", [None, drift.PageHinkley(threshold=10), drift.binary.HDDMA()])
 def test_a_drift_is_survived(detector):
     data = two_concepts(2500)
     model = AdaptiveMondrianForestClassifier(5, drift_detector=detector, seed=1)

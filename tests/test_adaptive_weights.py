@@ -98,16 +98,23 @@ def test_a_whole_weight_counts_as_repeats_do():
     assert late[1] == pytest.approx([0.95 + 0.95**2 + 0.95**3, 1.0], rel=1e-5)
 
 
-def test_a_sample_that_hardly_weighs_matters_less():
-    x = dict.fromkeys(NAMES, 0.05)
-    known = forest(300, first=300)
-    found = []
-    for weight in (1e-30, 1.0):
-        model = copy.deepcopy(known)
-        model.learn_one(x, 2, weight)
-        found.append(model.predict_proba_one(x)[2])
-    assert found[0] < 0.2
-    assert found[1] > 0.5
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("value", "first"), [(0.05, 0), (0.5, 1), (0.9, 2)])
+def test_a_sample_that_hardly_weighs_matters_less(seed, value, first):
+    """At a place of another sample: a new leaf has the frequencies of its samples at any weight."""
+    x = dict.fromkeys(NAMES, value)
+    known = forest(300, first=300, seed=seed)
+    known.learn_one(x, first)
+    before = known.predict_proba_one(x)
+    assert before[first] > 0.98
+    for label in {0, 1, 2} - {first}:
+        found = []
+        for weight in (1e-30, 1.0):
+            model = copy.deepcopy(known)
+            model.learn_one(x, label, weight)
+            found.append(model.predict_proba_one(x)[label])
+        assert found[0] == pytest.approx(before[label], rel=0.25)
+        assert found[1] > 10.0 * before[label]
 
 
 def test_weights_of_any_size_leave_probabilities():

@@ -239,8 +239,8 @@ def test_a_constant_of_the_package_itself(tmp_path):
     assert call() == ["-1", "0"]
     assert call() == ["-1", "1"]
     limits = place / PACKAGE.name / "limits.py"
-    scaling = place / PACKAGE.name / "partitions" / "mondrian" / "scaling.py"
-    for path in (limits, scaling):
+    inputs = place / PACKAGE.name / "partitions" / "mondrian" / "inputs.py"
+    for path in (limits, inputs):
         lines = path.read_text().splitlines()
         new = [line.replace('"""', '"""Another ', 1) for line in lines]
         path.write_text("# A line more.\n" + "\n".join(new).replace('"""Another \n', '"""\n'))

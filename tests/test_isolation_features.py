@@ -82,7 +82,7 @@ def test_planting_a_tree_may_take_two_calls(monkeypatch):
     arrays += points.data.nbytes + points.indices.nbytes + points.indptr.nbytes
     index = one._reader.index
     objects = [one, one.__dict__, index.names, index.places, *index.names]
-    objects += [one._map, one._map.tree, one._next]
+    objects += [one._pool, one._map, one._map.tree, one._next]
     assert one._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
     copied = pickle.loads(pickle.dumps(one))
     for features in (one, copied):
@@ -211,7 +211,7 @@ def test_memory_is_counted_exactly(monkeypatch, method, kind, dims, n):
     arrays = sum(arrays_of(features, ()).values())
     index = features._reader.index
     objects = [features, features.__dict__, index.names, index.places, *index.names]
-    parts = [features._map, features._next, getattr(features._map, "tree", None)]
+    parts = [features._pool, features._map, features._next, getattr(features._map, "tree", None)]
     objects += [part for part in parts if part is not None]
     assert features._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
 
