@@ -154,6 +154,7 @@ IN_GOLDEN = (
     "density",
     "density, mixed",
     "random cuts",
+    "nearest neighbors",
     "isolation",
     "mondrian",
     "nystrom",
