@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from naive import nearest as naive
 
-from river_mondrian import NearestNeighborDetector, load, save
+from river_mondrian import ModelFormatError, NearestNeighborDetector, load, save
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -235,6 +235,13 @@ def test_copies_and_files_go_on_alike(tmp_path):
         assert [made.score_one(x) for made in copies] == [expected] * 4
         for made in (model, *copies):
             made.learn_one(x)
+
+
+def test_a_missing_value_that_is_neither_unknown_nor_zero_is_refused():
+    model = learned(stream(50))
+    model._table.table.absent = 1e300
+    with pytest.raises(ModelFormatError, match="absent"):
+        copy.deepcopy(model)
 
 
 def test_bad_samples_change_nothing():

@@ -524,6 +524,8 @@ class NeighborTable:
         table, n = self.memory[0], len(self.features)
         check_numbers("detector", Rows.of_memory(self.memory), table)
         check_number(self, "n_held", table.n_held, 0, table.capacity)
+        if not math.isnan(table.absent):
+            check_number(self, "absent", table.absent, 0.0, 0.0)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (n,))
         shapes |= {"recent": (int(table.shingle), n), "scores": (KEPT,)}
         check_shapes(self, shapes | {"held": (int(table.capacity), int(table.shingle), n)})
