@@ -32,7 +32,9 @@ FORESTS = (
 EXACT = (rm.MondrianForestClassifier, rm.MondrianForestRegressor)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
-UNSUPERVISED = (*MAPS, rm.DensityForest, rm.RandomCutForest)
+# Those that hold a part of the samples.
+HOLDERS = (rm.NearestNeighborDetector, rm.RandomCutForest)
+UNSUPERVISED = (*MAPS, rm.DensityForest, *HOLDERS)
 
 Random = random.Random
 Row = dict[Any, Any]
@@ -146,6 +148,18 @@ def random_cuts(rng: Random) -> Any:
     )
 
 
+def neighbors(rng: Random) -> Any:
+    return rm.NearestNeighborDetector(
+        rng.choice([1, 4, 16]),
+        window=rng.choice([None, 1, 20, 300]),
+        max_samples=rng.choice([512, 1, 15]),
+        shingle=rng.choice([1, 1, 4]),
+        scale=rng.random() < 0.7,
+        missing=rng.choice(["unknown", "zero"]),
+        seed=rng.randrange(1000),
+    )
+
+
 def isolation(rng: Random) -> Any:
     pool_size = rng.choice([4, 64, 200])
     return rm.IsolationFeatures(
@@ -236,6 +250,7 @@ DRAWN: dict[str, tuple[Callable[[Random], Any], int]] = {
     "MondrianForestClassifier": (classifier, 3000),
     "MondrianForestRegressor": (regressor, 3000),
     "DensityForest": (density, 100),
+    "NearestNeighborDetector": (neighbors, 1000),
     "RandomCutForest": (random_cuts, 1000),
     "IsolationFeatures": (isolation, 400),
     "MondrianFeatures": (mondrian, 400),
@@ -257,8 +272,8 @@ def categories_of(model: Any, rng: Random) -> set[Any]:
     features = getattr(model, "features", None)
     own = features if isinstance(features, rm.MondrianFeatures) else model
     takes_levels = (
-        isinstance(own, (*FORESTS, rm.MondrianFeatures, rm.RandomCutForest))
-        and own.directions is None
+        isinstance(own, (*FORESTS, rm.MondrianFeatures, *HOLDERS))
+        and getattr(own, "directions", None) is None
     )
     return set(rng.sample(NAMES, rng.randrange(4))) if takes_levels else set()
 
@@ -316,19 +331,20 @@ def forget(model: Any, sample: tuple[Row, Any]) -> None:
     x, y = sample
     w = weight_of(model, x)
     try:
-        if isinstance(model, rm.RandomCutForest):
+        if isinstance(model, HOLDERS):
             model.forget_one(x)
         else:
             model.forget_one(x, y, w)
     except KeyError:
         # It has left the window, or is not stored as it was given.
-        assert model.window is not None or w == 0.0 or model.directions is not None, sample
+        is_held = not isinstance(model, rm.NearestNeighborDetector) and model.window is None
+        assert not is_held or w == 0.0 or model.directions is not None, sample
 
 
 def can_forget(model: Any) -> bool:
     """Tell whether samples may be taken out of a model."""
-    if isinstance(model, rm.RandomCutForest):
-        return model.shingle == 1
+    if isinstance(model, HOLDERS):
+        return bool(model.shingle == 1)
     return isinstance(model, EXACT) and model.max_nodes is None
 
 
@@ -364,6 +380,11 @@ def check(model: Any, x: Row, rng: Random) -> None:
         if rng.random() < 0.05 and model.features:
             total = sum(model.explain_one(x).values())
             assert math.isclose(total, model.score_one(x), abs_tol=1e-9), total
+    elif isinstance(model, rm.NearestNeighborDetector):
+        assert 0.0 <= model.score_one(x) <= 1.0
+        raw = model.raw_score_one(x)
+        assert math.isfinite(raw) and raw >= 0.0, raw
+        assert math.isclose(sum(model.explain_one(x).values()), raw, rel_tol=1e-5, abs_tol=1e-9)
     elif isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge":
         assert model.predict_one(x) is not None
     elif isinstance(model, base.Classifier):
