@@ -73,13 +73,14 @@ def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
 @inlined
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     """Return how far `x` lies outside the box of a reference."""
-    if forest.light_size > 0:
-        return forest.light.distance(forest, tree, ref, x)
     if ref < 0:
         # A point's values are both sides of its box.
         values = forest.values_of(tree, ~ref)
         return distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
+    # Kinds of nodes that always have a box compile without this branch.
+    if not node.has_box(forest):
+        return forest.light.distance(forest, tree, ref, x)
     return distance_outside(x, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
 
 
