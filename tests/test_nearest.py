@@ -130,7 +130,8 @@ def test_scoring_ahead_of_learning_changes_nothing():
 
 def test_shingles_are_samples_of_all_their_values():
     rng = np.random.default_rng(1)
-    values = np.sin(np.arange(300) / 5.0) + 0.1 * rng.normal(size=300)
+    # More than are scored in one piece where progress is shown.
+    values = np.sin(np.arange(1500) / 5.0) + 0.1 * rng.normal(size=1500)
     samples = [{"a": v, "d": "xy"[i % 2]} for i, v in enumerate(values.tolist())]
     model, whole = learned(samples[:3], shingle=3), naive.Detector()
     assert model.n_held == 1
@@ -154,7 +155,7 @@ def test_shingles_are_samples_of_all_their_values():
         model._table.recent[:-1] = model._table.recent[1:]
     for n_jobs in (1, 3):
         many.n_jobs = n_jobs
-        assert many.score_many(X).tolist() == expected
+        assert many.score_many(X, progress=n_jobs > 1).tolist() == expected
     with pytest.raises(ValueError, match="shingle=1"):
         many.forget_one(samples[3])
 

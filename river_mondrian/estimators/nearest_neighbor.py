@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -23,8 +22,9 @@ from ..arguments import (
 from ..frames import mapping_of, native_series, read_frame
 from ..inputs import ordered, too_large
 from ..model import Model, locked, new_lock
+from ..partitions.mondrian.trees import n_threads_of
 from ..posteriors.nearest import RANK, RAW, NeighborTable
-from ..progress import in_pieces, pieces
+from ..progress import pieces
 from ..status import DONE
 
 
@@ -371,8 +371,12 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         scores, table = np.zeros(len(columns)), self._table
         if table is not None and len(columns):
             rows = table.features.arrange(names, columns, len(table.features))
-            n_jobs = (os.cpu_count() or 1) if self.n_jobs == -1 else self.n_jobs
-            scores = in_pieces(lambda part: table.score_rows(part, n_jobs), rows, progress)[:, RANK]
+            n_jobs = n_threads_of(self.n_jobs)
+            every = np.vstack([table.recent[:-1], rows])
+            for part in pieces(len(rows), progress):
+                # A row's shingle goes back into the piece before.
+                block = every[part.start : part.stop + self.shingle - 1]
+                scores[part] = table.score_rows(block, n_jobs)[:, RANK]
         return native_series(scores, name="score", like=frame)
 
     @locked

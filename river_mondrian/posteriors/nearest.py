@@ -626,20 +626,20 @@ class NeighborTable:
     def score_rows(self, rows: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Return the readings of rows of checked inputs, shape (n, N_READINGS).
 
-        The first ones follow the samples learned last.
+        The first `shingle` - 1 of the rows given come before those, and are not scored.
         """
-        out = np.zeros((len(rows), N_READINGS))
         n_before = len(self.recent) - 1
-        every = np.vstack([self.recent[:-1], rows])
+        n = len(rows) - n_before
+        out = np.zeros((n, N_READINGS))
 
         def part(start: int, stop: int) -> None:
-            block, room = every[start : stop + n_before], self._new_room()
+            block, room = rows[start : stop + n_before], self._new_room()
             found = Float64s.of(out[start:stop])
             score_rows(self.table, room[0], Float64s.of(block), stop - start, found)
 
-        ends = np.linspace(0, len(rows), n_jobs + 1).astype(int).tolist()
-        if n_jobs == 1 or len(rows) < 2 * n_jobs:
-            part(0, len(rows))
+        ends = np.linspace(0, n, n_jobs + 1).astype(int).tolist()
+        if n_jobs == 1 or n < 2 * n_jobs:
+            part(0, n)
         else:
             with ThreadPoolExecutor(n_jobs) as threads:
                 list(threads.map(part, ends[:-1], ends[1:]))

@@ -59,7 +59,7 @@ def _rows_of(n_points: int, lacks_value: bool) -> int:
     return n_points * (1 + lacks_value)
 
 
-def _n_threads(n_jobs: int) -> int:
+def n_threads_of(n_jobs: int) -> int:
     """Return the number of threads for jobs; -1 stands for the processors of this process."""
     if n_jobs != -1:
         return n_jobs
@@ -328,7 +328,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def learned_at_once(self, n_jobs: int) -> int:
         """Return how many rows are learned before others may call: as long with several threads."""
-        return LEARNED_ROWS * max(1, min(_n_threads(n_jobs), self.n_trees))
+        return LEARNED_ROWS * max(1, min(n_threads_of(n_jobs), self.n_trees))
 
     def _reserve_for(self, n: int) -> None:
         """Make room for as many rows as `n` points will add, by what points so far have added.
@@ -367,7 +367,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
         """Call `work` on parts of 0..n, in threads where there are several jobs; -1 for all."""
-        n_threads = max(1, min(_n_threads(n_jobs), n))
+        n_threads = max(1, min(n_threads_of(n_jobs), n))
         bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
         # The last part is done here: a thread that only waited would have its processor taken by
         # those that it has started, one after the other.
