@@ -24,11 +24,11 @@ PAGES = [page for page in PAGES if page.parent.name != "results"]
 CODELESS = {
     "compiling.md",
     "costs.md",
-    "ideas.md",
+    "concepts/forests.md",
     "reproducibility.md",
     "choosing.md",
     "versions.md",
-    "widths.md",
+    "concepts/widths.md",
     "guide/index.md",
     "migration/index.md",
     "notebooks/index.md",

@@ -15,8 +15,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 # The tables of each page, by how their first column is called, and whose arguments that names.
 TABLES = {
-    "AMFClassifier": ("from_amf.md", forest.AMFClassifier),
-    "AMFRegressor": ("from_amf.md", forest.AMFRegressor),
+    "AMFClassifier": ("migration/from_amf.md", forest.AMFClassifier),
+    "AMFRegressor": ("migration/from_amf.md", forest.AMFRegressor),
     "`ARFClassifier`, `SRPClassifier`": (
         "migration/from_arf.md",
         forest.ARFClassifier,
