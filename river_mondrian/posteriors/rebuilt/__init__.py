@@ -1,1 +1,1 @@
-"""Trees that are rebuilt from a window of the stream, a part at a time (docs/concepts/adaptive.md)."""
+"""Trees rebuilt from a window of the stream, a part at a time (`docs/concepts/adaptive.md`)."""
