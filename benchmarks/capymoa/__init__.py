@@ -1,0 +1,158 @@
+"""The adaptive forests beside CapyMOA's learners (Java), which run in an interpreter of their own.
+
+Set `CAPYMOA_PYTHON` to an interpreter that has CapyMOA (`pip install capymoa`; it needs Java).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
+
+from ..adaptive.comparing import CHOSEN_ON
+from ..adaptive.comparing import load as load_classes
+from ..adaptive_regressor.streams import STUDIED
+from ..adaptive_regressor.streams import load as load_targets
+from ..data import Array, DataFolder, Stream
+from ..report import Report, progress
+
+WORKER = Path(__file__).with_name("worker.py")
+CLASSES = ("Agrawal", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "RandomRBF")
+CLASSES += ("RBFDrift", "Bananas", "Phishing", "ImageSegments", "elec2", "covtype", "letter")
+CLASSES += ("satimage",)
+TARGETS = (*STUDIED, "elevation", "noise levels", "price", "recurring")
+CLASSIFIERS = ("ARF of 10", "ARF of 100", "SRP of 10", "SGBT", "SAM-kNN")
+REGRESSORS = ("ARF-Reg of 100", "SOKNL of 100", "SGBR")
+SEEDS = 3
+
+
+def _python() -> str | None:
+    """Return the interpreter that has CapyMOA; None, with a line that says why, without one."""
+    python = os.environ.get("CAPYMOA_PYTHON", "")
+    if not python:
+        print("capymoa: skipped, CAPYMOA_PYTHON names no interpreter with CapyMOA", flush=True)
+    elif shutil.which("java") is None:
+        print("capymoa: skipped, there is no java on the path", flush=True)
+    else:
+        return python
+    return None
+
+
+def _arrays(samples: Stream, of_targets: bool) -> tuple[Array, Array]:
+    """Return a stream as arrays; labels are numbered in the order in which they come."""
+    X = np.array([[float(value) for value in x.values()] for x, _ in samples])
+    if of_targets:
+        return X, np.array([float(y) for _, y in samples])
+    numbers: dict[Any, int] = {}
+    return X, np.array([numbers.setdefault(y, len(numbers)) for _, y in samples])
+
+
+def _theirs(python: str, samples: Stream, of_targets: bool, names: tuple[str, ...]) -> Any:
+    """Return score and seconds of each of CapyMOA's learners."""
+    X, y = _arrays(samples, of_targets)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "stream.npz")
+        np.savez(path, X=X, y=y)
+        command = [python, str(WORKER), str(path), *names]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {line["name"]: (line["score"], line["seconds"]) for line in lines}
+
+
+def _ours(make: Callable[[int], Any], samples: Stream, of_targets: bool, seeds: int) -> Any:
+    """Return the mean score and the median seconds of progressive runs of ours."""
+    scores, seconds = [], []
+    for seed in range(1, seeds + 1):
+        model, found = make(seed), 0.0
+        start = time.process_time()
+        for x, y in samples:
+            predicted = model.predict_one(x)
+            found += abs(y - (predicted or 0.0)) if of_targets else predicted == y
+            model.learn_one(x, y)
+        seconds.append(time.process_time() - start)
+        scores.append(found / len(samples))
+    return statistics.fmean(scores), statistics.median(seconds)
+
+
+def _compare(
+    report: Report,
+    streams: dict[str, Stream],
+    make: Callable[[int], Any],
+    peers: tuple[str, ...],
+    of_targets: bool,
+    seeds: int,
+) -> None:
+    python = _python()
+    if python is None or not streams:
+        return
+    # Compile what is measured.
+    _ours(make, next(iter(streams.values()))[:300], of_targets, 1)
+    scores, times, ahead = [], [], 0
+    for name, samples in streams.items():
+        progress(f"capymoa: {name}")
+        found = {"ours": _ours(make, samples, of_targets, seeds)}
+        found |= _theirs(python, samples, of_targets, peers)
+        best = (min if of_targets else max)(found[peer][0] for peer in peers)
+        ours = found["ours"][0]
+        ahead += ours <= best if of_targets else ours >= best
+        marked = name if of_targets or name in CHOSEN_ON else f"{name} *"
+        shown = ".4g" if of_targets else ".4f"
+        head = [marked, len(samples)]
+        scores.append([*head, *(format(score, shown) for score, _ in found.values())])
+        times.append([*head, *(f"{1e6 * s / len(samples):,.0f}" for _, s in found.values())])
+    headers = ["stream", "n", "ours", *peers]
+    what = "Mean absolute error" if of_targets else "Progressive accuracy"
+    report.note(
+        f"{what} of the adaptive forest (mean of {seeds} seeds, 10 trees, its defaults) and of "
+        "CapyMOA's learners (one seed, their defaults but for the number of trees in the name), "
+        "raw numbers, each sample predicted and then learned. CapyMOA runs its prequential "
+        "evaluation in Java."
+    )
+    report.table(headers, scores)
+    report.note(f"At or above CapyMOA's best on {ahead} of {len(streams)} streams.")
+    report.note("## Microseconds of the processor per sample, all threads")
+    report.table(headers, times)
+
+
+def classes(data: DataFolder, report: Report, quick: bool) -> None:
+    """Accuracy and time of classifiers. Streams marked * were not looked at for settings."""
+    n, names = (300, CLASSES[:2]) if quick else (5000, CLASSES)
+    streams = {name: samples for name in names if (samples := load_classes(data, name, n))}
+    peers, seeds = (CLASSIFIERS[:1], 1) if quick else (CLASSIFIERS, SEEDS)
+    _compare(
+        report,
+        streams,
+        lambda seed: AdaptiveMondrianForestClassifier(10, seed=seed),
+        peers,
+        False,
+        seeds,
+    )
+
+
+def targets(data: DataFolder, report: Report, quick: bool) -> None:
+    """Absolute error and time of regressors."""
+    n, names = (300, TARGETS[:2]) if quick else (5000, TARGETS)
+    streams = {name: samples for name in names if (samples := load_targets(data, name, n))}
+    peers, seeds = (REGRESSORS[2:], 1) if quick else (REGRESSORS, SEEDS)
+    _compare(
+        report,
+        streams,
+        lambda seed: AdaptiveMondrianForestRegressor(seed=seed),
+        peers,
+        True,
+        seeds,
+    )
+
+
+PARTS: dict[str, Callable[..., None]] = {"classes": classes, "targets": targets}
