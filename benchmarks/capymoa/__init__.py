@@ -26,14 +26,13 @@ from ..adaptive_regressor.streams import STUDIED
 from ..adaptive_regressor.streams import load as load_targets
 from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
+from .worker import CLASSIFIERS, REGRESSORS
 
 WORKER = Path(__file__).with_name("worker.py")
 CLASSES = ("Agrawal", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "RandomRBF")
 CLASSES += ("RBFDrift", "Bananas", "Phishing", "ImageSegments", "elec2", "covtype", "letter")
 CLASSES += ("satimage",)
 TARGETS = (*STUDIED, "elevation", "noise levels", "price", "recurring")
-CLASSIFIERS = ("ARF of 10", "ARF of 100", "SRP of 10", "SGBT", "SAM-kNN")
-REGRESSORS = ("ARF-Reg of 100", "SOKNL of 100", "SGBR")
 SEEDS = 3
 
 
@@ -58,7 +57,7 @@ def _arrays(samples: Stream, of_targets: bool) -> tuple[Array, Array]:
     return X, np.array([numbers.setdefault(y, len(numbers)) for _, y in samples])
 
 
-def _theirs(python: str, samples: Stream, of_targets: bool, names: tuple[str, ...]) -> Any:
+def _theirs(python: str, samples: Stream, of_targets: bool, names: list[str]) -> Any:
     """Return score and seconds of each of CapyMOA's learners."""
     X, y = _arrays(samples, of_targets)
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +88,7 @@ def _compare(
     report: Report,
     streams: dict[str, Stream],
     make: Callable[[int], Any],
-    peers: tuple[str, ...],
+    peers: list[str],
     of_targets: bool,
     seeds: int,
 ) -> None:
@@ -129,7 +128,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """Accuracy and time of classifiers. Streams marked * were not looked at for settings."""
     n, names = (300, CLASSES[:2]) if quick else (5000, CLASSES)
     streams = {name: samples for name in names if (samples := load_classes(data, name, n))}
-    peers, seeds = (CLASSIFIERS[:1], 1) if quick else (CLASSIFIERS, SEEDS)
+    peers, seeds = (list(CLASSIFIERS)[:1], 1) if quick else (list(CLASSIFIERS), SEEDS)
     _compare(
         report,
         streams,
@@ -144,7 +143,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     """Absolute error and time of regressors."""
     n, names = (300, TARGETS[:2]) if quick else (5000, TARGETS)
     streams = {name: samples for name in names if (samples := load_targets(data, name, n))}
-    peers, seeds = (REGRESSORS[2:], 1) if quick else (REGRESSORS, SEEDS)
+    peers, seeds = (list(REGRESSORS)[2:], 1) if quick else (list(REGRESSORS), SEEDS)
     _compare(
         report,
         streams,

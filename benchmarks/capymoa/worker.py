@@ -12,39 +12,40 @@ import time
 from typing import Any
 
 import numpy as np
-from capymoa import classifier, regressor
-from capymoa.evaluation import prequential_evaluation
-from capymoa.stream import NumpyStream
 
-LEARNERS: dict[str, Any] = {
-    "ARF of 10": lambda s, seed: classifier.AdaptiveRandomForestClassifier(
-        s, ensemble_size=10, random_seed=seed
-    ),
-    "ARF of 100": lambda s, seed: classifier.AdaptiveRandomForestClassifier(s, random_seed=seed),
-    "SRP of 10": lambda s, seed: classifier.StreamingRandomPatches(
-        s, ensemble_size=10, random_seed=seed
-    ),
-    "SGBT": lambda s, seed: classifier.StreamingGradientBoostedTrees(s, random_seed=seed),
-    "SAM-kNN": lambda s, seed: classifier.SAMkNN(s, random_seed=seed),
-    "ARF-Reg of 100": lambda s, seed: regressor.AdaptiveRandomForestRegressor(s, random_seed=seed),
-    "SOKNL of 100": lambda s, seed: regressor.SOKNL(s, random_seed=seed),
-    "SGBR": lambda s, seed: regressor.StreamingGradientBoostedRegression(s, random_seed=seed),
+CLASSIFIERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ARF of 10": ("AdaptiveRandomForestClassifier", {"ensemble_size": 10}),
+    "ARF of 100": ("AdaptiveRandomForestClassifier", {}),
+    "SRP of 10": ("StreamingRandomPatches", {"ensemble_size": 10}),
+    "SGBT": ("StreamingGradientBoostedTrees", {}),
+    "SAM-kNN": ("SAMkNN", {}),
+}
+REGRESSORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ARF-Reg of 100": ("AdaptiveRandomForestRegressor", {}),
+    "SOKNL of 100": ("SOKNL", {}),
+    "SGBR": ("StreamingGradientBoostedRegression", {}),
 }
 
 
 def main() -> None:
+    from capymoa import classifier, regressor
+    from capymoa.evaluation import prequential_evaluation
+    from capymoa.stream import NumpyStream
+
     path, names = sys.argv[1], sys.argv[2:]
     with np.load(path) as arrays:
         X, y = arrays["X"], arrays["y"]
-    kind = "numeric" if y.dtype.kind == "f" else "categorical"
-    stream = NumpyStream(X, y, target_type=kind)
+    is_numeric = y.dtype.kind == "f"
+    module, learners = (regressor, REGRESSORS) if is_numeric else (classifier, CLASSIFIERS)
+    stream = NumpyStream(X, y, target_type="numeric" if is_numeric else "categorical")
     for name in names:
-        learner = LEARNERS[name](stream.get_schema(), 1)
+        kind, options = learners[name]
+        learner = getattr(module, kind)(stream.get_schema(), random_seed=1, **options)
         # The processor's time, with the threads of Java's compiler and garbage collector.
         start = time.process_time()
         found = prequential_evaluation(stream, learner, window_size=len(X))["cumulative"]
         seconds = time.process_time() - start
-        score = found.mae() if kind == "numeric" else found.accuracy() / 100.0
+        score = found.mae() if is_numeric else found.accuracy() / 100.0
         print(json.dumps({"name": name, "score": score, "seconds": seconds}), flush=True)
 
 
