@@ -12,10 +12,10 @@ from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 
-from ..data import DataFolder, Stream, min_max_stream
+from ..data import DataFolder, Stream
 from ..report import Report, progress, verdict
 from ..timing import TURN, median, ratio, repeated
-from .comparing import LONG, MADE, N_TREES, adaptive_forest, load, scores
+from .comparing import LONG, MADE, N_TREES, adaptive_forest, load, scores, standardized_amf
 
 
 def _progressive(model: Any, samples: Stream) -> Iterator[str]:
@@ -44,13 +44,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         samples = load(data, name, n)
         if samples is None:
             continue
-        scaled = min_max_stream(samples)
 
-        def peers(seed: int, samples: Stream = samples, scaled: Stream = scaled) -> Any:
+        def peers(seed: int, samples: Stream = samples) -> Any:
             return {
                 "adaptive": _progressive(adaptive_forest(seed), samples),
                 "exact": _progressive(MondrianForestClassifier(seed=seed), samples),
-                "AMF": _progressive(forest.AMFClassifier(seed=seed), scaled),
+                "AMF": _progressive(standardized_amf(seed), samples),
                 "ARF": _progressive(forest.ARFClassifier(seed=seed), samples),
             }
 
