@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from .compiling.kernels import exact_inlined, inlined
 from .records import Float64s
-from .records.compiled import lowered
+from .records.numba_types import lowered
 
 _WORD, _HALF, _DOUBLE = ir.IntType(64), ir.IntType(32), ir.DoubleType()
 _MANTISSA_BITS = 52

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from .checks import refuse
 from .compiling.kernels import batch_kernel
 from .records import Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowLayout
+from .records.layout import Column
 from .records.record import WORD_BYTES
-from .records.row_layout import Column
 
 # Instead of a row: an edge to nothing, and one that is wrong.
 NOTHING = -1

@@ -19,11 +19,7 @@ from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.adaptive import prediction, splitting
 from river_mondrian.posteriors.adaptive import trees as adaptive_trees
-from river_mondrian.posteriors.adaptive.records import (
-    AdaptiveForest,
-    AdaptiveTree,
-    StatisticsEntry,
-)
+from river_mondrian.posteriors.adaptive.records import AdaptiveForest, AdaptiveTree, StatisticsEntry
 from river_mondrian.posteriors.adaptive.statistics import (
     BLOCK,
     BLOCK_WORDS,

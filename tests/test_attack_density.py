@@ -6,15 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from attack.density_moments import (
-    FRAME,
-    GIVEN,
-    MOMENTS,
-    READING,
-    forest,
-    root,
-    samples,
-)
+from attack.density_moments import FRAME, GIVEN, MOMENTS, READING, forest, root, samples
 from attack.judging import Judge, some
 
 from river_mondrian import DensityForest

@@ -8,7 +8,7 @@ import numba
 import pytest
 from numba.core import codegen, config, typed_passes
 
-from river_mondrian.records import compiled_helpers
+from river_mondrian.records import numba_fields
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -18,7 +18,7 @@ _dynfunc = importlib.import_module("numba._dynfunc")
 @pytest.fixture
 def forgotten():
     """Let what is known of numba be found out anew, here and afterwards."""
-    caches = (compiled_helpers.are_helpers_apart, compiled_helpers._replace_lowering)
+    caches = (numba_fields.are_helpers_apart, numba_fields._replace_lowering)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -33,7 +33,7 @@ def compiled_pair():
         return x / 2.0
 
     helper = numba.njit(
-        pipeline_class=compiled_helpers.HelperCompiler,
+        pipeline_class=numba_fields.HelperCompiler,
         no_cpython_wrapper=True,
         no_cfunc_wrapper=True,
     )(half)
@@ -55,7 +55,7 @@ def raising(*_, **__):
 def test_helpers_make_no_machine_code_of_their_own(forgotten):
     library, found = compiled_pair()
     assert found == 2.5
-    assert compiled_helpers.are_helpers_apart()
+    assert numba_fields.are_helpers_apart()
     assert type(library) is not codegen.JITCodeLibrary
 
 
@@ -76,7 +76,7 @@ def test_without_them_helpers_are_compiled_as_all_is(forgotten, monkeypatch, own
             changed.setattr(owner, name, raising)
         else:
             changed.delattr(owner, name)
-        assert not compiled_helpers.are_helpers_apart()
+        assert not numba_fields.are_helpers_apart()
     library, found = compiled_pair()
     assert found == 2.5
     assert type(library) is kept

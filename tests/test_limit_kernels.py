@@ -9,9 +9,7 @@ import pytest
 from scipy import stats
 from test_directions import LEVEL, SEEDS, THREE, THREE_ROWS, learned, mapping
 
-from river_mondrian import (
-    MondrianFeatures,
-)
+from river_mondrian import MondrianFeatures
 from river_mondrian.directions import laplace_transform
 
 # Kernels.

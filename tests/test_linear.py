@@ -32,7 +32,7 @@ from river_mondrian.limits import LARGEST
 from river_mondrian.maps.compiled import CompiledMap, Pool
 from river_mondrian.maps.record import MapRecord, Outputs, Sample
 from river_mondrian.records import Memory
-from river_mondrian.records.chunked_rows import ChunkedRows
+from river_mondrian.records.memory import ChunkedRows
 
 NAMES = ["a", "b", "c"]
 RATES = {

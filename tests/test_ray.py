@@ -16,12 +16,7 @@ from test_renewal_of_parts import begun as begun_to_change
 from test_renewal_of_parts import phase_of
 
 import river_mondrian as rm
-from river_mondrian.distributed import (
-    KeyedModels,
-    ShardedForest,
-    SpreadKeyedModels,
-    learn_dataset,
-)
+from river_mondrian.distributed import KeyedModels, ShardedForest, SpreadKeyedModels, learn_dataset
 from river_mondrian.partitions.mondrian.records import STEADY
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install river-mondrian[ray]")

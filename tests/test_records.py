@@ -31,8 +31,8 @@ from river_mondrian.records import (
     instead_of,
     transient,
 )
-from river_mondrian.records.chunked_rows import ChunkedRows, TableState
-from river_mondrian.records.row_layout import RowLayout
+from river_mondrian.records.layout import RowLayout
+from river_mondrian.records.memory import ChunkedRows, TableState
 
 
 class Part(Record):

@@ -16,9 +16,7 @@ from river_mondrian import MondrianForestClassifier
 
 from ..data import Array, DataFolder, min_max
 from ..report import Report, progress, pyplot, verdict
-from ..timing import (
-    no_gc,
-)
+from ..timing import no_gc
 from .peers import OURS, frame_of, make_ours
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)

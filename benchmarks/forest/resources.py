@@ -19,9 +19,7 @@ from river_mondrian import MondrianForestClassifier
 
 from ..data import Array, DataFolder, Stream, stream
 from ..report import Report, progress, verdict
-from ..timing import (
-    no_gc,
-)
+from ..timing import no_gc
 from .peers import frame_of, make_ours
 
 WARM_UP = 256  # samples during which our forest is rebuilt at doubling sizes

@@ -14,16 +14,7 @@ from river_mondrian import MondrianForestClassifier
 
 from ..data import Array, DataFolder, Stream, min_max, pair
 from ..report import Report, progress, verdict
-from ..timing import (
-    BLOCK,
-    TURN,
-    WARM_START,
-    Seconds,
-    median,
-    ratio,
-    repeated,
-    test_then_learn,
-)
+from ..timing import BLOCK, TURN, WARM_START, Seconds, median, ratio, repeated, test_then_learn
 from .peers import AMF, OURS, frame_of, make_amf, make_ours
 
 # Ratios to reach against AMF: learn_one, predict_proba_one, progressive_val_score.

@@ -16,11 +16,7 @@ from river_mondrian import MondrianForestClassifier
 
 from ..data import Array, DataFolder, Stream, stream, take
 from ..report import Report, progress
-from ..timing import (
-    BLOCK,
-    TURN,
-    alternate,
-)
+from ..timing import BLOCK, TURN, alternate
 from .peers import OURS, make_amf, make_ours
 
 FLOOR = 1e-3  # least probability that the log loss takes

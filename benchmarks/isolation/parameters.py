@@ -11,10 +11,7 @@ import numba
 import numpy as np
 import pandas as pd
 
-from river_mondrian import (
-    IsolationFeatures,
-    OGDClassifier,
-)
+from river_mondrian import IsolationFeatures, OGDClassifier
 
 from ..data import DataFolder
 from ..report import Report, progress, pyplot

@@ -13,10 +13,7 @@ import numba
 import numpy as np
 import pandas as pd
 
-from river_mondrian import (
-    IsolationFeatures,
-    OGDClassifier,
-)
+from river_mondrian import IsolationFeatures, OGDClassifier
 from river_mondrian.partitions.voronoi import cuda
 
 from ..data import DataFolder, stream

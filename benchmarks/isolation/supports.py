@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from river_mondrian import (
-    DualOGDClassifier,
-    OGDClassifier,
-)
+from river_mondrian import DualOGDClassifier, OGDClassifier
 
 from ..data import DataFolder, stream
 from ..report import Report, progress, pyplot

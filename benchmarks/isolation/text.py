@@ -12,12 +12,7 @@ import numpy as np
 from river import linear_model, optim
 from scipy import sparse
 
-from river_mondrian import (
-    DualOGDClassifier,
-    IsolationFeatures,
-    NystromFeatures,
-    OGDClassifier,
-)
+from river_mondrian import DualOGDClassifier, IsolationFeatures, NystromFeatures, OGDClassifier
 
 from ..data import DataFolder, Stream
 from ..report import Report, progress

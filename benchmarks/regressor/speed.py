@@ -11,15 +11,7 @@ from river_mondrian import MondrianForestRegressor
 
 from ..data import DataFolder, Stream, min_max_stream
 from ..report import Report, progress, verdict
-from ..timing import (
-    BLOCK,
-    TURN,
-    WARM_START,
-    median,
-    ratio,
-    repeated,
-    test_then_learn,
-)
+from ..timing import BLOCK, TURN, WARM_START, median, ratio, repeated, test_then_learn
 from .peers import GAUSSIAN, MEAN, make_ours
 from .streams import load_streams
 

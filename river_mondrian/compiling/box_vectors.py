@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from ..records.compiled import address_in
+from ..records.numba_types import address_in
 
 BLOCK = 8
 

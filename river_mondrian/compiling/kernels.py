@@ -31,8 +31,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import typeof_impl
 
 from ..records.arrays import record_of
-from ..records.compiled import FASTMATH, call_function, numba_type
-from ..records.compiled_helpers import HelperCompiler
+from ..records.numba_fields import FASTMATH, HelperCompiler, call_function
+from ..records.numba_types import numba_type
 from ..records.record import register_entry
 from . import cache
 from .first_calls import WATCH

@@ -24,7 +24,7 @@ from ..records import (
     check_shapes,
     owned,
 )
-from ..records.chunked_rows import PackedRows
+from ..records.memory import PackedRows
 from ..status import NO_ROOM
 from . import mixture as kernels
 from .checking import check_records, check_regions

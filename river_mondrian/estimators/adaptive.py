@@ -18,14 +18,7 @@ from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..progress import in_pieces
 from ..status import TOO_LARGE
-from .adapting import (
-    AdaptingForest,
-    Detector,
-    blocks,
-    check_bounds,
-    parts_between,
-    watch_for,
-)
+from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
 from .label_forest import LabelForest
 from .prepared import Prepared
 

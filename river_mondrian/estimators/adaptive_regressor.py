@@ -19,14 +19,7 @@ from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..progress import in_pieces
 from ..status import TOO_LARGE
-from .adapting import (
-    AdaptingForest,
-    Detector,
-    blocks,
-    check_bounds,
-    parts_between,
-    watch_for,
-)
+from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
 from .explaining import TargetExplanations
 
 LOSSES = ("absolute", "squared")

@@ -18,7 +18,7 @@ from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.support_vectors import CellSupports, SparseSupports, SupportVectors
 from ..model import Model, locked, new_lock
 from ..records import owned
-from ..records.chunked_rows import grown
+from ..records.memory import grown
 
 
 class DualOGDClassifier(Model, base.Classifier):

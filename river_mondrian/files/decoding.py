@@ -13,7 +13,7 @@ import scipy
 from numpy.typing import NDArray
 
 from ..records import Memory, Record
-from ..records.row_layout import columns_of
+from ..records.layout import columns_of
 from . import foreign
 from .classes import class_of
 from .container import Arrays

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..errors import ModelFormatError
 from ..records import ChunkedRows, RowLayout, TableState
 from ..records.arrays import CHUNK_ROWS
-from ..records.row_layout import Column
+from ..records.layout import Column
 
 # Bytes of rows that are turned into columns at a time: they stay in the cache.
 BLOCK_BYTES = 1 << 18

@@ -24,16 +24,7 @@ from ..checks import check_number, check_types
 from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
-from ..records import (
-    Float64,
-    Float64s,
-    Int64,
-    Memory,
-    Record,
-    check_shapes,
-    owned,
-    transient,
-)
+from ..records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
 
 Array = NDArray[np.float64]
 

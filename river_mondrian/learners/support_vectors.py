@@ -22,7 +22,7 @@ from ..inputs import as_dict, check_names, check_value, ordered
 from ..maps.compiled import CompiledMap, Pool
 from ..maps.nystrom import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
 from ..records import Float64s, Int32s, Memory, OwnsArrays, owned
-from ..records.chunked_rows import grown
+from ..records.memory import grown
 
 S = TypeVar("S")
 

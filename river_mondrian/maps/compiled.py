@@ -25,7 +25,7 @@ from ..checks import (
 )
 from ..compiling.kernels import address_of
 from ..records import Float64s, Int32s, Int64s, Memory, OwnsArrays, check_shapes
-from ..records.chunked_rows import grown
+from ..records.memory import grown
 from ..status import DONE
 from .record import MapRecord, Outputs, Sample, map_one, map_rows, map_sparse_rows
 

@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..compiling.kernels import exact_inlined
-from ..records.compiled import lowered
+from ..records.numba_types import lowered
 
 # The step of the state, and the shifts and factors of the mixing function.
 _STEP = 0x9E3779B97F4A7C15

@@ -29,7 +29,7 @@ from ...records import (
     check_shapes,
     owned,
 )
-from ...records.chunked_rows import grown
+from ...records.memory import grown
 from ...status import DONE, NO_ROOM
 from ..weights import Weights
 from . import learning

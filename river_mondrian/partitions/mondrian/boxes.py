@@ -11,7 +11,7 @@ from ...compiling import box_vectors
 from ...compiling.box_vectors import BLOCK
 from ...compiling.kernels import inlined
 from ...records import Array, Float32s, Float64s, Int64s, Record, room_of_array
-from ...records.compiled import lowered
+from ...records.numba_types import lowered
 from .records import Point
 
 # Points whose boxes are joined at once, with the sides in registers.

@@ -21,15 +21,7 @@ It is looked for on both sides of a cut on what it lacks, wherever the boxes hol
 from __future__ import annotations
 
 from ...compiling.kernels import helper, inlined, merged, separate
-from ...records import (
-    Array,
-    Float32s,
-    Int32s,
-    Int64,
-    Record,
-    prefetch,
-    room_of_array,
-)
+from ...records import Array, Float32s, Int32s, Int64, Record, prefetch, room_of_array
 from .boxes import hold, linear_dimension
 from .leaves import clear_tree, prefetch_node, put_point
 from .light import begin_box, box_of

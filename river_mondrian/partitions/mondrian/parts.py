@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import Memory
-from ...records.chunked_rows import PackedRows
+from ...records.memory import PackedRows
 from .records import EMPTY, NONE
 from .tree_memory import TABLES, TreeMemory
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import kernel
 from ...records import Array, Float32s, Float64, Float64s, Int64, Memory, Record
-from ...records.row_layout import columns_of
+from ...records.layout import columns_of
 from . import light
 from .inputs import scale
 from .records import EMPTY, F, Forest, Node, Point, Tree

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
 from ...records import Float32s, Float64s, Int32s
-from ...records.compiled import lowered, pointer_to
+from ...records.numba_types import lowered, pointer_to
 
 # Numbers per vector: rows are padded with zeros to a multiple of it.
 VECTOR = 8

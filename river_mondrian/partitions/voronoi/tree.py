@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory, OwnsArrays
-from ...records.compiled import lowered, pointer_to
+from ...records.numba_types import lowered, pointer_to
 from ...status import DONE
 from ..points import records_of
 from .bounds import FARTHEST_SQUARE, tree_slack

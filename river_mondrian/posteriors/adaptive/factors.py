@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from ...compiling.kernels import separate
 from ...records import Array, Float32s, Record, inline
-from ...records.compiled import lowered, pointer_to
+from ...records.numba_types import lowered, pointer_to
 from .records import AdaptiveForest, AdaptiveTree
 from .seen import follow, seen_at
 from .statistics import (

@@ -29,16 +29,7 @@ from ..rebuilt.records import PATH_LENGTH, RECENT
 from .factors import Factors, add_seen, add_statistics
 from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
-from .statistics import (
-    LATE,
-    LATEST,
-    MIXED,
-    N_FRONT,
-    N_POSTERIORS,
-    NOISY,
-    PRIORS,
-    Statistics,
-)
+from .statistics import LATE, LATEST, MIXED, N_FRONT, N_POSTERIORS, NOISY, PRIORS, Statistics
 
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 

@@ -38,12 +38,7 @@ from ..rebuilt.records import (
     RebuiltPoint,
     RebuiltTree,
 )
-from .statistics import (
-    N_FRONT,
-    N_POSTERIORS,
-    SeenClass,
-    Statistics,
-)
+from .statistics import N_FRONT, N_POSTERIORS, SeenClass, Statistics
 
 # More classes than any forest has.
 MOST_CLASSES = 1 << 24

@@ -41,16 +41,7 @@ from ...compiling.kernels import inlined, merged, separate
 from ...records import Array, Float32s
 from .records import AdaptiveForest, AdaptiveTree, StatisticsEntry
 from .seen import fetch_class, numbers_of
-from .statistics import (
-    LATE,
-    LATEST,
-    MIXED,
-    N_MEMORIES,
-    NOISY,
-    PRIORS,
-    ClassNumbers,
-    Statistics,
-)
+from .statistics import LATE, LATEST, MIXED, N_MEMORIES, NOISY, PRIORS, ClassNumbers, Statistics
 
 # Share that the memories of a node exchange at each visit, and the bounds of a stop probability.
 SHARE_RATE = 0.02

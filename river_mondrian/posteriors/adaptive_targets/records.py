@@ -22,12 +22,7 @@ from ...records import (
     stored,
     transient,
 )
-from ..rebuilt.records import (
-    RebuiltForest,
-    RebuiltNode,
-    RebuiltPoint,
-    RebuiltTree,
-)
+from ..rebuilt.records import RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
 # The regression whose residuals trees learn.
 RESIDUAL_OF = ADDITIVE

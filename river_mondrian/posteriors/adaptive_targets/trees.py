@@ -31,14 +31,7 @@ from ..student_mixture import StudentMixture
 from ..targets.gains import Blocks, blocks_of, gains_of_means
 from ..targets.moments import LEAST_FENCED, renewal
 from . import prediction
-from .learning import (
-    TargetsForest,
-    error_of,
-    find_fences,
-    learn,
-    learn_rows,
-    next_renewal,
-)
+from .learning import TargetsForest, error_of, find_fences, learn, learn_rows, next_renewal
 from .prediction import N_FIRST, N_FIRST_GROUPS, N_SAID, N_SECOND
 from .readings import N_GROUPS, N_READINGS, STRENGTH, STRENGTHS_OF_LATE
 from .records import (

@@ -38,7 +38,7 @@ from ...records import (
     derived,
     stored,
 )
-from ...records.chunked_rows import grown
+from ...records.memory import grown
 from ...restored import Followed, Rows
 
 

@@ -33,14 +33,7 @@ from ...records import (
 from ...restored import Edges, Followed, Rows
 from ..class_gains import gains_of_classes
 from . import hnsp
-from .records import (
-    MOST_CLASSES,
-    CountRow,
-    LabelForest,
-    LabelNode,
-    LabelPoint,
-    LabelTree,
-)
+from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
 # Past this many points a paused leaf samples hidden cuts.
 PAUSE_LIMIT = 32

@@ -6,16 +6,7 @@ from ...compiling.kernels import inlined, merged, separate
 from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
 from ...records import Array, Float32s, Float64s, prefetch
-from .records import (
-    DEEPEST,
-    LONG,
-    PATH_LENGTH,
-    RECENT,
-    PathEntry,
-    R,
-    RebuiltForest,
-    RebuiltTree,
-)
+from .records import DEEPEST, LONG, PATH_LENGTH, RECENT, PathEntry, R, RebuiltForest, RebuiltTree
 
 
 @inlined

@@ -17,13 +17,7 @@ from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Array, Float32s, Float64, Float64s, Int64, Record
-from .messages import (
-    is_leaf,
-    posterior_below,
-    prior_variance_of,
-    prior_variance_to_end,
-    time_of,
-)
+from .messages import is_leaf, posterior_below, prior_variance_of, prior_variance_to_end, time_of
 from .records import T, TargetForest, TargetNode, TargetTree
 from .scale_mixture import (
     N_SCALES,

@@ -1,12 +1,16 @@
-"""How numba compiles fields and methods of records, rows of tables, and the making of records."""
+"""How numba compiles fields and methods of records, elements of arrays, and helpers."""
 
 from __future__ import annotations
 
+import functools
+import logging
+import operator
+from collections.abc import Callable
 from typing import Any, get_args
 
 import numba
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, compiler
 from numba.core.datamodel.registry import register_default
 from numba.core.imputils import (
     builtin_registry,
@@ -18,42 +22,149 @@ from numba.core.typing.templates import (
     AbstractTemplate,
     AttributeTemplate,
     infer_getattr,
+    infer_global,
     signature,
 )
 from numba.extending import type_callable
 
-from .arrays import (
-    CHUNK_BITS,
-    CHUNK_MASK,
-    Float32s,
-    Float64s,
-    Int32s,
-    Int64s,
-    Table,
-    Words,
-)
-from .compiled_helpers import HelperCompiler
-from .compiled_types import (
+from .arrays import CHUNK_BITS, CHUNK_MASK, Float32s, Float64s, Int32s, Int64s, Table, Words
+from .numba_types import (
     BITS,
     WIDE,
     RecordType,
     SpanType,
     address_in,
     check,
+    check_index,
     check_record,
     length_in,
     load,
     load_address,
     make_span,
+    memory_type,
     numba_type,
     store,
     store_address,
 )
 from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, is_method, observe
 
+# How functions are compiled that only compiled code calls: as far as their callers need.
+#
+# Numba optimizes every function and makes machine code of it, whoever calls it. A helper ends up
+# within the kernels that call it, and is optimized there again, with all that is known there. So
+# nothing is done to it ahead but what makes its code small. That saves a third of the time that a
+# first call takes.
+#
+# It needs parts of numba that are not promised to stay. They are tried once, before the first
+# helper is compiled: where they have changed, helpers are compiled as numba does it, and first
+# calls take longer.
+
+
+LOG = logging.getLogger("river_mondrian")
+
+# What numba does not annotate.
+_Compiler: Any = compiler.Compiler
+_njit: Any = numba.njit
+
+_NO_ADDRESS = 0
+
+Pipelines = list[Any]
+
+
+@functools.cache
+def _replace_lowering() -> Callable[[Pipelines], Pipelines]:
+    """Return what gives pipelines another pass for code: all that is not promised is in here."""
+    import numba._dynfunc
+    from numba.core import codegen, compiler_machinery, typed_passes
+
+    dynfunc: Any = numba._dynfunc
+    library: Any = codegen.JITCodeLibrary
+    lowering: Any = typed_passes.NativeLowering
+    register_pass: Any = compiler_machinery.register_pass
+
+    class HelperLibrary(library):  # type: ignore[misc]
+        """Code to be linked into that of others."""
+
+        def _optimize_final_module(self) -> None:
+            """Leave it to those into which this is linked."""
+
+        def _finalize_final_module(self) -> None:
+            """Make no machine code."""
+            self._finalized = True
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class HelperLowering(lowering):  # type: ignore[misc]
+        """Make code without a way in from Python."""
+
+        _name = "helper_lowering"
+
+        def run_pass(self, state: Any) -> bool:
+            """Run the pass."""
+            name = state.func_id.func_qualname
+            state.library = HelperLibrary(state.targetctx.codegen(), name)
+            state.flags.no_compile = True
+            super().run_pass(state)
+            # Numba's key of the compiled function; whoever links it needs no more.
+            module = state.cr.fndesc.lookup_module()
+            key = dynfunc.make_function(
+                module, name, "a helper of kernels", _NO_ADDRESS, state.cr.env, (state.library,)
+            )
+            state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
+            state["cr"] = state.cr._replace(cfunc=key)
+            return True
+
+    def replace(pipelines: Pipelines) -> Pipelines:
+        for pipeline in pipelines:
+            pipeline.passes = [
+                (HelperLowering if one is lowering else one, what) for one, what in pipeline.passes
+            ]
+            pipeline.finalize()
+        return pipelines
+
+    return replace
+
+
+class _TriedCompiler(_Compiler):  # type: ignore[misc]
+    """What compiles a helper where numba is as it is thought to be."""
+
+    def define_pipelines(self) -> Pipelines:
+        """Return numba's pipelines, with another pass for code."""
+        return _replace_lowering()(super().define_pipelines())
+
+
+@functools.cache
+def are_helpers_apart() -> bool:
+    """Tell whether helpers are compiled as far as their callers need, by compiling one."""
+    try:
+
+        def double(x: float) -> float:
+            return x + x
+
+        helper = _njit(pipeline_class=_TriedCompiler, no_cpython_wrapper=True)(double)
+
+        def call(x: float) -> float:
+            found: float = helper(x)
+            return found
+
+        found: bool = _njit(call)(1.5) == 3.0
+    # Whatever numba says of it: another version may fail in any way.
+    except Exception as error:
+        LOG.info("first calls take longer with numba %s: %r", numba.__version__, error)
+        return False
+    return found
+
+
+class HelperCompiler(_Compiler):  # type: ignore[misc]
+    """Numba's compiler for functions that become parts of others (`njit(pipeline_class=...)`)."""
+
+    def define_pipelines(self) -> Pipelines:
+        """Return numba's pipelines, with another pass for code where numba takes that."""
+        pipelines: Pipelines = super().define_pipelines()
+        return _replace_lowering()(pipelines) if are_helpers_apart() else pipelines
+
+
 # How methods of records are compiled: as lines of the kernels that call them.
 FASTMATH = {"reassoc", "contract", "nsz"}
-_njit: Any = numba.njit
 
 
 # Fields and methods.
@@ -326,3 +437,89 @@ def _make_words_callable(cls: type[Words]) -> None:
 
 for _words in (Int32s, Int64s, Float32s, Float64s):
     _make_words_callable(_words)
+
+
+# Elements and parts of arrays.
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        array, index = args
+        if isinstance(array, SpanType) and isinstance(index, types.Integer):
+            if array.record is not None:
+                return signature(RecordType(array.record), array, types.int64)
+            assert array.words is not None
+            return signature(WIDE[array.words.WORD.name], array, types.int64)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        array, index, _ = args
+        if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):
+            return signature(types.void, array, types.int64, WIDE[array.words.WORD.name])
+        return None
+
+
+def _element(builder: Any, typ: Any, value: Any, i: Any) -> Any:
+    offset = builder.mul(i, BITS(typ.element_size))
+    return builder.add(address_in(builder, value), offset)
+
+
+@lower_builtin(operator.getitem, SpanType, types.int64)
+def _get_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    typ = sig.args[0]
+    check_index(context, builder, args[0], args[1], f"element of {typ.name} out of range")
+    if typ.words is None:
+        return _element(builder, typ, *args)
+    memory = memory_type(typ.words.WORD)
+    pointer = builder.inttoptr(
+        address_in(builder, args[0]), context.get_data_type(memory).as_pointer()
+    )
+    found = builder.load(builder.gep(pointer, [args[1]]), align=WORD_BYTES)
+    return context.cast(builder, found, memory, WIDE[typ.words.WORD.name])
+
+
+@lower_builtin(operator.setitem, SpanType, types.int64, types.Any)
+def _set_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    typ = sig.args[0]
+    check_index(context, builder, args[0], args[1], f"element of {typ.name} out of range")
+    memory = memory_type(typ.words.WORD)
+    value = context.cast(builder, args[2], sig.args[2], memory)
+    pointer = builder.inttoptr(
+        address_in(builder, args[0]), context.get_data_type(memory).as_pointer()
+    )
+    builder.store(value, builder.gep(pointer, [args[1]]), align=WORD_BYTES)
+    return context.get_dummy_value()
+
+
+class _Part(AbstractTemplate):
+    key = ("span", "part")
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(self.this, types.int64, types.int64, recvr=self.this)  # type: ignore[attr-defined]
+
+
+@infer_getattr
+class _SpanAttributes(AttributeTemplate):
+    key = SpanType
+
+    def generic_resolve(self, typ: SpanType, attr: str) -> Any:  # type: ignore[override]
+        if attr == "known" and typ.record is not None:
+            return types.BoundFunction(Known, typ)
+        return types.BoundFunction(_Part, typ) if attr == "part" else None
+
+
+@lower_builtin(("span", "part"), SpanType, types.int64, types.int64)
+def _part(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    value, start, length = args
+    if CHECKS:
+        held = length_in(builder, value)
+        end = builder.add(start, length)
+        wrong = builder.or_(
+            builder.icmp_unsigned(">", start, held), builder.icmp_unsigned(">", end, held)
+        )
+        check(context, builder, wrong, f"part of {sig.args[0].name} out of range")
+    return make_span(builder, _element(builder, sig.args[0], value, start), length)
