@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from .errors import ModelFormatError
+    from .checks import ModelFormatError
     from .estimators.adaptive import AdaptiveMondrianForestClassifier
     from .estimators.adaptive_regressor import AdaptiveMondrianForestRegressor
     from .estimators.classifier import MondrianForestClassifier
@@ -71,7 +71,7 @@ _HOMES = {
     "RandomCutForest": "estimators.random_cut",
     "RidgeRegressor": "estimators.ridge",
     "StudentMixture": "posteriors.student_mixture",
-    "ModelFormatError": "errors",
+    "ModelFormatError": "checks",
     "exact_density": "estimators.exact_density",
     "lifetime_path": "learners.lifetimes.path",
     "load": "files.store",

@@ -17,8 +17,7 @@ from river_mondrian import (
 )
 from river_mondrian.compiling.kernels import exact_separate
 from river_mondrian.features.base import FeatureMap
-from river_mondrian.maps.compiled import CompiledMap
-from river_mondrian.maps.record import MapRecord, Outputs, Sample
+from river_mondrian.maps.record import CompiledMap, MapRecord, Outputs, Sample
 
 N_SAMPLES = 40
 N_CLASSES = 4

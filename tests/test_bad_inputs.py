@@ -15,7 +15,7 @@ import pytest
 from river import preprocessing
 
 import river_mondrian as rm
-from river_mondrian import errors, plot
+from river_mondrian import checks, plot
 from river_mondrian.distributed import KeyedModels, ShardedForest
 
 X = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0)[::-1] % 7})
@@ -327,7 +327,7 @@ def test_what_is_not_installed_is_named(extra, module, use, monkeypatch):
 
     use_first = trained(EXACT)
     assert use_first.n_samples == 20
-    monkeypatch.setattr(errors.importlib, "import_module", missing)
+    monkeypatch.setattr(checks.importlib, "import_module", missing)
     with pytest.raises(ModuleNotFoundError, match=rf"needs {module}.*\[{extra}\]"):
         use()
 

@@ -30,7 +30,7 @@ from river_mondrian import (
     save,
 )
 from river_mondrian.inputs import level_of
-from river_mondrian.partitions.mondrian.categories import Categories
+from river_mondrian.partitions.mondrian.transforms import Categories
 
 COLORS = ("red", "green", "blue", "violet")
 FORESTS = {

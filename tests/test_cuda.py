@@ -23,7 +23,7 @@ from naive import voronoi as naive
 
 from river_mondrian import IsolationFeatures
 from river_mondrian.features import isolation
-from river_mondrian.partitions.voronoi import bounds, cuda
+from river_mondrian.partitions.voronoi import cuda, nearest
 
 runs_kernels = pytest.mark.skipif(
     device.COMPILER is None or sys.platform != "linux",
@@ -183,7 +183,7 @@ def test_scores_are_off_by_no_more_than_the_bound(cells_of, d, unit):
     minima, row_bounds = (xp.launched["decide"][i].host for i in (0, 4))
     scores = minima.view(np.float32)[0, :, :, 0]
     origin = xp.launched["measure_rows"][3].host[:d]
-    relative, least = (Fraction(number) for number in bounds.score_error(d))
+    relative, least = (Fraction(number) for number in nearest.score_error(d))
     for x, (share, factor, slack), own in zip(X, row_bounds, scores.T, strict=True):
         g = 1 - Fraction(float(share))
         c = [Fraction(float(value)) for value in x - origin]
@@ -196,7 +196,7 @@ def test_scores_are_off_by_no_more_than_the_bound(cells_of, d, unit):
             found = Fraction(float(score)) + norm + g * far
             error = abs(found - naive.squared_distance(x, p))
             # e of the derivation is E less 0.6 u.
-            assert error <= (relative - Fraction(0.6 * bounds.SINGLE)) * (norm + far) + least
+            assert error <= (relative - Fraction(0.6 * nearest.SINGLE)) * (norm + far) + least
 
 
 @runs_kernels
@@ -230,8 +230,8 @@ def test_more_cells_than_the_kernels_count(install):
 
 
 def test_limits_of_many_features_are_infinite():
-    assert bounds.score_error(258_000)[0] <= bounds.LARGEST_SCORE_ERROR
-    assert bounds.score_error(258_200)[0] == math.inf
+    assert nearest.score_error(258_000)[0] <= nearest.LARGEST_SCORE_ERROR
+    assert nearest.score_error(258_200)[0] == math.inf
 
 
 def test_both_sources_have_the_same_numbers():
@@ -240,7 +240,7 @@ def test_both_sources_have_the_same_numbers():
     for name in ("ROWS", "POINTS", "THREADS"):
         assert int(numbers[name]) == getattr(cuda, name)
     for name in ("FARTHEST_SQUARE", "LARGEST_WHOLE_SQUARE"):
-        assert float(numbers[name]) == getattr(bounds, name)
+        assert float(numbers[name]) == getattr(nearest, name)
     assert int(numbers["DEPTH"]) == 16
     assert cuda.CELLS_MOST * cuda.POINTS <= 1 << 32
 

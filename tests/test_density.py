@@ -19,10 +19,9 @@ from scipy.special import exp1
 
 from river_mondrian import DensityForest, exact_density
 from river_mondrian.compiling.kernels import exact_kernel
-from river_mondrian.density import volumes
+from river_mondrian.density import walks
 from river_mondrian.density.mixture import PivotForest
-from river_mondrian.density.volumes import LEAST_LOG, room_for_faces
-from river_mondrian.density.walks import reveal
+from river_mondrian.density.walks import LEAST_LOG, reveal, room_for_faces
 from river_mondrian.records import Float64s
 
 LEVEL = 0.01
@@ -440,7 +439,7 @@ def log_volume(
     faces: Float64s,
 ) -> float:
     """Return the log of a cell's volume."""
-    return volumes.log_polytope_volume(directions, n_inputs, n_dims, lower, upper, inside, faces)
+    return walks.log_polytope_volume(directions, n_inputs, n_dims, lower, upper, inside, faces)
 
 
 def log_polytope_volume(directions, lower, upper, inside):

@@ -29,8 +29,7 @@ from river_mondrian.estimators.feature_learner import REPLAY
 from river_mondrian.features.base import FeatureMap
 from river_mondrian.learners.gradient_descent.weights import DescentWeights
 from river_mondrian.limits import LARGEST
-from river_mondrian.maps.compiled import CompiledMap, Pool
-from river_mondrian.maps.record import MapRecord, Outputs, Sample
+from river_mondrian.maps.record import CompiledMap, MapRecord, Outputs, Pool, Sample
 from river_mondrian.records import Memory
 from river_mondrian.records.memory import ChunkedRows
 

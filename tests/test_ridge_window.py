@@ -26,7 +26,7 @@ from river_mondrian import (
     merge,
     save,
 )
-from river_mondrian.errors import ModelFormatError
+from river_mondrian.checks import ModelFormatError
 from river_mondrian.estimators.merging import is_mergeable
 from river_mondrian.learners.ridge import windows
 

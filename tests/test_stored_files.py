@@ -169,7 +169,7 @@ def test_files_that_are_no_models_are_refused(change, path):
         "os:system",
         "river.base.base:types.SimpleNamespace",
         "river.datasets.base:get_data_home",
-        "river_mondrian.files.tables:TableColumns",
+        "river_mondrian.files.forms:TableColumns",
         "river.none:None",
         "river.drift:none",
     ],

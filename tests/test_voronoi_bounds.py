@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from river_mondrian.partitions.voronoi import bounds
+from river_mondrian.partitions.voronoi import nearest
 from river_mondrian.partitions.voronoi.distances import deviation, find_axes
 from river_mondrian.partitions.voronoi.tree import PointTree
 
@@ -42,7 +42,7 @@ def test_the_distance_that_decides_is_near_the_true_one(d, unit):
     rows = points(40, d, d, unit)
     for x, p in zip(rows[:20], rows[20:], strict=True):
         exact = exact_square(x, p)
-        assert abs(Fraction(distance(x, p)) - exact) <= Fraction(2.5 * bounds.SINGLE) * exact
+        assert abs(Fraction(distance(x, p)) - exact) <= Fraction(2.5 * nearest.SINGLE) * exact
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -55,7 +55,7 @@ def test_distances_by_an_index_are_off_by_no_more_than_the_bound(d, unit):
         for a, b in zip(x.tolist(), p.tolist(), strict=True):
             found -= 2.0 * a * b
         error = abs(Fraction(found) - exact_square(x, p))
-        assert 3 * error <= Fraction(bounds.index_error(d)) * norm_sum(x, p)
+        assert 3 * error <= Fraction(nearest.index_error(d)) * norm_sum(x, p)
 
 
 @pytest.mark.blas
@@ -65,7 +65,7 @@ def test_distances_by_a_product_are_off_by_no_more_than_the_bound(d, unit):
     rows = points(40, d, d, unit)
     centred = rows - rows.mean(axis=0, dtype=np.float64).astype(np.float32)
     products = centred[:20] @ centred[20:].T
-    relative, absolute = map(Fraction, bounds.product_error(d))
+    relative, absolute = map(Fraction, nearest.product_error(d))
     for i, x in enumerate(centred[:20]):
         for j, p in enumerate(centred[20:]):
             norms = [float((np.float64(v) ** 2).sum()) for v in (x, p)]
@@ -109,5 +109,5 @@ def test_axes_that_are_not_orthonormal_are_seen():
     assert deviation(axes, 5) == 0.0
     axes[0, 1] = 1e-6
     assert math.isclose(deviation(axes, 5), math.sqrt(2.0) * 1e-6, rel_tol=1e-5)
-    slack = [bounds.tree_slack(30, 5, 6, a)[1] for a in (0.0, 1e-6)]
+    slack = [nearest.tree_slack(30, 5, 6, a)[1] for a in (0.0, 1e-6)]
     assert slack[0] < 1e-6 < slack[1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from river_mondrian.partitions.voronoi import bounds, cuda
+from river_mondrian.partitions.voronoi import cuda, nearest
 from river_mondrian.partitions.voronoi.distances import padded
 
 from ..data import DataFolder
@@ -109,7 +109,7 @@ def open_share(shape: Shape, n_rows: int) -> float:
     X = rng.standard_normal((n_rows, shape.d), dtype=np.float32)
     squares = [np.einsum("ij,ij->i", rows, rows, dtype=np.float64) for rows in (X, pool)]
     scores = squares[1] - 2.0 * (X @ pool.T).astype(np.float64)
-    error, _ = bounds.score_error(shape.d)
+    error, _ = nearest.score_error(shape.d)
     found = 0
     for _ in range(shape.t):
         members = rng.choice(shape.pool, shape.psi, replace=False)

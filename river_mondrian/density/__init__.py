@@ -2,7 +2,7 @@
 
 The first sample of a region is its *pivot*. On each side of the pivot in each dimension cuts come
 at the rate of one per unit of length and time, whatever else is cut: what matters of them is a
-process of its own for each of the 2 D sides, drawn from the region's key (`cuts`). A sample is
+process of its own for each of the 2 D sides, drawn from the region's key (`regions`). A sample is
 parted from the pivot by the first cut between the two, which is Exp(|x - pivot|_1) after the region
 began. What that cut parts from the pivot's cell is another region, which begins then and is a fresh
 Mondrian; the first sample there is its pivot. At time 0 the whole space is the region of the first
@@ -22,7 +22,7 @@ the tree's key: no sample is stored, cells where no sample has been are known, a
 with the same key add up (`walks.add_regions`). A tree stores each region on the way to a sample's.
 
 Cuts in directions are cuts along the axes of U x: everything happens there, by the values of
-samples and pivots along the directions (`regions.lift`). Volumes are those of x (`volumes`).
+samples and pivots along the directions (`regions.lift`). Volumes are those of x (`walks`).
 
 Samples can be taken out again (`walks.walk`): a region is there as long as it has samples, and its
 pivot as long as the region, counted or not. The partition does not change by it.

@@ -22,12 +22,20 @@ import math
 
 from ..checks import LARGEST_SIZE
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
-from ..limits import LARGEST
+from ..limits import DONE, LARGEST, NO_ROOM, WAITS
 from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, transient
-from ..status import DONE, NO_ROOM, WAITS
 from .regions import NONE, PivotPartition, has_room, let_sample_go, regions_in_use, take_sample
-from .volumes import log_polytope_volume
-from .walks import ADD, ASK, add_regions, count_missing, enqueue, remove_oldest, reveal, walk
+from .walks import (
+    ADD,
+    ASK,
+    add_regions,
+    count_missing,
+    enqueue,
+    log_polytope_volume,
+    remove_oldest,
+    reveal,
+    walk,
+)
 
 # Estimators: the mean of counts over volumes, mean counts over mean volumes, and the mean of counts
 # over the expectations of volumes.

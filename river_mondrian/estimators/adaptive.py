@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from ..arguments import check_flag, check_integer, check_missing
 from ..frames import mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
-from ..limits import LARGEST_WEIGHT
+from ..limits import LARGEST_WEIGHT, TOO_LARGE
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..progress import in_pieces
-from ..status import TOO_LARGE
 from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
 from .label_forest import LabelForest
 from .prepared import Prepared

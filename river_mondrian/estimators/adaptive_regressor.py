@@ -13,12 +13,12 @@ from river import base
 from ..arguments import check_flag, check_integer, check_missing
 from ..frames import TargetRows, mapping_of, native_frame, native_series
 from ..inputs import check_target, check_weight
+from ..limits import TOO_LARGE
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..progress import in_pieces
-from ..status import TOO_LARGE
 from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
 from .explaining import TargetExplanations
 

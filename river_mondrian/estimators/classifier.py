@@ -13,10 +13,10 @@ from ..arguments import check_flag, is_real
 from ..directions import Directions
 from ..frames import Frame, mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
+from ..limits import DONE, TOO_LARGE, WAITS
 from ..model import locked
 from ..posteriors.labels.trees import LabelTrees
 from ..progress import Progress, in_pieces
-from ..status import DONE, TOO_LARGE, WAITS
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest
 from .prepared import Prepared

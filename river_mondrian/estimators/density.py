@@ -23,14 +23,14 @@ from ..arguments import (
 )
 from ..checks import check_number, check_types
 from ..density.trees import ESTIMATORS, PivotTrees
-from ..density.volumes import check_oblique
+from ..density.walks import check_oblique
 from ..directions import check_directions, coefficients, sphere_directions
 from ..features.kinds import draw_seed
 from ..frames import read_frame
 from ..inputs import FeatureIndex, check_value, ordered
+from ..limits import DONE, WAITS
 from ..model import locked, new_lock
 from ..progress import PIECE, Progress
-from ..status import DONE, WAITS
 from .density_readings import DensityReadings
 from .exact_density import LEAST_LIFETIME, check_lifetime_size
 

@@ -11,12 +11,11 @@ import numpy as np
 from river import base
 
 from ..arguments import check_kernel, check_positive
-from ..changes import Snapshot
 from ..checks import LARGEST_SIZE, check_array, check_number, check_numbering, refuse
 from ..features.isolation import IsolationFeatures
 from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.support_vectors import CellSupports, SparseSupports, SupportVectors
-from ..model import Model, locked, new_lock
+from ..model import Model, Snapshot, locked, new_lock
 from ..records import owned
 from ..records.memory import grown
 

@@ -13,18 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
 from ..features.isolation import IsolationFeatures
 from ..frames import mapping_of, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.weights import Weights
-from ..maps.compiled import Array, CompiledMap, Pool
-from ..maps.record import Sample
-from ..model import Model, locked, new_lock
+from ..limits import DONE
+from ..maps.record import Array, CompiledMap, Pool, Sample
+from ..model import Model, Snapshot, Steps, locked, new_lock
 from ..progress import Progress, pieces
-from ..status import DONE
 
 # Stored samples that a call replays when the map is new.
 REPLAY = 32

@@ -22,9 +22,8 @@ from ..arguments import (
     check_ranges,
     check_seed,
 )
-from ..checks import check_number, refuse
+from ..checks import ModelFormatError, check_number, refuse
 from ..directions import Directions, check_directions
-from ..errors import ModelFormatError
 from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, ordered, read_values, too_large
 from ..model import locked, new_lock

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from ..arguments import check_place
+from ..checks import require
 from ..directions import Directions
-from ..errors import require
 from ..inputs import as_dict, check_level
 from ..model import Model, locked
-from ..partitions.mondrian.plane import Plane, box_in, cells_of_plane, check_plane
-from ..partitions.mondrian.reading import NodeView, Shades, TreeView
+from ..partitions.mondrian.reading import (
+    NodeView,
+    Plane,
+    Shades,
+    TreeView,
+    box_in,
+    cells_of_plane,
+    check_plane,
+)
 from ..partitions.mondrian.trees import MondrianTrees
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..checks import check_numbering
-from ..errors import ModelFormatError
+from ..checks import ModelFormatError, check_numbering
 from ..frames import native_frame, native_series
 from ..inputs import warn_of_numbers
+from ..limits import TOO_LARGE
 from ..model import has_global_lock, locked
 from ..partitions.mondrian.reading import Shades
 from ..partitions.mondrian.trees import ClassTrees
-from ..status import TOO_LARGE
 from .explaining import ClassExplanations
 from .prepared import Prepared
 

@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.binning import RandomBinningFeatures
-from ..features.fourier import RandomFourierFeatures
+from ..features.approximations import RandomBinningFeatures, RandomFourierFeatures
 from ..features.kinds import Pooled
-from ..files.encoding import Encoder
+from ..files.forms import Encoder
 from ..learners.ridge.posterior import Posterior, merge_posteriors
 from ..partitions.mondrian.parts import joined, part_of
 from .classifier import MondrianForestClassifier

@@ -21,11 +21,11 @@ from ..arguments import (
 )
 from ..frames import mapping_of, native_series, read_frame
 from ..inputs import ordered, too_large
+from ..limits import DONE
 from ..model import Model, locked, new_lock
 from ..partitions.mondrian.trees import n_threads_of
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import pieces
-from ..status import DONE
 
 
 class NearestNeighborDetector(Model, base.AnomalyDetector):

@@ -21,11 +21,10 @@ from ..features.isolation import IsolationFeatures
 from ..frames import mapping_of, native_frame, native_series, read_labels, read_weights
 from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.gradient_descent.weights import DescentWeights, Rule
-from ..maps.compiled import CompiledMap
-from ..maps.record import Sample
+from ..limits import DONE
+from ..maps.record import CompiledMap, Sample
 from ..model import locked
 from ..progress import Progress, pieces
-from ..status import DONE
 from .feature_learner import FeatureLearner, TargetLearner
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import check_flag, check_integer, check_positive, check_seed, check_window
-from ..changes import Steps
 from ..checks import refuse
 from ..features.base import FeatureMap
 from ..features.isolation import IsolationFeatures
@@ -20,11 +19,11 @@ from ..features.kinds import Pooled
 from ..frames import mapping_of, native_frame, native_series, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Posterior
-from ..maps.compiled import CompiledMap
-from ..model import locked
+from ..limits import DONE
+from ..maps.record import CompiledMap
+from ..model import Steps, locked
 from ..posteriors.gaussian_mixture import gaussian
 from ..progress import pieces
-from ..status import DONE
 from .feature_learner import REPLAY, TargetLearner
 
 

@@ -1,10 +1,8 @@
 """Feature maps: transformers, and what linear learners stand on."""
 
-from .binning import RandomBinningFeatures
-from .fourier import RandomFourierFeatures
+from .approximations import NystromFeatures, RandomBinningFeatures, RandomFourierFeatures
 from .isolation import IsolationFeatures
 from .mondrian import MondrianFeatures
-from .nystrom import NystromFeatures
 
 __all__ = [
     "IsolationFeatures",

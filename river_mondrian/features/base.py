@@ -43,13 +43,11 @@ import scipy
 from numpy.typing import NDArray
 from river import base
 
-from ..changes import Snapshot, Steps
 from ..checks import check_number, check_types, refuse
 from ..frames import Frame, native_frame, read_frame
 from ..inputs import too_large
-from ..maps.compiled import Array, CompiledMap, Pool
-from ..maps.record import Sample
-from ..model import Model, locked, new_lock
+from ..maps.record import Array, CompiledMap, Pool, Sample
+from ..model import Model, Snapshot, Steps, locked, new_lock
 from ..progress import in_pieces, pieces
 from ..samples import SampleReader
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import check_flag, check_integer, check_seed, new_entropy
-from ..maps.compiled import Array, CompiledMap, Pool
+from ..maps.record import Array, CompiledMap, Pool
 from ..partitions.isolation import IsolationTreesMap
 from ..partitions.voronoi.cuda import device_namespace
 from ..partitions.voronoi.diagrams import VoronoiMap

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..changes import Snapshot
 from ..inputs import as_dict
-from ..maps.compiled import Array, CompiledMap, Pool, RowPerFeature
-from ..maps.record import Sample
-from ..model import locked
+from ..maps.record import Array, CompiledMap, Pool, RowPerFeature, Sample
+from ..model import Snapshot, locked
 from .base import FeatureMap
 
 

@@ -25,10 +25,9 @@ from ..directions import Directions, check_directions, distances, laplace_transf
 from ..frames import mapping_of
 from ..inputs import of_kind
 from ..limits import LARGEST, LEAST_LEVEL
-from ..maps.compiled import Array, Pool
-from ..maps.record import Sample
+from ..maps.record import Array, Pool, Sample
 from ..model import locked
-from ..partitions.mondrian.plane import Plane, cells_of_plane, check_plane
+from ..partitions.mondrian.reading import Plane, cells_of_plane, check_plane
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.cells.mondrian_map import MondrianMap
 from ..posteriors.cells.trees import CellView

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelFormatError
+from ..checks import ModelFormatError
 
 # Safetensors' names of NumPy's types.
 TYPES = {

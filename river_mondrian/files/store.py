@@ -11,11 +11,10 @@ from river import base
 
 from .._version import __version__
 from ..arguments import told
-from ..errors import ModelFormatError
+from ..checks import ModelFormatError
 from .classes import name_of
 from .container import Arrays, read, write
-from .decoding import Decoder, code_in
-from .encoding import Encoder
+from .forms import Decoder, Encoder, code_in
 
 # Number of the format of files that are written.
 FORMAT = 10

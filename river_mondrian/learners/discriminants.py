@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ..checks import check_array, check_types, refuse
 from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, logarithms, normalize_logs
-from ..partitions.mondrian.categories import hash_of
+from ..partitions.mondrian.transforms import hash_of
 from ..records import (
     Float64,
     Float64s,

@@ -19,8 +19,8 @@ from ..checks import check_array, check_number, check_numbering, check_starts, c
 from ..features.base import check_map
 from ..features.isolation import IsolationFeatures
 from ..inputs import as_dict, check_names, check_value, ordered
-from ..maps.compiled import CompiledMap, Pool
-from ..maps.nystrom import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
+from ..maps.dense import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
+from ..maps.record import CompiledMap, Pool
 from ..records import Float64s, Int32s, Memory, OwnsArrays, owned
 from ..records.memory import grown
 

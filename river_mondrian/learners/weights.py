@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..maps.compiled import CompiledMap, Pool
-from ..maps.record import Sample
+from ..maps.record import CompiledMap, Pool, Sample
 
 
 class Weights(abc.ABC):

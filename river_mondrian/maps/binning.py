@@ -15,10 +15,18 @@ from numpy.typing import NDArray
 
 from ..checks import LARGEST_RATE, LEAST_RATE, check_array, check_number, check_types, refuse
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
+from ..limits import DONE, NO_ROOM
 from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, derived, room_of_array
-from ..status import DONE, NO_ROOM
-from .compiled import RowPerFeature, Transform
-from .record import MapRecord, Outputs, Sample, bad_entry, move_entries, read_entry
+from .record import (
+    MapRecord,
+    Outputs,
+    RowPerFeature,
+    Sample,
+    Transform,
+    bad_entry,
+    move_entries,
+    read_entry,
+)
 
 # The column of all cells that have not been met.
 UNKNOWN = 0

@@ -6,13 +6,25 @@ predicts and updates in one call from Python, and neither is compiled for the ot
 
 from __future__ import annotations
 
+import abc
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel
-from ..limits import FARTHEST, LARGEST
+from ..checks import (
+    check_array,
+    check_ascending_rows,
+    check_number,
+    check_starts,
+    check_types,
+    refuse,
+)
+from ..compiling.kernels import address_of, exact_batch_kernel, exact_inlined, exact_kernel
+from ..limits import DONE, FARTHEST, LARGEST
 from ..records import (
     Float32s,
     Float64,
@@ -20,12 +32,15 @@ from ..records import (
     Int32s,
     Int64,
     Int64s,
+    Memory,
+    OwnsArrays,
     Record,
+    check_shapes,
     entry,
     room_of_array,
     transient,
 )
-from ..status import DONE
+from ..records.memory import grown
 
 
 class Sample(Record):
@@ -183,3 +198,365 @@ def map_sparse_rows(
         if bad >= 0:
             return row * record.n_inputs + bad
     return DONE
+
+
+# Owners of feature maps: of a map's record, and of the arrays to which that refers.
+#
+# `Pool` stores the samples of which maps are built. `CompiledMap` is the base of all maps,
+# `RowPerFeature` that of maps with random numbers for each feature.
+
+
+Array = NDArray[Any]
+
+# More outputs than any map has.
+MOST_OUT = 1 << 31
+Transform = Callable[[MapRecord, Sample, Outputs], int]
+
+
+class Pool(OwnsArrays):
+    """Rows of (place, value) entries in single precision, as the parts of a CSR matrix."""
+
+    def __init__(self) -> None:
+        self._starts = np.zeros(2, dtype=np.int64)
+        self._places = np.empty(0, dtype=np.int32)
+        self._values = np.empty(0, dtype=np.float32)
+        self.n = 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    def append(self, places: NDArray[np.int32], values: NDArray[np.float32]) -> None:
+        """Add a row."""
+        self.extend(places, values, np.array([0, len(places)]))
+
+    def extend(
+        self, places: NDArray[np.int32], values: NDArray[np.float32], starts: NDArray[np.int64]
+    ) -> None:
+        """Add the rows of a CSR matrix."""
+        n = len(starts) - 1
+        begin = int(self._starts[self.n])
+        end = begin + int(starts[-1] - starts[0])
+        self._places, self._values = grown(self._places, end), grown(self._values, end)
+        self._starts = grown(self._starts, self.n + n + 1)
+        self._places[begin:end] = places[starts[0] : starts[-1]]
+        self._values[begin:end] = values[starts[0] : starts[-1]]
+        self._starts[self.n + 1 : self.n + n + 1] = starts[1:] + (begin - int(starts[0]))
+        self.n += n
+
+    def csr(
+        self, start: int, stop: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        """Return the places, values and starts of some rows."""
+        starts = self._starts[start : stop + 1]
+        begin, end = int(starts[0]), int(starts[-1])
+        return self._places[begin:end], self._values[begin:end], starts - begin
+
+    def taken(self, rows: Sequence[int]) -> Pool:
+        """Return a pool of some of the rows."""
+        made = Pool()
+        for row in rows:
+            made.extend(*self.csr(row, row + 1))
+        return made
+
+    def dense(self, start: int, stop: int, width: int) -> NDArray[np.float64]:
+        """Return some rows as an array, absent entries 0; places beyond `width` are left out."""
+        places, values, starts = self.csr(start, stop)
+        rows = np.repeat(np.arange(stop - start), np.diff(starts))
+        array = np.zeros((stop - start, width))
+        known = places < width
+        array[rows[known], places[known]] = values[known]
+        return array
+
+    def __getstate__(self) -> dict[str, Any]:
+        end = int(self._starts[self.n])
+        return {
+            "_starts": self._starts[: self.n + 1].copy(),
+            "_places": self._places[:end].copy(),
+            "_values": self._values[:end].copy(),
+            "n": self.n,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        arrays = dict.fromkeys(("_starts", "_places", "_values"), np.ndarray)
+        check_types(self, {"n": int} | arrays)
+        check_starts(self, "_starts", self._starts, self._places.size)
+        n_entries = (self._places.size,)
+        check_shapes(self, {"_starts": (self.n + 1,), "_places": n_entries, "_values": n_entries})
+        check_array(self, "_places", self._places, np.int32, 0, (1 << 31) - 1)
+        check_ascending_rows(self, "_places", self._places, self._starts)
+        largest = float(np.finfo(np.float32).max)
+        check_array(self, "_values", self._values, np.float32, -largest, largest)
+
+    def check(self, n_features: int) -> None:
+        """Refuse stored samples that have more features than are known."""
+        check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
+
+
+class CompiledMap(OwnsArrays, abc.ABC):
+    """A map as it stands, for kernels.
+
+    A subclass has a class of records, `_transform`, which tells the kernel that maps a sample,
+    and `_bind`, which lets the record refer to the map's arrays.
+
+    Parameters
+    ----------
+    number
+        Number of the build; the names of columns carry it.
+    n_out
+        Partitions of a cell map, columns of a dense one.
+    n_columns
+        Columns so far.
+    n_inputs
+        Features that are read.
+    dense
+        Whether the outputs are values rather than cells.
+    sparse
+        Whether samples are read by their entries rather than as vectors.
+
+    """
+
+    # The class of the map's record.
+    KIND: ClassVar[type[MapRecord]] = MapRecord
+    # What `_finish` and `_place` derive from the rest.
+    _DERIVED: ClassVar[frozenset[str]] = frozenset(
+        {"record", "out", "outputs", "_results", "_map_one"}
+    )
+    # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
+    n_lifetimes = 1
+
+    record: MapRecord
+
+    def __init__(
+        self,
+        number: int,
+        n_out: int,
+        n_columns: int,
+        n_inputs: int,
+        dense: bool,
+        sparse: bool = False,
+    ) -> None:
+        self.number = number
+        self.memory: Memory[Any] = Memory(self.KIND)
+        self._place()
+        record = self.record
+        record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
+        record.is_dense, record.is_sparse = int(dense), int(sparse)
+        # Of cells: the kernel is the dot product of two samples' outputs then, not its t-th part as
+        # in section 5.1 of the isolation kernel's paper (Definition 2).
+        record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
+
+    def _place(self) -> None:
+        self.record = self.memory[0]
+
+    @abc.abstractmethod
+    def _transform(self) -> Transform:
+        """Return the separate kernel that maps a sample."""
+
+    @abc.abstractmethod
+    def _bind(self) -> None:
+        """Let the record refer to the map's arrays."""
+
+    @abc.abstractmethod
+    def names(self, columns: Sequence[int]) -> list[str]:
+        """Return the names of columns."""
+
+    def advance(self) -> bool:
+        """Do a bounded part of the work that building takes; True once the map is ready."""
+        return True
+
+    def _finish(self) -> None:
+        """Derive what kernels need; called once the arrays are there, and again when they move."""
+        self.record.transform = address_of(self._transform())
+        self.out = np.zeros(self.n_out, dtype=self.dtype)
+        self._results = outputs_of(self.out)
+        self.outputs = self._results[0]
+        # Found once: that takes as long as a call.
+        self._map_one = map_one.of()
+        self._bind()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"number": int, "memory": Memory})
+        if not issubclass(self.memory.kind, self._kinds()) or len(self.memory) != 1:
+            refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
+        self._place()
+        record = self.record
+        for name, most in (("n_out", MOST_OUT), ("n_columns", 1 << 31), ("n_inputs", 1 << 31)):
+            check_number(self, name, getattr(record, name), 0, most)
+        check_number(self, "is_dense", record.is_dense, 0, 1)
+        check_number(self, "is_sparse", record.is_sparse, 0, 1)
+        self._check()
+        check_shapes(self, self._shapes())
+        self._check_content()
+        if self.ready:
+            self._finish()
+
+    def _kinds(self) -> tuple[type[MapRecord], ...]:
+        """Return the classes that a stored map's record may be of."""
+        return (self.KIND,)
+
+    def _check(self) -> None:
+        """Refuse a stored map whose attributes or sizes do not fit each other."""
+
+    def _check_content(self) -> None:
+        """Refuse a stored map whose arrays, of the right shapes, hold what is out of range."""
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of what is stored."""
+        return {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether the map has been built."""
+        return True
+
+    @property
+    def n_out(self) -> int:
+        """Outputs per sample."""
+        return self.record.n_out
+
+    @property
+    def n_columns(self) -> int:
+        """Columns so far."""
+        return self.record.n_columns
+
+    @property
+    def n_inputs(self) -> int:
+        """Features that are read."""
+        return self.record.n_inputs
+
+    @property
+    def dense(self) -> bool:
+        """Whether the outputs are values rather than cells."""
+        return bool(self.record.is_dense)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether samples are read by their entries."""
+        return bool(self.record.is_sparse)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether samples have few of very many features, as texts have words."""
+        return False
+
+    @property
+    def value(self) -> float:
+        """The value of a cell's column."""
+        return float(self.record.value)
+
+    def learn(self, sample: Sample) -> int:
+        """Let a map that grows learn a sample; returns DONE or a bad input."""
+        return DONE
+
+    def complete(self) -> int:
+        """End what an interrupted `learn` has begun; returns DONE."""
+        return DONE
+
+    @property
+    def maps_learned(self) -> bool:
+        """Whether `out` holds the outputs of the sample that the feature map has just learned."""
+        return False
+
+    @property
+    def lifetimes(self) -> list[float]:
+        """The lifetimes that a learner mixes; none where there is nothing to choose."""
+        return []
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        """Type of the outputs."""
+        return np.float64 if self.dense else np.int32
+
+    def transform(self, sample: Sample) -> int:
+        """Map a sample to `out`; returns DONE or a bad input."""
+        return self._map_one(self.record, sample, self.outputs)
+
+    def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
+        """Map rows of at least `n_inputs` values; returns the outputs, and DONE or a bad input.
+
+        A bad input is given as row * `n_inputs` + place.
+        """
+        values = np.ascontiguousarray(values)
+        n, width = values.shape
+        out = np.empty((n, self.n_out), dtype=self.dtype)
+        found = outputs_of(out)
+        return out, map_rows(self.record, Float64s.of(values), width, n, found[0])
+
+    def transform_csr(
+        self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
+    ) -> tuple[Array, int]:
+        """Map the rows of a CSR matrix; returns like `transform_rows`."""
+        places, values = np.ascontiguousarray(places), np.ascontiguousarray(values)
+        starts = np.ascontiguousarray(starts)
+        out = np.empty((len(starts) - 1, self.n_out), dtype=self.dtype)
+        found = outputs_of(out)
+        matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
+        return out, map_sparse_rows(self.record, *matrix, len(out), found[0])
+
+    def transform_stored(self, pool: Pool, start: int, stop: int) -> Array:
+        """Map samples of a pool."""
+        if self.sparse:
+            places, values, starts = pool.csr(start, stop)
+            return self.transform_csr(places, values.astype(np.float64), starts)[0]
+        return self.transform_rows(pool.dense(start, stop, max(1, self.n_inputs)))[0]
+
+
+def outputs_of(out: Array) -> Memory[Outputs]:
+    """Return memory for the record of an array of outputs, cells or values."""
+    memory = Memory(Outputs)
+    if out.dtype == np.int32:
+        memory[0].cells = Int32s.of(out)
+    else:
+        memory[0].values = Float64s.of(out)
+    return memory
+
+
+def generator_of(seed: int, name: Hashable) -> np.random.Generator:
+    """Return the generator of a feature, the same whatever other features there are."""
+    text = f"{seed} {'str' if isinstance(name, str) else 'other'} {name}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
+
+
+class RowPerFeature(CompiledMap):
+    """A map with a row of random numbers for each feature, drawn by the feature's name.
+
+    Parameters
+    ----------
+    seed
+        Seed of all rows.
+    n_out, n_columns, dense
+        As for `CompiledMap`.
+    width
+        Numbers per row.
+
+    """
+
+    def __init__(self, seed: int, n_out: int, n_columns: int, dense: bool, width: int) -> None:
+        super().__init__(0, n_out, n_columns, 0, dense, sparse=True)
+        self.seed = seed
+        self.rows = np.zeros((1, width))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the room for features to come.
+        return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
+
+    def _check(self) -> None:
+        check_types(self, {"seed": int, "rows": np.ndarray})
+        check_number(self, "is_sparse", self.record.is_sparse, 1, 1)
+        check_number(self, "n_out", self.n_out, 1, 2 * self.rows.size)
+
+    @abc.abstractmethod
+    def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
+        """Draw the row of a feature."""
+
+    def add(self, names: Sequence[Hashable]) -> None:
+        """Draw the rows of the features that have none yet, behind those in use."""
+        n = self.n_inputs
+        self.rows = grown(self.rows, len(names))
+        for place in range(n, len(names)):
+            self._draw(generator_of(self.seed, names[place]), self.rows[place])
+        self.record.n_inputs = len(names)
+        self._bind()

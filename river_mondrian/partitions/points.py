@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_number, check_types
 from ..limits import FARTHEST
-from ..maps.compiled import CompiledMap, Pool
+from ..maps.record import CompiledMap, Pool
 from ..records import Array, Record
 from .ranges import robust_ranges_of_sparse
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_real, told
-from ..errors import require
+from ..checks import require
 from ..partitions.mondrian.reading import Shades
 
 if TYPE_CHECKING:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_number
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
+from ..elementary import mixed, state_after, uniform_of
+from ..limits import DONE, TOO_LARGE, WAITS
 from ..partitions.mondrian import extension
 from ..partitions.mondrian.extension import must_wait
 from ..partitions.mondrian.inputs import find_too_large, scale
@@ -30,9 +32,7 @@ from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ..partitions.mondrian.widths import learn_next
-from ..partitions.splitmix import mixed, state_after, uniform_of
 from ..records import Bounds, Float32s, Float64, Float64s, Int64, Memory, stored, transient
-from ..status import DONE, TOO_LARGE, WAITS
 from .ranks import KEPT, Ranks, add_score, rank_of
 
 # `noted_at` where no score is noted.

@@ -38,9 +38,9 @@ from numpy.typing import NDArray
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_number
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
+from ..elementary import mixed, state_after, uniform_of
 from ..inputs import FeatureIndex
-from ..limits import LARGEST, LARGEST_WINDOW, LEAST_LEVEL
-from ..partitions.splitmix import mixed, state_after, uniform_of
+from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import (
     Bounds,
     Float32s,
@@ -55,7 +55,6 @@ from ..records import (
 )
 from ..records.memory import check_shapes, owned
 from ..restored import Rows, check_numbers
-from ..status import DONE
 from .ranks import KEPT, Ranks, add_score, rank_of
 
 # Distance in widths of one feature beyond which a distance grows with its logarithm.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._version import __version__
-from ..errors import ModelFormatError
+from ..checks import ModelFormatError
 from .record import WORD_BYTES, Record, Role, Word
 
 

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_plain
-from ..errors import ModelFormatError
+from ..checks import ModelFormatError, check_plain
 from .arrays import CHUNK_ROWS, Array, Table, address_of
 from .layout import Column, RowLayout, check_stamp, columns_of, stamp_of
 from .record import WORD_BYTES, Record, Role

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
+from ...limits import DONE, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
-from ...status import DONE, NO_ROOM
 from .descent import (
     GradientDescent,
     Loss,

@@ -14,8 +14,8 @@ from river import optim
 
 from ...arguments import is_real
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
-from ...maps.compiled import CompiledMap, Pool, outputs_of
-from ...maps.record import Outputs, Sample
+from ...limits import DONE, NO_ROOM
+from ...maps.record import CompiledMap, Outputs, Pool, Sample, outputs_of
 from ...records import (
     FLOAT64,
     ChunkedRows,
@@ -30,7 +30,6 @@ from ...records import (
     owned,
 )
 from ...records.memory import grown
-from ...status import DONE, NO_ROOM
 from ..weights import Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arguments import check_integer, check_positive, check_seed, is_real
-from ...errors import require
+from ...checks import require
 from ...frames import read_frame, read_targets
 from ...partitions.sweep import LifetimeSweep
 from ...progress import Progress

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...partitions.splitmix import mixed, state_after, uniform_of
+from ...elementary import mixed, state_after, uniform_of
 from .columns import (
     BEND,
     ITSELF,

@@ -15,16 +15,15 @@ from ...checks import (
     LARGEST_RATE,
     LARGEST_SIZE,
     LEAST_RATE,
+    ModelFormatError,
     check_array,
     check_number,
     check_types,
     refuse,
 )
-from ...errors import ModelFormatError
-from ...maps.compiled import CompiledMap, Pool, outputs_of
-from ...maps.record import Sample
+from ...limits import NO_ROOM
+from ...maps.record import CompiledMap, Pool, Sample, outputs_of
 from ...records import Float64s, Int32s, Int64s, Memory, OwnsArrays, owned
-from ...status import NO_ROOM
 from ..weights import Weights
 from . import rotations, windows
 from .rotations import RidgePosterior

@@ -27,9 +27,9 @@ from ...compiling.kernels import (
     exact_separate,
     separate,
 )
+from ...limits import DONE, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, derived, transient
-from ...status import DONE, NO_ROOM
 
 
 class RidgePosterior(Record):

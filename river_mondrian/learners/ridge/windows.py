@@ -35,10 +35,9 @@ from numpy.typing import NDArray
 
 from ...checks import LARGEST_SIZE, LEAST_RATE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
-from ...limits import LARGEST_TARGET, LARGEST_WEIGHT
-from ...maps.compiled import CompiledMap
-from ...maps.record import MapRecord, Outputs, Sample
-from ...partitions.splitmix import mixed
+from ...elementary import mixed
+from ...limits import DONE, LARGEST_TARGET, LARGEST_WEIGHT, NO_ROOM
+from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
 from ...records import (
     Float64,
     Float64s,
@@ -51,7 +50,6 @@ from ...records import (
     derived,
     owned,
 )
-from ...status import DONE, NO_ROOM
 from .rotations import RidgePosterior, add_sample, append, learn_sample, spread
 
 # Largest share of an error in what it is an error of, and how much of that rounding takes up once.

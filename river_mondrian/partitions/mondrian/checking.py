@@ -21,10 +21,7 @@ from ...compiling.kernels import batch_kernel, inlined, separate
 from ...limits import LARGEST, LEAST_LEVEL
 from ...records import Float32s, Int32s, Int64, Memory, Record, Ref
 from ...restored import Edges, Rows, check_numbers, check_references
-from .boxes import BATCH, room_of_batch
-from .categories import Categories
-from .cut_directions import CutDirections
-from .light import begin_box, box_of, hold_all
+from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
 from .records import (
     COMPLETE,
     DRAWING,
@@ -41,6 +38,7 @@ from .records import (
     Node,
     Tree,
 )
+from .transforms import Categories, CutDirections
 
 # Trees times samples are numbers that kernels hold.
 MOST_TREES = 1 << 24

@@ -12,21 +12,10 @@ import math
 
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
+from ...limits import DONE, TOO_LARGE
 from ...records import Array, Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
-from ...status import DONE, TOO_LARGE
-from .boxes import distance_outside, gap, hold
+from .boxes import distance_outside, gap, hold, make_box, write_box
 from .inputs import store_rows, store_values
-from .leaves import (
-    count_below,
-    distance_to,
-    grow_leaf,
-    link_to_parent,
-    new_leaf,
-    new_row,
-    put_point,
-    side_of,
-)
-from .light import make_box, write_box
 from .records import (
     COMPLETE,
     EMPTY,
@@ -48,9 +37,17 @@ from .records import (
 from .sampling import (
     ALL,
     build,
+    count_below,
+    distance_to,
     exponential,
     exponential_before,
+    grow_leaf,
+    link_to_parent,
+    new_leaf,
+    new_row,
+    put_point,
     sample_block,
+    side_of,
     uniform,
     uniform_cut,
 )

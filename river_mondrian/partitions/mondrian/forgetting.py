@@ -22,9 +22,7 @@ from __future__ import annotations
 
 from ...compiling.kernels import helper, inlined, merged, separate
 from ...records import Array, Float32s, Int32s, Int64, Record, prefetch, room_of_array
-from .boxes import hold, linear_dimension
-from .leaves import clear_tree, prefetch_node, put_point
-from .light import begin_box, box_of
+from .boxes import begin_box, box_of, hold, linear_dimension
 from .records import (
     COMPLETE,
     EMPTY,
@@ -40,6 +38,7 @@ from .records import (
     Node,
     Tree,
 )
+from .sampling import clear_tree, prefetch_node, put_point
 
 # Trees in which a point is looked for in lock-step.
 LANES = 16

@@ -12,9 +12,9 @@ from ...limits import LEAST_LEVEL
 from ...records import ChunkedRows, Float64s, Int64s
 from ..ranges import robust_ranges, scaling_of
 from . import inputs as frames
-from .categories import Categories
 from .changes import AnyForest
 from .records import FREE, NONE
+from .transforms import Categories
 from .tree_memory import TreeMemory, light_size_for
 
 NAN_BITS = 0x7FC00000

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, separate
-from ...limits import LARGEST
+from ...limits import DONE, LARGEST
 from ...records import Float32s, Float64s, Int64s
-from ...status import DONE
-from .oblique import clipped
 from .records import DRAWING, SETTLING, STEADY, F, Forest, Point
+from .transforms import clipped
 
 
 @inlined

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 from ...compiling.kernels import kernel
 from ...records import Array, Float32s, Float64, Float64s, Int64, Memory, Record
 from ...records.layout import columns_of
-from . import light
+from . import boxes
 from .inputs import scale
 from .records import EMPTY, F, Forest, Node, Point, Tree
 from .walks import Prediction, Walk, predict_rows
+
+if TYPE_CHECKING:
+    from .trees import MondrianTrees
+
 
 Numbers = NDArray[np.int64]
 
@@ -184,7 +188,7 @@ Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 def box_at(forest: Any, t: int, ref: int) -> NDArray[np.float32]:
     """Return both corners of the box of a tree's node: shape (2, dimensions)."""
     box = np.empty((2, int(forest.dim_capacity)), dtype=np.float32)
-    light.read_box.of(type(forest))(forest, t, ref, Float32s.of(box.reshape(-1)))
+    boxes.read_box.of(type(forest))(forest, t, ref, Float32s.of(box.reshape(-1)))
     return box
 
 
@@ -397,3 +401,80 @@ def contributions(
             gaps = gaps_from(forest, path.tree, ref, x)
             found += np.outer(gaps / gaps.sum(), branches[i])
     return found
+
+
+Polygon = NDArray[np.float64]
+
+
+class Plane(NamedTuple):
+    """The cells of a tree over two features.
+
+    Attributes
+    ----------
+    cells
+        The cells, each with its corners, shape (corners, 2).
+    boxes
+        What of each cell its samples lie in; empty where that is not known.
+    shades
+        What the cells are coloured by, if anything.
+    names
+        Names of the features.
+
+    """
+
+    cells: list[Polygon]
+    boxes: list[Polygon]
+    shades: Shades | None
+    names: list[Any]
+
+
+def clip(polygon: Polygon, normal: NDArray[np.float64], threshold: float) -> Polygon:
+    """Return the part of a convex polygon, shape (corners, 2), where <normal, x> <= threshold."""
+    heights = polygon @ normal - threshold
+    corners = []
+    for i, height in enumerate(heights):
+        if height <= 0.0:
+            corners.append(polygon[i])
+        following = (i + 1) % len(polygon)
+        if (height < 0.0) != (heights[following] < 0.0) and height != heights[following]:
+            share = height / (height - heights[following])
+            corners.append(polygon[i] + share * (polygon[following] - polygon[i]))
+    return np.array(corners).reshape(-1, 2)
+
+
+def cells_of_plane(
+    trees: MondrianTrees[Any, Any], tree: int, nodes: list[Any], time: float = math.inf
+) -> dict[int, Polygon]:
+    """Return the cells of a tree over two features at a time, within the range of the samples.
+
+    They are polygons, shape (corners, 2), by the number of the node.
+    """
+    low, high = trees.ranges()
+    margin = 0.02 * np.maximum(high - low, 1e-9)
+    low, high = low - margin, high + margin
+    cells = {0: np.array([low, [high[0], low[1]], high, [low[0], high[1]]])}
+    for i, node in enumerate(nodes):
+        if i not in cells or node.is_leaf or node.time > time:
+            continue
+        cell = cells.pop(i)
+        normal, threshold = trees.cut_of(tree, node.dim, node.cut)
+        cells[node.left] = clip(cell, normal, threshold)
+        cells[node.right] = clip(cell, -normal, -threshold)
+    return cells
+
+
+def check_plane(names: list[Any]) -> None:
+    """Check that there are two features."""
+    if len(names) != 2:
+        raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
+
+
+def box_in(
+    trees: MondrianTrees[Any, Any], tree: int, node: Any, cell: Polygon, widths: NDArray[np.float64]
+) -> Polygon:
+    """Return the part of a cell within a node's box, which is at least so wide."""
+    for dim in range(len(node.lower)):
+        for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):
+            normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
+            cell = clip(cell, sign * normal, sign * threshold)
+    return cell

@@ -48,8 +48,7 @@ from ...records import (
     stored,
     transient,
 )
-from .categories import LevelPlaces
-from .oblique import ObliqueTransform
+from .transforms import LevelPlaces, ObliqueTransform
 
 # A reference to nothing, and the end of a list of points.
 EMPTY = -(2**31)
@@ -281,7 +280,7 @@ class BoxRow(Record):
 
 
 class LightBoxes(Record):
-    """Kernels of `light`, which are compiled only for forests that have light nodes.
+    """Kernels of `boxes`, which are compiled only for forests that have light nodes.
 
     They take the forest, a tree and a reference. What returns nothing returns 0.
     """
@@ -298,7 +297,7 @@ class LightNode(Node):
     it has no box. That is the box of the points below, which are stored for all trees together,
     where most of the memory would be boxes: half of all nodes have four samples at most. Corners
     are values of points, so that a box that is made of these is what would have been kept, bit for
-    bit (see `light`). In a row, the number of the box's row, or NONE, has the place of the box.
+    bit (see `boxes`). In a row, the number of the box's row, or NONE, has the place of the box.
     """
 
     def box_row(self, forest: Forest) -> Int32s:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
+from ...limits import TOO_LARGE
 from ...records import Float32s, Float64s, Int32s, Int64s, room_of_words
-from ...status import TOO_LARGE
 from .forgetting import LANES, find_in_trees, is_inner, rename_point, room_of_descents, take_out
 from .inputs import clear_remainders, copy_remainders, has_missing, scale
 from .records import NONE, STEADY, UNLIMITED, F, Forest

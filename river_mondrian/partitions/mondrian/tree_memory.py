@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arguments import draw_lifetimes
+from ...checks import ModelFormatError
 from ...directions import Directions
-from ...errors import ModelFormatError
+from ...elementary import mixed
 from ...records import (
     FLOAT32,
     FLOAT64,
@@ -34,12 +35,9 @@ from ...records import (
     words_of,
 )
 from ...restored import Edges, Followed, Rows
-from ..splitmix import mixed
 from . import checking
-from .categories import Categories
+from .boxes import compile_light
 from .changes import AnyForest, ChangingTrees
-from .cut_directions import CutDirections
-from .light import compile_light
 from .records import (
     DRAWING,
     EMPTY,
@@ -55,6 +53,7 @@ from .records import (
     Point,
     Tree,
 )
+from .transforms import Categories, CutDirections
 
 # Dimensions from which on nodes may be light, and of how many samples they are then at most. With
 # fewer dimensions, boxes in rows of their own cost more time than they save: walks wait for two

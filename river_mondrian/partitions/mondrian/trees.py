@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...limits import DONE, TOO_LARGE
 from ...records import ChunkedRows, Float32s, Float64s
-from ...status import DONE, TOO_LARGE
 from . import extension, sampling, stored
 from . import inputs as scaling
 from . import widths as renewal

@@ -29,8 +29,8 @@ from ...records import (
 )
 from .boxes import distance_outside
 from .inputs import has_missing
-from .leaves import distance_to, mass_below
 from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
+from .sampling import distance_to, mass_below
 
 # Walks in lock-step.
 LANES = 16

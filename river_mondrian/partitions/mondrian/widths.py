@@ -32,16 +32,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel
+from ...elementary import mixed, state_after
+from ...limits import DONE
 from ...records import ChunkedRows, Float64s, Int32s
-from ...status import DONE
 from ..ranges import Rounding, known_ranges
-from ..splitmix import mixed, state_after
 from .changes import AnyForest
 from .extension import count_walked, extend_trees, learn_point
 from .growth import FENCE, GrowingTrees
 from .inputs import move, settle
-from .leaves import clear_tree
 from .records import CLOSED, DRAWING, EMPTY, NEVER, NONE, SETTLING, START, STEADY, F, Forest, Tree
+from .sampling import clear_tree
 from .tree_memory import TABLES, WARM_UP
 
 # Kernels.

@@ -1,4 +1,4 @@
 """Voronoi diagrams of samples from one pool, and the ways to find the nearest centres.
 
-`bounds` says why every way finds the same cells.
+`nearest` says why every way finds the same cells.
 """

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import FARTHEST_SQUARE, LARGEST_WHOLE_SQUARE, score_error
 from .distances import padded
+from .nearest import FARTHEST_SQUARE, LARGEST_WHOLE_SQUARE, score_error
 
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
@@ -147,7 +147,7 @@ class VoronoiCells:
     A score of a row and a point serves all partitions that the point belongs to. Blocks take tiles
     of rows through tiles of points by a matrix product, and the least score of each partition while
     the scores are in shared memory. Cells are those of the processor, near-ties and ties included
-    (see `bounds`).
+    (see `nearest`).
 
     Parameters
     ----------

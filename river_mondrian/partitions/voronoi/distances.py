@@ -315,7 +315,7 @@ def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float
 
 
 def deviation(axes: NDArray[np.float64], n_axes: int) -> float:
-    """Return how far axes are from orthonormal (see `bounds`)."""
+    """Return how far axes are from orthonormal (see `nearest`)."""
     d, room = axes.shape
     products = np.zeros((n_axes, room))
     return float(sum_products(Float64s.of(axes), d, n_axes, room, Float64s.of(products)))

@@ -1,6 +1,6 @@
 // Cells of rows in Voronoi partitions whose centres come from one pool of points.
 //
-// `cuda.py` launches the four kernels in the order in which they stand here; `bounds.py` says why
+// `cuda.py` launches the four kernels in the order in which they stand here; `nearest.py` says why
 // the cells are those of the reference (`distances.py`, the first of equals).
 //
 //   measure_rows  how far each row's scores may be off
@@ -48,11 +48,11 @@ const unsigned NO_COLUMN = 0x7fffffffu;
 const unsigned CONTESTED = 0x80000000u;
 
 // Squared norms up to which single precision holds scores, and up to which scores of whole numbers
-// have no rounding (`bounds`).
+// have no rounding (`nearest`).
 const double FARTHEST_SQUARE = 1e30;
 const double LARGEST_WHOLE_SQUARE = 4194304.0;
 
-// How a row's scores are bounded: they take but a share of |k|^2, 1 - g in `bounds`, and a point
+// How a row's scores are bounded: they take but a share of |k|^2, 1 - g in `nearest`, and a point
 // may be the nearest if its score is at most factor * least + slack.
 struct Bound {
     float share;

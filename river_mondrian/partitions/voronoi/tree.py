@@ -5,7 +5,7 @@ what is left. Distances there are lower bounds. The tree is complete and binary,
 coordinates at each node and up to `LEAF` points at each leaf, which lie side by side coordinate by
 coordinate. A walk goes to the nearer child first and leaves out what is farther than the farthest
 of the diagrams' nearest centres so far; what is not left out is compared by
-`distances.squared_distance`, so that the cells are those of every other way (see `bounds`).
+`distances.squared_distance`, so that the cells are those of every other way (see `nearest`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from ...compiling.kernels import exact_inlined, exact_separate
+from ...limits import DONE
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory, OwnsArrays
 from ...records.numba_types import lowered, pointer_to
-from ...status import DONE
 from ..points import records_of
-from .bounds import FARTHEST_SQUARE, tree_slack
 from .distances import (
     INT64,
     SINGLES,
@@ -42,7 +41,15 @@ from .distances import (
     sum_lanes,
     zero,
 )
-from .nearest import DenseVoronoi, Owner, Pending, PointTreeRecord, scan_row
+from .nearest import (
+    FARTHEST_SQUARE,
+    DenseVoronoi,
+    Owner,
+    Pending,
+    PointTreeRecord,
+    scan_row,
+    tree_slack,
+)
 
 # Points of a leaf.
 LEAF = 64

@@ -12,10 +12,9 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...learners.drift import NOBODY, watch
-from ...limits import LEAST_WEIGHT
+from ...limits import DONE, LEAST_WEIGHT, TOO_LARGE
 from ...partitions.mondrian.records import LEFT, NONE, RIGHT, START
 from ...records import Array, Float64s, Int64s
-from ...status import DONE, TOO_LARGE
 from ..labels.hnsp import most_probable
 from ..rebuilt.learning import accept
 from ..rebuilt.paths import path_to

@@ -19,10 +19,10 @@ import numpy as np
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...learners import discriminants, experts
+from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.inputs import scale
 from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
-from ...status import DONE, TOO_LARGE, WAITS
 from ..labels.hnsp import most_probable
 from ..rebuilt.paths import is_predicted, note_predicted, walk_all
 from ..rebuilt.records import PATH_LENGTH, RECENT

@@ -14,13 +14,13 @@ from ...checks import check_number, refuse
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.drift import DriftWatch
 from ...learners.experts import Mixture
+from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float64s, Int64s, Memory, Part, RowLayout
 from ...restored import Followed, Rows
-from ...status import DONE, TOO_LARGE
 from ..class_gains import gains_of_classes
 from ..rebuilt.records import DEEPEST, LONG, PATH_LENGTH
 from ..rebuilt.trees import RebuiltTrees, room_for

@@ -13,13 +13,12 @@ import numpy as np
 from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
 from ...learners.drift import NOBODY, watch
 from ...learners.regression import error_law, lags, mixing, ridges
-from ...limits import LARGEST_TARGET, LEAST_WEIGHT
+from ...limits import DONE, LARGEST_TARGET, LEAST_WEIGHT, TOO_LARGE
 from ...partitions.mondrian.boxes import hold
-from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, START
+from ...partitions.mondrian.sampling import side_of
 from ...partitions.ranges import robust_ranges
 from ...records import Float64s
-from ...status import DONE, TOO_LARGE
 from ..rebuilt.learning import accept
 from ..rebuilt.paths import path_to
 from ..rebuilt.splitting import push

@@ -6,9 +6,9 @@ from ...compiling.kernels import batch_kernel, inlined, kernel, separate
 from ...learners.regression import lags, mixing
 from ...learners.regression import ridges as regressions
 from ...learners.regression.records import N_RIDGES
+from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.inputs import scale
 from ...records import Float64s, Packed
-from ...status import DONE, TOO_LARGE, WAITS
 from ..rebuilt.paths import is_predicted, note_predicted, walk_all
 from .readings import ERROR_GROUP, N_GROUPS, N_READINGS, read_trees
 from .records import RESIDUAL, RESIDUAL_OF, AdaptiveTargetForest, T

@@ -19,11 +19,11 @@ from ...learners.regression.lags import LaggedTargets
 from ...learners.regression.mixing import ABSOLUTE, SQUARED, TargetMixtures
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
+from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Memory
-from ...status import DONE, TOO_LARGE
 from ..rebuilt.records import LONG, RECENT, PathEntry
 from ..rebuilt.splitting import GAIN_SAMPLE
 from ..rebuilt.trees import RebuiltTrees, room_for

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from ...checks import check_number, check_types
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
-from ...maps.compiled import CompiledMap, Transform, outputs_of
-from ...maps.record import MapRecord, Outputs, Sample
+from ...limits import DONE, TOO_LARGE, WAITS
+from ...maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
 from ...partitions.mondrian.extension import LANES, extend_trees, learn_point
 from ...partitions.mondrian.inputs import scale
-from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import CLOSED
+from ...partitions.mondrian.sampling import side_of
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Array, Int32s, Int64, Memory, Record, derived, prefetch
-from ...status import DONE, TOO_LARGE, WAITS
 from .trees import CellForest, CellNode, CellTree, CellTrees, cell_of
 
 

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
-from ...limits import LARGEST_WEIGHT
+from ...limits import LARGEST_WEIGHT, TOO_LARGE, WAITS
 from ...partitions.mondrian.extension import must_wait
 from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest
@@ -33,7 +33,6 @@ from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...partitions.mondrian.widths import learn_next
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
-from ...status import TOO_LARGE, WAITS
 from .records import (
     WORD_CLASSES,
     L,

@@ -7,10 +7,10 @@ the owner of the trees, who goes on by `stage`.
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel, merged, separate
+from ...limits import DONE, NO_POINT_ROOM, WAITS
 from ...partitions.mondrian.extension import LANES, extend_trees
 from ...partitions.mondrian.inputs import store_values
 from ...partitions.mondrian.records import CLOSED, NONE
-from ...status import DONE, NO_POINT_ROOM, WAITS
 from .paths import path_of_grown
 from .records import (
     ACCEPTED,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, merged, separate
-from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
+from ...partitions.mondrian.sampling import side_of
 from ...records import Array, Float32s, Float64s, prefetch
 from .records import DEEPEST, LONG, PATH_LENGTH, RECENT, PathEntry, R, RebuiltForest, RebuiltTree
 

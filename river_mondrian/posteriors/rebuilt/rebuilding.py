@@ -8,13 +8,13 @@ on.
 from __future__ import annotations
 
 from ...compiling.kernels import kernel, merged
+from ...limits import BUDGET_SPENT, DONE, NO_ROOM
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.extension import count_walked
 from ...partitions.mondrian.inputs import write_column
-from ...partitions.mondrian.leaves import clear_tree, new_leaf, put_point
 from ...partitions.mondrian.records import DRAWING, NONE
+from ...partitions.mondrian.sampling import clear_tree, new_leaf, put_point
 from ...records import Float64s
-from ...status import BUDGET_SPENT, DONE, NO_ROOM
 from .learning import ROOM
 from .records import (
     BUILT,

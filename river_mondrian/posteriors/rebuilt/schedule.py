@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...checks import LARGEST_SIZE, check_number, refuse
-from ...errors import ModelFormatError
+from ...checks import LARGEST_SIZE, ModelFormatError, check_number, refuse
 from ...partitions.mondrian.tree_memory import WARM_UP
 from .records import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 

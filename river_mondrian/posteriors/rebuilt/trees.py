@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from ...checks import check_array, check_number, refuse
 from ...learners.drift import NOBODY, DriftWatch
+from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import widths
 from ...partitions.mondrian.records import CLOSED, DRAWING, NONE, SETTLING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Memory, Record
 from ...restored import Followed, Rows, check_references
-from ...status import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from . import learning, rebuilding
 from .learning import ROOM
 from .rebuilding import GROWTH

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, inlined, merged
-from ...partitions.mondrian.leaves import side_of
 from ...partitions.mondrian.records import EMPTY, NONE
+from ...partitions.mondrian.sampling import side_of
 from ...records import Array, Float64, Float64s, Int64, Record, inline
 from .messages import (
     forget_messages,

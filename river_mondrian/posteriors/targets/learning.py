@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import batch_kernel, exact_separate, helper, inlined, kernel, merged
+from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension
+from ...partitions.mondrian.boxes import begin_box, box_of
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
 from ...partitions.mondrian.inputs import store_values
-from ...partitions.mondrian.light import begin_box, box_of
 from ...partitions.mondrian.records import CLOSED, DRAWING, START
 from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import predict_rows
 from ...partitions.mondrian.widths import finish_owed, take_points
 from ...records import Array, Float32s, Float64s, Int64s, copy_record, room_of_array
-from ...status import DONE, TOO_LARGE, WAITS
 from .messages import forget_messages, update_messages
 from .moments import add_to_moments, judged
 from .prediction import DensityPrediction, scale_of, variance_of_targets

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...limits import DONE, WAITS
 from ...partitions.mondrian.reading import Kept, NodeView
 from ...partitions.mondrian.records import PAUSED, STEADY, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, Memory
-from ...status import DONE, WAITS
 from ..gaussian_mixture import GaussianMixture
 from . import choice, learning, messages, moments, prediction, scale_mixture
 from .choosing import (

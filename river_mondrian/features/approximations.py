@@ -1,0 +1,398 @@
+"""Feature maps that approximate a given kernel: random Fourier, random binning and Nyström."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ..arguments import check_integer, check_kernel, check_positive, check_seed, new_entropy
+from ..frames import read_frame
+from ..limits import NO_ROOM
+from ..maps.binning import UNKNOWN, BinningMap
+from ..maps.dense import FourierMap, NystromMap
+from ..maps.record import Array, CompiledMap, Pool, Sample
+from ..model import Snapshot, Steps
+from .base import share_of_equals
+from .kinds import ByFeature, CellFeatures, Pooled
+
+
+class RandomFourierFeatures(ByFeature):
+    """Random Fourier features of the Gaussian or the Laplace kernel.
+
+    The kernel of two samples is the mean of cos(w . (x - y)) over random frequencies w, whose law
+    is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, Cauchy in each feature
+    for the Laplace kernel. Each frequency gives two features, the cosine and the sine of w . x:
+    their dot product is an unbiased estimate of the kernel, and 1 for a sample with itself. (With
+    one cosine of a random phase per frequency it would be 1 on average only, and vary more for
+    samples that are close[^2].)
+
+    A feature of the input that is absent or NaN is 0. A feature may appear at any time and gets
+    frequencies of its own, by its name and the seed: neither the order of keys nor the time at
+    which they appear changes them. River's `RBFSampler` maps each feature alone instead, which
+    makes an additive kernel.
+
+    Parameters
+    ----------
+    n_components
+        Number of features made, an even number: half as many frequencies. The standard error of
+        the kernel is at most 1 / sqrt(n_components).
+    kernel
+        "gaussian" for exp(-gamma |x - y|_2^2) or "laplace" for exp(-lifetime |x - y|_1).
+    lifetime
+        Rate of the Laplace kernel, per unit of the features.
+    gamma
+        Rate of the Gaussian kernel, per squared unit of the features.
+    seed
+        Random seed for reproducibility.
+
+    Notes
+    -----
+    Memory grows by 4 `n_components` bytes with each feature of the input, which is much for text.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+    >>> from river_mondrian import RandomFourierFeatures
+
+    >>> model = (
+    ...     preprocessing.StandardScaler()
+    ...     | RandomFourierFeatures(gamma=1.0, seed=42)
+    ...     | linear_model.LogisticRegression(optim.SGD(1.0))
+    ... )
+    >>> dataset = datasets.Bananas().take(2000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    >>> import pandas as pd
+    >>> features = RandomFourierFeatures(n_components=2000, kernel="laplace", seed=42)
+    >>> frame = pd.DataFrame({"a": [0.1, 0.0], "b": [0.0, 0.1]})
+    >>> features.learn_many(frame)
+    >>> features.gram(frame).round(1)[0, 1]  # exp(-0.2)
+    np.float64(0.8)
+
+    References
+    ----------
+    [^1]: Rahimi, A. and Recht, B. (2007). Random Features for Large-Scale Kernel Machines.
+    Advances in Neural Information Processing Systems 20. Algorithm 1.
+    [^2]: Sutherland, D. J. and Schneider, J. (2015). On the Error of Random Fourier Features.
+    Uncertainty in Artificial Intelligence 31. Section 2.
+
+    """
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        kernel: str = "gaussian",
+        lifetime: float = 1.0,
+        gamma: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        check_integer("n_components", n_components, 2)
+        if n_components % 2:
+            raise ValueError(f"n_components must be even, got {n_components!r}")
+        check_kernel(kernel, lifetime, gamma)
+        check_seed(seed)
+        self.n_components = n_components
+        self.kernel = kernel
+        self.lifetime = lifetime
+        self.gamma = gamma
+        self.seed = seed
+        super().__init__()
+
+    def _make(self, seed: int) -> FourierMap:
+        rate = self.lifetime if self.kernel == "laplace" else self.gamma
+        return FourierMap(seed, self.n_components, self.kernel, rate)
+
+
+class RandomBinningFeatures(ByFeature, CellFeatures):
+    """Random binning features of the Laplace kernel.
+
+    A partition is a grid of random pitch and random shift in each feature[^1]. The share of
+    partitions in which two samples fall into the same cell is an unbiased estimate of
+    exp(-lifetime |x - y|_1), and 1 for a sample with itself. The grids take no notice of the data.
+
+    A cell gets its column with the first sample that falls into it in `learn_one`. In a cell
+    without one a sample has no feature, since no model downstream can know anything of it; `kernel`
+    and `gram` do tell such cells apart.
+
+    A feature of the input that is absent or NaN is 0. A feature may appear at any time: its grids
+    are drawn by its name and the seed. Neither the order of keys nor the time at which they appear
+    changes them, and 0 is in the same bin of each grid, so that the cells of earlier samples stay.
+
+    Parameters
+    ----------
+    n_partitions
+        Number of grids. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
+    lifetime
+        Rate of the kernel, per unit of the features. The pitches' mean is 2 / lifetime.
+    seed
+        Random seed for reproducibility.
+
+    Notes
+    -----
+    A cell is found by a 128-bit code, so that two may be taken for one with a probability below
+    1e-20. Memory grows by some 50 to 100 bytes with each cell that is met, and by 16 `n_partitions`
+    bytes with each feature of the input.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+    >>> from river_mondrian import RandomBinningFeatures
+
+    >>> model = (
+    ...     preprocessing.StandardScaler()
+    ...     | RandomBinningFeatures(lifetime=1.0, seed=42)
+    ...     | linear_model.LogisticRegression(optim.SGD(1.0))
+    ... )
+    >>> dataset = datasets.Bananas().take(2000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    >>> features = RandomBinningFeatures(n_partitions=1000, lifetime=2.0, seed=42)
+    >>> features.learn_one({"a": 0.0, "b": 0.0})
+    >>> round(features.kernel({"a": 0.1}, {"b": 0.1}), 1)  # exp(-0.4)
+    0.7
+
+    References
+    ----------
+    [^1]: Rahimi, A. and Recht, B. (2007). Random Features for Large-Scale Kernel Machines.
+    Advances in Neural Information Processing Systems 20. Algorithm 2.
+
+    """
+
+    _map: BinningMap | None
+    _grows = True
+
+    def __init__(
+        self, n_partitions: int = 100, lifetime: float = 1.0, seed: int | None = None
+    ) -> None:
+        check_integer("n_partitions", n_partitions, 1)
+        check_positive("lifetime", lifetime)
+        check_seed(seed)
+        self.n_partitions = n_partitions
+        self.lifetime = lifetime
+        self.seed = seed
+        super().__init__()
+
+    def _make(self, seed: int) -> BinningMap:
+        return BinningMap(seed, self.n_partitions, self.lifetime)
+
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
+        """Draw the grids of features that are new, and give the sample's new cells columns.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number. NaN is the same as an absent key.
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        with self._lock:
+            if self._pending is not None:
+                self._settle()
+            if not self._knows(x):
+                self._learn_new(self._reader.index.read(x))
+                return
+            assert self._map is not None
+            sample = self._locate(x, self._map)
+            bad = self._map.learn_in_room(sample)
+            if bad == NO_ROOM:
+                self._pending = Steps([partial(self._map.learn, sample)])
+                self._settle()
+            elif bad >= 0:
+                raise self._bad_input(bad, x, self._map)
+
+    def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
+        super()._observe(values)
+        return [partial(self._learn_observed, values)]
+
+    def _learn_observed(self, values: Mapping[Hashable, float]) -> None:
+        assert self._map is not None
+        self._map.learn(self._locate(values, self._map))
+
+    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        self._pending = Snapshot(self._changing())
+        self._reader.add_columns(names, columns)
+        self._know()
+        assert self._map is not None
+        self._pending = Steps([partial(self._map.learn_csr, *self._reader.csr(names, columns))])
+        self._settle()
+
+    def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+        assert self._map is not None
+        self._map.learn_csr(*self._reader.csr(names, columns))
+
+    def _known(self, out: Array) -> Array:
+        known: Array = out[out != UNKNOWN]
+        return known
+
+    def _cells(self, columns: Array) -> Array:
+        # Those that have not been met are -1.
+        return super()._cells(columns) - 1
+
+    def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
+        matrix = super()._csr(out)
+        matrix.data[matrix.indices == UNKNOWN] = 0.0
+        matrix.eliminate_zeros()
+        return matrix
+
+    def _codes(self, x: Mapping[Any, Any]) -> Array:
+        self._ready()
+        assert self._map is not None
+        found, bad = self._map.codes(self._locate(x, self._map))
+        if bad >= 0:
+            raise self._bad_input(bad, x, self._map)
+        return found
+
+    def _codes_many(self, X: Any) -> Array:
+        self._ready()
+        assert self._map is not None
+        _, names, columns = read_frame(X)
+        return self._map.codes_csr(*self._reader.csr(names, columns))
+
+    def _gram(self, first: Array, second: Array) -> NDArray[np.float64]:
+        both = np.concatenate([first, second])
+        cells, numbers = np.unique(both, return_inverse=True)
+        numbers = numbers.reshape(both.shape)
+        return share_of_equals(numbers[: len(first)], numbers[len(first) :], len(cells))
+
+
+class NystromFeatures(Pooled):
+    """Nystrom features of the Laplace or the Gaussian kernel.
+
+    The kernel is approximated from its values with some samples, the landmarks[^1]: with K the
+    landmarks' kernel matrix, whose largest eigenvalues are D and their eigenvectors V, a sample is
+    mapped to D^(-1/2) V' k(x), where k(x) are its kernels with the landmarks. With as many
+    components as landmarks the dot products of the landmarks are their kernels, and those of other
+    samples at most the kernels. Under `OGDClassifier` this is NOGD[^2].
+
+    The landmarks are the first samples learned, or a random part of the first `pool_size`. Before
+    there are as many, the map is built anew whenever their number has doubled, from 2 on; then it
+    is final.
+
+    Parameters
+    ----------
+    n_landmarks
+        Number of landmarks, b or the budget in the papers.
+    n_components
+        Number of features made, at most `n_landmarks`: the rank of the approximation. There are
+        fewer where the landmarks' kernel matrix has a smaller rank. By default a fifth of
+        `n_landmarks`, as in the papers.
+    kernel
+        "laplace" for exp(-lifetime |x - y|_1) or "gaussian" for exp(-gamma |x - y|_2^2).
+    lifetime
+        Rate of the Laplace kernel, per unit of the features.
+    gamma
+        Rate of the Gaussian kernel, per squared unit of the features.
+    pool_size
+        Number of first samples among which landmarks are drawn, at least `n_landmarks`: where a
+        stream begins with what is not like the rest, more are better. None for `n_landmarks`.
+    seed
+        Random seed for reproducibility. There is nothing random without a `pool_size`.
+
+    Notes
+    -----
+    A feature of the input that is absent or NaN is 0. Features that no landmark has are ignored.
+    The time of a map is proportional to the landmarks' values that are not 0, plus `n_landmarks`
+    times `n_components`.
+
+    Examples
+    --------
+
+    >>> from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+    >>> from river_mondrian import NystromFeatures
+
+    >>> model = (
+    ...     preprocessing.StandardScaler()
+    ...     | NystromFeatures(kernel="gaussian", gamma=1.0)
+    ...     | linear_model.LogisticRegression(optim.SGD(1.0))
+    ... )
+    >>> dataset = datasets.Bananas().take(2000)
+    >>> metric = evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+    >>> metric.get() > 0.8
+    True
+
+    >>> len(model["NystromFeatures"].transform_one({"1": 0.5, "2": -0.5}))
+    20
+
+    References
+    ----------
+    [^1]: Williams, C. K. I. and Seeger, M. (2000). Using the Nystrom Method to Speed Up Kernel
+    Machines. Advances in Neural Information Processing Systems 13.
+    [^2]: Lu, J., Hoi, S. C. H., Wang, J., Zhao, P. and Liu, Z.-Y. (2016). Large Scale Online Kernel
+    Learning. Journal of Machine Learning Research 17. Algorithm 2.
+
+    """
+
+    SAVED = (*Pooled.SAVED, "_entropy")
+
+    def __init__(
+        self,
+        n_landmarks: int = 100,
+        n_components: int | None = None,
+        kernel: str = "laplace",
+        lifetime: float = 1.0,
+        gamma: float = 1.0,
+        pool_size: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        check_integer("n_landmarks", n_landmarks, 2)
+        if n_components is not None:
+            check_integer("n_components", n_components, 1)
+            if n_components > n_landmarks:
+                raise ValueError(
+                    f"n_components must be at most n_landmarks = {n_landmarks}, "
+                    f"got {n_components!r}"
+                )
+        check_kernel(kernel, lifetime, gamma)
+        if pool_size is not None:
+            check_integer("pool_size", pool_size, 2)
+            if pool_size < n_landmarks:
+                raise ValueError(
+                    f"pool_size must be at least n_landmarks = {n_landmarks}, got {pool_size!r}"
+                )
+        check_seed(seed)
+        self.n_landmarks = n_landmarks
+        self.n_components = n_components
+        self.kernel = kernel
+        self.lifetime = lifetime
+        self.gamma = gamma
+        self.pool_size = pool_size
+        self.seed = seed
+        self._entropy: int | None = seed
+        super().__init__()
+
+    @property
+    def _n_pooled(self) -> int:
+        return self.n_landmarks if self.pool_size is None else self.pool_size
+
+    def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
+        return self._reader.read_ordered(x)
+
+    def _begin(self, number: int, pool: Pool) -> CompiledMap:
+        if len(pool) > self.n_landmarks:
+            if self._entropy is None:
+                self._entropy = new_entropy()
+            sequence = np.random.SeedSequence(self._entropy, spawn_key=(number,))
+            drawn = np.random.default_rng(sequence).choice(
+                len(pool), self.n_landmarks, replace=False
+            )
+            pool = pool.taken(np.sort(drawn).tolist())
+        rank = self.n_components or max(1, self.n_landmarks // 5)
+        rate = self.lifetime if self.kernel == "laplace" else self.gamma
+        return NystromMap(number, pool, len(self._reader.index), rank, self.kernel, rate)

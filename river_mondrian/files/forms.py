@@ -1,0 +1,475 @@
+"""Models as trees of plain values with named arrays beside them, and back.
+
+None, truth values, integers, finite numbers, strings and lists stand for themselves. All else is an
+object of JSON whose first key says what it is (`_FORMS` lists them all). An array is stored under
+the path of attributes to it, and a table as its columns.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import inspect
+import math
+import random
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ..arguments import is_distribution
+from ..checks import ModelFormatError
+from ..model import ModelLock
+from ..records import ChunkedRows, Memory, Record, RowLayout, TableState
+from ..records.arrays import CHUNK_ROWS
+from ..records.layout import Column, columns_of
+from . import foreign
+from .classes import class_of, name_of
+from .container import TYPES, Arrays
+
+# Bytes of rows that are turned into columns at a time: they stay in the cache.
+BLOCK_BYTES = 1 << 18
+
+
+def _chunks_of_block(row_bytes: int) -> int:
+    return max(1, BLOCK_BYTES // max(1, CHUNK_ROWS * row_bytes))
+
+
+def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
+    """Return the columns of all tables, one table after the other."""
+    tables, columns = state.tables, state.layout.columns
+    total = sum(state.counts)
+    found = {c.name: np.empty((total, *c.shape), c.dtype) for c in columns}
+    step = _chunks_of_block(tables.row_bytes)
+    end = 0
+    for chunks, count in zip(tables.chunks, state.counts, strict=True):
+        start, end = end, end + count
+        for first in range(0, -(-count // CHUNK_ROWS), step):
+            block = np.concatenate(chunks[first : first + step])
+            n = min(len(block), end - start)
+            for column in columns:
+                found[column.name][start : start + n] = column.over(block, n, tables.row_bytes)
+            start += n
+    return found
+
+
+class TableColumns:
+    """Tables as a file has them.
+
+    Parameters
+    ----------
+    counts
+        Number of rows of each table.
+    columns
+        Columns of all tables, by name.
+
+    """
+
+    def __init__(self, counts: list[int], columns: dict[str, NDArray[Any]]) -> None:
+        self.counts = counts
+        self.columns = columns
+
+    def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
+        """Return tables that hold the rows; `zeroed` is as for `ChunkedRows`.
+
+        Raises
+        ------
+        ModelFormatError
+            If the columns are not those of the layout.
+
+        """
+        columns = layout.columns
+        check_columns(self.columns, columns, sum(self.counts), layout.kind.__name__)
+        found = ChunkedRows(len(self.counts), layout.words, zeroed)
+        n_rows = _chunks_of_block(found.row_bytes) * CHUNK_ROWS
+        end = 0
+        for table, count in enumerate(self.counts):
+            start, end = end, end + count
+            found.reserve(table, count)
+            for first in range(0, count, n_rows):
+                n = min(n_rows, count - first)
+                block = np.empty((n, layout.words), dtype=np.int32)
+                for column in columns:
+                    place = slice(start + first, start + first + n)
+                    column.over(block, n, found.row_bytes)[:] = self.columns[column.name][place]
+                found.extend(table, first, block)
+        return found
+
+
+def check_columns(
+    stored: dict[str, NDArray[Any]], columns: list[Column], n: int, kind: str
+) -> None:
+    """Refuse columns that are not those of `n` records of a kind.
+
+    Raises
+    ------
+    ModelFormatError
+        If a name, a type or a shape differs.
+
+    """
+    expected = {c.name: (c.dtype, (n, *c.shape)) for c in columns}
+    found = {name: (array.dtype.name, array.shape) for name, array in stored.items()}
+    for name in expected.keys() | found.keys():
+        if expected.get(name) != found.get(name):
+            raise ModelFormatError(
+                f"{kind} has the column {name!r} of {expected.get(name)}, "
+                f"but {found.get(name)} is stored"
+            )
+
+
+# Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
+SCALARS = frozenset("biufcSUmM")
+
+# First key of what is not stored; no attribute and no field is called so.
+CODE = "parameter that is code"
+
+COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)
+
+RULE = (
+    "files hold str, int, float, bool, bytes, None, NumPy scalars, tuples of these, lists, sets, "
+    "mappings, arrays of numbers, and objects of River's own classes"
+)
+
+
+class CannotSaveError(TypeError):
+    """Something of a model that files have no form for."""
+
+    def __init__(self, value: Any, path: str, why: str = "") -> None:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        what = " ".join(repr(value).split())
+        super().__init__(f"cannot save {what} ({kind}), which is in {path}: {why or RULE}")
+
+
+class Encoder:
+    """Turns a model into a tree of plain values.
+
+    Attributes
+    ----------
+    arrays
+        The arrays so far, by name.
+
+    """
+
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+        # What has been met, by identity: its number, and itself, so that no other gets its place.
+        self._met: dict[int, tuple[int, Any]] = {}
+
+    def encode(self, value: Any, path: str) -> Any:
+        """Return what stands for a value in the tree.
+
+        Raises
+        ------
+        CannotSaveError
+            If there is no form for it.
+
+        """
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, type) and (name := foreign.name_of_factory(value)):
+            return {"type": name}
+        if kind in COLLECTIONS:
+            return self._encode_collection(value, path)
+        if kind is bytes:
+            return {"bytes": value.hex()}
+        if isinstance(value, np.generic):
+            return self._encode_scalar(value, path)
+        if isinstance(value, np.ndarray):
+            return self._encode_array(value, path)
+        if id(value) in self._met:
+            return {"same": self._met[id(value)][0]}
+        return self._encode_object(value, path)
+
+    def _encode_collection(self, value: Any, path: str) -> Any:
+        if isinstance(value, dict):
+            pairs = [
+                [self.encode(key, path), self.encode(one, f"{path}/{key if _plain(key) else i}")]
+                for i, (key, one) in enumerate(value.items())
+            ]
+            if not isinstance(value, defaultdict):
+                return {type(value).__name__.lower(): pairs}
+            return {"defaultdict": pairs, "factory": self._encode_factory(value, path)}
+        items = [self.encode(one, f"{path}/{i}") for i, one in enumerate(value)]
+        if isinstance(value, deque):
+            return {"deque": items, "maxlen": value.maxlen}
+        return items if isinstance(value, list) else {type(value).__name__: items}
+
+    def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
+        """Return what stands for the function that makes the values of absent keys."""
+        make: Any = value.default_factory
+        arguments: tuple[Any, ...] = ()
+        if isinstance(make, functools.partial) and not make.keywords:
+            make, arguments = make.func, make.args
+        if isinstance(make, MethodType) or make is None:
+            return self.encode(make, path)
+        name = foreign.name_of_factory(make)
+        if name is None:
+            raise CannotSaveError(make, path)
+        return {"factory": name, "arguments": self.encode(arguments, path)}
+
+    def _encode_scalar(self, value: np.generic, path: str) -> Any:
+        dtype = value.dtype
+        if dtype.kind not in SCALARS or type(value) in (np.longdouble, np.clongdouble):
+            raise CannotSaveError(value, path)
+        return {"scalar": dtype.newbyteorder("<").str, "bytes": _little(np.asarray(value)).hex()}
+
+    def _encode_array(self, value: Any, path: str) -> Any:
+        if value.dtype.name not in TYPES:
+            raise CannotSaveError(value, path, f"arrays of {value.dtype} have no form")
+        if value.flags.f_contiguous and not value.flags.c_contiguous:
+            return {"array": self._add(value.T, path), "transposed": True}
+        return {"array": self._add(np.ascontiguousarray(value).reshape(value.shape), path)}
+
+    def _add(self, value: Any, name: str) -> str:
+        """Keep an array under a name."""
+        while name in self.arrays:
+            name += "'"
+        self.arrays[name] = value
+        return name
+
+    def _add_columns(self, columns: Arrays, path: str) -> dict[str, str]:
+        return {name: self._add(column, f"{path}/{name}") for name, column in columns.items()}
+
+    def _encode_object(self, value: Any, path: str) -> Any:
+        if isinstance(value, TableState):
+            columns = self._add_columns(columns_of_tables(value), path)
+            return {"table": value.counts, "columns": columns}
+        number = {"number": len(self._met)}
+        self._met[id(value)] = number["number"], value
+        if isinstance(value, Memory):
+            kind, columns = name_of(value.kind), self._add_columns(value.columns(), path)
+            assert kind is not None
+            return {"records": kind, "n": len(value), "columns": columns} | number
+        name = name_of(type(value))
+        if name is not None:
+            return {"object": name, "state": self._encode_state(value, path)} | number
+        try:
+            return self._encode_foreign(value, path) | number
+        except CannotSaveError:
+            raise
+        except TypeError as error:
+            raise CannotSaveError(value, path, str(error)) from error
+
+    def _encode_state(self, value: Any, path: str) -> Any:
+        """Return the state of an object of this package, by attributes where it has such."""
+        state = value.__getstate__()
+        if not isinstance(state, dict):
+            return self.encode(state, path)
+        given = inspect.signature(type(value).__init__).parameters
+        return {
+            "attributes": {
+                name: self._encode_attribute(one, f"{path}/{name}", name if name in given else "")
+                for name, one in state.items()
+                if not isinstance(one, ModelLock)
+            }
+        }
+
+    def _encode_attribute(self, value: Any, path: str, parameter: str) -> Any:
+        """Return what stands for an attribute: where it is an argument, it may be code."""
+        arrays, met = dict(self.arrays), dict(self._met)
+        try:
+            return self.encode(value, path)
+        except CannotSaveError:
+            if not parameter or name_of(type(value)) is not None:
+                raise
+            self.arrays, self._met = arrays, met
+            return {CODE: parameter}
+
+    def _encode_foreign(self, value: Any, path: str) -> dict[str, Any]:
+        if isinstance(value, array.array):
+            return {"numbers": self._add(np.array(value), path)}
+        if isinstance(value, (np.random.Generator, random.Random)):
+            return {"generator": self.encode(foreign.state_of_generator(value), path)}
+        if isinstance(value, scipy.sparse.csr_matrix):
+            parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
+            return {"csr": self._add_columns(parts, path), "shape": list(value.shape)}
+        if is_distribution(value):
+            name, arguments, named = foreign.parts_of_distribution(value)
+            rest = self.encode(arguments, path), self.encode(named, path)
+            return {"distribution": name, "arguments": rest[0], "named": rest[1]}
+        if isinstance(value, MethodType) and foreign.is_river(value.__self__):
+            return {"method": value.__name__, "of": self.encode(value.__self__, path)}
+        if not foreign.is_river(value):
+            raise CannotSaveError(value, path)
+        name, arguments, state = foreign.parts_of(value)
+        return {
+            "river": name,
+            "arguments": self.encode(arguments, path),
+            "state": self.encode(state, path),
+        }
+
+
+def _plain(key: Any) -> bool:
+    return type(key) is str and key.isidentifier()
+
+
+def _little(value: Any) -> bytes:
+    """Return the bytes of an array, little-endian."""
+    found: bytes = value.astype(value.dtype.newbyteorder("<")).tobytes()
+    return found
+
+
+def code_in(tree: Any) -> Iterator[str]:
+    """Yield the names of the parameters that a tree lacks since they are code."""
+    if isinstance(tree, dict):
+        if CODE in tree:
+            yield tree[CODE]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for one in tree:
+            yield from code_in(one)
+
+
+class Decoder:
+    """Makes a model of a tree of plain values.
+
+    It makes objects of the classes that files may have, and no others, and calls nothing that a
+    file names.
+
+    Parameters
+    ----------
+    arrays
+        The arrays of the file, by name.
+    code
+        What is not in the file, by the names of parameters.
+
+    """
+
+    def __init__(self, arrays: Arrays, code: Mapping[str, Any]) -> None:
+        self._arrays = arrays
+        self._code = code
+        # Objects by number.
+        self._met: dict[int, Any] = {}
+
+    def decode(self, tree: Any) -> Any:
+        """Return the value that a tree stands for."""
+        if isinstance(tree, dict):
+            found = _FORMS[next(iter(tree), "")](self, tree)
+            if "number" in tree:
+                self._met[tree["number"]] = found
+            return found
+        return [self.decode(one) for one in tree] if isinstance(tree, list) else tree
+
+    def _pairs(self, pairs: list[Any]) -> dict[Any, Any]:
+        return {self.decode(key): self.decode(value) for key, value in pairs}
+
+    def _defaultdict(self, tree: dict[str, Any]) -> Any:
+        return defaultdict(self._factory(tree["factory"]), self._pairs(tree["defaultdict"]))
+
+    def _factory(self, tree: Any) -> Any:
+        if tree is None or "method" in tree:
+            return self.decode(tree)
+        make, arguments = foreign.factory(tree["factory"]), self.decode(tree["arguments"])
+        return functools.partial(make, *arguments) if arguments else make
+
+    def _array(self, tree: dict[str, Any]) -> NDArray[Any]:
+        stored = self._arrays[tree["array"]]
+        found = np.array(stored, dtype=stored.dtype.newbyteorder("="))
+        return found.T.copy(order="F") if tree.get("transposed") else found
+
+    def _csr(self, tree: dict[str, Any]) -> Any:
+        data, indices, indptr = (
+            self._arrays[tree["csr"][k]] for k in ("data", "indices", "indptr")
+        )
+        return scipy.sparse.csr_matrix((data, indices, indptr), tuple(tree["shape"]), copy=True)
+
+    def _distribution(self, tree: dict[str, Any]) -> Any:
+        arguments, named = self.decode(tree["arguments"]), self.decode(tree["named"])
+        return foreign.distribution(tree["distribution"], arguments, named)
+
+    def _columns(self, tree: dict[str, Any]) -> Arrays:
+        return {name: self._arrays[place] for name, place in tree["columns"].items()}
+
+    def _table(self, tree: dict[str, Any]) -> TableColumns:
+        counts = tree["table"]
+        if not all(type(n) is int and n >= 0 for n in counts):
+            raise ValueError(f"tables of {counts} rows")
+        return TableColumns(counts, self._columns(tree))
+
+    def _records(self, tree: dict[str, Any]) -> Memory[Any]:
+        kind, n = class_of(tree["records"]), tree["n"]
+        if not issubclass(kind, Record):
+            raise ValueError(f"{tree['records']!r} is no record")
+        columns = self._columns(tree)
+        check_columns(columns, columns_of(kind), n, kind.__name__)
+        memory: Memory[Any] = Memory(kind, n)
+        for name, column in memory.columns().items():
+            column[:] = columns[name]
+        return memory
+
+    def _object(self, tree: dict[str, Any]) -> Any:
+        cls, stored = class_of(tree["object"]), tree["state"]
+        if issubclass(cls, Record):
+            raise ValueError(f"{tree['object']!r} is a record")
+        found = object.__new__(cls)
+        if isinstance(stored, dict) and "attributes" in stored:
+            state: Any = {k: self.decode(one) for k, one in stored["attributes"].items()}
+        else:
+            state = self.decode(stored)
+        if hasattr(cls, "__setstate__"):
+            found.__setstate__(state)
+        else:
+            found.__dict__.update(state)
+        return found
+
+    def _river(self, tree: dict[str, Any]) -> Any:
+        cls = foreign.river_class(tree["river"])
+        found = cls.__new__(cls, *self.decode(tree["arguments"]))
+        # Its state may name it.
+        self._met[tree["number"]] = found
+        foreign.put_state(found, self.decode(tree["state"]))
+        return found
+
+    def _method(self, tree: dict[str, Any]) -> Any:
+        owner, name = self.decode(tree["of"]), tree["method"]
+        if not foreign.is_river(owner) or not callable(getattr(type(owner), name, None)):
+            raise ValueError(f"{name!r} is no method of River's")
+        return getattr(owner, name)
+
+
+def _scalar(tree: dict[str, Any]) -> Any:
+    dtype = np.dtype(tree["scalar"])
+    if dtype.kind not in SCALARS:
+        raise ValueError(f"no scalar is of {dtype}")
+    found = np.zeros(1, dtype)
+    content = bytes.fromhex(tree["bytes"])
+    if len(content) != found.nbytes:
+        raise ValueError(f"{len(content)} bytes of {dtype}")
+    found.view(np.uint8)[:] = np.frombuffer(content, np.uint8)
+    return found.astype(dtype.newbyteorder("="))[0]
+
+
+# How each form is read, by its first key; bound methods would be a cycle that keeps models alive.
+_FORMS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
+    "array": Decoder._array,
+    "bytes": lambda decoder, tree: bytes.fromhex(tree["bytes"]),
+    CODE: lambda decoder, tree: decoder._code[tree[CODE]],
+    "counter": lambda decoder, tree: Counter(decoder._pairs(tree["counter"])),
+    "csr": Decoder._csr,
+    "defaultdict": Decoder._defaultdict,
+    "deque": lambda decoder, tree: deque(map(decoder.decode, tree["deque"]), tree["maxlen"]),
+    "dict": lambda decoder, tree: decoder._pairs(tree["dict"]),
+    "distribution": Decoder._distribution,
+    "frozenset": lambda decoder, tree: frozenset(map(decoder.decode, tree["frozenset"])),
+    "float": lambda decoder, tree: float(tree["float"]),
+    "generator": lambda decoder, tree: foreign.generator(decoder.decode(tree["generator"])),
+    "method": Decoder._method,
+    "numbers": lambda decoder, tree: array.array("d", decoder._arrays[tree["numbers"]].tobytes()),
+    "object": Decoder._object,
+    "ordereddict": lambda decoder, tree: OrderedDict(decoder._pairs(tree["ordereddict"])),
+    "records": Decoder._records,
+    "river": Decoder._river,
+    "same": lambda decoder, tree: decoder._met[tree["same"]],
+    "scalar": lambda decoder, tree: _scalar(tree),
+    "set": lambda decoder, tree: set(map(decoder.decode, tree["set"])),
+    "table": Decoder._table,
+    "tuple": lambda decoder, tree: tuple(map(decoder.decode, tree["tuple"])),
+    "type": lambda decoder, tree: foreign.factory(tree["type"]),
+}

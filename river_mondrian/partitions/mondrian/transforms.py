@@ -1,0 +1,504 @@
+"""What trees do with inputs before they are values: directions and places of levels."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...arguments import DIRECTION_DRAWS, LEVEL_DRAWS
+from ...checks import check_array, check_number, check_types, refuse
+from ...compiling.kernels import address_of, inlined, kernel, merged, separate
+from ...directions import coefficients, isotropic_scale, sphere_directions
+from ...elementary import mixed, state_after, uniform_of
+from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
+from ...records import (
+    Array,
+    Float32s,
+    Float64,
+    Float64s,
+    Int64,
+    Int64s,
+    Memory,
+    OwnsArrays,
+    Record,
+    check_shapes,
+    entry,
+)
+
+# Values along cut directions: an axis-aligned partition of U x is an oblique one of x.
+#
+# See O'Reilly and Tran, Theorem 3.1. A missing input that is unknown counts as the mean of those
+# learned so far then, and a direction is missing where all of its inputs are. Where trees are
+# drawn anew under other widths, inputs of stored samples that are missing count as the means of
+# when that began. What is here is compiled only where there are directions: a forest's record
+# holds the addresses of these kernels.
+
+
+class Moments(Record):
+    """The scaled values that an input has had so far, in the frame that trees are in."""
+
+    n: Float64
+    mean: Float64
+    least: Float64
+    largest: Float64
+
+
+class ObliqueTransform(Record):
+    """The cut directions of a forest, and what it takes to apply them to a sample."""
+
+    # Sets of directions: one for all trees, or one for each.
+    n_sets: Int64
+    # Whether each direction has an input at all.
+    is_whole: Int64
+    n_inputs: Int64
+    input_capacity: Int64
+    n_directions: Int64
+    # What a missing input counts as (see `Forest`).
+    absent: Float64
+    # Shape (sets, room for inputs, directions).
+    coefficients: Float64s
+    moments: Array[Moments]
+    # What missing inputs of stored samples count as while trees are drawn anew.
+    means: Float64s
+    # Offsets and factors of two frames, and in which of them the moments are.
+    frames: Float64s
+    frame: Int64
+    # Room for a sample's inputs as either frame scales them, and for a set's values; and whether a
+    # direction may be missing.
+    inputs: Float64s
+    projected: Float64s
+    lacks: Int64
+    prepare: Callable[[ObliqueTransform, Float64s, int, int], int] = entry()
+    project: Callable[[ObliqueTransform, Float32s, Float64s, int, int], int] = entry()
+    learn: Callable[[ObliqueTransform, Float64s], int] = entry()
+    keep_means: Callable[[ObliqueTransform], int] = entry()
+    change_frame: Callable[[ObliqueTransform], int] = entry()
+
+    def offsets(self, frame: int) -> Float64s:
+        """Return what is subtracted from inputs in a frame."""
+        return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
+
+    def factors(self, frame: int) -> Float64s:
+        """Return what differences are multiplied with in a frame."""
+        return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
+
+    def scaled(self, frame: int) -> Float64s:
+        """Return the room for inputs as a frame scales them."""
+        return self.inputs.part(frame * self.input_capacity, self.input_capacity)
+
+
+@inlined
+def clipped(v: float) -> float:
+    """Return a value that float32 holds; NaN stays."""
+    # Comparisons that NaN passes through.
+    v = FARTHEST if v > FARTHEST else v
+    return -FARTHEST if v < -FARTHEST else v
+
+
+@merged
+def _has_input(coefficients: Float64s, inputs: Float64s, n_inputs: int, n: int, r: int) -> bool:
+    """Tell whether the r-th of `n` directions has an input that is there."""
+    for d in range(n_inputs):
+        v = inputs[d]
+        if v == v and coefficients[d * n + r] != 0.0:
+            return True
+    return False
+
+
+@inlined
+def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
+    """Return the input of a scaled value in the frame of the moments."""
+    frame = oblique.frame
+    return v / oblique.factors(frame)[d] + oblique.offsets(frame)[d]
+
+
+@separate
+def prepare_inputs(oblique: ObliqueTransform, inputs: Float64s, frame: int, is_stored: int) -> int:
+    """Scale inputs by a frame, those of a stored sample with `is_stored` 1; returns DONE."""
+    scaled, offsets, factors = oblique.scaled(frame), oblique.offsets(frame), oblique.factors(frame)
+    lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
+    for d in range(oblique.n_inputs):
+        raw = inputs[d] if inputs[d] == inputs[d] else oblique.absent
+        v = (raw - offsets[d]) * factors[d]
+        if v != v:
+            lacks = True
+            v = oblique.moments[d].mean
+            if is_stored == 1:
+                v = (oblique.means[d] - offsets[d]) * factors[d]
+            elif frame != oblique.frame:
+                v = (_raw(oblique, d, v) - offsets[d]) * factors[d]
+        scaled[d] = v
+    oblique.lacks = 1 if lacks else 0
+    return DONE
+
+
+@separate
+def project_inputs(
+    oblique: ObliqueTransform, target: Float32s, inputs: Float64s, s: int, frame: int
+) -> int:
+    """Write the values along a set of directions of inputs that have been scaled; returns DONE."""
+    scaled, projected = oblique.scaled(frame), oblique.projected
+    n_inputs, n = oblique.n_inputs, oblique.n_directions
+    set_size = n * oblique.input_capacity
+    coefficients = oblique.coefficients.part(set_size * s, set_size)
+    for r in range(n):
+        projected[r] = 0.0
+    for d in range(n_inputs):
+        v = scaled[d]
+        own = coefficients.part(n * d, n)
+        for r in range(n):
+            projected[r] = projected[r] + own[r] * v
+    lacks = oblique.lacks == 1
+    for r in range(n):
+        v = projected[r]
+        if lacks and not _has_input(coefficients, inputs, n_inputs, n, r):
+            v = math.nan
+        target[r] = clipped(v)
+    return DONE
+
+
+@separate
+def learn_moments(oblique: ObliqueTransform, inputs: Float64s) -> int:
+    """Add a learned sample's inputs, just scaled, to the moments; returns DONE."""
+    scaled = oblique.scaled(oblique.frame)
+    for d in range(oblique.n_inputs):
+        if inputs[d] == inputs[d] or oblique.absent == oblique.absent:
+            v = scaled[d]
+            own = oblique.moments[d]
+            n = own.n + 1.0
+            own.n = n
+            own.mean = own.mean + (v - own.mean) / n
+            own.least = v if n == 1.0 else min(own.least, v)
+            own.largest = v if n == 1.0 else max(own.largest, v)
+    return DONE
+
+
+@separate
+def keep_means(oblique: ObliqueTransform) -> int:
+    """Note the means of all inputs, before trees are drawn anew; returns DONE."""
+    for d in range(oblique.n_inputs):
+        oblique.means[d] = _raw(oblique, d, oblique.moments[d].mean)
+    return DONE
+
+
+@separate
+def change_frame(oblique: ObliqueTransform) -> int:
+    """Bring the moments to the other frame, in which all trees are now; returns DONE."""
+    frame = 1 - oblique.frame
+    offsets, factors = oblique.offsets(frame), oblique.factors(frame)
+    for d in range(oblique.n_inputs):
+        own = oblique.moments[d]
+        if own.n > 0.0:
+            own.mean = (_raw(oblique, d, own.mean) - offsets[d]) * factors[d]
+            own.least = (_raw(oblique, d, own.least) - offsets[d]) * factors[d]
+            own.largest = (_raw(oblique, d, own.largest) - offsets[d]) * factors[d]
+    oblique.frame = frame
+    return DONE
+
+
+# Numbers that are kept of an input's values.
+MOMENTS_WIDTH = Moments.SIZE // 8
+
+# A mean of inputs is not larger, rounding aside.
+LARGEST_MEAN = 2.0 * LARGEST
+
+
+class CutDirections(OwnsArrays):
+    """Cut directions of trees (see above).
+
+    Given directions serve all trees, each tree draws its own random ones. Inputs are added as they
+    appear: to a random direction, which is uniform on the sphere of the first sample's features, a
+    later one adds a normal coefficient whose mean size is that of a direction of its own.
+
+    Parameters
+    ----------
+    directions
+        Number of random directions, or mappings from feature to coefficient.
+    n_trees
+        Number of trees.
+    seed
+        Seed of the directions.
+
+    """
+
+    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
+
+    def __init__(
+        self, directions: int | Sequence[Mapping[Any, float]], n_trees: int, seed: int | None
+    ) -> None:
+        if isinstance(directions, Sequence):
+            self.given: list[dict[Any, float]] | None = [dict(one) for one in directions]
+            self.n_dims, self.n_sets = len(directions), 1
+        else:
+            self.given = None
+            self.n_dims, self.n_sets = int(directions), n_trees
+        self.n_inputs = 0
+        # How many inputs the random directions were drawn for.
+        self.n_drawn = 0
+        self.generator = np.random.default_rng(
+            np.random.SeedSequence(seed, spawn_key=(DIRECTION_DRAWS,))
+        )
+        # Coefficients, shape (sets, inputs, directions), and of each input's values the number,
+        # mean, least and largest.
+        self.coefficients = np.zeros((self.n_sets, 0, self.n_dims))
+        self.moments = np.zeros((0, MOMENTS_WIDTH))
+        # What missing inputs of stored samples count as while trees are drawn anew.
+        self.means = np.zeros(0)
+
+    def finish(self, frames: NDArray[np.float64], frame: int, absent: float) -> Any:
+        """Make what is derived from the rest; returns the kernels' record.
+
+        Parameters
+        ----------
+        frames
+            By which inputs are scaled: offsets and factors of two frames, shape (2, 2, inputs).
+        frame
+            The one of these that trees are in.
+        absent
+            What a missing input counts as.
+
+        """
+        self.memory = Memory(ObliqueTransform)
+        record = self.memory[0]
+        record.n_sets = self.n_sets
+        record.is_whole = int(self.coefficients[0].any(axis=0).all())
+        record.n_inputs = self.n_inputs
+        record.absent = absent
+        record.input_capacity = self.coefficients.shape[1]
+        record.n_directions = self.n_dims
+        self.memory.own("coefficients", self.coefficients)
+        record.moments = Array.over(Moments, self.moments)
+        self.memory.own("means", self.means)
+        self.memory.own("frames", frames.reshape(-1))
+        record.frame = frame
+        self.memory.own("inputs", np.empty(2 * self.coefficients.shape[1]))
+        self.memory.own("projected", np.empty(self.n_dims))
+        record.prepare = address_of(prepare_inputs)
+        record.project = address_of(project_inputs)
+        record.learn = address_of(learn_moments)
+        record.keep_means = address_of(keep_means)
+        record.change_frame = address_of(change_frame)
+        return record
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        kinds = dict.fromkeys(("n_dims", "n_sets", "n_inputs", "n_drawn"), int)
+        check_types(self, kinds | {"given": (type(None), list)})
+        check_types(self, dict.fromkeys(("coefficients", "moments", "means"), np.ndarray))
+        check_types(self, {"generator": np.random.Generator})
+        capacity = len(self.moments)
+        check_number(self, "n_inputs", self.n_inputs, 0, capacity)
+        check_number(self, "n_drawn", self.n_drawn, 0, self.n_inputs)
+        if self.given is not None:
+            check_number(self, "n_dims", self.n_dims, len(self.given), len(self.given))
+            check_number(self, "n_sets", self.n_sets, 1, 1)
+        shape = (self.n_sets, max(capacity, self.n_inputs), self.n_dims)
+        check_shapes(self, {"coefficients": shape, "moments": (capacity, MOMENTS_WIDTH)})
+        check_array(self, "means", self.means, np.float64, -LARGEST_MEAN, LARGEST_MEAN)
+        check_shapes(self, {"means": (capacity,)})
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        return self.memory.nbytes + self.moments.nbytes + 128
+
+    def copied(self) -> CutDirections:
+        """Return directions that may be changed while kernels have these."""
+        return copy.deepcopy(self)
+
+    def part(self, start: int, stop: int) -> CutDirections:
+        """Return the random directions of the trees `start` to `stop` (see `parts`)."""
+        made = copy.deepcopy(self)
+        made.coefficients, made.n_sets = made.coefficients[start:stop].copy(), stop - start
+        return made
+
+    @classmethod
+    def joined(cls, parts: Sequence[CutDirections]) -> CutDirections:
+        """Return the random directions of the trees of all parts."""
+        made = copy.deepcopy(parts[0])
+        made.coefficients = np.concatenate([part.coefficients for part in parts])
+        made.n_sets = len(made.coefficients)
+        return made
+
+    def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
+        """Add inputs; there is room for `capacity` in all."""
+        old, n = self.n_inputs, self.n_inputs + len(names)
+        if capacity > self.coefficients.shape[1]:
+            room = np.zeros((self.n_sets, capacity, self.n_dims))
+            room[:, :old] = self.coefficients[:, :old]
+            moments = np.zeros((capacity, MOMENTS_WIDTH))
+            moments[:old] = self.moments[:old]
+            means = np.zeros(capacity)
+            means[:old] = self.means[:old]
+            self.coefficients, self.moments, self.means = room, moments, means
+        self.n_inputs = n
+        if self.given is not None:
+            self.coefficients[0, old:n] = coefficients(self.given, names).T
+        elif old == 0:
+            self.redraw()
+        else:
+            # One input's direction is 1 / n or -1 / n; a normal one has the same mean size.
+            deviation = isotropic_scale(1) * np.sqrt(np.pi / 2.0) / self.n_dims
+            shape = (self.n_sets, n - old, self.n_dims)
+            self.coefficients[:, old:n] = deviation * self.generator.standard_normal(shape)
+
+    def redraw(self) -> None:
+        """Draw random directions for all inputs, where some have been added since the last draw."""
+        if self.given is None and self.n_drawn < self.n_inputs:
+            self.n_drawn = self.n_inputs
+            for one in self.coefficients:
+                rows = sphere_directions(self.n_dims, self.n_inputs, self.generator)
+                one[: self.n_inputs] = rows.T
+
+    def forget(self) -> None:
+        """Forget the samples' moments, before all are scaled anew."""
+        self.moments[:] = 0.0
+
+    def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the least and the largest scaled value of each input, in the trees' frame."""
+        low, high = self.moments[: self.n_inputs, 2:].T
+        return low.copy(), high.copy()
+
+    def of_tree(self, t: int) -> NDArray[np.float64]:
+        """Return a tree's directions, shape (directions, inputs)."""
+        rows: NDArray[np.float64] = self.coefficients[min(t, self.n_sets - 1), : self.n_inputs].T
+        return rows.copy()
+
+
+# Levels of categories as values that trees cut.
+#
+# Each tree puts a level of a category at u, a hash of the tree's key, of the feature and of the
+# level: uniform in (0, 1), and independent of where it puts others. Given these places the tree
+# is a Mondrian tree of numbers, so that all that holds for numbers holds: it is exact and
+# projective, and a level may come at any time. What is here is compiled only where there are
+# categories: a forest's record holds the kernel's address.
+
+
+# From codes of levels, which are from LEAST_LEVEL to twice that, to whole numbers.
+_TO_BITS = 2.0**52 / LEAST_LEVEL
+
+
+class LevelPlaces(Record):
+    """Which inputs are categories, and what the places of their levels depend on."""
+
+    n_inputs: Int64
+    # 1 for each input that is a category, and the key of each tree.
+    is_category: Int64s
+    keys: Int64s
+    place: Callable[[LevelPlaces, Float32s, Float64s, int], int] = entry()
+
+
+@inlined
+def hash_of(code: float, key: int) -> int:
+    """Return 64 random bits of a level's code and a key."""
+    return mixed(mixed(key ^ int(code * _TO_BITS)))
+
+
+@separate
+def place_levels(places: LevelPlaces, own: Float32s, inputs: Float64s, t: int) -> int:
+    """Complete a tree's values of a sample, of which the numbers are there; returns DONE."""
+    is_category, key = places.is_category, places.keys[t]
+    for d in range(places.n_inputs):
+        code = inputs[d]
+        # A missing level is missing.
+        if is_category[d] == 1 and code == code:
+            own[d] = uniform_of(hash_of(code, state_after(key, d)))
+    return DONE
+
+
+@kernel
+def place_of(places: LevelPlaces, t: int, d: int, code: float) -> float:
+    """Return where a tree puts the level of a code."""
+    return uniform_of(hash_of(code, state_after(places.keys[t], d)))
+
+
+class Categories(OwnsArrays):
+    """The categories among a forest's inputs (see the module).
+
+    Parameters
+    ----------
+    states
+        The states of the trees' random numbers, of which the keys are made.
+
+    """
+
+    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
+
+    def __init__(self, states: NDArray[np.int64]) -> None:
+        entropy = states.view(np.uint64).tolist()
+        sequence = np.random.SeedSequence(entropy, spawn_key=(LEVEL_DRAWS,))
+        self.keys = sequence.generate_state(len(states), np.uint64).view(np.int64)
+        # 1 for each input that is a category.
+        self.flags = np.zeros(0, dtype=np.int64)
+
+    def finish(self) -> Any:
+        """Make what is derived from the rest; returns the kernels' record."""
+        self.memory = Memory(LevelPlaces)
+        record = self.memory[0]
+        record.n_inputs = len(self.flags)
+        self.memory.own("keys", self.keys)
+        self.memory.own("is_category", self.flags)
+        record.place = address_of(place_levels)
+        return record
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_types(self, {"keys": np.ndarray, "flags": np.ndarray})
+        check_array(self, "flags", self.flags, np.int64, 0, 1)
+        if self.keys.dtype != np.int64 or self.keys.ndim != 1 or self.flags.ndim != 1:
+            refuse(self, "keys", self.keys.shape, f"of {self.keys.dtype}")
+
+    def check(self, n_trees: int, n_inputs: int) -> None:
+        """Refuse what is not of so many trees and inputs."""
+        check_number(self, "the number of keys", len(self.keys), n_trees, n_trees)
+        check_number(self, "the number of flags", len(self.flags), n_inputs, n_inputs)
+
+    @property
+    def places(self) -> list[int]:
+        """The inputs that are categories."""
+        found: list[int] = np.flatnonzero(self.flags).tolist()
+        return found
+
+    def place(self, t: int, feature: int, code: float) -> float:
+        """Return where a tree puts the level of a code, as `place_levels` does."""
+        found: float = place_of(self.memory[0], t, feature, code)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by arrays."""
+        return self.memory.nbytes
+
+    def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
+        """Return these with more inputs; kernels may have these meanwhile."""
+        made = copy.copy(self)
+        made.flags = np.append(self.flags, are_categories.astype(np.int64))
+        return made
+
+    def copied(self) -> Categories:
+        """Return categories for other trees."""
+        return copy.copy(self)
+
+    def part(self, start: int, stop: int) -> Categories:
+        """Return those of the trees `start` to `stop` (see `parts`)."""
+        made = copy.copy(self)
+        made.keys, made.flags = self.keys[start:stop].copy(), self.flags.copy()
+        return made
+
+    @classmethod
+    def joined(cls, parts: Sequence[Categories]) -> Categories:
+        """Return those of the trees of all parts."""
+        made = parts[0].part(0, 0)
+        made.keys = np.concatenate([part.keys for part in parts])
+        return made
