@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,6 @@ from . import boxes
 from .inputs import scale
 from .records import EMPTY, F, Forest, Node, Point, Tree
 from .walks import Prediction, Walk, predict_rows
-
-if TYPE_CHECKING:
-    from .trees import MondrianTrees
-
 
 Numbers = NDArray[np.int64]
 
@@ -443,7 +439,7 @@ def clip(polygon: Polygon, normal: NDArray[np.float64], threshold: float) -> Pol
 
 
 def cells_of_plane(
-    trees: MondrianTrees[Any, Any], tree: int, nodes: list[Any], time: float = math.inf
+    trees: Any, tree: int, nodes: list[Any], time: float = math.inf
 ) -> dict[int, Polygon]:
     """Return the cells of a tree over two features at a time, within the range of the samples.
 
@@ -469,9 +465,7 @@ def check_plane(names: list[Any]) -> None:
         raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
 
 
-def box_in(
-    trees: MondrianTrees[Any, Any], tree: int, node: Any, cell: Polygon, widths: NDArray[np.float64]
-) -> Polygon:
+def box_in(trees: Any, tree: int, node: Any, cell: Polygon, widths: NDArray[np.float64]) -> Polygon:
     """Return the part of a cell within a node's box, which is at least so wide."""
     for dim in range(len(node.lower)):
         for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):
