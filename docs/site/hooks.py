@@ -13,13 +13,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import gallery
-import notebooks
-import reference
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import benchmarks
+import gallery
+import notebooks
+import reference
 
 LOG = logging.getLogger("mkdocs.hooks")
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import gallery
 import nbformat
 from nbclient import NotebookClient
+
+import gallery
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "docs" / "notebooks"

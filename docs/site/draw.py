@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages, light and dark: `python docs/pictures/draw.py`."""
+"""Draw the pictures of the pages, light and dark: `python docs/site/draw.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 from river import datasets, metrics, naive_bayes, utils
 from river.datasets import synth
-
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
     AdaptiveMondrianForestRegressor,
@@ -27,7 +26,7 @@ from river_mondrian import (
 )
 from river_mondrian.plot.canvas import color
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "pictures"
 
 # Colours of the site's two schemes: background, text, lines of cells.
 SCHEMES = {"light": ("#ffffff", "#333333", "#666666"), "dark": ("#1e2029", "#dddddd", "#aaaaaa")}
