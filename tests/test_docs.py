@@ -29,11 +29,17 @@ CODELESS = {
     "choosing.md",
     "versions.md",
     "concepts/widths.md",
+    "papers/index.md",
+    "papers/isolation_kernel.md",
+    "papers/mondrian_forests.md",
+    "papers/mondrian_kernel.md",
+    "papers/stit.md",
     "guide/index.md",
     "migration/index.md",
     "notebooks/index.md",
 }
 NOTEBOOKS = DOCS / "notebooks"
+PAPERS = [page for page in PAGES if page.parent.name == "papers" and page.stem != "index"]
 
 
 def name_of(page):
@@ -128,3 +134,12 @@ def test_the_choice_of_detectors_stands_in_the_results():
     for name, stream in streams.items():
         ours, dense, *trees = rounded(measured[stream, detector] for detector in detectors)
         assert f"| {name} | {ours} | {dense} | {', '.join(trees)} |" in page
+
+
+@pytest.mark.parametrize("page", PAPERS, ids=name_of)
+def test_the_functions_of_a_paper_exist(page):
+    named = re.findall(r"\| `([\w/]+\.py)` \| `(\w+)` \|", page.read_text())
+    assert named
+    for path, name in named:
+        source = (ROOT / "river_mondrian" / path).read_text()
+        assert re.search(rf"^(?:def|class) {name}\b", source, re.MULTILINE), (path, name)
