@@ -29,7 +29,7 @@ from .timing import BLOCK, median, no_gc, ratio, repeated
 LIFETIME = 10.0
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
 MAPS: dict[str, Callable[[int, int], Any]] = {
-    "Mondrian": lambda m, seed: MondrianFeatures(m, LIFETIME, seed),
+    "Mondrian": lambda m, seed: MondrianFeatures(m, LIFETIME, seed=seed),
     "random binning": lambda m, seed: RandomBinningFeatures(m, LIFETIME, seed),
     "random Fourier": lambda m, seed: RandomFourierFeatures(m, "laplace", LIFETIME, seed=seed),
 }
@@ -119,7 +119,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     wrong: dict[str, list[float]] = {}
 
     def peers(seed: int) -> dict[str, Iterator[str]]:
-        features = MondrianFeatures(50, 2.0, seed)
+        features = MondrianFeatures(50, 2.0, seed=seed)
         slow = features | linear_model.LinearRegression(optim.SGD(0.1), intercept_lr=0.0)
         models: dict[str, tuple[Any, Stream]] = {
             "OGDRegressor": (OGDRegressor(features, learning_rate=0.1), real),

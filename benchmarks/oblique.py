@@ -65,7 +65,7 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             for seed in range(2 if directions == MANY else seeds):
                 x, y = np.random.default_rng(seed).random((2, d)) / math.sqrt(d)
                 # Rows of the table do not share random numbers.
-                features = MondrianFeatures(n, lifetime, 100 * len(table) + seed, directions)
+                features = MondrianFeatures(n, lifetime, directions, seed=100 * len(table) + seed)
                 features.learn_one(_mapping(x))
                 features.learn_one(_mapping(y))
                 expected = features.limit_kernel(_mapping(x), _mapping(y))
@@ -93,7 +93,7 @@ def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
     weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
     table, least = [["expected", *(f"{w:.4f}" for w in weights), ""]], 1.0
     for seed in range(seeds):
-        features = MondrianFeatures(n, 50.0, seed, THREE)
+        features = MondrianFeatures(n, 50.0, THREE, seed)
         features.learn_many(pd.DataFrame(corners, columns=["a", "b"]))
         dims = [features.nodes(t)[0].dim for t in range(n)]
         counts = np.bincount(dims, minlength=3)
@@ -124,7 +124,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{kind}, M = {m}")
             errors = []
             for seed in range(seeds):
-                features = MondrianFeatures(m, 3.0, seed, directions)
+                features = MondrianFeatures(m, 3.0, directions, seed)
                 features.learn_many(frame)
                 errors.append(np.abs(features.gram(frame).ravel() - exact).max())
             middle.append(float(np.median(errors)))
@@ -159,7 +159,7 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
     figure, axes = plt.subplots(2, 4, figsize=(15, 7.6), sharex=True, sharey=True)
     for column, (kind, (directions, lifetime)) in zip(axes.T, kinds.items(), strict=True):
         progress(kind)
-        features = MondrianFeatures(n, lifetime, 1, directions)
+        features = MondrianFeatures(n, lifetime, directions, seed=1)
         features.learn_many(origin)
         features.learn_many(grid)
         found = features.gram(grid, origin)
@@ -182,7 +182,7 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     if plt is None:
         return
     line = np.linspace(-0.5, 0.5, 20 if quick else 60)
-    features = MondrianFeatures(1, FIGURE3_LIFETIME, 3, THREE)
+    features = MondrianFeatures(1, FIGURE3_LIFETIME, THREE, seed=3)
     features.learn_many(pd.DataFrame(list(itertools.product(line, line)), columns=["a", "b"]))
     times = sorted(node.time for node in features.nodes(0) if not node.is_leaf)
     figure, axes = plt.subplots(1, 4, figsize=(15, 4))

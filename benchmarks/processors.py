@@ -92,7 +92,7 @@ def results(n: int) -> Iterable[tuple[str, Array]]:
         yield name, proceed(make(), *numbers)
     plane = numbers[0].iloc[:, :2]
     for estimator, directions in (("forest", None), ("kernel", None), ("forest", 4)):
-        density = DensityForest(20, 2.0, directions=directions, estimator=estimator, seed=1)
+        density = DensityForest(20, 2.0, directions=directions, method=estimator, seed=1)
         density.learn_many(plane)
         name = "directions" if directions else f'"{estimator}"'
         yield f"DensityForest, {name}", density.log_density_many(plane).to_numpy()

@@ -102,7 +102,7 @@ def exact(data: DataFolder, report: Report, quick: bool) -> None:
             X = rng.normal(size=(200, d)) + 3.0 * (rng.random((200, 1)) < 0.3)
             forest = _learned(X, n_estimators=trees, lifetime=1.0, seed=seed)
             for query in rng.normal(size=(queries, d)) * 1.5:
-                forest.density_one(dict(zip(forest.features, query.tolist(), strict=True)))
+                forest.density_one(dict(zip(forest.feature_names, query.tolist(), strict=True)))
                 estimates = forest._trees.estimates.words
                 found = estimates["count"] * np.exp(-estimates["log_volume"]) / len(X)
                 error = found.std() / math.sqrt(trees)

@@ -117,17 +117,17 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
     Phi = features.to_csr(frame).toarray()
     C = Phi.shape[1]
     rows = []
-    for delta2 in (1e-2, 1e-4, 1e-8):
-        progress(f"accuracy: delta2 = {delta2}")
-        penalty = math.sqrt(delta2) * np.eye(C)
+    for l2 in (1e-2, 1e-4, 1e-8):
+        progress(f"accuracy: l2 = {l2}")
+        penalty = math.sqrt(l2) * np.eye(C)
         stacked, targets = np.vstack([Phi, penalty]), np.r_[y, np.zeros(C)]
         expected = Phi @ linalg.lstsq(stacked, targets)[0]
-        model = RidgeRegressor(features, delta2, fit_intercept=False)
+        model = RidgeRegressor(features, l2, fit_intercept=False)
         began = time.perf_counter()
         model.learn_many(frame, y)
         seconds = time.perf_counter() - began
         found = model.predict_many(frame).to_numpy()
-        inverse, moments = np.eye(C) / delta2, np.zeros(C)
+        inverse, moments = np.eye(C) / l2, np.zeros(C)
         began = time.perf_counter()
         for x, target in zip(Phi, y, strict=True):
             gain = inverse @ x
@@ -137,7 +137,7 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
         gaps = [float(np.abs(f - expected).max()) for f in (found, Phi @ (inverse @ moments))]
         rows.append(
             (
-                delta2,
+                l2,
                 *(f"{gap:.1e}" for gap in gaps),
                 f"{1e6 * seconds / n:.0f}",
                 f"{1e6 * other / n:.0f}",
@@ -149,7 +149,7 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
         "singular values) on all samples at once. The inverse is NumPy's by rank-one updates."
     )
     report.table(
-        ("delta2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
+        ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
     )
 
 
@@ -244,7 +244,7 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
                 X[n:],
                 y[n:],
                 n_partitions=m,
-                delta2=noise,
+                l2=noise,
                 learners=["ridge"],
                 cuts_per_step=20,
                 seed=seed,
@@ -319,7 +319,7 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
         X_val,
         y_val,
         n_partitions=M,
-        delta2=DELTA2,
+        l2=DELTA2,
         learners=["sgd"],
         cuts_per_step=every,
         seed=1,
@@ -385,9 +385,7 @@ def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Arr
     X, y, X_test, y_test = (part[:1000] for part in sets) if quick else sets
     M, last = (10, 1e-6) if quick else (50, 2e-6)
     progress("the sweep")
-    path = lifetime_path(
-        X, y, last, None, None, X_test, y_test, n_partitions=M, delta2=DELTA2, seed=1
-    )
+    path = lifetime_path(X, y, last, None, None, X_test, y_test, n_partitions=M, l2=DELTA2, seed=1)
     return path, y_test
 
 

@@ -41,7 +41,7 @@ def sweep(n):
         X_val=sample(n, 2)[0],
         y_val=sample(n, 2)[1],
         n_partitions=PARTITIONS,
-        delta2=0.1,
+        l2=0.1,
         learners=["ridge", "forest"],
         seed=1,
     )
@@ -62,7 +62,7 @@ def sweep(n):
 
 def follow(lifetime, n):
     """Learn a stream by exact ridge regression, each sample predicted and then learned."""
-    model = RidgeRegressor(MondrianFeatures(PARTITIONS, lifetime, seed=1), delta2=0.1)
+    model = RidgeRegressor(MondrianFeatures(PARTITIONS, lifetime, seed=1), l2=0.1)
     error, inside = metrics.RMSE(), 0
     for (x,), y in zip(*sample(n, 3), strict=True):
         said = model.predict_one({"x": x}, with_dist=True)

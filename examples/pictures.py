@@ -51,7 +51,7 @@ def draw_mixture(weights, reliability, samples):
         predictions.append(model.predict_proba_one(x))
         model.learn_one(x, y)
         if model.n_samples % 50 == 0:
-            history.append((model.n_samples, model.weights))
+            history.append((model.n_samples, model.expert_weights))
     plot.weights(history, ax=weights)
     plot.reliability(predictions, [y for _, y in samples], ax=reliability)
 

@@ -50,7 +50,7 @@ def main():
             right[i] = model.predict_one(x) == y
             model.learn_one(x, y)
             if i % 50 == 0 and isinstance(model, AdaptiveMondrianForestClassifier):
-                history.append((i, model.weights))
+                history.append((i, model.expert_weights))
         spent = time.perf_counter() - began
         before, after = right[:n].mean(), right[n:].mean()
         print(f"{name:<24} before {before:.3f}, after {after:.3f}, {spent:.1f} s")

@@ -41,7 +41,7 @@ class Pending(Protocol):
 class Snapshot:
     """What objects were: their attributes, and the bytes of the records that they own.
 
-    A class whose objects are read for each sample names the attributes that change (`SAVED`): once
+    A class whose objects are read for each sample names the attributes that change (`_SAVED`): once
     an object's `__dict__` has been asked for, reading its attributes takes longer. One that can
     `begin_change` knows by itself what it was.
 
@@ -69,7 +69,7 @@ class Snapshot:
     def settle(self) -> None:
         """Make the objects what they were."""
         for part, attributes in self._parts:
-            if hasattr(type(part), "SAVED"):
+            if hasattr(type(part), "_SAVED"):
                 for name, value in attributes.items():
                     setattr(part, name, value)
                 continue
@@ -86,7 +86,7 @@ class Snapshot:
 
 
 def _attributes_of(part: Any) -> dict[str, Any]:
-    names = getattr(type(part), "SAVED", None)
+    names = getattr(type(part), "_SAVED", None)
     if names is None:
         found: dict[str, Any] = part.__dict__.copy()
         return found

@@ -41,7 +41,7 @@ def _has_levels(x: Mapping[Any, Any]) -> bool:
 class SampleReader:
     """Reads mappings and frames for the kernels of a feature map (see `maps.record`)."""
 
-    SAVED = ("vector", "whole", "_entries", "index")
+    _SAVED = ("vector", "whole", "_entries", "index")
 
     def __init__(self) -> None:
         self._use(FeatureIndex())

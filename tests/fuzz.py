@@ -55,7 +55,7 @@ def forest_arguments(rng: Random) -> dict[str, Any]:
         "missing": rng.choice(["unknown", "zero"]),
         "n_jobs": rng.choice([1, 2]),
         "seed": rng.randrange(1000),
-        "renews_widths": rng.random() < 0.8,
+        "rescale": rng.random() < 0.8,
     }
 
 
@@ -63,14 +63,14 @@ def adaptive(rng: Random) -> Any:
     return rm.AdaptiveMondrianForestClassifier(
         rng.choice([1, 2, 5]),
         n_candidates=rng.choice([1, 5, 20]),
-        max_samples=1000,
+        window=1000,
         max_bytes=rng.choice([None, 1, 400_000]),
         drift_detector=rng.choice([None, drift.NoDrift(), drift.PageHinkley(threshold=3)]),
-        no_change=rng.random() < 0.5,
+        autoregressive=rng.random() < 0.5,
         scale=rng.random() < 0.7,
         missing=rng.choice(["unknown", "zero"]),
         seed=rng.randrange(1000),
-        renews_widths=rng.random() < 0.8,
+        rescale=rng.random() < 0.8,
     )
 
 
@@ -80,13 +80,13 @@ def adaptive_regressor(rng: Random) -> Any:
         n_candidates=rng.choice([1, 5, 15]),
         loss=rng.choice(["absolute", "squared"]),
         autoregressive=rng.random() < 0.5,
-        max_samples=1000,
+        window=1000,
         max_bytes=rng.choice([None, 1, 400_000]),
         drift_detector=rng.choice([None, drift.NoDrift(), drift.PageHinkley(threshold=3)]),
         scale=rng.random() < 0.7,
         missing=rng.choice(["unknown", "zero"]),
         seed=rng.randrange(1000),
-        renews_widths=rng.random() < 0.8,
+        rescale=rng.random() < 0.8,
     )
 
 
@@ -99,7 +99,7 @@ def exact_arguments(rng: Random) -> dict[str, Any]:
 
 def classifier(rng: Random) -> Any:
     return rm.MondrianForestClassifier(
-        gamma=rng.choice([None, 1e-3, 10.0]),
+        prior_rate=rng.choice([None, 1e-3, 10.0]),
         split_pure=rng.random() < 0.3,
         **exact_arguments(rng),
     )
@@ -112,8 +112,8 @@ def regressor(rng: Random) -> Any:
         return rm.MondrianForestRegressor(posterior="mean", **shared)
     return rm.MondrianForestRegressor(
         min_samples_split=rng.choice([2, 2, 3, 10]),
-        gamma1=rng.choice([None, 1e-3]),
-        gamma2=rng.choice([None, 1e-6, 1e6]),
+        prior_variance=rng.choice([None, 1e-3]),
+        prior_rate=rng.choice([None, 1e-6, 1e6]),
         noise_variance=rng.choice([None, 1e-9, 1e9]),
         **shared,
     )
@@ -128,7 +128,7 @@ def density(rng: Random) -> Any:
             ["auto", None, 0.5, 5.0, stats.gamma(2.0), lambda n: 1.0 + math.log1p(n)]
         ),
         directions=directions,
-        estimator=rng.choice([*estimators, None]),
+        method=rng.choice([*estimators, None]),
         seed=rng.randrange(1000),
         window=None if directions is not None else rng.choice([None, None, 1, 20]),
         max_nodes=None if directions is not None else rng.choice([None, None, 5, 60]),
@@ -144,7 +144,7 @@ def random_cuts(rng: Random) -> Any:
         scale=rng.random() < 0.7,
         missing=rng.choice(["unknown", "zero"]),
         seed=rng.randrange(1000),
-        renews_widths=rng.random() < 0.8,
+        rescale=rng.random() < 0.8,
     )
 
 
@@ -230,7 +230,7 @@ def ogd_regressor(rng: Random) -> Any:
 def ridge(rng: Random) -> Any:
     return rm.RidgeRegressor(
         feature_map(rng),
-        delta2=rng.choice([1e-6, 0.01, 1.0]),
+        l2=rng.choice([1e-6, 0.01, 1.0]),
         noise_variance=rng.choice([None, 0.1]),
         fit_intercept=rng.random() < 0.5,
         max_columns=rng.choice([50, 2000]),
@@ -377,7 +377,7 @@ def check(model: Any, x: Row, rng: Random) -> None:
     elif isinstance(model, rm.RandomCutForest):
         assert 0.0 <= model.score_one(x) <= 1.0
         assert all(math.isfinite(value) for value in model.raw_scores_one(x).values())
-        if rng.random() < 0.05 and model.features:
+        if rng.random() < 0.05 and model.feature_names:
             total = sum(model.explain_one(x).values())
             assert math.isclose(total, model.score_one(x), abs_tol=1e-9), total
     elif isinstance(model, rm.NearestNeighborDetector):

@@ -28,7 +28,7 @@ def samples():
 def results():
     """Return the predictions of each sample before it is learned, and the nodes at last."""
     whole, rebuilt_trees.BUILD_BUDGET = rebuilt_trees.BUILD_BUDGET, BUILD_BUDGET
-    model = AdaptiveMondrianForestClassifier(3, n_candidates=4, no_change=True, seed=1)
+    model = AdaptiveMondrianForestClassifier(3, n_candidates=4, autoregressive=True, seed=1)
     predicted = []
     for i, (x, y) in enumerate(samples()):
         predicted.append(list(model.predict_proba_one(x).values()))

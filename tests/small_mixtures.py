@@ -71,7 +71,7 @@ def of_sweeps():
     X = rng.random((24, 2))
     y = np.sin(6.0 * X[:, 0]) + X[:, 1]
     path = lifetime_path(
-        X[:14], y[:14], 5.0, X[14:], y[14:], n_partitions=3, delta2=0.1, seed=1, learning_rate=0.2
+        X[:14], y[:14], 5.0, X[14:], y[14:], n_partitions=3, l2=0.1, seed=1, learning_rate=0.2
     )
     assert path.n_cells[0] < 14 < path.n_cells[-1]
     errors = [values for sets in path.errors.values() for values in sets.values()]

@@ -54,13 +54,13 @@ MODELS = {
         rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1)
     ),
     "adaptive, ADWIN": lambda: rm.AdaptiveMondrianForestClassifier(
-        2, max_samples=1000, drift_detector=drift.ADWIN(grace_period=5), seed=1
+        2, window=1000, drift_detector=drift.ADWIN(grace_period=5), seed=1
     ),
     "adaptive, Page-Hinkley": lambda: rm.AdaptiveMondrianForestClassifier(
         2, drift_detector=drift.PageHinkley(threshold=5.0), seed=1
     ),
     "adaptive, KSWIN": lambda: rm.AdaptiveMondrianForestClassifier(
-        2, drift_detector=drift.KSWIN(seed=1), no_change=True, seed=1
+        2, drift_detector=drift.KSWIN(seed=1), autoregressive=True, seed=1
     ),
     "adaptive, HDDM-W": lambda: rm.AdaptiveMondrianForestClassifier(
         2, drift_detector=drift.binary.HDDMW(), max_bytes=1 << 20, seed=1
@@ -83,7 +83,7 @@ MODELS = {
         2, lifetime=stats.gamma(2.0, scale=0.5), max_nodes=9, scale=False, seed=1
     ),
     "classifier, split pure": lambda: rm.MondrianForestClassifier(
-        2, split_pure=True, gamma=3.0, seed=1
+        2, split_pure=True, prior_rate=3.0, seed=1
     ),
     "classifier, weights": lambda: weighted(rm.MondrianForestClassifier(3, seed=1)),
     "classifier, levels": lambda: with_levels(rm.MondrianForestClassifier(3, seed=1)),
@@ -112,7 +112,7 @@ MODELS = {
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
     "mondrian, levels": lambda: with_a_level(rm.MondrianFeatures(4, seed=1)),
-    "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), 1, directions=2),
+    "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), directions=2, seed=1),
     "nystrom": lambda: rm.NystromFeatures(6),
     "binning": lambda: rm.RandomBinningFeatures(4, seed=1),
     "fourier": lambda: rm.RandomFourierFeatures(4, seed=1),

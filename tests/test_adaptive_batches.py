@@ -51,13 +51,13 @@ def draw(kind=rm.AdaptiveMondrianForestClassifier, **params):
 Regressor = rm.AdaptiveMondrianForestRegressor
 KINDS = {
     "usual": ({}, {}),
-    "no change": ({"no_change": True}, {}),
+    "no change": ({"autoregressive": True}, {}),
     "no detector": ({"drift_detector": drift.NoDrift()}, {}),
     "levels": ({}, {"levels": True}),
     "zeros": ({"missing": "zero"}, {"levels": True}),
     "many classes": ({}, {"n_classes": 150}),
     "many classes, no detector": ({"drift_detector": drift.NoDrift()}, {"n_classes": 150}),
-    "fixed widths": ({"renews_widths": False, "scale": False}, {}),
+    "fixed widths": ({"rescale": False, "scale": False}, {}),
     "regressor": ({"kind": Regressor}, {}),
     "regressor, no detector": ({"kind": Regressor, "drift_detector": drift.NoDrift()}, {}),
     "regressor, levels": ({"kind": Regressor}, {"levels": True}),
@@ -128,17 +128,15 @@ def test_batches_are_learned_as_single_samples_are(kind, weighted, sizes):
         many.learn_many(X[part], labels[part], weights[part])
         start += size
     assert one.n_samples == many.n_samples == np.count_nonzero(weights)
-    assert one.features == many.features
+    assert one.feature_names == many.feature_names
     assert pickle.dumps(one) == pickle.dumps(many)
 
 
 @pytest.mark.parametrize("kind", [rm.AdaptiveMondrianForestClassifier, Regressor])
-@pytest.mark.parametrize("max_samples", [1000, 1500])
-def test_batches_forget_as_single_samples_do(kind, max_samples):
+@pytest.mark.parametrize("window", [1000, 1500])
+def test_batches_forget_as_single_samples_do(kind, window):
     """The window is halved and turns, trees are built at once and over calls."""
-    one, many = (
-        draw(kind, max_samples=max_samples, drift_detector=drift.NoDrift()) for _ in range(2)
-    )
+    one, many = (draw(kind, window=window, drift_detector=drift.NoDrift()) for _ in range(2))
     X, labels, _ = table(2600, 4)
     for x, label in zip(rows_of(X), labels, strict=True):
         one.learn_one(x, label)
@@ -273,8 +271,6 @@ def test_n_jobs_is_an_argument_like_others():
     assert model.n_jobs == -1
     with pytest.raises(ValueError, match="n_jobs must be"):
         draw(n_jobs=0)
-    # It is the last one by its place.
-    assert rm.AdaptiveMondrianForestClassifier(4, 20, 50_000, None, None, False).n_jobs == 1
 
 
 def test_bad_values_name_feature_and_row():

@@ -157,7 +157,7 @@ def test_bad_samples_leave_the_model_as_it_was(x, y, error, words):
     [
         ({"n_estimators": 0}, "n_estimators"),
         ({"n_candidates": 0}, "n_candidates"),
-        ({"max_samples": 10}, "max_samples"),
+        ({"window": 10}, "window"),
         ({"max_bytes": 0}, "max_bytes"),
         ({"drift_detector": "page"}, "drift_detector"),
         ({"drift_detector": drift.ADWIN}, "drift_detector"),
@@ -233,7 +233,9 @@ def test_fewer_errors_are_no_drift():
 def test_forgetting_at_the_root_helps_where_labels_repeat():
     rng = np.random.default_rng(0)
     right = {False: 0, True: 0}
-    models = {flag: AdaptiveMondrianForestClassifier(3, no_change=flag, seed=1) for flag in right}
+    models = {
+        flag: AdaptiveMondrianForestClassifier(3, autoregressive=flag, seed=1) for flag in right
+    }
     label = True
     for _ in range(1500):
         label = label if rng.random() < 0.9 else not label
@@ -245,9 +247,7 @@ def test_forgetting_at_the_root_helps_where_labels_repeat():
 
 
 def test_memory_is_bounded():
-    model = AdaptiveMondrianForestClassifier(
-        3, max_samples=1000, drift_detector=drift.NoDrift(), seed=1
-    )
+    model = AdaptiveMondrianForestClassifier(3, window=1000, drift_detector=drift.NoDrift(), seed=1)
     sizes = []
     for i, (x, y) in enumerate(synth.Agrawal(seed=1).take(9000)):
         model.learn_one(x, y)
@@ -296,12 +296,12 @@ def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
 
 def test_what_the_forest_has_found():
     model = AdaptiveMondrianForestClassifier(3, seed=1)
-    assert model.feature_importances == model.weights == {}
+    assert model.feature_importances == model.expert_weights == {}
     for x, y in synth.Agrawal(classification_function=0, seed=1).take(2000):
         model.learn_one(x, y)
     importances = model.feature_importances
     assert max(importances, key=importances.get) == "age"
-    assert len(model.weights) == N_EXPERTS
+    assert len(model.expert_weights) == N_EXPERTS
     text = model.debug_one(x)
     assert "'age'" in text
     assert "weight of naive Bayes" in text
@@ -385,22 +385,22 @@ def test_bundled_streams_are_learned_better_than_by_the_exact_forest():
 
 
 @pytest.mark.parametrize(
-    ("n_estimators", "max_samples", "every"), [(40, 1000, None), (3, 2000, 300), (2, 1000, 90)]
+    ("n_estimators", "window", "every"), [(40, 1000, None), (3, 2000, 300), (2, 1000, 90)]
 )
-def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, max_samples, every):
+def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every):
     """With more trees than can be built in time, and drifts before recent trees are due."""
     rng = np.random.default_rng(0)
     model = AdaptiveMondrianForestClassifier(
-        n_estimators, max_samples=max_samples, drift_detector=drift.NoDrift(), seed=1
+        n_estimators, window=window, drift_detector=drift.NoDrift(), seed=1
     )
-    for i in range(3 * max_samples):
+    for i in range(3 * window):
         x = {"a": float(rng.random()), "b": float(rng.random())}
         model.learn_one(x, bool(rng.random() < x["a"]))
         trees = model._trees
         if every and i > 2500 and i % every == 0:
             trees.forget_before(80)
         in_use = trees.trees.words["role"] != IDLE
-        assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * max_samples - 1
+        assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * window - 1
     # Each tree has every sample since its first one, once.
     for t, slot in enumerate(long_slots(trees)):
         assert trees.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
@@ -473,7 +473,7 @@ def test_nothing_is_left_to_compile_after_the_warmup():
         return len(kernels._INSTANCES) + sum(len(one.dispatcher.overloads) for one in own)
 
     before = compiled()
-    fed(stream(1500), max_samples=1000, no_change=True)
+    fed(stream(1500), window=1000, autoregressive=True)
     assert before > 0
     assert compiled() == before
 

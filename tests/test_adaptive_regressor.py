@@ -69,7 +69,7 @@ def test_it_learns_what_there_is():
     assert error_of(model, test) < 0.2
     importances = model.feature_importances
     assert importances["a"] > 3.0 * importances["c"]
-    assert set(model.features) == {"a", "b", "c", "color"}
+    assert set(model.feature_names) == {"a", "b", "c", "color"}
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-6, 1e6, 1e60])
@@ -90,7 +90,7 @@ def test_a_few_wild_targets_cost_little():
     rng = np.random.default_rng(2)
     wild = [(x, y if rng.random() > 0.01 else y * 10.0 ** rng.uniform(3, 90)) for x, y in data]
     # What a renewal costs or gains here differs by seeds as much as wild targets do.
-    clean, dirty = (fed(part[:800], renews_widths=False) for part in (data, wild))
+    clean, dirty = (fed(part[:800], rescale=False) for part in (data, wild))
     assert error_of(dirty, data[800:]) < 1.5 * error_of(clean, data[800:])
 
 
@@ -168,7 +168,7 @@ def test_the_latest_targets_predict_where_that_is_wanted():
     assert lagged < 1.1 * last
     assert lagged < 0.7 * plain
     model = fed(data[:500], autoregressive=True)
-    assert model.weights["last target"] + sum(list(model.weights.values())[-3:]) > 0.2
+    assert model.expert_weights["last target"] + sum(list(model.expert_weights.values())[-3:]) > 0.2
 
 
 @pytest.mark.parametrize("autoregressive", [False, True])
@@ -249,7 +249,7 @@ def test_samples_of_weight_0_are_not_learned():
     data = stream(200)
     model, twin = fed(data), fed(data)
     model.learn_one({"a": 9.0, "new": 1.0}, 1e9, w=0.0)
-    assert model.features == twin.features
+    assert model.feature_names == twin.feature_names
     assert [model.predict_one(x) for x, _ in data] == [twin.predict_one(x) for x, _ in data]
 
 
@@ -271,7 +271,7 @@ def test_heavy_samples_count_more():
 
 
 def test_the_window_is_bounded():
-    model = AdaptiveMondrianForestRegressor(5, max_samples=1000, seed=1)
+    model = AdaptiveMondrianForestRegressor(5, window=1000, seed=1)
     sizes = []
     for i, (x, y) in enumerate(synth.Friedman(seed=1).take(5000)):
         model.learn_one(x, y)
@@ -338,7 +338,7 @@ def test_explanations_add_up():
     model = fed(data)
     for x, _ in data[:3]:
         found = model.explain_one(x)
-        assert set(found) == set(model.features)
+        assert set(found) == set(model.feature_names)
         total = model.baseline + sum(found.values())
         assert total == pytest.approx(model.predict_one(x), abs=1e-9)
         assert found.get("a", 0.0) == 0.0 or "a" in x
@@ -347,14 +347,14 @@ def test_explanations_add_up():
 
 def test_what_is_read_of_little():
     model = AdaptiveMondrianForestRegressor(3, seed=1)
-    assert model.feature_importances == model.weights == {}
+    assert model.feature_importances == model.expert_weights == {}
     assert model.drift_log == []
     assert model.debug_one({"a": 1.0}) == "nothing has been learned yet"
     model.learn_one({"a": 1.0}, 2.0)
     assert model.feature_importances == {"a": 0.0}
     assert len(model.to_dataframe()) == 1
     assert "prediction 2" in model.debug_one({"a": 1.0})
-    assert sum(model.weights.values()) == pytest.approx(1.0)
+    assert sum(model.expert_weights.values()) == pytest.approx(1.0)
 
 
 def test_one_dimension_and_no_feature():
@@ -373,7 +373,7 @@ def test_one_dimension_and_no_feature():
         ({"n_candidates": 0}, "n_candidates"),
         ({"loss": "hinge"}, 'loss must be "absolute" or "squared", got \'hinge\''),
         ({"autoregressive": 1.5}, "autoregressive must be True or False"),
-        ({"max_samples": 999}, "max_samples"),
+        ({"window": 999}, "window"),
         ({"max_bytes": 0}, "max_bytes"),
         ({"drift_detector": "page"}, "drift_detector"),
         ({"missing": "mean"}, "missing"),
@@ -395,7 +395,7 @@ def test_nothing_is_left_to_compile_after_the_warmup():
         return len(kernels._INSTANCES) + sum(len(one.dispatcher.overloads) for one in own)
 
     before = compiled()
-    fed(stream(1300), max_samples=1000, autoregressive=True)
+    fed(stream(1300), window=1000, autoregressive=True)
     assert before > 0
     assert compiled() == before
 

@@ -57,7 +57,7 @@ def test_a_model_of_weight_1_is_one_without_weights(n):
 
 def test_the_hnsp_is_that_of_the_exact_forest():
     """One leaf of several samples at one place: c, tab and the prior are the same."""
-    exact = MondrianForestClassifier(1, gamma=10.0, scale=False, seed=1)
+    exact = MondrianForestClassifier(1, prior_rate=10.0, scale=False, seed=1)
     X = np.full((6, 1), 0.3)
     y, weights = [0, 1, 0, 2, 1, 0], [0.3, 2.5, 0.1, 1e-3, 0.25, 1.5]
     trees = grown(X, y, n_trees=1, weights=weights)
@@ -120,7 +120,7 @@ def test_a_sample_that_hardly_weighs_matters_less(seed, value, first):
 def test_weights_of_any_size_leave_probabilities():
     """Also where they change from one sample to the next, and where trees are built anew."""
     rng = np.random.default_rng(1)
-    model = AdaptiveMondrianForestClassifier(3, max_samples=1000, no_change=True, seed=1)
+    model = AdaptiveMondrianForestClassifier(3, window=1000, autoregressive=True, seed=1)
     for i, (x, y) in enumerate(samples(2300, missing=0.1)):
         # Also the ends of the range, and what is beyond the least that counts.
         sizes = (1e30, 1e-30, 1.0, 5e-324, 10.0 ** rng.uniform(-30, 30))
@@ -131,7 +131,7 @@ def test_weights_of_any_size_leave_probabilities():
                 found = model.predict_proba_one(asked)
                 assert sum(found.values()) == pytest.approx(1.0, abs=1e-9)
                 assert all(0.0 <= p <= 1.0 for p in found.values())
-    weights = list(model.weights.values())
+    weights = list(model.expert_weights.values())
     assert np.isfinite(weights).all()
     assert np.isfinite(list(model.feature_importances.values())).all()
     model.resample()
@@ -187,7 +187,7 @@ def test_nothing_is_learned_of_what_weighs_nothing():
     model = AdaptiveMondrianForestClassifier(3, seed=1)
     model.learn_one({"a": 1.0}, "y", 0.0)
     assert model.n_samples == 0
-    assert model.features == model.classes == []
+    assert model.feature_names == model.classes == []
     model = forest(40, drift_detector=None)
     before = pickle.dumps(model)
     model.learn_one({"a": 0.1, "new": 1.0}, "new", 0)

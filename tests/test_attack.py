@@ -16,7 +16,7 @@ LATER = samples(12, n_features=3, first=9)
 def looks(model):
     """Return what can be seen of a forest; its pickle holds all rows of its trees."""
     seen = [model.n_samples, [model.predict_proba_one(x) for x in ASKED]]
-    return [*seen, model.features, model.classes], pickle.dumps(model)
+    return [*seen, model.feature_names, model.classes], pickle.dumps(model)
 
 
 def go_on(model):

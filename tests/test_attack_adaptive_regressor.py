@@ -16,7 +16,7 @@ LATER = samples(12, n_features=3, first=9)
 
 def looks(model):
     """Return what can be seen of a model; its pickle holds all rows of its trees."""
-    seen = [model.n_samples, [model.predict_one(x) for x in ASKED], model.features]
+    seen = [model.n_samples, [model.predict_one(x) for x in ASKED], model.feature_names]
     return seen, pickle.dumps(model)
 
 

@@ -15,7 +15,7 @@ LATER = samples(8, n_features=3, first=9)
 def looks(model):
     """Return what can be seen of a forest; its pickle holds all rows of its trees."""
     scores = [(model.score_one(x), model.raw_scores_one(x)) for x in ASKED]
-    seen = [model.n_samples, scores, model.features, model._past_now(), model.recent_scores]
+    seen = [model.n_samples, scores, model.feature_names, model._past_now(), model.recent_scores]
     return seen, pickle.dumps(model._trees)
 
 

@@ -18,7 +18,7 @@ LATER = samples(8, n_features=3, first=9)
 def looks(model):
     """Return what can be seen of a forest; its pickle holds all rows of its trees."""
     scores = [(model.score_one(x), model.surprise_one(x)) for x in ASKED]
-    seen = [model.n_samples, scores, model.features]
+    seen = [model.n_samples, scores, model.feature_names]
     return seen, pickle.dumps(model)
 
 
@@ -97,7 +97,7 @@ def test_names_that_do_not_compare():
     for row in np.random.default_rng(1).random((5, len(names))).tolist():
         model.learn_one(dict(zip(order, row, strict=True)))
         plain.learn_one(dict(zip("abcde", row, strict=True)))
-    assert model.features == order
+    assert model.feature_names == order
     asked = [0.5] * len(names)
     found = model.log_density_one(dict(zip(order, asked, strict=True)))
     assert found == plain.log_density_one(dict(zip("abcde", asked, strict=True)))

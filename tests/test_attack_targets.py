@@ -27,7 +27,7 @@ LATER = samples(12, n_features=3, first=9)
 def looks(model):
     """Return what can be seen of a regressor; its pickle holds all rows of its trees."""
     seen = [model.n_samples, [model.predict_one(x) for x in ASKED]]
-    seen += [model.features, model.hyperparameters, model.scale_weights]
+    seen += [model.feature_names, model.hyperparameters, model.tail_weights]
     return seen, pickle.dumps(model)
 
 

@@ -23,7 +23,7 @@ import river_mondrian as rm
 
 CONFIGURATIONS = MODELS | {
     "classifier, unpaused": lambda: rm.MondrianForestClassifier(
-        3, lifetime=3.0, gamma=5.0, split_pure=True, seed=1
+        3, lifetime=3.0, prior_rate=5.0, split_pure=True, seed=1
     ),
     "classifier, bounded": lambda: rm.MondrianForestClassifier(
         3, max_nodes=41, scale=False, missing="zero", seed=1
@@ -32,7 +32,7 @@ CONFIGURATIONS = MODELS | {
         3, lifetime=stats.gamma(2.0), directions=3, seed=1
     ),
     "adaptive, one model": lambda: rm.AdaptiveMondrianForestClassifier(
-        3, n_candidates=3, no_change=True, missing="zero", seed=1
+        3, n_candidates=3, autoregressive=True, missing="zero", seed=1
     ),
     "regressor, bounded": lambda: rm.MondrianForestRegressor(
         3, max_nodes=51, min_samples_split=5, tails="normal", seed=1
@@ -43,7 +43,7 @@ CONFIGURATIONS = MODELS | {
     "adaptive regressor, autoregressive": lambda: rm.AdaptiveMondrianForestRegressor(
         3, n_candidates=3, autoregressive=True, seed=1
     ),
-    "kernel density": lambda: rm.DensityForest(3, lifetime=3.0, estimator="kernel", seed=1),
+    "kernel density": lambda: rm.DensityForest(3, lifetime=3.0, method="kernel", seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(
         4, 4, method="iforest", pool_size=100, scale=True, seed=1
     ),

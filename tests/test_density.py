@@ -244,7 +244,7 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
 
 def counts_agree(forest, stream):
     """The count of each sample's cell is that of the samples between its corners."""
-    samples = np.array([[x[name] for name in forest.features] for x in stream])
+    samples = np.array([[x[name] for name in forest.feature_names] for x in stream])
     for x, z in zip(stream, samples, strict=True):
         counts, corners = cells(forest, x)
         for count, (lower, upper) in zip(counts, corners, strict=True):
@@ -579,5 +579,5 @@ def test_directions_that_have_no_volumes_are_refused():
         assert pickle.dumps(forest) == before
     forest = DensityForest(5, 1.0, directions=[{"a": 1.0, "b": 1.0}, {"b": 1.0}], seed=1)
     forest.learn_one({"a": 1.0, "other": 3.0})
-    assert forest.features == ["a", "b"]
+    assert forest.feature_names == ["a", "b"]
     assert forest.density_one({"a": 1.0}) == forest.density_one({"a": 1.0, "b": 0.0, "c": 9.0}) > 0

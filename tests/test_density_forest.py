@@ -31,17 +31,17 @@ from river_mondrian.density.trees import LEVELS
 MODELS = {
     "default": lambda: DensityForest(5, seed=1),
     "grows": lambda: DensityForest(5, None, seed=1),
-    "best lifetime": lambda: DensityForest(5, estimator="forest", seed=1),
+    "best lifetime": lambda: DensityForest(5, method="forest", seed=1),
     "window": lambda: DensityForest(5, window=20, seed=1),
     "max_nodes": lambda: DensityForest(5, 2.0, max_nodes=60, seed=1),
     "origin": lambda: DensityForest(5, 2.0, seed=1, origin={"x00": 0.0, "x02": 0.1}),
-    "directions": lambda: DensityForest(2, 2.0, TRIANGLE, seed=1, window=25),
-    "random directions": lambda: DensityForest(2, directions=3, estimator="laplace", seed=1),
+    "directions": lambda: DensityForest(2, 2.0, window=25, directions=TRIANGLE, seed=1),
+    "random directions": lambda: DensityForest(2, directions=3, method="laplace", seed=1),
     "fixed": lambda: DensityForest(5, 2.0, seed=1),
     "random": lambda: DensityForest(5, stats.gamma(2.0), seed=1),
     "schedule": lambda: DensityForest(5, growing, seed=1),
-    "laplace": lambda: DensityForest(5, estimator="laplace", seed=1),
-    "kernel": lambda: DensityForest(5, estimator="kernel", seed=1),
+    "laplace": lambda: DensityForest(5, method="laplace", seed=1),
+    "kernel": lambda: DensityForest(5, method="kernel", seed=1),
 }
 
 
@@ -207,8 +207,8 @@ def test_a_lifetime_that_falls_changes_nothing():
         {"lifetime": True},
         {"lifetime": stats.norm()},
         {"directions": 0},
-        {"estimator": "mean"},
-        {"estimator": "kernel", "directions": 3},
+        {"method": "mean"},
+        {"method": "kernel", "directions": 3},
         {"window": 0},
         {"window": 2.5},
         {"max_nodes": 99},
@@ -339,7 +339,7 @@ def test_the_default_needs_no_scaling(estimator):
 @pytest.mark.parametrize("estimator", ["forest", "laplace", "kernel"])
 def test_score_tells_how_far_from_usual_a_surprise_is(estimator):
     rng = np.random.default_rng(2)
-    forest = DensityForest(5, 1.0, estimator=estimator, seed=1)
+    forest = DensityForest(5, 1.0, method=estimator, seed=1)
     every, n_usual = 1 if estimator == "kernel" else 8, 0
     for n, row in enumerate(rng.normal(size=(600, 2))):
         if n and n % every == 0:
@@ -361,7 +361,7 @@ def test_score_tells_how_far_from_usual_a_surprise_is(estimator):
 
 def test_half_of_usual_samples_have_scores_above_a_half():
     rng = np.random.default_rng(2)
-    forest = DensityForest(20, 2.0, estimator="kernel", seed=1)
+    forest = DensityForest(20, 2.0, method="kernel", seed=1)
     forest.learn_many(pd.DataFrame([mapping(x) for x in rng.normal(size=(3000, 2))]))
     fresh = np.array([forest.score_one(mapping(x)) for x in rng.normal(size=(400, 2))])
     assert stats.binomtest(int((fresh > 0.5).sum()), 400).pvalue > 1e-3

@@ -99,7 +99,7 @@ def test_directions_along_the_axes_give_the_forest_without_directions():
     plain, oblique = (MondrianForestClassifier(directions=d, seed=1) for d in (None, axes))
     for x, y in stream:
         x = {name: value for name, value in x.items() if rng.random() < 0.8}
-        if len(plain.features) == len(axes):
+        if len(plain.feature_names) == len(axes):
             assert plain.predict_proba_one(x) == oblique.predict_proba_one(x)
         for model in (plain, oblique):
             model.learn_one(x if model.n_samples else dict.fromkeys(stream[0][0], 0.5), y)

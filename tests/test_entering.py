@@ -45,7 +45,7 @@ def test_each_sample_enters_with_the_same_probability(seed):
     assert abs(pairs - len(later) * share**2) < stats.norm.isf(LEVEL / 12) * error
 
 
-@pytest.mark.parametrize("params", [{}, {"scale": False}, {"renews_widths": False}])
+@pytest.mark.parametrize("params", [{}, {"scale": False}, {"rescale": False}])
 def test_the_trees_are_those_of_the_samples_that_entered(params):
     found = samples(900, 5)
     found[400:] = [{name: 30.0 * v for name, v in x.items()} for x in found[400:]]

@@ -217,7 +217,7 @@ def test_names_of_features(make, path):
     for asked in (x, {name: x[name] for name in list(x)[::2]}):
         assert answer(found, asked) == answer(model, asked)
     if hasattr(model, "features"):
-        assert all(map(alike, found.features, model.features))
+        assert all(map(alike, found.feature_names, model.feature_names))
 
 
 class Color(enum.Enum):

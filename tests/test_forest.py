@@ -107,8 +107,8 @@ def test_nullable_columns_are_missing_values():
         ({"lifetime": -1.0}, "lifetime.*-1"),
         ({"lifetime": math.nan}, "lifetime.*nan"),
         ({"lifetime": "long"}, "lifetime.*'long'"),
-        ({"gamma": 0.0}, "gamma.*0"),
-        ({"gamma": math.inf}, "gamma.*inf"),
+        ({"prior_rate": 0.0}, "prior_rate.*0"),
+        ({"prior_rate": math.inf}, "prior_rate.*inf"),
         ({"max_nodes": 0}, "max_nodes.*0"),
         ({"n_jobs": 0}, "n_jobs must be -1 or an integer >= 1, got 0"),
         ({"n_jobs": -2}, "n_jobs.*-2"),
@@ -271,7 +271,7 @@ def test_features_may_appear_at_any_time(n):
         if i > 50:
             x[f"later {i % 7}"] = rng.normal()
         model.learn_one(x, label)
-    assert "late" in model.features
+    assert "late" in model.feature_names
     hits = 0
     for i in range(100):
         x = {"a": rng.normal(), "late": i % 2 + 0.1 * rng.normal()}

@@ -80,7 +80,7 @@ def test_the_posterior_is_that_of_the_rest(params, places):
         assert trees.forget(lambda q, p=p: put_target(trees, y[p], w[p], q))
     rest = np.setdiff1d(np.arange(len(y)), gone)
     twin = dense(trees, 0, X[rest], y[rest], w[rest])
-    nodes, scale = trees.read(0), trees.hyperparameters["gamma1"]
+    nodes, scale = trees.read(0), 2.0 * trees.hyperparameters["prior_variance"]
     least = params.get("min_samples_split", 2)
     assert all(node.is_leaf or node.n_samples >= least for node in nodes)
     np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
@@ -208,7 +208,7 @@ def stored(model, samples):
     rest = copy.deepcopy(model)
     for x, y, *w in samples:
         rest.forget_one(x, y, *w)
-    assert rest._trees is None and rest.n_samples == 0 and rest.features == []
+    assert rest._trees is None and rest.n_samples == 0 and rest.feature_names == []
     assert rest.predict_one({"a": 0.5}) in (None, 0.0)
     rest.learn_one({"z": 1.0}, 1)
     assert rest.predict_one({"z": 1.0}) == 1

@@ -110,11 +110,13 @@ def test_the_posterior_is_the_dense_one(params, places, seed):
     trees = grow(X, y, w, seed=seed, **params)
     twin = dense(trees, 0, X, y, w)
     nodes = trees.read(0)
-    scale = trees.hyperparameters["gamma1"]
+    scale = 2.0 * trees.hyperparameters["prior_variance"]
     variance = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
     noise = trees.hyperparameters["noise_variance"]
     # The prior variance of a target is that of all targets.
-    end = naive.sigmoid(trees.hyperparameters["gamma2"] * params.get("lifetime", math.inf)) - 0.5
+    end = (
+        naive.sigmoid(trees.hyperparameters["prior_rate"] * params.get("lifetime", math.inf)) - 0.5
+    )
     assert scale * end + noise == pytest.approx(variance)
     np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose(
@@ -130,7 +132,7 @@ def test_the_mixture_is_the_twins(params, places, seed):
     X, y = draw(120, seed, places=places)
     trees = grow(X, y, n_trees=2, seed=seed, **params)
     twins = [dense(trees, t, X, y) for t in range(2)]
-    scale = trees.hyperparameters["gamma1"]
+    scale = 2.0 * trees.hyperparameters["prior_variance"]
     lifetime = params.get("lifetime", math.inf)
     queries = np.vstack([X[:20], draw(20, seed + 9)[0], 3.0 * draw(20, seed + 5)[0] - 1.0])
     queries = queries.astype(np.float32).astype(float)
@@ -301,9 +303,9 @@ def test_fixed_hyperparameters_are_kept():
         trees = grow(X[:512], y[:512], n_trees=2, noise_variance=noise)
         found = trees.hyperparameters
         assert found["noise_variance"] == pytest.approx(noise)
-        assert found["gamma1"] / 2.0 + noise == pytest.approx(y[:512].var())
+        assert found["prior_variance"] + noise == pytest.approx(y[:512].var())
     trees = grow(X, y, n_trees=2, gamma1=3.0)
-    assert trees.hyperparameters["gamma1"] == 3.0
+    assert 2.0 * trees.hyperparameters["prior_variance"] == 3.0
 
 
 # The law of trees that pause small blocks.

@@ -324,7 +324,7 @@ MODELS = {
     "means": lambda: regressor(posterior="mean"),
     "growing": lambda: regressor(posterior="mean", lifetime=rising),
     "adaptive": adaptive,
-    "one cut": lambda: adaptive(n_candidates=1, no_change=True),
+    "one cut": lambda: adaptive(n_candidates=1, autoregressive=True),
     "weighted adaptive": adaptive,
     "zeros": lambda: classifier(missing="zero"),
     "adaptive zeros": lambda: adaptive(missing="zero"),
@@ -365,7 +365,7 @@ def check_sums(model, x):
     """Check that what is explained adds up to what is predicted."""
     found, start = model.explain_one(x), model.baseline
     if isinstance(model, MondrianForestRegressor):
-        assert list(found) == model.features
+        assert list(found) == model.feature_names
         total = start + math.fsum(found.values())
         assert total == pytest.approx(model.predict_one(x), rel=ROUNDING)
         return
@@ -373,7 +373,7 @@ def check_sums(model, x):
     assert list(found) == list(start) == list(predicted)
     assert sum(start.values()) == pytest.approx(1.0)
     for label, p in predicted.items():
-        assert list(found[label]) == model.features
+        assert list(found[label]) == model.feature_names
         total = start[label] + math.fsum(found[label].values())
         assert total == pytest.approx(p, rel=0, abs=ROUNDING)
 
@@ -424,7 +424,7 @@ def test_levels_are_explained(name, missing):
 def test_what_tells_matters(name):
     model = learned(name, 1500, missing=0.0)
     found = model.feature_importances
-    assert list(found) == model.features
+    assert list(found) == model.feature_names
     assert found["d"] == 0.0
     if name == "uncut":
         assert list(found.values()) == [0.0] * 4

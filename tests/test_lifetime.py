@@ -32,7 +32,7 @@ def data(n=60, n_val=20, n_test=15, seed=0):
 
 def sweep(lifetime_max=12.0, **kwargs):
     train, val, test = data()
-    kwargs = {"n_partitions": M, "delta2": 1e-2, "seed": 1} | kwargs
+    kwargs = {"n_partitions": M, "l2": 1e-2, "seed": 1} | kwargs
     return lifetime_path(*train, lifetime_max, *val, *test, **kwargs)
 
 
@@ -40,9 +40,9 @@ def rmse(found, y):
     return math.sqrt(np.mean((found - y) ** 2))
 
 
-@pytest.mark.parametrize(("delta2", "noise"), [(1e-2, 1e-2), (1e-4, 0.3), (1.0, None)])
+@pytest.mark.parametrize(("l2", "noise"), [(1e-2, 1e-2), (1e-4, 0.3), (1.0, None)])
 def test_every_lifetime_is_a_fit_by_dense_matrices(delta2, noise):
-    path = sweep(delta2=delta2, noise_variance=noise)
+    path = sweep(l2=delta2, noise_variance=noise)
     sets = dict(zip(("train", "validation", "test"), data(), strict=True))
     X, y = sets["train"]
     mean = y.mean()
@@ -73,7 +73,7 @@ def test_updates_are_exact_without_refinement(monkeypatch):
     """What a rebuilt inverse would hide: fewer cells than points first, then more."""
     monkeypatch.setattr("river_mondrian.learners.lifetimes.exact_ridge.REFINE", math.inf)
     monkeypatch.setattr("river_mondrian.learners.lifetimes.exact_ridge.REBUILD", math.inf)
-    path = sweep(learners=["ridge"], delta2=0.1, noise_variance=0.1)
+    path = sweep(learners=["ridge"], l2=0.1, noise_variance=0.1)
     X, y = data()[0]
     for step in (40, len(path.cuts)):
         Phi = naive.features(X, path.cuts[:step], M)
@@ -90,7 +90,7 @@ def _integrated(Phi, y, delta2):
 
 
 def test_gradient_descent_comes_close_to_ridge_regression():
-    path = sweep(learners=["ridge", "sgd"], delta2=0.5, sgd_passes=30, learning_rate=0.02)
+    path = sweep(learners=["ridge", "sgd"], l2=0.5, sgd_passes=30, learning_rate=0.02)
     exact, found = path.errors["ridge"], path.errors["sgd"]
     for kind in exact:
         np.testing.assert_allclose(found[kind][50:], exact[kind][50:], rtol=0.1, atol=0.01)
@@ -268,7 +268,7 @@ def test_points_that_do_not_differ_and_targets_that_do_not():
 
 BAD = [
     ({"lifetime_max": 0.0}, ValueError, "lifetime_max.*0.0"),
-    ({"delta2": -1.0}, ValueError, "delta2.*-1.0"),
+    ({"l2": -1.0}, ValueError, "l2.*-1.0"),
     ({"noise_variance": 0.0}, ValueError, "noise_variance.*0.0"),
     ({"n_partitions": 0}, ValueError, "n_partitions.*0"),
     ({"learners": "ridge"}, ValueError, "learners.*'ridge'"),

@@ -22,10 +22,10 @@ TRIANGLE = [{"a": 1.0}, {"b": 2.0}, {"a": 0.5, "b": 0.5}]
 DENSITIES = {
     "fixed": lambda: DensityForest(8, 2.0, seed=1, origin=ORIGIN),
     "random": lambda: DensityForest(8, stats.gamma(2.0), seed=1, origin=ORIGIN),
-    "laplace": lambda: DensityForest(8, 0.5, estimator="laplace", seed=1, origin=ORIGIN),
-    "kernel": lambda: DensityForest(8, 2.0, estimator="kernel", seed=1, origin=ORIGIN),
-    "given directions": lambda: DensityForest(4, 1.0, TRIANGLE, seed=1, origin=ORIGIN),
-    "random directions": lambda: DensityForest(4, 1.0, 3, seed=1, origin=ORIGIN),
+    "laplace": lambda: DensityForest(8, 0.5, method="laplace", seed=1, origin=ORIGIN),
+    "kernel": lambda: DensityForest(8, 2.0, method="kernel", seed=1, origin=ORIGIN),
+    "given directions": lambda: DensityForest(4, 1.0, directions=TRIANGLE, origin=ORIGIN, seed=1),
+    "random directions": lambda: DensityForest(4, 1.0, directions=3, origin=ORIGIN, seed=1),
 }
 
 
@@ -66,7 +66,7 @@ def test_the_law_with_an_origin_is_that_of_a_first_sample():
     """The share of trees in which two points are together is exp(-lifetime |x - y|_1)."""
     n, x, y = 4000, {"a": 2.0, "b": 0.0}, {"a": 2.2, "b": -0.3}
     for seed in range(3):
-        model = DensityForest(n, 1.0, estimator="laplace", seed=seed, origin=ORIGIN)
+        model = DensityForest(n, 1.0, method="laplace", seed=seed, origin=ORIGIN)
         model.learn_one(x)
         # A tree's estimate at y is its count there.
         model.log_density_one(y)
@@ -77,10 +77,10 @@ def test_the_law_with_an_origin_is_that_of_a_first_sample():
 
 def test_an_origin_names_the_features():
     model = DensityForest(3, 1.0, seed=1, origin=ORIGIN)
-    assert model.features == NAMES
+    assert model.feature_names == NAMES
     assert model.density_one({"a": 0.1}) == 0.0
     model.learn_one({"a": 0.1, "b": 0.2, "c": 5.0})
-    assert model.features == NAMES
+    assert model.feature_names == NAMES
     assert model.clone().features == NAMES
     same = copy.deepcopy(model)
     same.learn_one({"c": 1.0})
@@ -98,7 +98,7 @@ def test_an_origin_names_the_features():
     with pytest.raises(TypeError, match="feature 'a' must be a number"):
         DensityForest(3, 1.0, origin={"a": "x"})
     with pytest.raises(ValueError, match=r"directions name the features \['a', 'b'\]"):
-        DensityForest(3, 1.0, TRIANGLE, origin={"a": 1.0})
+        DensityForest(3, 1.0, directions=TRIANGLE, origin={"a": 1.0})
 
 
 def test_densities_that_do_not_add_up():
@@ -140,7 +140,7 @@ def pooled():
 RIDGES = {
     "fourier": lambda: RidgeRegressor(rm.RandomFourierFeatures(12, seed=1)),
     "known noise": lambda: RidgeRegressor(
-        rm.RandomFourierFeatures(12, seed=1), noise_variance=0.5, delta2=0.3
+        rm.RandomFourierFeatures(12, seed=1), noise_variance=0.5, l2=0.3
     ),
     "no intercept": lambda: RidgeRegressor(
         rm.RandomBinningFeatures(5, seed=1), fit_intercept=False
@@ -204,7 +204,7 @@ def test_ridges_that_do_not_add_up():
     for one, other, match in (
         (model(fourier(2)), model(fourier(1)), "the features have other arguments"),
         (model(fourier(None)), model(fourier(None)), "without a seed"),
-        (model(fourier()), model(fourier(), delta2=0.1), "but delta2 is 0.01 and 0.1"),
+        (model(fourier()), model(fourier(), l2=0.1), "but l2 is 0.01 and 0.1"),
         (model(fourier()), model(rm.RandomBinningFeatures(4, seed=1)), "the features are of"),
         (model(growing), model(growing), "the partitions of MondrianFeatures depend"),
         (model(), model(), "IsolationFeatures are drawn from the samples"),

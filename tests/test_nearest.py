@@ -112,7 +112,7 @@ def test_one_and_many_are_alike():
         many.learn_many(X[start:stop])
     asked = stream(40, seed=2, holes=0.2)
     expected = [one.score_one(x) for x in asked]
-    assert one.features == many.features and one.widths == many.widths
+    assert one.feature_names == many.feature_names and one.widths == many.widths
     assert [many.score_one(x) for x in asked] == expected
     for n_jobs in (1, 3):
         many.n_jobs = n_jobs
@@ -182,7 +182,7 @@ def test_forgetting_is_never_having_held():
 def _oldest(model):
     table = model._table
     row = table.samples[0].astype(float) + table.origins
-    x = dict(zip(model.features, row.tolist(), strict=True))
+    x = dict(zip(model.feature_names, row.tolist(), strict=True))
     codes = {naive_level: float(level) for naive_level, level in _codes().items()}
     x["d"] = min("xyz", key=lambda name: abs(codes[name] - x["d"]))
     return x

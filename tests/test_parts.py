@@ -67,7 +67,7 @@ def stored(model, path):
     rm.save(model, path)
     arrays, _ = read(path)
     law = arrays.pop("model/_trees/law_numbers", np.zeros(0))
-    if model.renews_widths:
+    if model.rescale:
         arrays = in_order(arrays)
     return {name: array.tobytes() for name, array in arrays.items()}, law
 
@@ -222,7 +222,7 @@ def test_a_sharded_forest_is_the_one_model(name, engine, tmp_path):
         model.learn_many(X, y, weights)
     assert engine.n_calls > 0
     assert sharded.n_samples == whole.n_samples
-    assert sharded.features == whole.features
+    assert sharded.feature_names == whole.feature_names
     assert_predicts_the_same(sharded, whole, samples(whole, 30, 4, category, extra=True)[0])
     assert_same(sharded.gather(), whole, tmp_path)
     # It goes on, and so do its copies and one that is made of the gathered model.

@@ -377,11 +377,11 @@ def test_bars_of_an_explanation_have_signs():
 
 
 def history_of(model, stream):
-    found = [(0, model.weights)]
+    found = [(0, model.expert_weights)]
     for i, (x, y) in enumerate(stream):
         model.learn_one(x, y)
         if i % 20 == 0:
-            found.append((model.n_samples, model.weights))
+            found.append((model.n_samples, model.expert_weights))
     return found
 
 
@@ -493,7 +493,7 @@ def drawings():
         np.arange(20.0),
         lifetime_max=1.0,
         n_partitions=2,
-        delta2=0.1,
+        l2=0.1,
         seed=1,
     )
     unit = {"a": (0.0, 1.0), "b": (0.0, 1.0)}

@@ -208,7 +208,7 @@ def test_without_tqdm_there_are_lines_of_text(monkeypatch, capsys):
 
 def test_a_sweep_shows_its_lifetime(bars):
     rows = X[:60].to_numpy()
-    settings = {"lifetime_max": 2.0, "n_partitions": 3, "delta2": 0.1, "seed": 1}
+    settings = {"lifetime_max": 2.0, "n_partitions": 3, "l2": 0.1, "seed": 1}
     path = rm.lifetime_path(rows, TARGETS[:60], **settings)
     assert not bars
     same = rm.lifetime_path(rows, TARGETS[:60], **settings, progress=True)

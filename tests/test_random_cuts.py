@@ -316,7 +316,7 @@ def test_frames_equal_single_samples(params, missing, frame):
     for start in range(0, 400, 90):
         many.learn_many(frame(samples[start : start + 90]))
     assert pickle.dumps(one._trees) == pickle.dumps(many._trees)
-    assert one._past == many._past and one.features == many.features
+    assert one._past == many._past and one.feature_names == many.feature_names
     asked = stream(50, 5, missing=missing, levels=True)
     scores = many.score_many(frame(asked))
     assert isinstance(scores, (pd.Series, pl.Series)) and scores.name == "score"
@@ -356,9 +356,9 @@ def test_shingles_are_samples_of_several(missing):
         assert shingled.score_one(samples[i]) == plain.score_one(joined)
         shingled.learn_one(samples[i])
         plain.learn_one(joined)
-    assert shingled.features == plain.features
+    assert shingled.feature_names == plain.feature_names
     assert shingled.recent_scores == plain.recent_scores
-    assert shingled.explain_one(samples[0]).keys() == {*plain.features}
+    assert shingled.explain_one(samples[0]).keys() == {*plain.feature_names}
 
 
 def test_a_sample_that_is_refused_is_not_in_the_past():
@@ -425,7 +425,7 @@ def test_widths_follow_the_window():
         model.learn_one({"a": x["a"], "b": x["b"] * (1.0 if i < 600 else 1000.0)})
     assert 1000.0 < model.widths["b"] < 20_000.0
     assert model.widths["a"] < 20.0
-    told = RandomCutForest(5, ranges={"a": (-4.0, 4.0)}, renews_widths=False, seed=1)
+    told = RandomCutForest(5, ranges={"a": (-4.0, 4.0)}, rescale=False, seed=1)
     told.learn_many(pd.DataFrame(stream(300)))
     assert told.widths["a"] == 8.0
 
@@ -450,7 +450,7 @@ def test_features_share_the_score(params, missing):
         model.learn_one(x)
     for x in [*stream(20, 4, missing=missing, levels=True), {"a": 50.0, "b": 0.0}, {}]:
         shares = model.explain_one(x)
-        assert list(shares) == model.features
+        assert list(shares) == model.feature_names
         assert min(shares.values()) >= 0.0
         assert sum(shares.values()) == pytest.approx(model.score_one(x), abs=1e-12)
 

@@ -80,7 +80,7 @@ def test_targets_in_any_unit():
 
 def test_a_weight_counts_as_so_many_samples_at_one_place():
     X, y = make_data(200)
-    fixed = {"gamma1": 2.0, "gamma2": 0.5, "noise_variance": 0.3, "tails": "normal"}
+    fixed = {"prior_variance": 1.0, "prior_rate": 0.5, "noise_variance": 0.3, "tails": "normal"}
     weighted, repeated = (MondrianForestRegressor(**fixed, scale=False, seed=2) for _ in range(2))
     for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
         weighted.learn_one(x, target, w=1 + i % 3)
@@ -277,7 +277,7 @@ def test_reading_a_tree():
         while not node.is_leaf:
             node = frame.loc[node.left if x[node.feature] <= node.threshold else node.right]
         assert f"mean {node['mean']:.6g}" in text
-    assert model.hyperparameters["gamma1"] > 0.0
+    assert model.hyperparameters["prior_variance"] > 0.0
 
 
 def test_drawing():
@@ -344,8 +344,8 @@ def test_numbers_of_any_type():
         ({"posterior": "median"}, "posterior.*'median'"),
         ({"tails": "heavy"}, "tails.*'heavy'"),
         ({"min_samples_split": 1}, "min_samples_split"),
-        ({"gamma1": 0.0}, "gamma1"),
-        ({"gamma2": math.inf}, "gamma2"),
+        ({"prior_variance": 0.0}, "prior_variance"),
+        ({"prior_rate": math.inf}, "prior_rate"),
         ({"noise_variance": -1.0}, "noise_variance"),
         ({"max_nodes": 0}, "max_nodes"),
         ({"n_jobs": 0}, "n_jobs"),

@@ -27,7 +27,7 @@ from river_mondrian.partitions.mondrian.widths import FollowingTrees
 from river_mondrian.partitions.ranges import without_rounding
 from river_mondrian.records import ChunkedRows
 
-RENEWED = {"n_estimators": 3, "seed": 1, "renews_widths": True}
+RENEWED = {"n_estimators": 3, "seed": 1, "rescale": True}
 ADAPTIVE = RENEWED | {"n_candidates": 3}
 KINDS = {
     "exact": lambda **own: MondrianForestClassifier(**RENEWED | own),
@@ -405,7 +405,7 @@ def test_what_may_happen_meanwhile(kind, event, phase):
 def test_a_full_forest_keeps_its_widths(kind, directions):
     X, y = corner(900)
     own = {"max_nodes": 41, "directions": directions}
-    model, fixed = (KINDS[kind](**own, renews_widths=renews) for renews in (True, False))
+    model, fixed = (KINDS[kind](**own, rescale=renews) for renews in (True, False))
     assert learned(model, X, y).widths == learned(fixed, X, y).widths
     assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
     assert answers(checked(model)) == answers(model)
@@ -426,7 +426,7 @@ def test_a_forest_that_was_full_before_the_first_look_keeps_its_widths():
 @pytest.mark.parametrize("at", [0, 5, 300])
 def test_a_category_changes_nothing_where_widths_hold(kind, n_trees, at):
     X, y = corner(400, stretched=(1.0, 1.0, 1.0))
-    models = [KINDS[kind](n_estimators=n_trees, renews_widths=renews) for renews in (True, False)]
+    models = [KINDS[kind](n_estimators=n_trees, rescale=renews) for renews in (True, False)]
     for i, (x, label) in enumerate(zip(samples(X), y, strict=True)):
         for model in models:
             model.learn_one(x | {"color": "red" if i % 3 else "blue"} if i >= at else x, label)
@@ -502,7 +502,7 @@ def test_what_may_happen_after_a_renewal(kind, event):
 
 def test_a_window_of_samples_is_followed():
     X, y = corner(6000, stretched=(10.0, 1.0, 1.0), at=4000)
-    model = KINDS["adaptive"](max_samples=1000)
+    model = KINDS["adaptive"](window=1000)
     learned(model, X, y)
     assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
     checked(model)

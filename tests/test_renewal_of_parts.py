@@ -19,7 +19,7 @@ from river_mondrian.partitions.mondrian import widths
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
 
 N_TREES = 5
-MORE = {"seed": 1, "renews_widths": True}
+MORE = {"seed": 1, "rescale": True}
 FORESTS = {
     "classes": lambda: rm.MondrianForestClassifier(N_TREES, **MORE),
     "targets": lambda: rm.MondrianForestRegressor(N_TREES, **MORE),

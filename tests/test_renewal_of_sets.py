@@ -141,14 +141,14 @@ def test_a_category_may_come_at_any_time(kind, since):
             assert_values(model, X[: i + 1], since, 2.0**-22, 2.0**-40)
             kept = model._trees.column("points", "inputs")
             # Of samples before they are known to 48 bits of the widths, which are 10 at most.
-            places = [model.features.index(name) for name in NAMES]
+            places = [model.feature_names.index(name) for name in NAMES]
             np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)
 
 
 @kinds
 def test_nothing_is_drawn_anew_where_widths_hold(kind, own):
     X, y = corner(1500, stretched=(1.3, 0.8, 1.0))
-    model, fixed = (make(kind, own, renews_widths=renews) for renews in (True, False))
+    model, fixed = (make(kind, own, rescale=renews) for renews in (True, False))
     for x, label in zip(samples(X, own), y, strict=True):
         model.learn_one(x, label)
         fixed.learn_one(x, label)
@@ -209,7 +209,7 @@ def test_renewed_trees_have_the_law_of_trees_that_were_told_the_widths(kind, own
     offsets, factors = model._trees.scaling[:, :3]
     ends = zip(offsets.tolist(), (offsets + 1.0 / factors).tolist(), strict=True)
     ranges = dict(zip("abc", ends, strict=True))
-    other = make(kind, own, n_estimators=140, seed=99 - seed, ranges=ranges, renews_widths=False)
+    other = make(kind, own, n_estimators=140, seed=99 - seed, ranges=ranges, rescale=False)
     learned(other, own, X, y)
     assert other.widths == pytest.approx(model.widths, rel=1e-12)
     first, second = (shapes_of(one, range(140)) for one in (model, other))
@@ -223,7 +223,7 @@ def expected_values(model, X, since, t, means):
     """Return a tree's values of samples by the twin."""
     trees = model._trees
     offsets, factors = trees.frames[trees.trees[t].frame]
-    names = model.features
+    names = model.feature_names
     order = ["abc".index(name) if name != "color" else 3 for name in names]
     scaling = [(offsets[d], factors[d]) for d in range(len(names))]
     rows = []
@@ -492,7 +492,7 @@ def damaged_inputs(model):
 
 def damaged_level(model):
     trees = model._trees
-    place = model.features.index("color")
+    place = model.feature_names.index("color")
     trees.forest.inputs_in(trees.forest.points.row(9))[place] = 3.0
 
 

@@ -21,7 +21,7 @@ MAPS = {
 SETTINGS = {
     "default": {},
     "no intercept": {"fit_intercept": False},
-    "noise": {"noise_variance": 0.3, "delta2": 1e-3},
+    "noise": {"noise_variance": 0.3, "l2": 1e-3},
     "paper": {"noise_variance": 1e-2, "fit_intercept": False},
     "capped": {"max_columns": 2},
 }
@@ -68,7 +68,7 @@ def test_the_posterior_is_that_of_dense_matrices(features, setting):
             [own.transform_one(x) for x in data[:n]],
             targets[:n],
             weights[:n],
-            model.delta2,
+            model.l2,
             model.fit_intercept,
             model.max_columns,
         )
@@ -129,7 +129,7 @@ def test_it_stays_exact_over_many_updates(features):
     n = 30_000
     data, targets, _ = stream(n)
     table = frame(data)
-    model = RidgeRegressor(MAPS[features](), delta2=1e-4)
+    model = RidgeRegressor(MAPS[features](), l2=1e-4)
     model.learn_many(table, targets)
     own = model._features
     Phi = own.to_csr(table).toarray()
@@ -173,7 +173,7 @@ def test_intervals_cover():
     features = frozen()
     rng = np.random.default_rng(0)
     weights = {}
-    model = RidgeRegressor(features, delta2=0.25)
+    model = RidgeRegressor(features, l2=0.25)
     for i, x in enumerate(rows(n + 200)):
         mapped = features.transform_one(x)
         mean = sum(v * weights.setdefault(c, 4.0 * rng.normal()) for c, v in mapped.items())
@@ -230,7 +230,7 @@ def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():
     ("params", "error", "message"),
     [
         ({"features": "anne"}, TypeError, "features.*'anne'"),
-        ({"delta2": 0.0}, ValueError, "delta2.*0.0"),
+        ({"l2": 0.0}, ValueError, "l2.*0.0"),
         ({"noise_variance": -1.0}, ValueError, "noise_variance.*-1.0"),
         ({"fit_intercept": "yes"}, ValueError, "fit_intercept.*'yes'"),
         ({"max_columns": 0}, ValueError, "max_columns.*0"),

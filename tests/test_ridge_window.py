@@ -44,7 +44,7 @@ def check(model, samples, before=()):
         [own.transform_one(x) for x, _, _ in samples],
         [y for _, y, _ in samples],
         [w for _, _, w in samples],
-        model.delta2,
+        model.l2,
         model.fit_intercept,
         model.max_columns,
         [own.transform_one(x) for x in before],
@@ -114,7 +114,7 @@ SAMPLES = st.tuples(NUMBERS, NUMBERS, st.sampled_from([0.0, 1e-3, 1.0, 1e9]))
 @settings(max_examples=60, deadline=None)
 def test_any_sequence_of_learning_and_forgetting(window, calls, intercept):
     model = RidgeRegressor(
-        RandomFourierFeatures(6, seed=1), fit_intercept=intercept, window=window, delta2=0.1
+        RandomFourierFeatures(6, seed=1), fit_intercept=intercept, window=window, l2=0.1
     )
     held = []
     for learns, (a, y, w), k in calls:
@@ -147,7 +147,7 @@ def _held(posterior):
 
 def compare(model, samples):
     """Check a model against the same one that has learned these samples only."""
-    again = RidgeRegressor(model._features, model.delta2, fit_intercept=model.fit_intercept)
+    again = RidgeRegressor(model._features, model.l2, fit_intercept=model.fit_intercept)
     for one in samples:
         again.learn_one(*one)
     assert model._current.residual == pytest.approx(again._current.residual, rel=CLOSE)

@@ -26,7 +26,7 @@ def is_used(n: int) -> bool:
 
 def parts(trees, X, y, w, x):
     """Return the components of a prediction by the dense twin, and the targets' variance."""
-    scale, lifetime = trees.hyperparameters["gamma1"], float(trees.trees[0].lifetime)
+    scale, lifetime = 2.0 * trees.hyperparameters["prior_variance"], float(trees.trees[0].lifetime)
     found = []
     for t in range(trees.n_trees):
         tree = dense(trees, t, X, y, w)
@@ -59,7 +59,7 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
         grow(X[i : i + 1], y[i : i + 1], w[i : i + 1], trees=trees)
     assert len(used) >= 5
     expected = twin.weights(used)
-    got = list(trees.scale_weights.values())
+    got = list(trees.tail_weights.values())
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-12)
     assert np.abs(np.array(got) - twin.weights([])).max() > 0.1
 
@@ -102,7 +102,7 @@ def test_at_scale_1_alone_it_is_the_normal_law():
     assert (learned.predict_rows(queries, 1)[:, 1] != normal[:, 1]).all()
     learned.law_numbers[: scale_mixture.N_SCALES] = np.array(scale_mixture.SCALES) == 1.0
     np.testing.assert_allclose(learned.predict_rows(queries, 1), normal, rtol=1e-12)
-    assert plain.scale_weights == {1.0: 1.0}
+    assert plain.tail_weights == {1.0: 1.0}
 
 
 def test_which_targets_are_used():
@@ -121,11 +121,11 @@ def test_which_targets_are_used():
 def test_a_target_from_far_away_widens_the_law_unless_it_is_set_aside(y):
     X, targets = draw(200, 0)
     trees = grow(X, targets, n_trees=2, learns_law=True)
-    before = trees.scale_weights
+    before = trees.tail_weights
     n = next(n for n in range(200, 300) if is_used(n))
     grow(X[: n - 200], targets[: n - 200], trees=trees)
     grow(X[:1], np.array([y]), trees=trees)
-    after = trees.scale_weights
+    after = trees.tail_weights
     if not trees.forest.low_fence <= y <= trees.forest.high_fence:
         assert abs(y - 50.0) > 30.0
         assert after == before

@@ -124,7 +124,7 @@ def test_repeats_that_are_hidden_have_the_law_of_a_weight(seed):
             for _ in range(repeats):
                 model.learn_one(x, y, 40.0 / repeats)
         trees = model._trees
-        inputs = np.array([[asked[name] for name in model.features]])
+        inputs = np.array([[asked[name] for name in model.feature_names]])
         made.append([tree_predictions(trees, inputs, t) for t in range(trees.n_trees)])
     assert stats.ks_2samp(*made).pvalue > 1e-4
 
@@ -139,7 +139,7 @@ def test_nothing_is_learned_of_what_weighs_nothing():
     model = MondrianForestClassifier(seed=1)
     model.learn_one({"a": 1.0}, "y", 0.0)
     assert model.n_samples == 0
-    assert model.features == model.classes == []
+    assert model.feature_names == model.classes == []
     for i, (x, y) in enumerate(samples(40)):
         model.learn_one(x, y, 1.0 + i % 2)
     before = pickle.dumps(model)
@@ -174,7 +174,9 @@ def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
     made = copy.deepcopy(trees)
     made.weigh()
     assert (trees.has_weights, made.has_weights) == (False, True)
-    rows = np.array([[x.get(name, math.nan) for name in model.features] for x, _ in stream[:40]])
+    rows = np.array(
+        [[x.get(name, math.nan) for name in model.feature_names] for x, _ in stream[:40]]
+    )
     rows = np.pad(rows, ((0, 0), (0, trees.inputs.shape[1] - rows.shape[1])))
     expected = trees.predict_rows(rows, 1)
     np.testing.assert_allclose(made.predict_rows(rows, 1), expected, atol=1e-13, rtol=0)
@@ -263,7 +265,7 @@ LABELS[7] = "new"
 
 def looks(model):
     seen = [model.n_samples, [model.predict_proba_one(x) for x in ASKED]]
-    return [*seen, model.features, model.classes], pickle.dumps(model)
+    return [*seen, model.feature_names, model.classes], pickle.dumps(model)
 
 
 def go_on(model):

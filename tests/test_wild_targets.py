@@ -126,7 +126,7 @@ def test_a_wild_target_is_as_one_without_a_weight(params):
             asked = rows(X[i : i + 2])
             assert [wild.predict_one(x) for x in asked] == [without.predict_one(x) for x in asked]
     assert wild.hyperparameters == without.hyperparameters
-    assert wild.scale_weights == without.scale_weights
+    assert wild.tail_weights == without.tail_weights
     assert wild.feature_importances == without.feature_importances
     assert wild.explain_one(rows(X)[0]) == without.explain_one(rows(X)[0])
 
@@ -191,7 +191,7 @@ def test_gamma2_follows_the_robust_extent():
     X[[60, 200, 300, 301], 1] = 1e6
     trees = grow(X, y, scale=False)
     middle = twin.extent(X.astype(np.float32).tolist()) / (2.0 * math.log2(512))
-    power = math.log2(trees.hyperparameters["gamma2"] / middle)
+    power = math.log2(trees.hyperparameters["prior_rate"] / middle)
     assert power == pytest.approx(round(power), abs=1e-6)
     assert abs(power) <= 5.0
 

@@ -78,7 +78,7 @@ def test_what_is_absent_counts_as_zero(kind):
 @pytest.mark.parametrize("many", [False, True])
 def test_a_feature_has_been_zero_before_its_first_value(kind, many):
     """Digit for digit as where all features are there from the start, in their order."""
-    more = {} if kind == "mean" else {"gamma": 20.0}
+    more = {} if kind == "mean" else {"prior_rate": 20.0}
     sparse, full = (
         KINDS[kind](missing=missing, scale=False, **more) for missing in ("zero", "unknown")
     )
@@ -177,7 +177,7 @@ def test_a_feature_that_is_undone_has_counted_nothing():
     assert pickle.dumps(model) == before
     model.learn_one({"later": "red"}, 1)
     counts = model._trees.discriminants.learned["counts"][0]
-    assert counts[1 + model.features.index("later")] == 1.0
+    assert counts[1 + model.feature_names.index("later")] == 1.0
 
 
 # Within River's pipelines.

@@ -37,8 +37,8 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
                 right[i] = best == y
                 if label == "adaptive":
                     outputs += [(q, k == y) for k, q in p.items()]
-                    if i % 50 == 0 and model.weights:
-                        kept.append([i, *model.weights.values()])
+                    if i % 50 == 0 and model.expert_weights:
+                        kept.append([i, *model.expert_weights.values()])
                 model.learn_one(x, y)
             window = max(20, len(samples) // 50)
             smooth = np.convolve(right, np.ones(window) / window, "valid")

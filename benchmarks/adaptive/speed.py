@@ -77,7 +77,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
     """Memory, speed and the longest call over a long stream."""
     n, most = (5000, 1000) if quick else (1_000_000, 20_000)
-    model = AdaptiveMondrianForestClassifier(N_TREES, max_samples=most, seed=1)
+    model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)
     table, longest, began = [], 0.0, time.perf_counter()
     source = iter(synth.Agrawal(seed=1, perturbation=0.05))
     scores(adaptive_forest(0), MADE["Agrawal"](300))  # compile
@@ -98,7 +98,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             longest, right, began = 0.0, 0, time.perf_counter()
             progress(f"{i} samples")
     report.note(
-        f"Agrawal with 5 % perturbation, {N_TREES} trees, max_samples={most}: after each tenth, "
+        f"Agrawal with 5 % perturbation, {N_TREES} trees, window={most}: after each tenth, "
         "memory, samples per second of making, predicting and learning, accuracy and the "
         "longest learn_one (CPU) in it."
     )

@@ -50,7 +50,7 @@ def _follow(model: Any, samples: Stream) -> _Run:
         if is_adaptive and i > 0:
             levels.append(model.predict_one(x, with_dist=True).cdf(y))
         if is_adaptive and i > 0 and i % KEPT_EVERY == 0:
-            weights.append([i, *_kinds(model.weights)])
+            weights.append([i, *_kinds(model.expert_weights)])
         model.learn_one(x, y)
     drifts = [i for i, _ in model.drift_log] if is_adaptive else []
     return _Run(np.array(errors), np.array(levels), np.array(weights), drifts)

@@ -113,7 +113,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
         report.note("The estimator under test is not there yet.")
         return
     n, most = (3000, 1000) if quick else (1_000_000, 20_000)
-    model = getattr(river_mondrian, OURS)(max_samples=most, seed=1)
+    model = getattr(river_mondrian, OURS)(window=most, seed=1)
     source = iter(synth.Friedman(seed=7))
     rows, longest, errors, began = [], 0.0, 0.0, time.process_time()
     for i in range(1, n + 1):
@@ -132,7 +132,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{i} samples")
             longest, errors, began = 0.0, 0.0, time.process_time()
     report.note(
-        f"Friedman, max_samples={most}; for each tenth: memory (target {MIB_TARGET:.0f} MiB), CPU "
+        f"Friedman, window={most}; for each tenth: memory (target {MIB_TARGET:.0f} MiB), CPU "
         "per sample of making, predicting and learning, mean absolute error, longest learn_one."
     )
     report.table(["samples", "MiB", "us", "MAE", "longest, ms"], rows)

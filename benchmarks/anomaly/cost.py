@@ -30,7 +30,7 @@ def _half_spaces() -> Any:
 
 MODELS: dict[str, Callable[[], Any]] = {
     "DensityForest, default": _forest(),
-    'lifetime 3, "kernel"': _forest(lifetime=3.0, estimator="kernel"),
+    'lifetime 3, "kernel"': _forest(lifetime=3.0, method="kernel"),
     'lifetime 3, "forest"': _forest(lifetime=3.0),
     "lifetime None": _forest(lifetime=None),
     "default, window 1,000": _forest(window=1000),

@@ -128,7 +128,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
 
 def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
     """Return accuracy, time so far and time so far at each fraction."""
-    model = make_ours(seed, 100, scale=False, gamma=10.0 * X.shape[1])
+    model = make_ours(seed, 100, scale=False, prior_rate=10.0 * X.shape[1])
     frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
     edges = np.round(np.arange(101) * len(X) / 100).astype(int)
     points = {round(100 * fraction) for fraction in FRACTIONS}
@@ -204,7 +204,7 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         if name == "satimage":
             X, y = X[:3104], y[:3104]
         progress(f"table1: {name}")
-        model = make_ours(1, trees, scale=False, gamma=10.0 * X.shape[1])
+        model = make_ours(1, trees, scale=False, prior_rate=10.0 * X.shape[1])
         model.learn_many(frame_of(X), pd.Series(y))
         depths = []
         for number in range(trees):

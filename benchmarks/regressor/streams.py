@@ -235,7 +235,7 @@ def _law(scores: Scores) -> tuple[str, str, str]:
 
 
 def choice(data: DataFolder, report: Report, quick: bool) -> None:
-    """What choosing gamma2 and the noise gains over fixed multiples of the reference's."""
+    """What choosing prior_rate and the noise gains over fixed multiples of the reference's."""
     most = 500 if quick else 3000
     # What is chosen is the likelihood of normal noise.
     plain = {"tails": "normal"}
@@ -249,7 +249,7 @@ def choice(data: DataFolder, report: Report, quick: bool) -> None:
         middle = extent / (2.0 * math.log2(len(part)))
         runs = {
             f"2^{p}": _run(
-                partial(make_ours, gamma2=middle * 2.0**p, **plain), predict_mixture, part
+                partial(make_ours, prior_rate=middle * 2.0**p, **plain), predict_mixture, part
             )
             for p in powers
         }
@@ -260,7 +260,7 @@ def choice(data: DataFolder, report: Report, quick: bool) -> None:
         ):
             rows.append((name, what, *(pick(s) for s in runs.values())))
     report.note(
-        f"gamma2 fixed at powers of 2 times D / (2 log2 n), n = {most} at most, the noise chosen; "
-        "in the last column both are chosen by progressive likelihood."
+        f"prior_rate fixed at powers of 2 times D / (2 log2 n), n = {most} at most, the noise "
+        "chosen; in the last column both are chosen by progressive likelihood."
     )
     report.table(("stream", "", *(f"2^{p}" for p in powers), "chosen"), rows)

@@ -99,7 +99,7 @@ EXACT: dict[str, Configuration] = {
         s.labelled(n, 5), lifetime=stats.expon(scale=5.0)
     ),
     "lifetime 0": lambda n: _classifier(s.labelled(n // 2, 5), lifetime=0.0),
-    "gamma 3": lambda n: _classifier(s.labelled(n, 5), gamma=3.0),
+    "gamma 3": lambda n: _classifier(s.labelled(n, 5), prior_rate=3.0),
     "max_nodes 101": lambda n: _classifier(s.labelled(n, 5), max_nodes=101),
     "max_nodes 31, missing": lambda n: _classifier(s.holes(s.labelled(n, 5)), max_nodes=31),
     "not scaled": lambda n: _classifier(s.unit(n, 5), scale=False),
@@ -162,7 +162,7 @@ def _regressor(samples: Stream, say: r.Say = r.label, **arguments: Any) -> Array
 
 
 def _hyperparameters(model: Any) -> Iterable[float]:
-    return [*model.hyperparameters.values(), *model.scale_weights.values()]
+    return [*model.hyperparameters.values(), *model.tail_weights.values()]
 
 
 def _regress_frames(samples: Stream, weights: list[float] | None = None, **kwargs: Any) -> Array:
@@ -179,7 +179,7 @@ REGRESSOR: dict[str, Configuration] = {
     "gaussian, mixtures": lambda n: _regressor(s.targets(n, 3), r.mixture),
     "gaussian, normal tails": lambda n: _regressor(s.targets(n, 5), r.dist, tails="normal"),
     "gaussian, given hyperparameters": lambda n: _regressor(
-        s.targets(n, 4), r.dist, gamma1=2.0, gamma2=0.1, noise_variance=0.05
+        s.targets(n, 4), r.dist, prior_variance=1.0, prior_rate=0.1, noise_variance=0.05
     ),
     "gaussian, lifetime 5": lambda n: _regressor(s.targets(n, 4), r.dist, lifetime=5.0),
     "gaussian, weights": lambda n: _regressor(
@@ -245,7 +245,7 @@ def _adaptive(samples: Stream, say: r.Say = r.proba, **arguments: Any) -> Array:
 def _found(model: Any) -> Iterable[Any]:
     drifts = [number for drift in model.drift_log for number in drift]
     gains = model._trees.gains.ravel().tolist()
-    return [*model.weights.values(), *gains, *drifts, *r.trees(model)]
+    return [*model.expert_weights.values(), *gains, *drifts, *r.trees(model)]
 
 
 ADAPTIVE: dict[str, Configuration] = {
@@ -262,9 +262,9 @@ ADAPTIVE: dict[str, Configuration] = {
         s.swapped(s.labelled(2 * n, 5)), drift_detector=drift.PageHinkley(threshold=10.0)
     ),
     "no detector": lambda n: _adaptive(s.swapped(s.labelled(n, 5)), drift_detector=drift.NoDrift()),
-    "max_samples": lambda n: _adaptive(s.labelled(3 * n, 4), max_samples=1000, n_estimators=3),
+    "window": lambda n: _adaptive(s.labelled(3 * n, 4), window=1000, n_estimators=3),
     "max_bytes": lambda n: _adaptive(s.labelled(2 * n, 4), max_bytes=400_000),
-    "no change": lambda n: _adaptive(s.sticky(s.labelled(n, 4)), no_change=True),
+    "no change": lambda n: _adaptive(s.sticky(s.labelled(n, 4)), autoregressive=True),
     "1 candidate": lambda n: _adaptive(s.labelled(n, 5), n_candidates=1),
     "not scaled, 2 trees": lambda n: _adaptive(s.unit(n, 5), n_estimators=2, scale=False),
     "recent trees": lambda n: _adaptive(s.labelled(3 * n, 3), n_estimators=4),
@@ -306,8 +306,8 @@ DENSITY: dict[str, Configuration] = {
     "lifetime that grows": lambda n: _density(
         s.unit(n, 2), lifetime=partial(_grown, 1 / 3), steps={0.5: r.pickled}
     ),
-    "laplace": lambda n: _density(s.unit(n, 5), estimator="laplace", lifetime=3.0),
-    "kernel": lambda n: _density(s.unit(n, 9), estimator="kernel", lifetime=2.0),
+    "laplace": lambda n: _density(s.unit(n, 5), method="laplace", lifetime=3.0),
+    "kernel": lambda n: _density(s.unit(n, 9), method="kernel", lifetime=2.0),
     "missing, late features": lambda n: _density(
         s.late_features(s.holes(s.unit(n, 5))), lifetime=2.0
     ),

@@ -190,7 +190,7 @@ OGD: dict[str, Configuration] = {
 
 def _ridge(features: Any, samples: Stream, **arguments: Any) -> Array:
     steps, weights = arguments.pop("steps", None), arguments.pop("weights", None)
-    model = RidgeRegressor(features, **{"delta2": 0.1, "seed": 1} | arguments)
+    model = RidgeRegressor(features, **{"l2": 0.1, "seed": 1} | arguments)
 
     def end(model: Any) -> Iterable[float]:
         return [model.log_marginal_likelihood, model.n_columns]
@@ -246,7 +246,7 @@ def _path(n: int, **arguments: Any) -> Array:
     a, b = n // 2, 3 * n // 4
     path = lifetime_path(
         *(X[:a], y[:a], 8.0, X[a:b], y[a:b], X[b:], y[b:]),
-        **{"n_partitions": 8, "delta2": 0.1, "progress": False, "seed": 1} | arguments,
+        **{"n_partitions": 8, "l2": 0.1, "progress": False, "seed": 1} | arguments,
     )
     parts = [path.lifetimes, path.n_cells, path.log_marginal_likelihood]
     parts += [path.cuts[name] for name in ("partition", "cell", "feature", "place")]

@@ -173,7 +173,7 @@ ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
     "OGD, isolation trees": (_classifier(isolation_trees), LETTER, True, 0.5),
     "OGD, mondrian": (_classifier(mondrian, "predict_one"), LETTER, True, 0.5),
     "isolation": (_map(lambda seed: IsolationFeatures(seed=seed)), LETTER, True, 0.3),
-    "mondrian": (_map(lambda seed: MondrianFeatures(50, LIFETIME, seed)), LETTER, True, 0.3),
+    "mondrian": (_map(lambda seed: MondrianFeatures(50, LIFETIME, seed=seed)), LETTER, True, 0.3),
     "binning": (_map(lambda seed: RandomBinningFeatures(100, LIFETIME, seed)), LETTER, True, 0.3),
     "fourier": (_map(lambda seed: RandomFourierFeatures(100, seed=seed)), LETTER, True, 0.3),
     "nystrom": (_map(lambda seed: NystromFeatures()), LETTER, True, 0.3),

@@ -183,7 +183,7 @@ def courses(_: str) -> Figure:
             if n % 50 == 0:
                 yield n, metric.get()
             if n % 50 == 0 and name == "adaptive":
-                history.append((n, model.weights))
+                history.append((n, model.expert_weights))
 
     plot.progressive({name: course(name) for name in models}, drifts=model, ax=axes[0, 0])
     axes[0, 0].set_ylabel("accuracy of the latest 200")

@@ -65,7 +65,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     The first 256 samples (4,096 of a regressor with a Gaussian posterior) are learned here, by the
     whole model: ranges and hyperparameters are chosen from them. After that a tree depends on the
     samples and its own random numbers alone, also where trees are drawn anew in turn
-    (`renews_widths`): numbers of samples tell each worker whose turn it is. The tails of a
+    (`rescale`): numbers of samples tell each worker whose turn it is. The tails of a
     regressor's noise are learned here from the densities that workers report. Two samples more have
     to be learned by the whole forest, which is fetched for it: the first one with a category, and
     with random `directions` each that has a new feature.
@@ -319,11 +319,13 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return state.known.n_samples if isinstance(state, Crew) else int(state.n_samples)
 
     @property
-    def features(self) -> list[Any]:
+    def feature_names(self) -> list[Any]:
         """The features seen so far."""
         with self._lock:
             state = self._state
-            return list(state.known.features.names if isinstance(state, Crew) else state.features)
+            return list(
+                state.known.features.names if isinstance(state, Crew) else state.feature_names
+            )
 
     @property
     def n_restarts(self) -> int:
@@ -476,7 +478,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The values of gamma1, gamma2 and noise_variance as they stand; empty without them."""
+        """The current prior_variance, prior_rate and noise_variance; empty without them."""
         with self._lock:
             state = self._state
             if isinstance(state, Crew):

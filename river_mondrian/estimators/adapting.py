@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import sys
 from collections.abc import Iterator
 from typing import Any, TypeAlias, TypeVar
@@ -12,7 +11,6 @@ from river import base
 
 from ..arguments import check_integer
 from ..checks import refuse
-from ..directions import Directions
 from ..learners.drift import (
     ADWIN,
     AFTER_DRIFT,
@@ -34,9 +32,9 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 Trees = TypeVar("Trees", bound=RebuiltTrees[Any, Any])
 
 
-def check_bounds(max_samples: int, max_bytes: int | None, drift_detector: Detector) -> None:
+def check_bounds(window: int, max_bytes: int | None, drift_detector: Detector) -> None:
     """Check the arguments that bound what is kept of a stream."""
-    check_integer("max_samples", max_samples, 1000)
+    check_integer("window", window, 1000)
     if max_bytes is not None:
         check_integer("max_bytes", max_bytes, 1)
     if not (drift_detector is None or isinstance(drift_detector, DETECTORS)):
@@ -97,11 +95,6 @@ class AdaptingForest(MondrianForest[Trees]):
     """A forest whose trees are built anew of a window, and at drifts of the samples since."""
 
     drift_detector: Detector
-
-    # What all forests have, fixed here.
-    lifetime: Any = math.inf
-    max_nodes: int | None = None
-    directions: Directions = None
 
     # A detector that Python feeds: as it was before the sample of a number, that number, and the
     # detector since. It is replaced before the kernel learns the sample, so that the number of

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_flag, check_integer, check_missing
+from ..arguments import check_flag, check_integer
 from ..frames import mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import LARGEST_WEIGHT, TOO_LARGE
 from ..model import locked
-from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..progress import in_pieces
 from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
@@ -62,7 +60,7 @@ class AdaptiveMondrianForestClassifier(
     - A log-linear pool mixes all of these. Its exponents learn from the log loss.
     - A drift detector watches the error. Where that increases, all trees are built anew of the
       samples since, and lines move in large steps again.
-    - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
+    - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
     Building is spread over calls. Features need no scaling, may be categories or missing, and may
     appear at any time, as may classes. Trees place levels of categories as those of
@@ -81,9 +79,13 @@ class AdaptiveMondrianForestClassifier(
     n_candidates
         Number of cuts among which one is chosen. With 1 cuts do not look at labels, and each tree
         of all samples has the law of `MondrianForestClassifier`.
-    max_samples
-        Number of samples at which the older half is forgotten. Twice as many are stored. Trees of
-        recent samples need more than 1,000 that are kept.
+    autoregressive
+        Whether the latest labels are used to predict the next one, for streams where labels repeat:
+        the memories of the roots forget, too, so that one expert predicts the frequencies of the
+        latest labels.
+    window
+        Largest number of samples, the latest ones, that the trees know. At this number the older
+        half is forgotten. Twice as many are stored. Trees of recent samples need more than 1,000.
     max_bytes
         Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
         None for no such limit.
@@ -91,31 +93,28 @@ class AdaptiveMondrianForestClassifier(
         A drift detector of River's. It is fed 1 for each mistake and 0 else. None stands for
         `river.drift.ADWIN()`, `river.drift.NoDrift()` switches detection off. After a drift the
         forest keeps as many samples as the detector's `width` says, or 200 if it has none.
-    no_change
-        Whether the memories of the roots forget, too: then one of the predictions is nearly that
-        of the latest labels, for streams where these repeat.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
-    missing
-        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
-        category is a level of its own in trees, at 0 in all of them, and nothing to the lines.
-    seed
-        Random seed for reproducibility.
     ranges
         What is known of features: a mapping from feature to its lowest and highest value, (low,
         high). These are divided by high - low, whatever their values are.
-    renews_widths
+    rescale
         Whether widths are looked at again after the first 256 samples, whenever there are half as
         many samples more. Where one has changed by more than a factor of 2, and the interquartile
         range by more than a factor of 1.7, the trees are drawn anew from their samples under the
         new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
         that, and 8 while trees are drawn anew; once there is a category, a sample takes 8 bytes
         more for each feature instead. Widths stay, whatever this says, with `scale=False`.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
+        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
+        category is a level of its own in trees, at 0 in all of them, and nothing to the lines.
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one for each processor
         that the process may use. The results do not depend on it. Samples are learned one after
         the other in one thread: what each takes is too little to be shared.
+    seed
+        Random seed for reproducibility.
 
     Notes
     -----
@@ -126,7 +125,7 @@ class AdaptiveMondrianForestClassifier(
     class, c being the weight below, as in `MondrianForestClassifier`.
 
     A whole weight is not as many repeats of the sample: it is one visit, after which memories
-    forget once, one step of all gradients and shares, one stored sample of `max_samples`, one value
+    forget once, one step of all gradients and shares, one stored sample of `window`, one value
     for the detector of drifts, whatever the weight, and one of the samples after which trees are
     built. Priors weigh as in a sample of weight 1, so that weights should be about 1 on average.
 
@@ -163,32 +162,32 @@ class AdaptiveMondrianForestClassifier(
         self,
         n_estimators: int = 20,
         n_candidates: int = 20,
-        max_samples: int = 50_000,
+        autoregressive: bool = False,
+        window: int = 50_000,
         max_bytes: int | None = None,
         drift_detector: Detector = None,
-        no_change: bool = False,
         scale: bool = True,
-        missing: str = "unknown",
-        seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = True,
+        rescale: bool = True,
+        missing: str = "unknown",
         n_jobs: int = 1,
+        seed: int | None = None,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
-        check_flag("no_change", no_change)
-        check_bounds(max_samples, max_bytes, drift_detector)
+        check_flag("autoregressive", autoregressive)
+        check_bounds(window, max_bytes, drift_detector)
         self.n_estimators = n_estimators
         self.n_candidates = n_candidates
-        self.max_samples = max_samples
+        self.autoregressive = autoregressive
+        self.window = window
         self.max_bytes = max_bytes
         self.drift_detector = drift_detector
-        self.no_change = no_change
         self.scale = scale
-        self.missing = missing
-        self.seed = seed
         self.ranges = ranges
-        self.renews_widths = renews_widths
+        self.rescale = rescale
+        self.missing = missing
         self.n_jobs = n_jobs
+        self.seed = seed
         self._begin()
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
@@ -196,22 +195,14 @@ class AdaptiveMondrianForestClassifier(
     def _make_trees(self) -> AdaptiveTrees:
         # One more is being built.
         n_trees = self.n_estimators + 1
-        partitions = Partitions(
-            n_trees,
-            math.inf,
-            scale=self.scale,
-            absent=check_missing(self.missing),
-            seed=self.seed,
-            ranges=self.ranges or {},
-            renews_widths=self.renews_widths,
-        )
+        partitions = self._partitions(n_trees)
         return AdaptiveTrees(
             partitions,
             self._n_readable,
             self.n_candidates,
-            self.max_samples,
+            self.window,
             self.max_bytes,
-            self.no_change,
+            self.autoregressive,
             watch_for(self.drift_detector),
         )
 
@@ -224,7 +215,7 @@ class AdaptiveMondrianForestClassifier(
 
     @property
     @locked
-    def weights(self) -> dict[str, float]:
+    def expert_weights(self) -> dict[str, float]:
         """The exponents of all experts in the log-linear pool."""
         if self._trees is None:
             return {}
@@ -405,5 +396,5 @@ class AdaptiveMondrianForestClassifier(
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         return super()._summary(x) + [
-            f"weight of {name}: {w:.3f}" for name, w in self.weights.items()
+            f"weight of {name}: {w:.3f}" for name, w in self.expert_weights.items()
         ]

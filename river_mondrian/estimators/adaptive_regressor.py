@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
@@ -10,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_flag, check_integer, check_missing
+from ..arguments import check_flag, check_integer
 from ..frames import TargetRows, mapping_of, native_frame, native_series
 from ..inputs import check_target, check_weight
 from ..limits import TOO_LARGE
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
-from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..progress import in_pieces
 from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
@@ -50,7 +48,7 @@ class AdaptiveMondrianForestRegressor(
       targets and residuals; then all, with the trees that learn the errors of the first mixture.
     - A law for each prediction is learned from the errors so far, and from how far the experts
       disagree.
-    - Memory is bounded by `max_samples`, or in bytes by `max_bytes`.
+    - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
     Building is spread over calls. Features need no scaling, may be categories or missing, and may
     appear at any time. Trees place levels of categories as those of `MondrianForestRegressor` do;
@@ -74,8 +72,9 @@ class AdaptiveMondrianForestRegressor(
         Whether the targets and errors of the latest samples that have been learned are experts,
         too: for series whose samples come in the order of time, with the targets in time. Labels
         that come late make these experts as late.
-    max_samples
-        Number of samples at which the older half is forgotten. Twice as many are stored.
+    window
+        Largest number of samples, the latest ones, that the trees know. At this number the older
+        half is forgotten. Twice as many are stored.
     max_bytes
         Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
         None for no such limit.
@@ -86,25 +85,25 @@ class AdaptiveMondrianForestRegressor(
         says, or 200 if it has none, and builds all trees of these.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
-    missing
-        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings.
-    seed
-        Random seed for reproducibility.
     ranges
         What is known of features: a mapping from feature to its lowest and highest value, (low,
         high). These are divided by high - low, whatever their values are.
-    renews_widths
+    rescale
         Whether widths are looked at again after the first 256 samples, whenever there are half as
         many samples more. Where one has changed by more than a factor of 2, and the interquartile
         range by more than a factor of 1.7, the trees are drawn anew from their samples under the
         new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
         that, and 8 while trees are drawn anew; once there is a category, a sample takes 8 bytes
         more for each feature instead. Widths stay, whatever this says, with `scale=False`.
+    missing
+        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
+        encodings.
     n_jobs
         Number of threads of `predict_many`; -1 for one for each processor that the process may use.
         The results do not depend on it. Samples are learned one after the other in one thread: what
         each takes is too little to be shared.
+    seed
+        Random seed for reproducibility.
 
     Notes
     -----
@@ -149,51 +148,43 @@ class AdaptiveMondrianForestRegressor(
         n_candidates: int = 15,
         loss: str = "absolute",
         autoregressive: bool = False,
-        max_samples: int = 50_000,
+        window: int = 50_000,
         max_bytes: int | None = None,
         drift_detector: Detector = None,
         scale: bool = True,
-        missing: str = "unknown",
-        seed: int | None = None,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = True,
+        rescale: bool = True,
+        missing: str = "unknown",
         n_jobs: int = 1,
+        seed: int | None = None,
     ) -> None:
         check_integer("n_candidates", n_candidates, 1)
         if loss not in LOSSES:
             raise ValueError(f'loss must be "absolute" or "squared", got {loss!r}')
         check_flag("autoregressive", autoregressive)
-        check_bounds(max_samples, max_bytes, drift_detector)
+        check_bounds(window, max_bytes, drift_detector)
         self.n_estimators = n_estimators
         self.n_candidates = n_candidates
         self.loss = loss
         self.autoregressive = autoregressive
-        self.max_samples = max_samples
+        self.window = window
         self.max_bytes = max_bytes
         self.drift_detector = drift_detector
         self.scale = scale
-        self.missing = missing
-        self.seed = seed
         self.ranges = ranges
-        self.renews_widths = renews_widths
+        self.rescale = rescale
+        self.missing = missing
         self.n_jobs = n_jobs
+        self.seed = seed
         self._begin()
 
     def _make_trees(self) -> AdaptiveTargetTrees:
         # One more is being built.
-        partitions = Partitions(
-            self.n_estimators + 1,
-            math.inf,
-            scale=self.scale,
-            absent=check_missing(self.missing),
-            seed=self.seed,
-            ranges=self.ranges or {},
-            renews_widths=self.renews_widths,
-        )
+        partitions = self._partitions(self.n_estimators + 1)
         return AdaptiveTargetTrees(
             partitions,
             self.n_candidates,
-            self.max_samples,
+            self.window,
             self.max_bytes,
             self.loss == "squared",
             self.autoregressive,
@@ -207,7 +198,7 @@ class AdaptiveMondrianForestRegressor(
 
     @property
     @locked
-    def weights(self) -> dict[str, float]:
+    def expert_weights(self) -> dict[str, float]:
         """The weights of all experts in the last mixture."""
         return {} if self._trees is None else self._trees.weights
 
@@ -481,7 +472,7 @@ class AdaptiveMondrianForestRegressor(
             return []
         return [
             f"prediction {self.predict_one(x):.6g}",
-            *(f"weight of {name}: {w:.3f}" for name, w in self.weights.items()),
+            *(f"weight of {name}: {w:.3f}" for name, w in self.expert_weights.items()),
         ]
 
     def _shades(self, nodes: list[TargetsView]) -> Shades:

@@ -59,13 +59,18 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         side lengths, in units of the scaled features (of the raw ones with `scale=False`). The
         default, infinity, cuts until each leaf holds one class or one place. A frozen distribution
         of `scipy.stats` is drawn from once for each tree.
-    gamma
+    prior_rate
         How fast a node's label distribution may move away from its parent's, per unit of time:
-        the discount is exp(-gamma * time between the two). None stands for 10 times the number of
-        features known after the first 256 samples (so far, until then).
+        the discount is exp(-prior_rate * time between the two). None stands for 10 times the number
+        of features known after the first 256 samples (so far, until then).
     split_pure
         Whether to cut blocks whose samples all have the same label. The default pauses them until
         another label arrives, and samples then what waiting has hidden (Algorithms 9 and 10).
+    window
+        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
+        every tree when another one is learned, so that the forest has the law of one that has
+        learned the window alone, given the widths, which are those of the window, too. None for all
+        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
         and counts go on learning. Samples are not stored any more once all trees are there and the
@@ -79,8 +84,20 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         farther than 100 interquartile ranges from the quartiles or, of a feature that is mostly one
         value, of the others and this one. Widths are refreshed by building the forest anew from its
         stored samples after 1, 2, 4, ... 256 samples, and looked at again later (see
-        `renews_widths`). A feature that has not varied yet is divided by its magnitude. Scaled
+        `rescale`). A feature that has not varied yet is divided by its magnitude. Scaled
         values end at 1e30.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low, whatever their values are.
+    rescale
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
+        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
+        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
+        whatever this says, with `scale=False`, and from when samples are not stored any more
+        (`max_nodes`).
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
@@ -90,23 +107,6 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         each processor that the process may use. The results do not depend on it.
     seed
         Random seed for reproducibility.
-    ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, whatever their values are.
-    renews_widths
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
-        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
-        whatever this says, with `scale=False`, and from when samples are not stored any more
-        (`max_nodes`).
-    window
-        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
-        every tree when another one is learned, so that the forest has the law of one that has
-        learned the window alone, given the widths, which are those of the window, too. None for all
-        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
 
     Notes
     -----
@@ -168,40 +168,40 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         self,
         n_estimators: int = 10,
         lifetime: Any = math.inf,
-        gamma: float | None = None,
+        prior_rate: float | None = None,
         split_pure: bool = False,
+        window: int | None = None,
         max_nodes: int | None = None,
         directions: Directions = None,
         scale: bool = True,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+        rescale: bool = True,
         missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = True,
-        window: int | None = None,
     ) -> None:
-        if gamma is not None and not (is_real(gamma) and 0.0 < gamma < math.inf):
-            raise ValueError(f"gamma must be None or a finite number > 0, got {gamma!r}")
+        if prior_rate is not None and not (is_real(prior_rate) and 0.0 < prior_rate < math.inf):
+            raise ValueError(f"prior_rate must be None or a finite number > 0, got {prior_rate!r}")
         check_flag("split_pure", split_pure)
         self.n_estimators = n_estimators
         self.lifetime = lifetime
-        self.gamma = gamma
+        self.prior_rate = prior_rate
         self.split_pure = split_pure
+        self.window = window
         self.max_nodes = max_nodes
         self.directions = directions
         self.scale = scale
+        self.ranges = ranges
+        self.rescale = rescale
         self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
-        self.ranges = ranges
-        self.renews_widths = renews_widths
-        self.window = window
         self._begin()
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
 
     def _make_trees(self) -> LabelTrees:
-        return LabelTrees(self._partitions(self.lifetime), self.gamma, self.split_pure)
+        return LabelTrees(self._partitions(self.n_estimators), self.prior_rate, self.split_pure)
 
     # One sample.
 

@@ -120,32 +120,32 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         its own; a function of the number of samples, which must not fall; or None for
         n^(1 / (d + 2)), d the number of features, with which the estimator is consistent
         (Corollary 5.2). With `directions` or an `origin`, "auto" is the same as None.
-    directions
-        None for cuts along the axes; mappings from feature to coefficient, of which each gives a
-        direction in which to cut, at a rate of its norm, and which have to span the space of the
-        features that they name; or a number of random directions of each tree, uniform and scaled
-        so that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
-        the first sample. Oblique cells need at most 3 features, and some microseconds each.
-    estimator
+    method
         "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
         kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
         expectations (2 / lifetime)^d, which does the same without the noise of volumes, and so
         suits many features, but only cuts along the axes. None is "kernel" where lifetimes are
         mixed, else "forest". Those that need volumes use the lifetime of the largest weight
         instead of a mixture.
-    seed
-        Random seed for reproducibility.
-    origin
-        A mapping from each feature to a number, where trees begin instead of at the first sample;
-        other features are ignored. Unless the lifetime grows, the partition depends on the seed
-        alone then, so that forests that have learned parts of the samples can be merged (`merge`).
-        None lets features appear with the samples.
     window
         The latest so many samples count; those before are taken out of the trees again. None keeps
         all. It needs trees without an `origin`, as does `max_nodes`.
     max_nodes
         The most regions of all trees. Where one more sample could exceed it, the oldest ones are
         taken out, as they are beyond max_nodes / `n_estimators` samples. None sets no bound.
+    directions
+        None for cuts along the axes; mappings from feature to coefficient, of which each gives a
+        direction in which to cut, at a rate of its norm, and which have to span the space of the
+        features that they name; or a number of random directions of each tree, uniform and scaled
+        so that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
+        the first sample. Oblique cells need at most 3 features, and some microseconds each.
+    origin
+        A mapping from each feature to a number, where trees begin instead of at the first sample;
+        other features are ignored. Unless the lifetime grows, the partition depends on the seed
+        alone then, so that forests that have learned parts of the samples can be merged (`merge`).
+        None lets features appear with the samples.
+    seed
+        Random seed for reproducibility.
 
     Notes
     -----
@@ -210,12 +210,12 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         self,
         n_estimators: int = 100,
         lifetime: Any = "auto",
-        directions: Any = None,
-        estimator: str | None = None,
-        seed: int | None = None,
-        origin: Mapping[Any, float] | None = None,
+        method: str | None = None,
         window: int | None = None,
         max_nodes: int | None = None,
+        directions: Any = None,
+        origin: Mapping[Any, float] | None = None,
+        seed: int | None = None,
     ) -> None:
         check_integer("n_estimators", n_estimators, 1)
         is_auto = isinstance(lifetime, str) and lifetime == AUTO
@@ -229,22 +229,22 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             check_takes("lifetime", lifetime, "n")
         check_directions(directions)
         check_seed(seed)
-        is_known = isinstance(estimator, str) and estimator in ESTIMATORS
-        if estimator is not None and not is_known:
-            raise ValueError(f"estimator must be one of {[*ESTIMATORS]} or None, got {estimator!r}")
+        is_known = isinstance(method, str) and method in ESTIMATORS
+        if method is not None and not is_known:
+            raise ValueError(f"method must be one of {[*ESTIMATORS]} or None, got {method!r}")
         _check_bounds(n_estimators, window, max_nodes)
         if (window or max_nodes) and origin is not None:
             raise ValueError("window and max_nodes need trees without an origin")
-        if estimator == "kernel" and directions is not None:
-            raise ValueError('estimator "kernel" needs cuts along the axes, got directions')
+        if method == "kernel" and directions is not None:
+            raise ValueError('method "kernel" needs cuts along the axes, got directions')
         self.n_estimators = n_estimators
         self.lifetime = lifetime
-        self.directions = directions
-        self.estimator = estimator
-        self.seed = seed
-        self.origin = origin
+        self.method = method
         self.window = window
         self.max_nodes = max_nodes
+        self.directions = directions
+        self.origin = origin
+        self.seed = seed
         self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: PivotTrees | None = None
@@ -264,7 +264,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     @property
     def _estimator(self) -> str:
         """Name of the estimator."""
-        return self.estimator or ("kernel" if self._is_auto else "forest")
+        return self.method or ("kernel" if self._is_auto else "forest")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Files from before there were these lack them; the order stays.
@@ -301,7 +301,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     @property
     @locked
-    def features(self) -> list[Any]:
+    def feature_names(self) -> list[Any]:
         """The features known so far, in the order in which the trees keep them."""
         return list(self._features.names)
 

@@ -103,7 +103,7 @@ class DualOGDClassifier(Model, base.Classifier):
         self._coefficients = np.zeros((0, 0))
         self._n_samples = 0
 
-    SAVED = ("_labels", "_coefficients", "_n_samples")
+    _SAVED = ("_labels", "_coefficients", "_n_samples")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(owned(state))

@@ -37,7 +37,7 @@ class ExplainedForest(MondrianForest[Trees]):
         """
         if self._trees is None:
             return {}
-        return dict(zip(self.features, self._trees.importances.tolist(), strict=True))
+        return dict(zip(self.feature_names, self._trees.importances.tolist(), strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """Return what each feature adds to what the roots predict, a row for each.
@@ -52,8 +52,7 @@ class ExplainedForest(MondrianForest[Trees]):
         if trees is None:
             return np.empty((0, 0))
         inputs = np.full(trees.n_inputs, np.nan)
-        # Directions are sums of numbers.
-        self._features.write(self._features.read(x, self.directions is None), inputs)
+        self._features.write(self._features.read(x, self._takes_levels), inputs)
         bad, found = trees.explain(inputs)
         if bad >= 0:
             raise self._too_large(bad, inputs[bad])
@@ -104,7 +103,7 @@ class ClassExplanations(ExplainedForest[Trees]):
 
         """
         found = self._explain(x)
-        features = self.features
+        features = self.feature_names
         return {
             label: dict(zip(features, added, strict=True))
             for label, added in zip(self.classes, found.T.tolist(), strict=True)
@@ -148,4 +147,4 @@ class TargetExplanations(ExplainedForest[Trees]):
 
         """
         found = self._explain(x)
-        return dict(zip(self.features, found.sum(axis=1).tolist(), strict=True))
+        return dict(zip(self.feature_names, found.sum(axis=1).tolist(), strict=True))

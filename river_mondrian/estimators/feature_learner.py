@@ -65,7 +65,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
-    SAVED: ClassVar[tuple[str, ...]] = ("_current", "_next", "_position")
+    _SAVED: ClassVar[tuple[str, ...]] = ("_current", "_next", "_position")
 
     def __init__(
         self,

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import abc
+import math
 import sys
 from collections.abc import Hashable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
 from ..arguments import (
-    ClonesLifetime,
     check_flag,
     check_integer,
     check_jobs,
-    check_lifetime,
     check_missing,
     check_place,
     check_ranges,
     check_seed,
 )
 from ..checks import ModelFormatError, check_number, refuse
-from ..directions import Directions, check_directions
 from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, ordered, read_values, too_large
 from ..model import locked, new_lock
@@ -31,25 +29,19 @@ from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from .inspection import InspectableForest, Trees
 
 
-class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
+class MondrianForest(InspectableForest[Trees], base.Estimator):
     """Base of the Mondrian forests.
 
     A subclass stores its arguments and calls `_begin`.
     """
 
-    # Whether the lifetime may be a function of the number of samples.
-    _GROWS: ClassVar[bool] = False
-
     n_estimators: int
-    lifetime: Any
-    max_nodes: int | None
-    directions: Directions
     scale: bool
     missing: str
     n_jobs: int
     seed: int | None
     ranges: Mapping[Any, tuple[float, float]] | None
-    renews_widths: bool
+    rescale: bool
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -59,16 +51,11 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         """Check the arguments that all forests have, and make the rest."""
         check_integer("n_estimators", self.n_estimators, 1)
         check_jobs(self.n_jobs)
-        if self.max_nodes is not None:
-            check_integer("max_nodes", self.max_nodes, 1)
-        if not (self._GROWS and callable(self.lifetime)):
-            check_lifetime(self.lifetime)
-        check_directions(self.directions)
         check_flag("scale", self.scale)
         check_missing(self.missing)
         check_seed(self.seed)
         check_ranges(self.ranges, self.scale)
-        check_flag("renews_widths", self.renews_widths)
+        check_flag("rescale", self.rescale)
         self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: Trees | None = None
@@ -111,18 +98,16 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         ends = made.forest.max_splits
         check_number(self, "max_splits", trees.forest.max_splits, ends, ends)
 
-    def _partitions(self, lifetime: Any) -> Partitions:
-        """Return what the trees are told."""
+    def _partitions(self, n_trees: int) -> Partitions:
+        """Return the arguments of the trees."""
         return Partitions(
-            self.n_estimators,
-            lifetime,
-            self.directions,
-            self.max_nodes,
-            self.scale,
-            check_missing(self.missing),
-            self.seed,
-            self.ranges or {},
-            self.renews_widths,
+            n_trees,
+            math.inf,
+            scale=self.scale,
+            absent=check_missing(self.missing),
+            seed=self.seed,
+            ranges=self.ranges or {},
+            rescale=self.rescale,
         )
 
     @abc.abstractmethod
@@ -155,7 +140,7 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
 
     @property
     @locked
-    def features(self) -> list[Any]:
+    def feature_names(self) -> list[Any]:
         """The features seen so far, in the order in which the trees keep them."""
         return list(self._features.names)
 
@@ -178,12 +163,12 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
         return dict(zip(self._features.names, widths.tolist(), strict=False))
 
     @locked
-    def tree_widths(self, t: int) -> dict[Any, float]:
+    def tree_widths(self, tree: int) -> dict[Any, float]:
         """Tell what a tree divides each feature by.
 
         Parameters
         ----------
-        t
+        tree
             Number of the tree, from 0 on.
 
         Returns
@@ -196,11 +181,11 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
             If there is no such tree.
 
         """
-        check_place("t", t, self._n_readable)
+        check_place("tree", tree, self._n_readable)
         trees = self._trees
         if trees is None:
             return {}
-        return dict(zip(self._features.names, trees.tree_widths(t).tolist(), strict=True))
+        return dict(zip(self._features.names, trees.tree_widths(tree).tolist(), strict=True))
 
     @property
     def n_samples(self) -> int:
@@ -231,11 +216,6 @@ class MondrianForest(InspectableForest[Trees], ClonesLifetime, base.Estimator):
     def _read_frame(self, X: Any) -> Frame:
         """Read a frame, whose columns are of their features' kinds."""
         return read_frame(X, self._features if self._takes_levels else None)
-
-    @property
-    def _takes_levels(self) -> bool:
-        # Directions are sums of numbers.
-        return self.directions is None
 
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
         new = {name: value for name, value in values.items() if name not in self._features.places}

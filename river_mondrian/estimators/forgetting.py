@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from ..arguments import check_window
+from ..arguments import ClonesLifetime, check_integer, check_lifetime, check_window
+from ..directions import Directions, check_directions
 from ..frames import mapping_of, read_weights
 from ..inputs import check_weight
 from ..model import locked
@@ -30,23 +32,13 @@ class WindowForest(MondrianForest[Trees]):
 
     def _begin(self) -> None:
         check_window(self.window)
-        if self.window is not None and self.max_nodes is not None:
-            raise ValueError(
-                f"window={self.window} needs max_nodes=None: a full tree keeps no samples that "
-                f"could be taken out, got max_nodes={self.max_nodes}"
-            )
         super()._begin()
 
-    def _partitions(self, lifetime: Any) -> Partitions:
-        return dataclasses.replace(super()._partitions(lifetime), window=self.window)
+    def _partitions(self, n_trees: int) -> Partitions:
+        return dataclasses.replace(super()._partitions(n_trees), window=self.window)
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Trees | None:
         """Write a checked sample to the trees' vector; None where no sample that is held is it."""
-        if self.max_nodes is not None:
-            raise ValueError(
-                f"full trees do not keep their samples: nothing can be forgotten with max_nodes="
-                f"{self.max_nodes}"
-            )
         trees = self._trees
         if trees is None or not values.keys() <= self._features.places.keys():
             return None
@@ -67,8 +59,49 @@ class WindowForest(MondrianForest[Trees]):
         return is_held
 
 
-class ForgettingForest(WindowForest[Trees]):
+class ForgettingForest(WindowForest[Trees], ClonesLifetime):
     """Base of the forests over labels or targets from which samples can be taken out again."""
+
+    # Whether the lifetime may be a function of the number of samples.
+    _GROWS: ClassVar[bool] = False
+
+    max_nodes: int | None
+    directions: Directions
+
+    def _begin(self) -> None:
+        if self.max_nodes is not None:
+            check_integer("max_nodes", self.max_nodes, 1)
+            if self.window is not None:
+                raise ValueError(
+                    f"window={self.window} needs max_nodes=None: a full tree keeps no samples "
+                    f"that could be taken out, got max_nodes={self.max_nodes}"
+                )
+        if not (self._GROWS and callable(self.lifetime)):
+            check_lifetime(self.lifetime)
+        check_directions(self.directions)
+        super()._begin()
+
+    def _partitions(self, n_trees: int) -> Partitions:
+        lifetime = math.inf if self._GROWS and callable(self.lifetime) else self.lifetime
+        return dataclasses.replace(
+            super()._partitions(n_trees),
+            lifetime=lifetime,
+            directions=self.directions,
+            max_nodes=self.max_nodes,
+        )
+
+    @property
+    def _takes_levels(self) -> bool:  # type: ignore[override]
+        # Directions are sums of numbers.
+        return self.directions is None
+
+    def _write_known(self, values: Mapping[Hashable, float]) -> Trees | None:
+        if self.max_nodes is not None:
+            raise ValueError(
+                f"full trees do not keep their samples: nothing can be forgotten with max_nodes="
+                f"{self.max_nodes}"
+            )
+        return super()._write_known(values)
 
     @abc.abstractmethod
     def _check_y(self, y: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..arguments import check_place
 from ..checks import require
-from ..directions import Directions
 from ..inputs import as_dict, check_level
 from ..model import Model, locked
 from ..partitions.mondrian.reading import (
@@ -42,13 +41,14 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
     """What can be read of a forest's trees."""
 
     n_estimators: int
-    directions: Directions
+    # Whether features may be categories.
+    _takes_levels = True
     # None before any learning.
     _trees: Trees | None
 
     @property
     @abc.abstractmethod
-    def features(self) -> list[Any]:
+    def feature_names(self) -> list[Any]:
         """The features seen so far, in the order in which the trees keep them."""
 
     @abc.abstractmethod
@@ -72,7 +72,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
 
     def _name(self, dim: int) -> Any:
         """Return what a tree's dimension is called."""
-        return self.features[dim] if self.directions is None else f"direction {dim}"
+        return self.feature_names[dim] if self._takes_levels else f"direction {dim}"
 
     # What the kinds of forest say of nodes.
 
@@ -210,7 +210,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
     def _plane(self, tree: int, time: float) -> Plane:
         """Return a tree's partition of the plane at a time."""
         nodes, trees = self._learned_nodes(tree), self._grown()
-        check_plane(self.features)
+        check_plane(self.feature_names)
         # A box without width is drawn as a line.
         widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
         cells = cells_of_plane(trees, tree, nodes, time)
@@ -218,7 +218,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         shades = self._shades(nodes)
         if shades is not None:
             shades = shades._replace(values=shades.values[list(cells)])
-        return Plane(list(cells.values()), boxes, shades, self.features)
+        return Plane(list(cells.values()), boxes, shades, self.feature_names)
 
     def _learned_nodes(self, tree: int) -> list[Any]:
         """Read a tree's nodes, of which there are some."""
@@ -305,7 +305,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         if feature not in self._categories:
             raise ValueError(f"feature {feature!r} is no category that has been learned")
         check_place("tree", tree, self._n_readable)
-        trees, dim = self._grown(), self.features.index(feature)
+        trees, dim = self._grown(), self.feature_names.index(feature)
         return {
             level: trees.level_place(tree, dim, check_level(feature, level)) for level in levels
         }
@@ -327,4 +327,4 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
 
         """
         check_place("tree", tree, self._n_readable)
-        return [] if self._trees is None else self._trees.directions_of(tree, self.features)
+        return [] if self._trees is None else self._trees.directions_of(tree, self.feature_names)

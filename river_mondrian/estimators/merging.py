@@ -141,8 +141,8 @@ def _merge_densities(made: DensityForest, other: DensityForest) -> None:
         lacks = np.flatnonzero(trees.n_values < trees.n_samples).tolist()
         if lacks:
             raise ValueError(
-                f"a sample lacked {model.features[lacks[0]]!r}, for which the mean so far stood "
-                "in: that depends on the order"
+                f"a sample lacked {model.feature_names[lacks[0]]!r}, for which the mean so far "
+                "stood in: that depends on the order"
             )
     if other._trees is None:
         return

@@ -56,6 +56,9 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         Whether to divide each feature by its width: the standard deviation of the values held,
         clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...
         samples, and each time 64 samples have entered.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). Their width is that of values spread evenly between these: (high - low) / sqrt(12).
     missing
         What an absent key, None and NaN mean: "unknown", or "zero". An unknown value adds the mean
         of what the other features add.
@@ -64,9 +67,6 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         The results do not depend on it.
     seed
         Random seed for reproducibility.
-    ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). Their width is that of values spread evenly between these: (high - low) / sqrt(12).
 
     Notes
     -----
@@ -120,10 +120,10 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         max_samples: int = 512,
         shingle: int = 1,
         scale: bool = True,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
         missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
         check_integer("n_neighbors", n_neighbors, 1)
         check_window(window)
@@ -140,10 +140,10 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         self.max_samples = max_samples
         self.shingle = shingle
         self.scale = scale
+        self.ranges = ranges
         self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
-        self.ranges = ranges
         # All that is learned: each change that is not one kernel's replaces it.
         self._table: NeighborTable | None = None
 
@@ -407,7 +407,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
 
     @property
     @locked
-    def features(self) -> list[Any]:
+    def feature_names(self) -> list[Any]:
         """The features seen so far, in the order in which samples are held."""
         return [] if self._table is None else list(self._table.features.names)
 

@@ -356,7 +356,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         "log": optim.losses.Log,
     }
     _KIND = optim.losses.BinaryLoss
-    SAVED = (*OnlineGradientDescent.SAVED, "_labels", "_positive")
+    _SAVED = (*OnlineGradientDescent._SAVED, "_labels", "_positive")
     _RATE = 0.5
 
     def __init__(

@@ -13,7 +13,6 @@ from river import base
 
 from ..arguments import check_integer
 from ..checks import refuse
-from ..directions import Directions
 from ..frames import Frame, mapping_of, native_series, read_frame
 from ..inputs import FeatureIndex, Level, ordered
 from ..limits import LARGEST, LEAST_LEVEL
@@ -96,7 +95,15 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Whether to divide each feature by its width: the range of the values that are not farther
         than 100 interquartile ranges from the quartiles or, of a feature that is mostly one value,
         of the others and this one. Widths are refreshed after 1, 2, 4, ... 256 samples, and looked
-        at again later (see `renews_widths`). Scaled values end at 1e30.
+        at again later (see `rescale`). Scaled values end at 1e30.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low, in shingles all the values of the feature.
+    rescale
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero".
     n_jobs
@@ -104,14 +111,6 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         The results do not depend on it.
     seed
         Random seed for reproducibility.
-    ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, in shingles all the values of the feature.
-    renews_widths
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample.
 
     Notes
     -----
@@ -179,11 +178,6 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     """
 
-    # What all forests have, fixed here.
-    lifetime: Any = math.inf
-    max_nodes: int | None = None
-    directions: Directions = None
-
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "window": WARM_UP}
 
     def __init__(
@@ -193,11 +187,11 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         max_samples: int = 512,
         shingle: int = 1,
         scale: bool = True,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+        rescale: bool = True,
         missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = True,
     ) -> None:
         check_integer("shingle", shingle, 1)
         check_integer("max_samples", max_samples, 1)
@@ -206,11 +200,11 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         self.max_samples = max_samples
         self.shingle = shingle
         self.scale = scale
+        self.ranges = ranges
+        self.rescale = rescale
         self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
-        self.ranges = ranges
-        self.renews_widths = renews_widths
         # The samples before the next one, the latest first: while there are so many samples, and
         # from then on.
         self._past: Past = -1, (), ()
@@ -218,10 +212,10 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     def _make_trees(self) -> CutTrees:
         entering = 1.0 if self.window is None else min(1.0, self.max_samples / self.window)
-        return CutTrees(self._partitions(self.lifetime), entering)
+        return CutTrees(self._partitions(self.n_estimators), entering)
 
-    def _partitions(self, lifetime: Any) -> Partitions:
-        found = super()._partitions(lifetime)
+    def _partitions(self, n_trees: int) -> Partitions:
+        found = super()._partitions(n_trees)
         if self.window is not None:
             found = dataclasses.replace(found, window=min(self.window, self.max_samples))
         if self.shingle == 1:
@@ -582,7 +576,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             # All samples are equal: no feature tells more than another.
             parts = np.ones(len(parts))
         shares = parts / parts.sum()
-        return dict(zip(self.features, (score * shares).tolist(), strict=True))
+        return dict(zip(self.feature_names, (score * shares).tolist(), strict=True))
 
     # Reading.
 

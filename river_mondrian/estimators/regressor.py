@@ -59,24 +59,29 @@ class MondrianForestRegressor(
         end and read at the lifetime, so that memory and time do not depend on it.
     posterior
         "gaussian" or "mean".
-    min_samples_split
-        Number of samples from which on a block is cut. A smaller block is paused, and its cuts are
-        sampled from its stored points once it has as many: the tree is the full one without the
-        nodes of fewer samples, exactly.
-    gamma1
-        Scale of the prior, in squared units of the target: twice the prior variance of a leaf's
-        mean, where the lifetime is infinite. None stands for 2 V K / (K + 2), with V the running
-        variance of the targets that count, such that V is the prior variance of a target (with
-        `noise_variance` fixed or a finite lifetime, too).
-    gamma2
+    prior_variance
+        Prior variance of a leaf's mean where the lifetime is infinite, in squared units of the
+        target. None stands for V K / (K + 2), with V the running variance of the targets that
+        count, such that V is the prior variance of a target (with `noise_variance` fixed or a
+        finite lifetime, too).
+    prior_rate
         How fast a node's mean may move away from its parent's, per unit of time. None stands for
         R / (2 log2 n) times a power of 2, with R the sum of the ranges that are cut (the number of
         features, as they are scaled), each 1.5 times its robust range at most.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None stands
-        for gamma1 / K.
+        for 2 prior_variance / K.
     tails
         Law of a target around what the trees say: "learned" or "normal".
+    min_samples_split
+        Number of samples from which on a block is cut. A smaller block is paused, and its cuts are
+        sampled from its stored points once it has as many: the tree is the full one without the
+        nodes of fewer samples, exactly.
+    window
+        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
+        every tree when another one is learned, so that the forest has the law of one that has
+        learned the window alone, given the widths, which are those of the window, too. None for all
+        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
         and means go on learning. Samples are not stored any more once all trees are there and the
@@ -85,6 +90,18 @@ class MondrianForestRegressor(
         Directions in which to cut, as for `MondrianForestClassifier`.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
+    ranges
+        What is known of features: a mapping from feature to its lowest and highest value, (low,
+        high). These are divided by high - low, whatever their values are.
+    rescale
+        Whether widths are looked at again after the first 256 samples, whenever there are half as
+        many samples more. Where one has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
+        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
+        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
+        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
+        whatever this says, with `scale=False`, and from when samples are not stored any more
+        (`max_nodes`).
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
@@ -94,31 +111,14 @@ class MondrianForestRegressor(
         process may use. The results do not depend on it.
     seed
         Random seed for reproducibility.
-    ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, whatever their values are.
-    renews_widths
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
-        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
-        whatever this says, with `scale=False`, and from when samples are not stored any more
-        (`max_nodes`).
-    window
-        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
-        every tree when another one is learned, so that the forest has the law of one that has
-        learned the window alone, given the widths, which are those of the window, too. None for all
-        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
 
     Notes
     -----
-    K is min(2000, 2 n) divided by a power of 5. That power and the one of gamma2 are chosen after
-    64, 256, 1024 and 4096 samples: those are taken with which the trees would have predicted the
-    latest targets best, by their progressive likelihood given the targets before (128 samples and
-    10 trees at most). A smaller K is taken only if it gains .03 in log likelihood per sample and
-    step. n and R are renewed whenever n has doubled, up to 4096; V is always up to date.
+    K is min(2000, 2 n) divided by a power of 5. That power and the one of `prior_rate` are chosen
+    after 64, 256, 1024 and 4096 samples: those are taken with which the trees would have predicted
+    the latest targets best, by their progressive likelihood given the targets before (128 samples
+    and 10 trees at most). A smaller K is taken only if it gains .03 in log likelihood per sample
+    and step. n and R are renewed whenever n has doubled, up to 4096; V is always up to date.
     From 1024 samples on, without a window and `max_nodes`, choices are made and trees take them
     over little by little, while the samples that follow are learned.
     Fixed values are not chosen, and nothing is once a forest has stopped storing samples.
@@ -182,20 +182,20 @@ class MondrianForestRegressor(
         n_estimators: int = 10,
         lifetime: Any = math.inf,
         posterior: str = "gaussian",
-        min_samples_split: int = 2,
-        gamma1: float | None = None,
-        gamma2: float | None = None,
+        prior_variance: float | None = None,
+        prior_rate: float | None = None,
         noise_variance: float | None = None,
         tails: str = "learned",
+        min_samples_split: int = 2,
+        window: int | None = None,
         max_nodes: int | None = None,
         directions: Directions = None,
         scale: bool = True,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+        rescale: bool = True,
         missing: str = "unknown",
         n_jobs: int = 1,
         seed: int | None = None,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        renews_widths: bool = True,
-        window: int | None = None,
     ) -> None:
         if posterior not in ("gaussian", "mean"):
             raise ValueError(f'posterior must be "gaussian" or "mean", got {posterior!r}')
@@ -207,8 +207,8 @@ class MondrianForestRegressor(
             check_takes("lifetime", lifetime, "n")
         check_integer("min_samples_split", min_samples_split, 2)
         for name, value in (
-            ("gamma1", gamma1),
-            ("gamma2", gamma2),
+            ("prior_variance", prior_variance),
+            ("prior_rate", prior_rate),
             ("noise_variance", noise_variance),
         ):
             if value is not None and not (is_real(value) and 1e-100 <= value <= 1e100):
@@ -218,29 +218,29 @@ class MondrianForestRegressor(
         self.n_estimators = n_estimators
         self.lifetime = lifetime
         self.posterior = posterior
-        self.min_samples_split = min_samples_split
-        self.gamma1 = gamma1
-        self.gamma2 = gamma2
+        self.prior_variance = prior_variance
+        self.prior_rate = prior_rate
         self.noise_variance = noise_variance
         self.tails = tails
+        self.min_samples_split = min_samples_split
+        self.window = window
         self.max_nodes = max_nodes
         self.directions = directions
         self.scale = scale
+        self.ranges = ranges
+        self.rescale = rescale
         self.missing = missing
         self.n_jobs = n_jobs
         self.seed = seed
-        self.ranges = ranges
-        self.renews_widths = renews_widths
-        self.window = window
         self._begin()
 
     def _make_trees(self) -> TargetTrees:
         return TargetTrees(
-            self._partitions(math.inf if callable(self.lifetime) else self.lifetime),
+            self._partitions(self.n_estimators),
             self.posterior == "mean",
             self.min_samples_split,
-            self.gamma1,
-            self.gamma2,
+            None if self.prior_variance is None else 2.0 * self.prior_variance,
+            self.prior_rate,
             self.noise_variance,
             self.tails == "learned",
         )
@@ -248,18 +248,18 @@ class MondrianForestRegressor(
     @property
     @locked
     def hyperparameters(self) -> dict[str, float]:
-        """The values of gamma1, gamma2 and noise_variance as they stand; empty without them."""
+        """The current prior_variance, prior_rate and noise_variance; empty without them."""
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.hyperparameters
 
     @property
     @locked
-    def scale_weights(self) -> dict[float, float]:
+    def tail_weights(self) -> dict[float, float]:
         """The weights of the scales of a prediction's law; that of 1 alone where it is normal."""
         if self._trees is None or self.posterior == "mean":
             return {}
-        return self._trees.scale_weights
+        return self._trees.tail_weights
 
     def _horizons(self, more: int) -> list[float]:
         """Return the lifetimes after each of `more` samples; none may be less than one before."""

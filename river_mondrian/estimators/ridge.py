@@ -41,7 +41,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
     features
         A feature map of this package. It is copied, and the copy learns along. None stands for
         `IsolationFeatures(n_partitions=50, n_cells=16)`.
-    delta2
+    l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
         Variance of the noise, in squared units of the target. None has it learned, from the prior
@@ -51,12 +51,12 @@ class RidgeRegressor(TargetLearner[Posterior]):
     max_columns
         Most columns of the map that are kept. Columns that differ from 0 for the first time when
         there are as many are left out of the model for good, which stays exact on those it has.
-    seed
-        Random seed of the default features. Features that are given have their own.
     window
         Number of samples that the posterior is of: the latest of a weight above 0. Each that comes
         takes the place of the oldest, which is taken out exactly. Samples are held then, so that
         `forget_one` can take out others, too. None keeps all, and holds none.
+    seed
+        Random seed of the default features. Features that are given have their own.
 
     Notes
     -----
@@ -79,7 +79,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
     Columns stay, also those that no sample of the window has; predictions and the marginal
     likelihood do not depend on them, unless there are `max_columns`.
 
-    The kernel form of the model is a Gaussian process with a kernel of k(x, y) / delta2 times the
+    The kernel form of the model is a Gaussian process with a kernel of k(x, y) / `l2` times the
     variance of the noise.
 
     Examples
@@ -119,14 +119,14 @@ class RidgeRegressor(TargetLearner[Posterior]):
     def __init__(
         self,
         features: FeatureMap | None = None,
-        delta2: float = 1e-2,
+        l2: float = 1e-2,
         noise_variance: float | None = None,
         fit_intercept: bool = True,
         max_columns: int = 2000,
-        seed: int | None = None,
         window: int | None = None,
+        seed: int | None = None,
     ) -> None:
-        check_positive("delta2", delta2)
+        check_positive("l2", l2)
         if noise_variance is not None:
             check_positive("noise_variance", noise_variance)
         check_flag("fit_intercept", fit_intercept)
@@ -134,7 +134,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
         check_seed(seed)
         check_window(window)
         super().__init__(features, lambda: IsolationFeatures(50, 16, seed=seed))
-        self.delta2 = delta2
+        self.l2 = l2
         self.noise_variance = noise_variance
         self.fit_intercept = fit_intercept
         self.max_columns = max_columns
@@ -150,7 +150,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
     def _make_weights(self, compiled: CompiledMap) -> Posterior:
         intercept = bool(self.fit_intercept)
-        return Posterior(compiled, self.delta2, intercept, self.max_columns, self.window)
+        return Posterior(compiled, self.l2, intercept, self.max_columns, self.window)
 
     # Samples are learned in order of arrival where the oldest is to be known.
 

@@ -339,7 +339,7 @@ class NystromFeatures(Pooled):
 
     """
 
-    SAVED = (*Pooled.SAVED, "_entropy")
+    _SAVED = (*Pooled._SAVED, "_entropy")
 
     def __init__(
         self,

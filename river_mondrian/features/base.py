@@ -82,7 +82,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     A subclass calls `__init__` after it has stored its arguments, and sets `_map` when it can.
     """
 
-    SAVED: ClassVar[tuple[str, ...]] = ("_map", "_pool")
+    _SAVED: ClassVar[tuple[str, ...]] = ("_map", "_pool")
 
     def __init__(self) -> None:
         self._lock = new_lock()

@@ -111,7 +111,7 @@ class IsolationFeatures(Pooled, CellFeatures):
 
     """
 
-    SAVED = (*Pooled.SAVED, "_entropy")
+    _SAVED = (*Pooled._SAVED, "_entropy")
 
     # Enough points for a search in a tree.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"pool_size": 512}

@@ -174,7 +174,7 @@ class Pooled(FeatureMap):
     the map stays as it was. Samples that come while the last map is built are stored for learners.
     """
 
-    SAVED = (*FeatureMap.SAVED, "_next", "_n_builds")
+    _SAVED = (*FeatureMap._SAVED, "_next", "_n_builds")
     pool_size: Any
 
     def __init__(self) -> None:

@@ -128,11 +128,11 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         Rate of the kernel, per unit of the features: time at which partitions stop being cut.
         A frozen distribution of `scipy.stats` is drawn from once for each partition. "auto" lets
         the loss of an `OGDClassifier` or `OGDRegressor` choose.
-    seed
-        Random seed for reproducibility.
     directions
         Directions in which to cut: None for the axes, a number of random directions for each
         partition, or a sequence of mappings from feature to coefficient. See the notes.
+    seed
+        Random seed for reproducibility.
 
     Notes
     -----
@@ -229,8 +229,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         self,
         n_partitions: int = 50,
         lifetime: Any = 1.0,
-        seed: int | None = None,
         directions: Directions = None,
+        seed: int | None = None,
     ) -> None:
         check_integer("n_partitions", n_partitions, 1)
         self._auto = isinstance(lifetime, str) and lifetime == "auto"
@@ -450,7 +450,11 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
         """
         check_place("partition", partition, self.n_partitions)
-        return [] if self._map is None else self._map.trees.directions_of(partition, self.features)
+        return (
+            []
+            if self._map is None
+            else self._map.trees.directions_of(partition, self.feature_names)
+        )
 
     @property
     @locked
@@ -459,7 +463,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         return 0 if self._map is None else self._map.trees.n_samples
 
     @property
-    def features(self) -> list[Any]:
+    def feature_names(self) -> list[Any]:
         """The features seen so far, in the order in which the partitions keep them."""
         return list(self._reader.index.names)
 
@@ -517,10 +521,10 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
         check_place("partition", partition, self.n_partitions)
-        check_plane(self.features)
+        check_plane(self.feature_names)
         trees = self._map.trees
         cells = cells_of_plane(trees, partition, trees.read(partition), time)
-        return Plane(list(cells.values()), [], None, self.features)
+        return Plane(list(cells.values()), [], None, self.feature_names)
 
 
 def _samples(rows: NDArray[np.float64]) -> Iterator[Sample]:

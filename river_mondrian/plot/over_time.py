@@ -428,7 +428,7 @@ def weights(
     Parameters
     ----------
     history
-        Pairs (number of samples, `model.weights`), taken now and then while the model learns. What
+        Pairs (number of samples, `model.expert_weights`), taken now and then while the model learns. What
         was taken before any learning is left out.
     groups
         A mapping from expert to the group with which its weight is added up, None to leave it out.
@@ -457,7 +457,7 @@ def weights(
     >>> for i, (x, y) in enumerate(synth.Sine(seed=1).take(400)):
     ...     model.learn_one(x, y)
     ...     if i % 50 == 0:
-    ...         history.append((model.n_samples, model.weights))
+    ...         history.append((model.n_samples, model.expert_weights))
     >>> ax = plot.weights(history)
     >>> [area.get_label() for area in ax.collections]
     ['trees of all samples', 'trees of all and of recent samples', 'lines']
@@ -472,7 +472,7 @@ def weights(
             numbers_of = float(n)
         except (AttributeError, TypeError, ValueError):
             raise TypeError(
-                f"history must hold pairs (number of samples, model.weights), got {item!r}"
+                f"history must hold pairs (number of samples, model.expert_weights), got {item!r}"
             ) from None
         if found:
             numbers.append(numbers_of)

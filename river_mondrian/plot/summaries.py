@@ -247,7 +247,7 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
     >>> rng = np.random.default_rng(42)
     >>> X = rng.random((60, 1))
     >>> y = np.sin(6.0 * X[:, 0])
-    >>> path = lifetime_path(X, y, lifetime_max=5.0, n_partitions=10, delta2=0.1, seed=42)
+    >>> path = lifetime_path(X, y, lifetime_max=5.0, n_partitions=10, l2=0.1, seed=42)
     >>> plot.lifetimes(path).get_xlabel()
     'lifetime'
 

@@ -103,8 +103,8 @@ HAPPENINGS = {
     "rows grow": (rows_grow, {}),
     "points grow": (points_grow, {}),
     "a drift": (drifts, {"drift_detector": EveryFew()}),
-    "the window ends": (window_ends, {"max_samples": 1000}),
-    "samples are let go": (lets_go, {"max_samples": 1000, "n_estimators": 2}),
+    "the window ends": (window_ends, {"window": 1000}),
+    "samples are let go": (lets_go, {"window": 1000, "n_estimators": 2}),
     "bytes run out": (shrinks, {"max_bytes": 400_000}),
 }
 
@@ -154,7 +154,7 @@ READING = {
     "to_dataframe": lambda m: m.to_dataframe(0),
     "feature_importances": lambda m: m.feature_importances,
     "explain_one": lambda m: (m.baseline, m.explain_one(X)),
-    "weights": lambda m: m.weights,
+    "weights": lambda m: m.expert_weights,
     "drift_log": lambda m: m.drift_log,
     "pickle": lambda m: m.__getstate__(),
 }

@@ -49,7 +49,7 @@ HAPPENINGS = {
     "a recent tree is placed": (is_placed(RECENT), {}),
     "fences move": (fences_move, {"autoregressive": True}),
     "a drift": (drifts, {"drift_detector": EveryFew()}),
-    "the window ends": (window_ends, {"max_samples": 1000}),
+    "the window ends": (window_ends, {"window": 1000}),
     "bytes run out": (shrinks, {"max_bytes": 1_700_000}),
 }
 
@@ -98,6 +98,6 @@ READING = {
     "to_dataframe": lambda m: m.to_dataframe(0),
     "feature_importances": lambda m: m.feature_importances,
     "explain_one": lambda m: (m.baseline, m.explain_one(X)),
-    "weights": lambda m: m.weights,
+    "weights": lambda m: m.expert_weights,
     "pickle": lambda m: m.__getstate__(),
 }

@@ -56,8 +56,8 @@ MOMENTS = {
     "growing, first sample": (lambda: forest(0, lifetime=None), learn),
     "function": (lambda: forest(20, lifetime=root), learn),
     "function, new features": (lambda: forest(20, lifetime=root), learn_new),
-    "laplace": (lambda: forest(20, estimator="laplace"), learn),
-    "kernel": (lambda: forest(20, estimator="kernel"), learn_new),
+    "laplace": (lambda: forest(20, method="laplace"), learn),
+    "kernel": (lambda: forest(20, method="kernel"), learn_new),
     "mixed, renewal": (lambda: forest(16, lifetime="auto"), learn),
     "mixed, new features": (lambda: forest(20, lifetime="auto"), learn_new),
     "window": (lambda: forest(20, window=5), learn),
@@ -75,6 +75,6 @@ READING = {
     "score_many": lambda m: m.score_many(FRAME),
     "surprise_many": lambda m: m.surprise_many(FRAME),
     "density_many": lambda m: m.density_many(FRAME),
-    "features": lambda m: m.features,
+    "feature_names": lambda m: m.feature_names,
     "pickle": lambda m: m.__getstate__(),
 }

@@ -107,7 +107,7 @@ MOMENTS = {
     "follows": (lambda: regressor(511), learn),
     "third choice": (lambda: regressor(1023), learn),
     "given hyperparameters": (
-        lambda: regressor(255, gamma1=1.0, gamma2=1.0, noise_variance=0.1),
+        lambda: regressor(255, prior_variance=0.5, prior_rate=1.0, noise_variance=0.1),
         learn,
     ),
     "last choice": (lambda: regressor(4095), learn),
@@ -153,7 +153,7 @@ READING = {
     "distribution": lambda m: m.predict_one(X | {"unknown": 1.0}, with_dist=True),
     "predict_mixture_one": lambda m: m.predict_mixture_one(X),
     "predict_many": lambda m: m.predict_many(FRAME, with_dist=True),
-    "hyperparameters": lambda m: (m.hyperparameters, m.scale_weights),
+    "hyperparameters": lambda m: (m.hyperparameters, m.tail_weights),
     "debug_one": lambda m: m.debug_one(X),
     "to_dataframe": lambda m: m.to_dataframe(0),
     "feature_importances": lambda m: m.feature_importances,

@@ -158,7 +158,7 @@ class DescentWeights(OwnsArrays, Weights):
     _learn_mapped: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
     # What new classes change.
-    SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
+    _SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
 
     def __init__(
         self, rule: Rule, compiled: CompiledMap, n_scores: int, has_words: bool = False

@@ -322,7 +322,7 @@ class _Trace:
 def _check(
     lifetime_max: float,
     n_partitions: int,
-    delta2: float,
+    l2: float,
     noise_variance: float | None,
     learners: Sequence[str],
     sgd_passes: float,
@@ -332,7 +332,7 @@ def _check(
     """Refuse arguments that are out of range."""
     check_positive("lifetime_max", lifetime_max)
     check_integer("n_partitions", n_partitions, 1)
-    check_positive("delta2", delta2)
+    check_positive("l2", l2)
     if noise_variance is not None:
         check_positive("noise_variance", noise_variance)
     are_names = isinstance(learners, Collection) and not isinstance(learners, (str, bytes))
@@ -353,7 +353,7 @@ def lifetime_path(
     X_test: Any = None,
     y_test: Any = None,
     n_partitions: int = 50,
-    delta2: float = 1e-2,
+    l2: float = 1e-2,
     noise_variance: float | None = None,
     learners: Sequence[str] = LEARNERS,
     sgd_passes: float = 1.0,
@@ -393,7 +393,7 @@ def lifetime_path(
         Their targets.
     n_partitions
         Number M of partitions. The features are 1 / sqrt(M) in a row's cells.
-    delta2
+    l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
         Variance of the noise, in squared units of the target, for the marginal likelihood
@@ -443,7 +443,7 @@ def lifetime_path(
     >>> X = rng.random((300, 2))
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=300)
     >>> path = lifetime_path(
-    ...     X[:200], y[:200], 20.0, X[200:], y[200:], n_partitions=10, delta2=0.1, seed=1
+    ...     X[:200], y[:200], 20.0, X[200:], y[200:], n_partitions=10, l2=0.1, seed=1
     ... )
     >>> bool(path.errors["ridge"]["validation"].min() < 0.3)
     True
@@ -461,7 +461,7 @@ def lifetime_path(
     _check(
         lifetime_max,
         n_partitions,
-        delta2,
+        l2,
         noise_variance,
         learners,
         sgd_passes,
@@ -479,11 +479,11 @@ def lifetime_path(
     running: dict[str, SweepLearner] = {}
     # In this order, since there is one stream of random numbers.
     if "ridge" in learners:
-        running["ridge"] = RidgeLearner(sweep, delta2, noise_variance)
+        running["ridge"] = RidgeLearner(sweep, l2, noise_variance)
     if "sgd" in learners:
-        running["sgd"] = GradientLearner(sweep, delta2, sgd_passes, learning_rate)
+        running["sgd"] = GradientLearner(sweep, l2, sgd_passes, learning_rate)
     if "forest" in learners:
-        running["forest"] = ForestLearner(sweep, delta2)
+        running["forest"] = ForestLearner(sweep, l2)
     trace = _Trace(sets, mean, sweep, running)
     tests = sets.part("test")
     average = None if prior is None else LifetimeAverage(prior, tests.stop - tests.start)

@@ -238,7 +238,7 @@ class Partitions:
         Seed of the random numbers.
     ranges
         The lowest and the highest value of features that are known, by name.
-    renews_widths
+    rescale
         Whether trees are drawn anew where widths no longer hold.
     window
         Number of samples that are held at most, the latest ones; None for all.
@@ -253,7 +253,7 @@ class Partitions:
     absent: float = math.nan
     seed: int | None = None
     ranges: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
-    renews_widths: bool = False
+    rescale: bool = False
     window: int | None = None
 
 
@@ -292,7 +292,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
         # Where levels are put, from the first category on.
         self.categories: Categories | None = None
-        self.renews = partitions.renews_widths and self._RENEWS and self.scale
+        self.renews = partitions.rescale and self._RENEWS and self.scale
         # Of sums, and of places of levels, inputs cannot be had.
         self.keeps_inputs = self.renews and directions is not None
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)

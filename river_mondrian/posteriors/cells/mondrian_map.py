@@ -197,7 +197,7 @@ class MondrianMap(CompiledMap):
         "_outputs_before",
         "_learn_one",
     }
-    SAVED = ("memory", "descents")
+    _SAVED = ("memory", "descents")
     record: MondrianRecord
     # From its first use on.
     _learn_one: Callable[[MondrianRecord, Sample, Outputs], int] | None = None

@@ -544,14 +544,18 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The hyperparameters as they stand, in the targets' units."""
+        """The current hyperparameters in the targets' units, by the names of arguments."""
         first = self.trees[0]
         scale = prediction.scale_of_first(self.forest)
         gamma2, noise = float(first.gamma2), float(first.noise)
-        return {"gamma1": scale, "gamma2": gamma2, "noise_variance": scale * noise}
+        return {
+            "prior_variance": 0.5 * scale,
+            "prior_rate": gamma2,
+            "noise_variance": scale * noise,
+        }
 
     @property
-    def scale_weights(self) -> dict[float, float]:
+    def tail_weights(self) -> dict[float, float]:
         """The weights of the scales of the targets' law."""
         if self.law_numbers is None:
             return {1.0: 1.0}
