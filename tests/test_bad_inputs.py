@@ -230,7 +230,7 @@ TABLE = [
     (call(EXACT, "debug_one", GOOD, tree="x"), ValueError, "tree must be in 0..9, got 'x'"),
     (call(EXACT, "to_dataframe", tree=1.5), ValueError, "tree must be in 0..9, got 1.5"),
     (call(EXACT, "cut_directions", tree=None), ValueError, "tree must be in 0..9, got None"),
-    (call(EXACT, "tree_widths", [1]), ValueError, r"t must be in 0..9, got \[1\]"),
+    (call(EXACT, "tree_widths", [1]), ValueError, r"tree must be in 0..9, got \[1\]"),
     (call(EXACT, "level_places", "a", ["x"]), ValueError, "feature 'a' is no category"),
     (call(ADAPTIVE, "draw", 99), ValueError, r"tree must be in 0..\d+, got 99"),
     (call(CELLS, "nodes", "x"), ValueError, "partition must be in 0..49, got 'x'"),

@@ -550,7 +550,7 @@ def test_cuts_along_axes_may_be_given_as_directions():
     X = np.random.default_rng(0).normal(size=(25, 2))
     axes = [{"x00": 1.0}, {"x01": 1.0}]
     for estimator in ("forest", "laplace"):
-        common = {"n_estimators": 4, "lifetime": 2.0, "estimator": estimator, "seed": 1}
+        common = {"n_estimators": 4, "lifetime": 2.0, "method": estimator, "seed": 1}
         common["origin"] = mapping(X[0])
         plain = learned(X, **common)
         given_ = learned(X, directions=axes, **common)

@@ -216,7 +216,7 @@ def test_names_of_features(make, path):
     found = rm.load(path)
     for asked in (x, {name: x[name] for name in list(x)[::2]}):
         assert answer(found, asked) == answer(model, asked)
-    if hasattr(model, "features"):
+    if hasattr(model, "feature_names"):
         assert all(map(alike, found.feature_names, model.feature_names))
 
 

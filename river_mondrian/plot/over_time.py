@@ -428,8 +428,8 @@ def weights(
     Parameters
     ----------
     history
-        Pairs (number of samples, `model.expert_weights`), taken now and then while the model learns. What
-        was taken before any learning is left out.
+        Pairs (number of samples, `model.expert_weights`), taken now and then while the model
+        learns. Pairs from before any learning are left out.
     groups
         A mapping from expert to the group with which its weight is added up, None to leave it out.
         Others are by themselves. Without it they are added up by kind: trees, lines, ...
