@@ -101,7 +101,7 @@ def test_forest_is_the_twin(dims, lifetime, start, estimator):
         X,
         n_estimators=5,
         lifetime=lifetime,
-        estimator=estimator,
+        method=estimator,
         seed=3,
         origin=mapping(origin) if start else None,
     )
@@ -132,7 +132,7 @@ def test_oblique_forest_is_the_twin(lifetime, start, estimator):
         n_estimators=6,
         lifetime=lifetime,
         directions=TRIANGLE,
-        estimator=estimator,
+        method=estimator,
         seed=2,
         origin=mapping(origin) if start else None,
     )
@@ -327,7 +327,7 @@ def test_densities_by_trees_have_the_law_of_those_from_an_origin():
 def test_these_estimators_tend_to_the_laplace_kernel_density(estimator, lifetime):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2))
-    forest = learned(X, n_estimators=4000, lifetime=lifetime, estimator=estimator, seed=2)
+    forest = learned(X, n_estimators=4000, lifetime=lifetime, method=estimator, seed=2)
     for query in rng.normal(size=(5, 2)):
         expected = 0.36 * np.exp(-1.2 * np.abs(X - query).sum(axis=1)).mean()
         assert forest.density_one(mapping(query)) == pytest.approx(expected, rel=0.1)

@@ -246,7 +246,7 @@ def test_scores():
 def test_surprise_where_the_density_is_zero(lifetime, estimator):
     """The last cells count that hold a sample, as if they held one."""
     X = np.random.default_rng(0).normal(size=(20, 2))
-    forest = learned(X, n_estimators=6, lifetime=lifetime, estimator=estimator, seed=2)
+    forest = learned(X, n_estimators=6, lifetime=lifetime, method=estimator, seed=2)
     horizon, ended = (math.inf, 20**0.25) if lifetime is None else (1.5, 1.5)
     rates, roots = [1.0, 1.0], [None] * 6
     for t, key in enumerate(keys(2, 6)):
@@ -328,7 +328,7 @@ def test_the_default_needs_no_scaling(estimator):
     X = rng.normal(size=(700, 3))
     units = np.array([1.0, 1024.0, 2.0**-20])
     one, other = (
-        learned(rows, n_estimators=5, estimator=estimator, seed=1) for rows in (X, X * units)
+        learned(rows, n_estimators=5, method=estimator, seed=1) for rows in (X, X * units)
     )
     for x in 2.0 * X[:20]:
         expected = one.surprise_one(mapping(x)) + np.log(units).sum()
