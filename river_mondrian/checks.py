@@ -124,9 +124,7 @@ def check_array(
     owner: object, what: str, array: NDArray[Any], dtype: Any, least: float, most: float
 ) -> None:
     """Refuse an array of another type, or one with a number that is not within bounds, or NaN."""
-    if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
-        found = getattr(array, "dtype", type(array).__name__)
-        refuse(owner, what, str(found), f"but it should be of {np.dtype(dtype)}")
+    _check_dtype(owner, what, array, dtype)
     if array.size == 0:
         return
     low, high = array.min(), array.max()
@@ -136,6 +134,33 @@ def check_array(
     place = int(np.flatnonzero(~((flat >= least) & (flat <= most)))[0])
     index = ", ".join(str(int(i)) for i in np.unravel_index(place, array.shape))
     refuse(owner, f"{what}[{index}]", flat[place].item(), f"not from {least} to {most}")
+
+
+def _check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
+        found = getattr(array, "dtype", type(array).__name__)
+        refuse(owner, what, str(found), f"but it should be of {np.dtype(dtype)}")
+
+
+def check_arrays(owner: object, arrays: Mapping[str, tuple[Any, ...]]) -> None:
+    """Refuse a stored object one of whose arrays is not as it should be.
+
+    Parameters
+    ----------
+    owner
+        The object.
+    arrays
+        By the name of an attribute: its type and its shape, and the least and the largest number,
+        or nothing more where any number will do.
+
+    """
+    for name, (dtype, shape, *bounds) in arrays.items():
+        array = owner.__dict__.get(name)
+        _check_dtype(owner, name, array, dtype)
+        if array.shape != shape:
+            refuse(owner, f"the shape of {name}", array.shape, f"but it should be {shape}")
+        if bounds:
+            check_array(owner, name, array, dtype, *bounds)
 
 
 def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> None:

@@ -14,6 +14,7 @@ from ..arguments import check_integer, check_kernel, check_positive, check_seed,
 from ..frames import read_frame
 from ..limits import NO_ROOM
 from ..maps.binning import UNKNOWN, BinningMap
+from ..maps.binning import learn_one as learn_in_room
 from ..maps.dense import FourierMap, NystromMap
 from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Snapshot, Steps
@@ -210,7 +211,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
                 return
             assert self._map is not None
             sample = self._locate(x, self._map)
-            bad = self._map.learn_in_room(sample)
+            bad = learn_in_room(self._map.record, sample)
             if bad == NO_ROOM:
                 self._pending = Steps([partial(self._map.learn, sample)])
                 self._settle()

@@ -13,11 +13,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import LARGEST_RATE, LEAST_RATE, check_array, check_number, check_types, refuse
+from ..checks import (
+    LARGEST_RATE,
+    LEAST_RATE,
+    check_array,
+    check_arrays,
+    check_number,
+    check_types,
+    refuse,
+)
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..limits import DONE, NO_ROOM
 from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, derived, room_of_array
 from .record import (
+    MOST_OUT,
     MapRecord,
     Outputs,
     RowPerFeature,
@@ -66,10 +75,6 @@ class BinningRecord(MapRecord):
     table: Array[Slot]
     n_slots: Int64 = derived()
 
-    def grid_width(self) -> int:
-        """Return the length of a row of grids."""
-        return 2 * (self.n_out + 1)
-
 
 _room_for_code = room_of_array(Code, 1)
 _room_for_sample = room_of_array(Sample, 1)
@@ -86,7 +91,7 @@ def mix(z: np.uint64) -> np.uint64:
 @exact_inlined
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
     """Write what tells a sample's cell apart; its values have to be checked."""
-    grids, width = record.grids, record.grid_width()
+    grids, width = record.grids, 2 * (record.n_out + 1)
     first, second = np.uint64(0), np.uint64(0)
     for j in range(sample.n_entries):
         place, value = read_entry(record, sample, j)
@@ -116,6 +121,17 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
         if same or slot.column == UNKNOWN:
             return slot
         place = (place + 1) & (n_slots - 1)
+
+
+@exact_inlined
+def column_of(record: BinningRecord, code: Code) -> int:
+    """Return a cell's column, the next one where it is new; there has to be room."""
+    slot = slot_of(record.table, record.n_slots, code)
+    if slot.column == UNKNOWN:
+        slot.code_first, slot.code_second = code.first, code.second
+        slot.column = record.n_columns
+        record.n_columns += 1
+    return slot.column
 
 
 @exact_separate
@@ -177,18 +193,14 @@ def add_cells(record: BinningRecord, sample: Sample) -> int:
     bad = bad_entry(record, sample)
     if bad >= 0:
         return bad
-    n_out, n_slots, table = record.n_out, record.n_slots, record.table
-    if 2 * (record.n_columns + n_out) >= n_slots:
+    n_out = record.n_out
+    if 2 * (record.n_columns + n_out) >= record.n_slots:
         return NO_ROOM
     rooms = _room_for_code()
     code = rooms[0]
     for partition in range(n_out):
         find_code(record, sample, partition, code)
-        slot = slot_of(table, n_slots, code)
-        if slot.column == UNKNOWN:
-            slot.code_first, slot.code_second = code.first, code.second
-            slot.column = record.n_columns
-            record.n_columns += 1
+        column_of(record, code)
     record.is_ahead = 1
     return DONE
 
@@ -227,13 +239,8 @@ def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns
     Returns the cell for which room was short, or `n`.
     """
     while i < n and 2 * (record.n_columns + 1) < record.n_slots:
-        source = cells[i]
-        slot = slot_of(record.table, record.n_slots, Code(source))
-        if slot.column == UNKNOWN:
-            slot.code_first, slot.code_second = source.code_first, source.code_second
-            slot.column = record.n_columns
-            record.n_columns += 1
-        columns[i] = slot.column
+        # A slot begins with its cell's code.
+        columns[i] = column_of(record, Code(cells[i]))
         i += 1
     return i
 
@@ -244,7 +251,6 @@ def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
     for place in range(record.n_slots):
         source = record.table[place]
         if source.column != UNKNOWN:
-            # A slot begins with its cell's code.
             target = slot_of(table, n_slots, Code(source))
             target.code_first, target.code_second = source.code_first, source.code_second
             target.column = source.column
@@ -273,31 +279,30 @@ class BinningMap(RowPerFeature):
     _next_table: NDArray[np.int64] | None = None
 
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
-        super().__init__(seed, n_partitions, 1, False, width=2 * (n_partitions + 1))
+        super().__init__(seed, n_partitions, 1, False)
         self.lifetime = float(lifetime)
         self.table = np.zeros((SMALLEST_TABLE, Slot.SIZE // 8), dtype=np.int64)
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        rows = (max(len(self.rows), self.n_inputs), 2 * (self.n_out + 1))
-        return {"rows": rows, "table": (len(self.table), Slot.SIZE // 8)}
+    @staticmethod
+    def _width(n_out: int) -> int:
+        return 2 * (n_out + 1)
 
     def _check(self) -> None:
         super()._check()
         check_types(self, {"lifetime": float, "table": np.ndarray})
         check_number(self, "lifetime", self.lifetime, LEAST_RATE, LARGEST_RATE)
-        check_number(self, "n_columns", self.n_columns, 1, 1 << 31)
-        check_number(self, "is_dense", self.record.is_dense, 0, 0)
-
-    def _check_content(self) -> None:
+        check_number(self, "n_columns", self.n_columns, 1, MOST_OUT)
+        self._check_equal(is_dense=0)
         n = len(self.table)
         if n < SMALLEST_TABLE or n & (n - 1):
             refuse(self, "the length of the table", n, "but it is a power of two")
+        check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
         check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
         # A search ends at a slot that is empty.
         n_used = int(np.count_nonzero(columns))
         check_number(self, "the number of used slots", n_used, 0, n // 2)
-        check_number(self, "n_columns", self.n_columns, n_used + 1, n_used + 1)
+        self._check_equal(n_columns=n_used + 1)
 
     def _transform(self) -> Transform:
         return bin_sample
@@ -340,15 +345,9 @@ class BinningMap(RowPerFeature):
 
         It may be done again.
         """
-        bad = learn_one(self.record, sample)
-        while bad == NO_ROOM:
+        while (bad := learn_one(self.record, sample)) == NO_ROOM:
             self._grow()
-            bad = learn_one(self.record, sample)
         return bad
-
-    def learn_in_room(self, sample: Sample) -> int:
-        """Do what `learn` does, or return NO_ROOM, in which case nothing has changed."""
-        return learn_one(self.record, sample)
 
     def learn_csr(
         self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..checks import (
     LARGEST_RATE,
     LEAST_RATE,
-    check_array,
+    check_arrays,
     check_number,
     check_starts,
     check_types,
@@ -92,13 +92,14 @@ class FourierMap(RowPerFeature):
 
     def __init__(self, seed: int, n_components: int, kernel: str, rate: float) -> None:
         n_frequencies = n_components // 2
-        super().__init__(seed, n_components, n_components, True, width=n_frequencies)
+        super().__init__(seed, n_components, n_components, True)
         self.kernel = kernel
         self.rate = float(rate)
         self.record.factor = 1.0 / math.sqrt(n_frequencies)
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"rows": (max(len(self.rows), self.n_inputs), self.n_out // 2)}
+    @staticmethod
+    def _width(n_out: int) -> int:
+        return n_out // 2
 
     def _check(self) -> None:
         super()._check()
@@ -106,9 +107,7 @@ class FourierMap(RowPerFeature):
         if self.kernel not in ("gaussian", "laplace"):
             refuse(self, "kernel", self.kernel, "but it is gaussian or laplace")
         check_number(self, "rate", self.rate, LEAST_RATE, LARGEST_RATE)
-        check_number(self, "is_dense", self.record.is_dense, 1, 1)
-        check_number(self, "n_out", self.n_out % 2, 0, 0)
-        check_number(self, "n_columns", self.n_columns, self.n_out, self.n_out)
+        self._check_equal(is_dense=1, n_out=2 * (self.n_out // 2), n_columns=self.n_out)
 
     def _transform(self) -> Transform:
         return project_and_turn
@@ -321,26 +320,22 @@ class NystromMap(CompiledMap):
         self.record.n_out = self.record.n_columns = self.coefficients.shape[1]
         self._finish()
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        n, n_entries = self.landmarks[0].n_rows, (len(self.values),)
-        coefficients = (n, self.n_out)
-        return {"coefficients": coefficients, "starts": (n + 1,), "places": n_entries}
-
     def _check(self) -> None:
-        arrays = ("coefficients", "starts", "places", "values")
-        check_types(self, {"landmarks": Memory} | dict.fromkeys(arrays, np.ndarray))
+        check_types(self, {"landmarks": Memory})
         if self.landmarks.kind is not StoredRows or len(self.landmarks) != 1:
             refuse(self, "landmarks", self.landmarks.kind.__name__, "but it is of another kind")
-        for name, value, expected in (
-            ("is_dense", self.record.is_dense, 1),
-            ("is_sparse", self.record.is_sparse, 1),
-            ("n_columns", self.n_columns, self.n_out),
-        ):
-            check_number(self, name, value, expected, expected)
-
-    def _check_content(self) -> None:
-        check_starts(self, "starts", self.starts, len(self.values))
-        check_array(self, "places", self.places, np.int32, 0, self.n_inputs - 1)
+        self._check_equal(is_dense=1, is_sparse=1, n_columns=self.n_out)
+        n, n_entries = self.landmarks[0].n_rows, np.size(self.values)
+        check_arrays(
+            self,
+            {
+                "coefficients": (np.float64, (n, self.n_out)),
+                "starts": (np.int64, (n + 1,)),
+                "places": (np.int32, (n_entries,), 0, self.n_inputs - 1),
+                "values": (np.float64, (n_entries,)),
+            },
+        )
+        check_starts(self, "starts", self.starts, n_entries)
 
     def _transform(self) -> Transform:
         return project

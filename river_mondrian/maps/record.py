@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..checks import (
     check_array,
+    check_arrays,
     check_ascending_rows,
     check_number,
     check_starts,
@@ -35,7 +36,6 @@ from ..records import (
     Memory,
     OwnsArrays,
     Record,
-    check_shapes,
     entry,
     room_of_array,
     transient,
@@ -278,15 +278,18 @@ class Pool(OwnsArrays):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        arrays = dict.fromkeys(("_starts", "_places", "_values"), np.ndarray)
-        check_types(self, {"n": int} | arrays)
-        check_starts(self, "_starts", self._starts, self._places.size)
-        n_entries = (self._places.size,)
-        check_shapes(self, {"_starts": (self.n + 1,), "_places": n_entries, "_values": n_entries})
-        check_array(self, "_places", self._places, np.int32, 0, (1 << 31) - 1)
+        check_types(self, {"n": int})
+        n_entries = (np.size(self._places),)
+        check_arrays(
+            self,
+            {
+                "_starts": (np.int64, (self.n + 1,)),
+                "_places": (np.int32, n_entries, 0, (1 << 31) - 1),
+                "_values": (np.float32, n_entries, -LARGEST, LARGEST),
+            },
+        )
+        check_starts(self, "_starts", self._starts, *n_entries)
         check_ascending_rows(self, "_places", self._places, self._starts)
-        largest = float(np.finfo(np.float32).max)
-        check_array(self, "_values", self._values, np.float32, -largest, largest)
 
     def check(self, n_features: int) -> None:
         """Refuse stored samples that have more features than are known."""
@@ -382,13 +385,11 @@ class CompiledMap(OwnsArrays, abc.ABC):
             refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
         self._place()
         record = self.record
-        for name, most in (("n_out", MOST_OUT), ("n_columns", 1 << 31), ("n_inputs", 1 << 31)):
-            check_number(self, name, getattr(record, name), 0, most)
+        for name in ("n_out", "n_columns", "n_inputs"):
+            check_number(self, name, getattr(record, name), 0, MOST_OUT)
         check_number(self, "is_dense", record.is_dense, 0, 1)
         check_number(self, "is_sparse", record.is_sparse, 0, 1)
         self._check()
-        check_shapes(self, self._shapes())
-        self._check_content()
         if self.ready:
             self._finish()
 
@@ -397,14 +398,12 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return (self.KIND,)
 
     def _check(self) -> None:
-        """Refuse a stored map whose attributes or sizes do not fit each other."""
+        """Refuse a stored map whose attributes do not fit each other, or are out of range."""
 
-    def _check_content(self) -> None:
-        """Refuse a stored map whose arrays, of the right shapes, hold what is out of range."""
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of what is stored."""
-        return {}
+    def _check_equal(self, **expected: int) -> None:
+        """Refuse a stored map whose record has another number somewhere."""
+        for name, value in expected.items():
+            check_number(self, name, getattr(self.record, name), value, value)
 
     @property
     def ready(self) -> bool:
@@ -529,15 +528,18 @@ class RowPerFeature(CompiledMap):
         Seed of all rows.
     n_out, n_columns, dense
         As for `CompiledMap`.
-    width
-        Numbers per row.
 
     """
 
-    def __init__(self, seed: int, n_out: int, n_columns: int, dense: bool, width: int) -> None:
+    def __init__(self, seed: int, n_out: int, n_columns: int, dense: bool) -> None:
         super().__init__(0, n_out, n_columns, 0, dense, sparse=True)
         self.seed = seed
-        self.rows = np.zeros((1, width))
+        self.rows = np.zeros((1, self._width(n_out)))
+
+    @staticmethod
+    @abc.abstractmethod
+    def _width(n_out: int) -> int:
+        """Return how many numbers a row has."""
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the room for features to come.
@@ -545,8 +547,10 @@ class RowPerFeature(CompiledMap):
 
     def _check(self) -> None:
         check_types(self, {"seed": int, "rows": np.ndarray})
-        check_number(self, "is_sparse", self.record.is_sparse, 1, 1)
+        self._check_equal(is_sparse=1)
         check_number(self, "n_out", self.n_out, 1, 2 * self.rows.size)
+        shape = max(len(self.rows), self.n_inputs), self._width(self.n_out)
+        check_arrays(self, {"rows": (np.float64, shape)})
 
     @abc.abstractmethod
     def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..checks import (
     check_array,
+    check_arrays,
     check_ascending_rows,
     check_number,
     check_starts,
@@ -74,38 +75,6 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
         t, j, side = np.argwhere(bad)[0].tolist()
         where = f"tree {t}, node {j}: child {side}"
         refuse(owner, where, int(children[t, j, side]), "which is neither a node nor a cell")
-
-
-def check_growing(owner: Any) -> None:
-    """Refuse points and draws from which the rest of the trees cannot be grown.
-
-    Parameters
-    ----------
-    owner
-        The map.
-
-    Raises
-    ------
-    ModelFormatError
-        If an array lacks, is of another shape, or holds what is out of range.
-
-    """
-    names = ("starts", "places", "values", "members", "draws")
-    check_types(owner, dict.fromkeys(names, np.ndarray))
-    n_points = len(owner.starts) - 1
-    check_starts(owner, "starts", owner.starts, len(owner.places))
-    check_array(owner, "places", owner.places, np.int32, 0, owner.n_inputs - 1)
-    check_ascending_rows(owner, "places", owner.places, owner.starts)
-    check_array(owner, "values", owner.values, np.float32, -2.0 * FARTHEST, 2.0 * FARTHEST)
-    check_array(owner, "members", owner.members, np.int32, 0, n_points - 1)
-    check_array(owner, "draws", owner.draws, np.float64, 0.0, 1.0)
-    for name, shape in (
-        ("values", owner.places.shape),
-        ("members", (owner.psi, owner.n_out)),
-        ("draws", (owner.n_out, 2 * owner.psi)),
-    ):
-        if getattr(owner, name).shape != shape:
-            refuse(owner, f"the shape of {name}", getattr(owner, name).shape, f"but not {shape}")
 
 
 # Sides of a cut.
@@ -462,21 +431,29 @@ class IsolationTreesMap(PointPartitions):
         """Return the nodes of all trees."""
         return records_of(Cut, self.nodes.reshape(-1, self.nodes.shape[2]))
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        nodes = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
-        return super()._shapes() | {"nodes": nodes}
-
     def _check(self) -> None:
         super()._check()
-        check_types(self, {"n_grown": int, "nodes": np.ndarray})
+        check_types(self, {"n_grown": int})
         check_number(self, "n_grown", self.n_grown, 0, self.n_out)
-
-    def _check_content(self) -> None:
-        if self.nodes.dtype != np.int32:
-            refuse(self, "nodes", str(self.nodes.dtype), "but they are of int32")
-        check_cuts(self, self.nodes[: self.n_grown], self.psi, max(1, self.n_inputs))
-        if not self.ready:
-            check_growing(self)
+        t, psi = self.n_out, self.psi
+        check_arrays(self, {"nodes": (np.int32, (t, max(1, psi - 1), Cut.WORDS))})
+        check_cuts(self, self.nodes[: self.n_grown], psi, max(1, self.n_inputs))
+        if self.ready:
+            return
+        # What the rest of the trees is grown from.
+        check_types(self, {"starts": np.ndarray, "places": np.ndarray})
+        n_entries, farthest = (self.places.size,), 2.0 * FARTHEST
+        check_starts(self, "starts", self.starts, *n_entries)
+        check_arrays(
+            self,
+            {
+                "places": (np.int32, n_entries, 0, self.n_inputs - 1),
+                "values": (np.float32, n_entries, -farthest, farthest),
+                "members": (np.int32, (psi, t), 0, len(self.starts) - 2),
+                "draws": (np.float64, (t, 2 * psi), 0.0, 1.0),
+            },
+        )
+        check_ascending_rows(self, "places", self.places, self.starts)
 
     def _transform(self) -> Transform:
         return walk_entries if self.sparse else walk_vector

@@ -10,9 +10,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..checks import check_number, check_types
+from ..checks import check_arrays, check_number, check_types
 from ..limits import FARTHEST
-from ..maps.record import CompiledMap, Pool
+from ..maps.record import MOST_OUT, CompiledMap, Pool
 from ..records import Array, Record
 from .ranges import robust_ranges_of_sparse
 
@@ -110,17 +110,12 @@ class PointPartitions(CompiledMap):
         """Whether samples have few of very many features, as texts have words."""
         return self.sparse
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"factors": (max(1, self.n_inputs),)}
-
     def _check(self) -> None:
-        check_types(self, {"psi": int, "factors": np.ndarray})
-        check_number(self, "psi", self.psi, 1, 1 << 31)
-        check_number(self, "n_out", self.n_out, 1, 1 << 31)
-        n_columns = self.n_out * self.psi
-        check_number(self, "n_columns", self.n_columns, n_columns, n_columns)
-        check_number(self, "n_cells", self.record.n_cells, self.psi, self.psi)
-        check_number(self, "is_dense", self.record.is_dense, 0, 0)
+        check_types(self, {"psi": int})
+        check_number(self, "psi", self.psi, 1, MOST_OUT)
+        check_number(self, "n_out", self.n_out, 1, MOST_OUT)
+        self._check_equal(n_columns=self.n_out * self.psi, n_cells=self.psi, is_dense=0)
+        check_arrays(self, {"factors": (np.float64, (max(1, self.n_inputs),))})
 
     @abc.abstractmethod
     def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from ...checks import check_array, check_arrays, check_number, check_starts, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...limits import DONE
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
@@ -33,6 +34,7 @@ from .distances import (
     groups_of,
     load,
     loop,
+    padded,
     project,
     project_rows,
     splat,
@@ -359,6 +361,33 @@ class PointTree(OwnsArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._bind()
+
+    def check(self, n_points: int, d: int, t: int, psi: int) -> None:
+        """Refuse a stored tree of other points, features, diagrams and cells than there are."""
+        check_types(self, {"n_axes": (int, np.integer), "width": int, "slack": tuple})
+        width = padded(int(self.n_coordinates))
+        check_number(self, "n_axes", self.n_axes, 1, max(1, d))
+        check_number(self, "n_coordinates", self.n_coordinates, self.n_axes, self.n_axes + 1)
+        check_number(self, "width", self.width, width, width)
+        n_leaves = len(self.leaf_starts) - 1
+        if n_leaves < 1 or n_leaves & (n_leaves - 1) or len(self.slack) != 3:
+            refuse(self, "the number of leaves", n_leaves, "but it is a power of two")
+        coordinates = n_leaves, int(self.n_coordinates), LEAF
+        check_arrays(
+            self,
+            {
+                "mean": (np.float64, (d,)),
+                "axes": (np.float64, (d, width)),
+                "coordinates": (np.float32, coordinates),
+                "boxes": (np.float32, (2 * n_leaves - 1, 2, width)),
+                "owners": (np.int32, (t * psi, 2), 0, t * psi - 1),
+                "owner_starts": (np.int64, (n_points + 1,)),
+            },
+        )
+        check_starts(self, "leaf_starts", self.leaf_starts, n_points)
+        check_array(self, "the sizes of leaves", np.diff(self.leaf_starts), np.int64, 0, LEAF)
+        check_starts(self, "owner_starts", self.owner_starts, len(self.owners))
+        check_array(self, "owners", self.owners[:, 0], np.int32, 0, t - 1)
 
     @property
     def visited(self) -> tuple[int, int]:

@@ -212,16 +212,11 @@ class MondrianMap(CompiledMap):
 
     def _check(self) -> None:
         check_types(self, {"n_lifetimes": int, "trees": CellTrees})
-        forest, record = self.trees.forest, self.record
-        for name, value, expected in (
-            ("n_lifetimes", self.n_lifetimes, forest.n_lifetimes),
-            ("n_out", record.n_out, forest.n_trees * forest.n_lifetimes),
-            ("n_columns", record.n_columns, forest.n_columns),
-            ("n_inputs", record.n_inputs, forest.n_inputs),
-            ("is_dense", record.is_dense, 0),
-            ("is_sparse", record.is_sparse, 0),
-        ):
-            check_number(self, name, value, expected, expected)
+        forest = self.trees.forest
+        check_number(self, "n_lifetimes", self.n_lifetimes, *[forest.n_lifetimes] * 2)
+        n_out = forest.n_trees * forest.n_lifetimes
+        self._check_equal(n_out=n_out, n_columns=forest.n_columns, n_inputs=forest.n_inputs)
+        self._check_equal(is_dense=0, is_sparse=0)
 
     def _transform(self) -> Transform:
         return find_cells
