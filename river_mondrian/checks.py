@@ -155,7 +155,7 @@ def check_arrays(owner: object, arrays: Mapping[str, tuple[Any, ...]]) -> None:
 
     """
     for name, (dtype, shape, *bounds) in arrays.items():
-        array = owner.__dict__.get(name)
+        array: Any = owner.__dict__.get(name)
         _check_dtype(owner, name, array, dtype)
         if array.shape != shape:
             refuse(owner, f"the shape of {name}", array.shape, f"but it should be {shape}")

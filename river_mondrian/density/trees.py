@@ -19,6 +19,7 @@ from ..records import (
     ChunkedRows,
     Float64s,
     Memory,
+    OwnsArrays,
     Part,
     Ref,
     RowLayout,
@@ -188,7 +189,7 @@ RENEWALS = (16, 64, 256)
 ENDS = (0.05, 0.95)
 
 
-class PivotTrees:
+class PivotTrees(OwnsArrays):
     """Trees of regions with densities.
 
     Parameters
@@ -531,15 +532,6 @@ class PivotTrees:
         (forest.regions.n_rows,), (forest.samples.n_rows,) = regions.counts, samples.counts
         self._finish()
         check_regions(self)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
-        size += sys.getsizeof(self.cell)
-        for memory in (self.memory, self.trees, self.estimates, self.path):
-            size += memory.nbytes
-        return size + self.regions.nbytes + self.samples.nbytes
 
 
 # Arrays, by what they have a number for.

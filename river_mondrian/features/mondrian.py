@@ -91,11 +91,6 @@ class _Start(Pool):
         grid: list[float] = (np.geomspace(*GRID_ENDS, GRID_SIZE) / median).tolist()
         return grid
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return super().nbytes + sum(row.nbytes for row in self.rows)
-
 
 def _gaps(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return differences of samples: of two levels what their places differ by in the mean."""

@@ -337,11 +337,6 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
             check_number(self, "next_score", self.forest.ranks.next_score, n, n)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        return super().nbytes + self.scores.nbytes + self.ranked.nbytes + self.memory.nbytes + 256
-
-    @property
     def n_begun(self) -> int:
         """Number of samples that have been learned, or are on their way down the trees."""
         return super().n_begun + int(self.forest.n_passed)

@@ -70,6 +70,8 @@ class OwnsArrays:
 
     # Attributes that follow from the others: they are no state.
     _DERIVED: ClassVar[frozenset[str]] = frozenset()
+    # Attributes that others own.
+    _BORROWED: ClassVar[frozenset[str]] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: one for name, one in self.__dict__.items() if name not in self._DERIVED}
@@ -79,14 +81,28 @@ class OwnsArrays:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: by the object itself, its arrays, and its memory with the arrays of that."""
-        held: dict[int, NDArray[Any]] = {}
-        for one in self.__dict__.values():
-            if isinstance(one, np.ndarray):
-                held[id(one)] = one
-            elif isinstance(one, Memory):
-                held |= {id(array): array for array in (one.bytes, *one.arrays.values())}
-        return sys.getsizeof(self) + sum(array.nbytes for array in held.values())
+        """Bytes held: by the object itself, and by all that it owns, each counted once."""
+        held: dict[int, int] = {}
+        _hold(self, held)
+        return sum(held.values())
+
+
+def _hold(one: Any, held: dict[int, int]) -> None:
+    """Note how many bytes each part of an object holds, by identity."""
+    if isinstance(one, np.ndarray):
+        while isinstance(one.base, np.ndarray):
+            one = one.base
+        held[id(one)] = one.nbytes
+    elif isinstance(one, Memory):
+        _hold([one.bytes, *one.arrays.values()], held)
+    elif isinstance(one, (list, tuple)):
+        for part in one:
+            _hold(part, held)
+    elif isinstance(one, OwnsArrays):
+        held[id(one)] = sys.getsizeof(one)
+        _hold([part for name, part in vars(one).items() if name not in one._BORROWED], held)
+    elif hasattr(type(one), "nbytes") and not isinstance(one, np.generic):
+        held[id(one)] = one.nbytes
 
 
 class Memory(Generic[R]):

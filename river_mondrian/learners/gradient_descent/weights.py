@@ -159,6 +159,7 @@ class DescentWeights(OwnsArrays, Weights):
     _score_one: Callable[..., tuple[int, int]] | None = None
     # What new classes change.
     _SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
+    _BORROWED = frozenset({"compiled", "_shown"})
 
     def __init__(
         self, rule: Rule, compiled: CompiledMap, n_scores: int, has_words: bool = False
@@ -537,8 +538,3 @@ class DescentWeights(OwnsArrays, Weights):
         numbers = Float64s.of(scores.ravel())
         learning.score_rows(self.record, self.compiled.record, outputs[0], len(out), numbers)
         return scores
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, without the map."""
-        return super().nbytes + self.chunked_rows.nbytes

@@ -72,6 +72,8 @@ class Posterior(OwnsArrays, Weights):
 
     """
 
+    _BORROWED = frozenset({"compiled"})
+
     def __init__(
         self,
         compiled: CompiledMap,
@@ -326,11 +328,6 @@ class Posterior(OwnsArrays, Weights):
         determinant = rotations.log_determinant(record) - n * math.log(record.delta2)
         spread = 0.5 * (float(record.log_weights) - determinant)
         return spread + log_of_residual(self.residual, freedom, noise_variance)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, without the map."""
-        return super().nbytes + (0 if self.held is None else self.held.nbytes)
 
 
 # The posterior given the samples of two posteriors.

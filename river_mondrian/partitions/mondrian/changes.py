@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import Memory
+from ...records import Memory, OwnsArrays
 from .records import CLOSED, Forest
 
 # Attributes of the change that is under way.
@@ -33,7 +33,7 @@ class SavedTrees(NamedTuple):
 AnyForest = TypeVar("AnyForest", bound=Forest)
 
 
-class ChangingTrees(abc.ABC, Generic[AnyForest]):
+class ChangingTrees(OwnsArrays, abc.ABC, Generic[AnyForest]):
     """Trees in memory that a change replaces or extends.
 
     A subclass owns the memory.

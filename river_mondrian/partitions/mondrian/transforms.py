@@ -285,9 +285,6 @@ class CutDirections(OwnsArrays):
         record.change_frame = address_of(change_frame)
         return record
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         kinds = dict.fromkeys(("n_dims", "n_sets", "n_inputs", "n_drawn"), int)
@@ -304,11 +301,6 @@ class CutDirections(OwnsArrays):
         check_shapes(self, {"coefficients": shape, "moments": (capacity, MOMENTS_WIDTH)})
         check_array(self, "means", self.means, np.float64, -LARGEST_MEAN, LARGEST_MEAN)
         check_shapes(self, {"means": (capacity,)})
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        return self.memory.nbytes + self.moments.nbytes + 128
 
     def copied(self) -> CutDirections:
         """Return directions that may be changed while kernels have these."""
@@ -449,9 +441,6 @@ class Categories(OwnsArrays):
         record.place = address_of(place_levels)
         return record
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         check_types(self, {"keys": np.ndarray, "flags": np.ndarray})
@@ -474,11 +463,6 @@ class Categories(OwnsArrays):
         """Return where a tree puts the level of a code, as `place_levels` does."""
         found: float = place_of(self.memory[0], t, feature, code)
         return found
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        return self.memory.nbytes
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
         """Return these with more inputs; kernels may have these meanwhile."""

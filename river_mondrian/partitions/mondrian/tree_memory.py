@@ -490,7 +490,7 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     # Pickling.
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
+        state = super().__getstate__()
         if self.warm_up is not None:
             state["warm_up"] = self.warm_up[: self.n_points].copy()
         layouts, counts = self._layouts(), self._n_rows()
@@ -557,22 +557,6 @@ class TreeMemory(LaidOutTrees[AnyForest]):
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
         """Refuse what a kind of trees adds to the rows of a tree where that is damaged."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        arrays = (self.frames, self.given, self.inputs, self.row, self.rooms)
-        size = sum(array.nbytes + 128 for array in arrays)
-        size += self.trees.nbytes + self.shared.nbytes + self.light.nbytes
-        if self.warm_up is not None:
-            size += self.warm_up.nbytes
-        if self.directions is not None:
-            size += self.directions.nbytes
-        if self.categories is not None:
-            size += self.categories.nbytes
-        tables = (self.nodes, self.boxes, self.points, self.side_rows, self.remainders)
-        size += self.arrivals.nbytes
-        return size + sum(table.nbytes for table in tables)
 
     # What has been learned. Kernels count.
 

@@ -287,7 +287,8 @@ class VoronoiMap(PointPartitions):
     def _check_index(self) -> None:
         """Refuse entries of points, by point and by feature, that are out of range."""
         n, d = self.record.n_points, self.n_inputs
-        n_entries = np.size(self.__dict__.get("values"))
+        check_types(self, {"values": np.ndarray})
+        n_entries = self.values.size
         check_arrays(
             self,
             {
@@ -363,12 +364,10 @@ class VoronoiMap(PointPartitions):
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        index = self.by_feature if self.indexed else ()
-        size = super().nbytes + sum(array.nbytes for array in index)
+        size = super().nbytes
         if self.points is not None:
-            parts = (self.points.data, self.points.indices, self.points.indptr)
-            size += sum(part.nbytes for part in (*parts, *(self.frame or ())))
-        return size + (0 if self.tree is None else self.tree.nbytes)
+            size += sum(getattr(self.points, name).nbytes for name in ("data", "indices", "indptr"))
+        return size
 
 
 def _squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:

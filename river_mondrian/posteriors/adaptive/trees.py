@@ -226,11 +226,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         self._forget_predicted()
 
     @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        return super().nbytes + self.mixture.nbytes + self.discriminants.nbytes
-
-    @property
     def _bytes_of_point(self) -> int:
         return super()._bytes_of_point + self.shared.arrays["ages"].itemsize
 

@@ -213,14 +213,6 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
             rest.append(lags)
         return [shared, *rest]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        rest: list[Any] = [self.ridges, self.first_mixture, self.mixture, self.laws]
-        rest += [] if self.lags is None else [self.lags]
-        size: int = super().nbytes + sum(part.nbytes for part in rest)
-        return size
-
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
         """Add features, each with the first value that was seen of it."""
         # What there is stays, in case that this is interrupted.

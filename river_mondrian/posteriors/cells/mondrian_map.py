@@ -308,8 +308,3 @@ class MondrianMap(CompiledMap):
         """Return the names of columns."""
         owners = self.trees.owners[np.asarray(columns, dtype=np.int64)]
         return [f"mondrian_{t}_{cell}" for t, cell in owners.tolist()]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return super().nbytes + self.trees.nbytes

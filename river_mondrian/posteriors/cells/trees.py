@@ -221,11 +221,6 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         """Number of cells in all, of all lifetimes."""
         return self.forest.n_columns
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        return super().nbytes + self.owners.nbytes + self.lifetimes.nbytes + 256
-
     # Learning.
 
     def make_room(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -221,13 +220,6 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _forget_predicted(self) -> None:
         """Let no sample count as predicted, since the trees have changed."""
         self.forest.is_predicted = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        size = super().nbytes + self.watch.nbytes + sys.getsizeof(self.schedule)
-        size += sys.getsizeof(self.drifts) + sum(map(sys.getsizeof, self.drifts))
-        return size + sum(sys.getsizeof(part) for part in self.schedule if isinstance(part, tuple))
 
     # Learning.
 

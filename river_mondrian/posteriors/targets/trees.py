@@ -209,12 +209,6 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             found["law_numbers"] = (scale_mixture.N_SCALES + scale_mixture.N_LAWS,)
         return found
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by arrays."""
-        size = super().nbytes + self.moments.nbytes + self.densities.nbytes
-        return size if self.law_numbers is None else size + self.law_numbers.nbytes + 128
-
     # Learning.
 
     def learn(self, y: float, weight: float) -> int:
