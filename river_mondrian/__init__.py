@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from .estimators.adaptive_regressor import AdaptiveMondrianForestRegressor
     from .estimators.classifier import MondrianForestClassifier
     from .estimators.density import DensityForest
+    from .estimators.density_readings import exact_density
     from .estimators.dual import DualOGDClassifier
-    from .estimators.exact_density import exact_density
     from .estimators.merging import merge
     from .estimators.nearest_neighbor import NearestNeighborDetector
     from .estimators.ogd import OGDClassifier, OGDRegressor
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from .files.store import load, save
     from .learners.lifetimes.path import lifetime_path
-    from .posteriors.student_mixture import StudentMixture
+    from .posteriors.mixtures import StudentMixture
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
@@ -70,9 +70,9 @@ _HOMES = {
     "OGDRegressor": "estimators.ogd",
     "RandomCutForest": "estimators.random_cut",
     "RidgeRegressor": "estimators.ridge",
-    "StudentMixture": "posteriors.student_mixture",
+    "StudentMixture": "posteriors.mixtures",
     "ModelFormatError": "checks",
-    "exact_density": "estimators.exact_density",
+    "exact_density": "estimators.density_readings",
     "lifetime_path": "learners.lifetimes.path",
     "load": "files.store",
     "merge": "estimators.merging",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from river_mondrian.distributed import ShardedForest
-from river_mondrian.distributed.crew import WorkerDied
-from river_mondrian.distributed.shard import Shard
+from river_mondrian.distributed.shard import Shard, WorkerDied
 
 
 class Worker:

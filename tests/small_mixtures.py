@@ -15,7 +15,7 @@ from river_mondrian.learners.regression.records import N_RIDGES, Ridges
 from river_mondrian.learners.regression.ridges import RidgeExperts
 from river_mondrian.learners.regression.ridges import learn as learn_ridges
 from river_mondrian.learners.regression.ridges import predict as predict_ridges
-from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
+from river_mondrian.posteriors.mixtures import GaussianMixture
 from river_mondrian.records import Float64s
 
 

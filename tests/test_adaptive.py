@@ -17,9 +17,8 @@ from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.adaptive import prediction, splitting
+from river_mondrian.posteriors.adaptive import learning, prediction
 from river_mondrian.posteriors.adaptive import trees as adaptive_trees
-from river_mondrian.posteriors.adaptive.records import AdaptiveForest, AdaptiveTree, StatisticsEntry
 from river_mondrian.posteriors.adaptive.statistics import (
     BLOCK,
     BLOCK_WORDS,
@@ -29,11 +28,15 @@ from river_mondrian.posteriors.adaptive.statistics import (
     N_FRONT,
     N_POSTERIORS,
     UNNOTICED,
+    AdaptiveForest,
+    AdaptiveTree,
+    StatisticsEntry,
 )
 from river_mondrian.posteriors.adaptive.trees import AdaptiveTrees
-from river_mondrian.posteriors.rebuilt import paths, rebuilding
-from river_mondrian.posteriors.rebuilt import splitting as drawn_candidates
-from river_mondrian.posteriors.rebuilt.records import IDLE, LONG, PATH_LENGTH, Candidate
+from river_mondrian.posteriors.rebuilt import building
+from river_mondrian.posteriors.rebuilt import building as drawn_candidates
+from river_mondrian.posteriors.rebuilt import forest as paths
+from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, PATH_LENGTH, Candidate
 from river_mondrian.records import Array, Float32s, Float64s, Int32s, Memory
 
 LEVEL = 0.01
@@ -57,7 +60,7 @@ def draw_candidates(
 
 @kernel
 def sort_descending(numbers: Int32s, n: int) -> None:
-    splitting.sort_descending(numbers, n)
+    learning.sort_descending(numbers, n)
 
 
 @kernel
@@ -401,7 +404,7 @@ def test_building_in_parts_is_building_at_once():
         tree.random_state = 12345
         begin_building(trees)
         trees.forest.budget = budget
-        while not trees._build(slot, rebuilding.go_on.of(trees._FOREST), True):
+        while not trees._build(slot, building.go_on.of(trees._FOREST), True):
             trees.forest.budget = budget
         heads = trees.nodes.rows(slot, tree.nodes.n_rows)
         rows = trees.side_rows.rows(slot, tree.side_rows.n_rows)

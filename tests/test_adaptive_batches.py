@@ -15,7 +15,7 @@ from river import drift
 
 import river_mondrian as rm
 from river_mondrian.posteriors.rebuilt import trees as rebuilt_trees
-from river_mondrian.posteriors.rebuilt.records import GATHERING, REPLAYING, SPLITTING
+from river_mondrian.posteriors.rebuilt.forest import GATHERING, REPLAYING, SPLITTING
 from river_mondrian.posteriors.rebuilt.trees import ROWS_PREDICTED
 from river_mondrian.records import Memory
 

@@ -26,8 +26,8 @@ from river_mondrian.learners.drift import AFTER_DRIFT
 from river_mondrian.posteriors.adaptive import learning as kind
 from river_mondrian.posteriors.adaptive import prediction
 from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS
-from river_mondrian.posteriors.rebuilt import learning, rebuilding
-from river_mondrian.posteriors.rebuilt.records import IDLE, LONG, RECENT
+from river_mondrian.posteriors.rebuilt import building
+from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, RECENT
 
 # The estimator.
 
@@ -451,7 +451,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     trees = grown(X, y, n_trees=2)
     begin_building(trees)
     trees.forest.budget = 50
-    assert not trees._build(trees.schedule.slot, rebuilding.go_on.of(trees._FOREST), True)
+    assert not trees._build(trees.schedule.slot, building.go_on.of(trees._FOREST), True)
     starts = list(trees.schedule.starts)
     starts[long_slots(trees)[0]] = -1
     trees._follow(trees.schedule._replace(starts=tuple(starts)).without(-1))
@@ -466,7 +466,7 @@ def test_nothing_is_left_to_compile_after_the_warmup():
     AdaptiveMondrianForestClassifier.warmup()
 
     def compiled():
-        modules = (kind, learning, prediction, rebuilding)
+        modules = (kind, building, prediction, building)
         own = [
             one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
         ]

@@ -21,8 +21,8 @@ from river_mondrian.compiling.kernels import Kernel
 from river_mondrian.posteriors.adaptive_targets import learning as kind
 from river_mondrian.posteriors.adaptive_targets import learning as storage
 from river_mondrian.posteriors.adaptive_targets import prediction
-from river_mondrian.posteriors.rebuilt import learning, rebuilding
-from river_mondrian.posteriors.rebuilt.records import RECENT
+from river_mondrian.posteriors.rebuilt import building
+from river_mondrian.posteriors.rebuilt.forest import RECENT
 
 
 def stream(n, seed=0):
@@ -388,7 +388,7 @@ def test_nothing_is_left_to_compile_after_the_warmup():
     AdaptiveMondrianForestRegressor.warmup()
 
     def compiled():
-        modules = (kind, learning, prediction, rebuilding, storage)
+        modules = (kind, building, prediction, building, storage)
         own = [
             one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
         ]

@@ -15,9 +15,9 @@ from river_mondrian import MondrianForestRegressor
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.learners.regression import lags
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.adaptive_targets import readings
+from river_mondrian.posteriors.adaptive_targets import prediction
 from river_mondrian.posteriors.adaptive_targets.learning import next_renewal, renewal
-from river_mondrian.posteriors.adaptive_targets.records import (
+from river_mondrian.posteriors.adaptive_targets.prediction import (
     ERROR,
     RESIDUAL,
     RESIDUAL_OF,
@@ -29,9 +29,8 @@ from river_mondrian.posteriors.adaptive_targets.trees import (
     AdaptiveTargetTrees,
     purposes_of,
 )
-from river_mondrian.posteriors.rebuilt import rebuilding
-from river_mondrian.posteriors.rebuilt.paths import path_to
-from river_mondrian.posteriors.rebuilt.records import LONG, PATH_LENGTH, PathEntry
+from river_mondrian.posteriors.rebuilt import building
+from river_mondrian.posteriors.rebuilt.forest import LONG, PATH_LENGTH, PathEntry, path_to
 from river_mondrian.records import Array, Float32s, Float64s
 
 LEVEL = 0.01
@@ -44,7 +43,7 @@ def read_tree(
 ) -> None:
     tree = forest.trees[t]
     n = path_to(forest, tree, x, path)
-    readings.read_path(forest, tree, path, n, out)
+    prediction.read_path(forest, tree, path, n, out)
 
 
 def draw(n, seed, dims=3):
@@ -154,7 +153,7 @@ def test_readings_are_the_twins(seed):
     trees = grown(X, y, seed=seed, weights=weights)
     trees.build()
     path = Array.over(PathEntry, np.zeros(PATH_LENGTH * PathEntry.SIZE, np.uint8))
-    out = np.zeros(readings.N_READINGS)
+    out = np.zeros(prediction.N_READINGS)
     for number, slot in numbers_of(trees):
         nodes = trees.read(number)
         seen = naive.replay(nodes, X, stored_targets(trees, slot), weights)
@@ -266,7 +265,7 @@ def test_building_in_parts_is_building_at_once():
         tree.random_state = 12345
         trees._begin(slot)
         trees.forest.budget = budget
-        while not trees._build(slot, rebuilding.go_on.of(trees._FOREST), True):
+        while not trees._build(slot, building.go_on.of(trees._FOREST), True):
             trees.forest.budget = budget
         found.append(trees.nodes.rows(slot, tree.nodes.n_rows))
     for rows in found[1:]:

@@ -13,7 +13,7 @@ from test_regressor import state
 
 import river_mondrian as rm
 from river_mondrian.posteriors.targets import trees as target_trees
-from river_mondrian.posteriors.targets.choosing import LAST_NOISE, MOST_CANDIDATES, chosen
+from river_mondrian.posteriors.targets.hyperparameters import LAST_NOISE, MOST_CANDIDATES, chosen
 from river_mondrian.posteriors.targets.trees import CHOICES, SPREAD_FROM
 
 # Trees of which a sample at 1,024 sees to some.

@@ -23,7 +23,7 @@ from test_law import compare, features_of
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.partitions.mondrian.records import DRAWING, FREE, NONE, STEADY
 from river_mondrian.partitions.mondrian.trees import MondrianTrees
-from river_mondrian.posteriors.targets.records import LARGE
+from river_mondrian.posteriors.targets.messages import LARGE
 
 KINDS = {"classifier": MondrianForestClassifier, "regressor": MondrianForestRegressor}
 kinds = pytest.mark.parametrize("kind", list(KINDS))

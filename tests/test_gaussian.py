@@ -13,7 +13,8 @@ from scipy import stats
 
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.targets import choice, learning, messages, prediction
+from river_mondrian.posteriors.targets import hyperparameters as choice
+from river_mondrian.posteriors.targets import learning, messages, prediction
 from river_mondrian.posteriors.targets.trees import SPREAD_FROM, TargetTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.

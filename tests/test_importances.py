@@ -24,7 +24,7 @@ from river_mondrian import (
     MondrianForestClassifier,
     MondrianForestRegressor,
 )
-from river_mondrian.learners import attribution
+from river_mondrian.learners import experts as attribution
 from river_mondrian.learners.experts import FIRST_SQUARES, FLOOR, LARGEST_EXPONENT, STEP, Mixture
 from river_mondrian.posteriors.adaptive.explanation import Explanation
 

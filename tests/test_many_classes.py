@@ -13,7 +13,6 @@ from river import drift
 from river_mondrian import AdaptiveMondrianForestClassifier, ModelFormatError, load, save
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.posteriors.adaptive import trees as adaptive_trees
-from river_mondrian.posteriors.adaptive.records import AdaptiveForest, AdaptiveTree
 from river_mondrian.posteriors.adaptive.seen import (
     NO_SIDE,
     add_sample,
@@ -28,6 +27,8 @@ from river_mondrian.posteriors.adaptive.statistics import (
     N_FIRST,
     N_FORGETTING,
     N_MORE,
+    AdaptiveForest,
+    AdaptiveTree,
     Statistics,
     most_rows,
 )

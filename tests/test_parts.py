@@ -13,12 +13,12 @@ import pytest
 from river import checks
 
 import river_mondrian as rm
-from river_mondrian.distributed import ShardedForest, crew
+from river_mondrian.distributed import ShardedForest, shard
 from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.files.container import read
 from river_mondrian.files.store import DOCUMENT
 from river_mondrian.partitions.mondrian.records import DRAWING, NONE
-from river_mondrian.posteriors.targets.parts import learn_law
+from river_mondrian.posteriors.targets.scale_mixture import learn_law
 
 N_TREES = 5
 
@@ -323,7 +323,7 @@ def test_an_interrupted_call_leaves_whole_blocks(engine, monkeypatch, tmp_path):
 
         def trace(frame, event, arg):
             nonlocal n_lines
-            if frame.f_code.co_filename != crew.__file__:
+            if frame.f_code.co_filename != shard.__file__:
                 return None
             if event == "line":
                 n_lines += 1

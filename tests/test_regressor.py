@@ -15,7 +15,7 @@ from river import proba
 from scipy import integrate, stats
 
 from river_mondrian import MondrianForestRegressor
-from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
+from river_mondrian.posteriors.mixtures import GaussianMixture
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -29,7 +29,7 @@ from river_mondrian.estimators.merging import divided
 from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
 from river_mondrian.partitions.mondrian.trees import MondrianTrees
 from river_mondrian.partitions.mondrian.widths import FollowingTrees
-from river_mondrian.posteriors.rebuilt.records import LONG, RECENT
+from river_mondrian.posteriors.rebuilt.forest import LONG, RECENT
 from river_mondrian.records import ChunkedRows
 
 NAMES = "abc"

@@ -13,8 +13,7 @@ from naive import regression as naive
 
 from river_mondrian import ModelFormatError
 from river_mondrian.compiling.kernels import exact_kernel
-from river_mondrian.learners.regression import columns, designs, ridges, solving
-from river_mondrian.learners.regression.columns import BEND, ITSELF
+from river_mondrian.learners.regression import designs, ridges, solving
 from river_mondrian.learners.regression.records import (
     ADDITIVE,
     FORGETTING,
@@ -34,6 +33,7 @@ from river_mondrian.learners.regression.records import (
     Ridges,
 )
 from river_mondrian.learners.regression.ridges import RidgeExperts
+from river_mondrian.learners.regression.solving import BEND, ITSELF
 from river_mondrian.records import Array, Float64s
 
 # Arrays of a design that tell what its columns are.
@@ -63,7 +63,7 @@ def examine(record: Ridges, design: Design, candidate: Candidate) -> None:
 
 @exact_kernel
 def measure(record: Ridges, design: Design, i: int) -> None:
-    columns.measure(record, design, i)
+    solving.measure(record, design, i)
 
 
 @exact_kernel
@@ -115,7 +115,7 @@ def design_of(own):
 
 
 def rows_of(design, X):
-    return np.array([naive.column_values(design, x.tolist(), columns.LARGEST, N_ARMS) for x in X])
+    return np.array([naive.column_values(design, x.tolist(), solving.LARGEST, N_ARMS) for x in X])
 
 
 @pytest.mark.parametrize("n", [5, 13, 30, 115])
@@ -178,7 +178,7 @@ def test_inputs_are_measured_by_quantiles():
     for j in range(3):
         measure(record, own.designs[i], j)
         low, lower, middle, upper, high = np.quantile(both[:, j], (0.02, 0.25, 0.5, 0.75, 0.98))
-        unit = max((upper - lower) / columns.OF_QUARTILES, (high - low) / columns.OF_TAILS)
+        unit = max((upper - lower) / solving.OF_QUARTILES, (high - low) / solving.OF_TAILS)
         assert own.learned[f"centres[{i}]"][j] == pytest.approx(middle, abs=1e-12)
         assert own.learned[f"rates[{i}]"][j] == pytest.approx(1.0 / unit)
         bends = np.quantile(both[:, j], np.arange(1, N_BENDS + 1) / (N_BENDS + 1))
@@ -196,7 +196,7 @@ def test_a_column_counts_by_what_it_explains():
     errors = np.random.default_rng(2).normal(size=200)
     own.learned["errors"][:200] = errors
     centres, rates = (own.learned[f"{name}[{i}]"] for name in ("centres", "rates"))
-    units = np.clip((both - centres) * rates, -columns.LARGEST, columns.LARGEST)
+    units = np.clip((both - centres) * rates, -solving.LARGEST, solving.LARGEST)
     room = np.zeros(Candidate.SIZE, np.uint8)
     candidate = Array.over(Candidate, room)[0]
     kinds = [(0, ITSELF, 0.0), (1, BEND, 0.4), (2, BEND, -1.0), (0, 2, 0.0)]

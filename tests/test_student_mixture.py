@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from river_mondrian.posteriors.student_mixture import StudentMixture
+from river_mondrian.posteriors.mixtures import StudentMixture
 
 
 def drawn(seed, n=4):

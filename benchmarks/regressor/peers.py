@@ -13,7 +13,7 @@ from river import forest as river_forest
 from river import stats as river_stats
 
 from river_mondrian import MondrianForestRegressor
-from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
+from river_mondrian.posteriors.mixtures import GaussianMixture
 
 GAUSSIAN = "Mondrian, gaussian"
 NORMAL = "Mondrian, normal tails"

@@ -13,7 +13,7 @@ import numpy as np
 from river import datasets
 from river.datasets import synth
 
-from river_mondrian.posteriors.gaussian_mixture import GaussianMixture
+from river_mondrian.posteriors.mixtures import GaussianMixture
 
 from ..data import DataFolder, Stream, stream, take
 from ..report import Report, progress, verdict

@@ -10,8 +10,7 @@ from river import base
 
 from ..arguments import check_integer
 from ..estimators.merging import is_mergeable, merge
-from .crew import WorkerDied
-from .shard import Shard
+from .shard import Shard, WorkerDied
 
 
 def ray_module() -> Any:

@@ -20,11 +20,10 @@ from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
 from ..frames import native_frame, native_series
 from ..model import ClonesWhole
-from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
+from ..posteriors.mixtures import GaussianMixture, gaussian
 from ..progress import Progress, in_pieces
-from .crew import Crew, Engine
 from .engine import RayEngine
-from .shard import Block, Known, Rows
+from .shard import Block, Crew, Engine, Known, Rows
 
 # Rows of a block that workers learn at once.
 BLOCK_ROWS = 8192

@@ -16,8 +16,8 @@ from ..model import locked
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..progress import in_pieces
 from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
+from .forest import Prepared
 from .label_forest import LabelForest
-from .prepared import Prepared
 
 
 class _Calls(Prepared):

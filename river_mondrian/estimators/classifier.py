@@ -17,9 +17,9 @@ from ..limits import DONE, TOO_LARGE, WAITS
 from ..model import locked
 from ..posteriors.labels.trees import LabelTrees
 from ..progress import Progress, in_pieces
+from .forest import Prepared
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest
-from .prepared import Prepared
 
 
 class _Calls(Prepared):

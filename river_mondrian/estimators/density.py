@@ -31,8 +31,7 @@ from ..inputs import FeatureIndex, check_value, ordered
 from ..limits import DONE, WAITS
 from ..model import locked, new_lock
 from ..progress import PIECE, Progress
-from .density_readings import DensityReadings
-from .exact_density import LEAST_LIFETIME, check_lifetime_size
+from .density_readings import LEAST_LIFETIME, DensityReadings, check_lifetime_size
 
 
 def given_matrix(

@@ -18,7 +18,7 @@ from ..features.base import FeatureMap, check_map
 from ..features.isolation import IsolationFeatures
 from ..frames import mapping_of, read_targets, read_weights
 from ..inputs import check_target, check_weight
-from ..learners.weights import Weights
+from ..learners.ridge.posterior import Weights
 from ..limits import DONE
 from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Model, Snapshot, Steps, locked, new_lock

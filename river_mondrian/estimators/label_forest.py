@@ -20,7 +20,7 @@ from ..model import has_global_lock, locked
 from ..partitions.mondrian.reading import Shades
 from ..partitions.mondrian.trees import ClassTrees
 from .explaining import ClassExplanations
-from .prepared import Prepared
+from .forest import Prepared
 
 Classes = TypeVar("Classes", bound=ClassTrees[Any, Any])
 Calls = TypeVar("Calls", bound=Prepared)

@@ -16,7 +16,7 @@ from ..frames import Frame, TargetRows, mapping_of, native_frame, native_series,
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
-from ..posteriors.gaussian_mixture import GaussianMixture, gaussian
+from ..posteriors.mixtures import GaussianMixture, gaussian
 from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView
 from ..progress import Progress, in_pieces

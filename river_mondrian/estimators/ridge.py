@@ -22,7 +22,7 @@ from ..learners.ridge.posterior import Posterior
 from ..limits import DONE
 from ..maps.record import CompiledMap
 from ..model import Steps, locked
-from ..posteriors.gaussian_mixture import gaussian
+from ..posteriors.mixtures import gaussian
 from ..progress import pieces
 from .feature_learner import REPLAY, TargetLearner
 

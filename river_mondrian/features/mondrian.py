@@ -29,8 +29,7 @@ from ..maps.record import Array, Pool, Sample
 from ..model import locked
 from ..partitions.mondrian.reading import Plane, cells_of_plane, check_plane
 from ..partitions.mondrian.tree_memory import Partitions
-from ..posteriors.cells.mondrian_map import MondrianMap
-from ..posteriors.cells.trees import CellView
+from ..posteriors.cells import CellView, MondrianMap
 from ..records import Float64s, Memory
 from .base import FeatureMap
 from .kinds import CellFeatures

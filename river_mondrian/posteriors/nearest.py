@@ -55,7 +55,7 @@ from ..records import (
 )
 from ..records.memory import check_shapes, owned
 from ..restored import Rows, check_numbers
-from .ranks import KEPT, Ranks, add_score, rank_of
+from .displacement import KEPT, Ranks, add_score, rank_of
 
 # Distance in widths of one feature beyond which a distance grows with its logarithm.
 CAP = 10.0

@@ -9,7 +9,7 @@ import numpy as np
 from river import drift
 
 from river_mondrian import AdaptiveMondrianForestClassifier
-from river_mondrian.posteriors.rebuilt.records import IDLE, LONG, RECENT
+from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, RECENT
 
 from .detectors import EveryFew
 from .moments import FRAME, samples

@@ -6,7 +6,7 @@ import functools
 import pickle
 
 from river_mondrian import AdaptiveMondrianForestRegressor
-from river_mondrian.posteriors.rebuilt.records import LONG, RECENT
+from river_mondrian.posteriors.rebuilt.forest import LONG, RECENT
 
 from .adaptive_moments import begins, drifts, goes_on, is_placed, shrinks, window_ends
 from .detectors import EveryFew

@@ -30,7 +30,7 @@ from ...records import (
     owned,
 )
 from ...records.memory import grown
-from ..weights import Weights
+from ..ridge.posterior import Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot
 

@@ -17,20 +17,6 @@ import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...elementary import mixed, state_after, uniform_of
-from .columns import (
-    BEND,
-    ITSELF,
-    N_LATEST,
-    column_of,
-    in_units,
-    make_columns,
-    measure,
-    measured_row,
-    n_measured_of,
-    quantile,
-    sort,
-    wave_of,
-)
 from .records import (
     ADDITIVE,
     ALL,
@@ -55,7 +41,24 @@ from .records import (
     Design,
     Ridges,
 )
-from .solving import add_row, dot, logarithm_of, solve_all
+from .solving import (
+    BEND,
+    ITSELF,
+    N_LATEST,
+    add_row,
+    column_of,
+    dot,
+    in_units,
+    logarithm_of,
+    make_columns,
+    measure,
+    measured_row,
+    n_measured_of,
+    quantile,
+    solve_all,
+    sort,
+    wave_of,
+)
 
 # Most linear columns, most columns but waves, and how many there may be beyond the linear ones at
 # least; most inputs that have bends, and that have products.

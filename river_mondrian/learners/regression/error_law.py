@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...limits import LARGEST_WEIGHT
-from ...posteriors.student_mixture import StudentMixture
+from ...posteriors.mixtures import StudentMixture
 from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
 from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized

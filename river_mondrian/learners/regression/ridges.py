@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s, Memory, OwnsArrays, owned
-from .columns import BEND, N_LATEST, N_MEASURED, keep_row, make_columns
 from .designs import (
     FIRST_GAP,
     LEAST_OTHERS,
@@ -45,7 +44,17 @@ from .records import (
     Design,
     Ridges,
 )
-from .solving import add_row, dot, hold_row, solve_due
+from .solving import (
+    BEND,
+    N_LATEST,
+    N_MEASURED,
+    add_row,
+    dot,
+    hold_row,
+    keep_row,
+    make_columns,
+    solve_due,
+)
 
 Array = NDArray[np.float64]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
 from collections.abc import Callable
@@ -24,10 +25,49 @@ from ...checks import (
 from ...limits import NO_ROOM
 from ...maps.record import CompiledMap, Pool, Sample, outputs_of
 from ...records import Float64s, Int32s, Int64s, Memory, OwnsArrays, owned
-from ..weights import Weights
 from . import rotations, windows
 from .rotations import RidgePosterior
 from .windows import HeldSamples
+
+
+class Weights(abc.ABC):
+    """What a learner has learned for the columns of one compiled map."""
+
+    compiled: CompiledMap
+
+    @property
+    @abc.abstractmethod
+    def n_learned(self) -> int:
+        """Samples learned; kernels count them as they learn."""
+
+    @abc.abstractmethod
+    def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
+        """Learn a sample; returns DONE, or the place of a bad input.
+
+        Where it `is_mapped` the map holds its outputs.
+        """
+
+    @abc.abstractmethod
+    def learn_rows(
+        self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> None:
+        """Learn mapped samples."""
+
+    def learn_stored(
+        self,
+        pool: Pool,
+        start: int,
+        targets: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Learn samples of a pool from `start` on."""
+        out = self.compiled.transform_stored(pool, start, start + len(targets))
+        self.learn_rows(out, targets, weights)
+
+    @property
+    @abc.abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held, without the map."""
 
 
 def log_of_residual(residual: float, freedom: int, noise_variance: float | None) -> float:

@@ -9,14 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import inlined, kernel
-from ...learners.attribution import mixed, parts_of_mixture, parts_of_softmax, shared_out
-from ...learners.experts import FLOOR
+from ...learners.experts import FLOOR, mixed, parts_of_mixture, parts_of_softmax, shared_out
 from ...partitions.mondrian.reading import Path, TreeTable, contributions, gaps_from
 from ...records import Float32s, Float64s
-from ..rebuilt.records import LONG, RECENT
-from .records import A, AdaptiveForest
+from ..rebuilt.forest import LONG, RECENT
 from .seen import numbers_of, sides_of
-from .statistics import LATE, LATEST, MIXED, N_POSTERIORS, N_WEIGHTINGS, NOISY, PRIORS
+from .statistics import (
+    LATE,
+    LATEST,
+    MIXED,
+    N_POSTERIORS,
+    N_WEIGHTINGS,
+    NOISY,
+    PRIORS,
+    A,
+    AdaptiveForest,
+)
 
 # Numbers of a step, and rows of numbers for each class.
 STEP_NUMBERS = 1 + N_WEIGHTINGS
@@ -127,7 +135,7 @@ class Explanation:
     A tree's posterior changes from node to node on the path of the sample: what a cut changes goes
     to its feature (see `tracing.contributions`). Lines share out by what the features add to their
     logits. So all features together have moved each expert from what it says at the roots, or
-    without any feature, and the mixture shares that out (see `learners.attribution`).
+    without any feature, and the mixture shares that out (see `learners.experts`).
 
     Parameters
     ----------

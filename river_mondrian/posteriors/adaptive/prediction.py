@@ -24,12 +24,24 @@ from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.inputs import scale
 from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
 from ..labels.hnsp import most_probable
-from ..rebuilt.paths import is_predicted, note_predicted, walk_all
-from ..rebuilt.records import PATH_LENGTH, RECENT
-from .factors import Factors, add_seen, add_statistics
-from .records import A, AdaptiveForest, AdaptiveTree, StatisticsEntry, Step
+from ..rebuilt.forest import PATH_LENGTH, RECENT, is_predicted, note_predicted, walk_all
 from .seen import list_seen, numbers_of
-from .statistics import LATE, LATEST, MIXED, N_FRONT, N_POSTERIORS, NOISY, PRIORS, Statistics
+from .statistics import (
+    LATE,
+    LATEST,
+    MIXED,
+    N_FRONT,
+    N_POSTERIORS,
+    NOISY,
+    PRIORS,
+    A,
+    AdaptiveForest,
+    AdaptiveTree,
+    Statistics,
+    StatisticsEntry,
+    Step,
+)
+from .weighting import Factors, add_seen, add_statistics
 
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 

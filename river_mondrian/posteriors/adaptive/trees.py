@@ -21,36 +21,33 @@ from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float64s, Int64s, Memory, Part, RowLayout
 from ...restored import Followed, Rows
-from ..class_gains import gains_of_classes
-from ..rebuilt.records import DEEPEST, LONG, PATH_LENGTH
+from ..gains import gains_of_classes
+from ..rebuilt.forest import DEEPEST, LONG, PATH_LENGTH
 from ..rebuilt.trees import RebuiltTrees, room_for
 from . import prediction
 from .explanation import Explanation, class_weights
 from .learning import ClassForest, error_of, learn, learn_rows
-from .records import (
-    MOST_CLASSES,
-    AdaptiveNode,
-    AdaptivePoint,
-    AdaptiveTree,
-    ClassSides,
-    FoundRow,
-    StatisticsEntry,
-    Step,
-)
-from .seen import put_seen
+from .seen import counts_in, is_sound, put_seen, seen_counts, seen_in
 from .statistics import (
     BLOCK,
     CLASSES_OF_WORD,
+    MOST_CLASSES,
     N_FIRST,
     N_LINKS,
     N_POSTERIORS,
     N_TOGETHER,
+    AdaptiveNode,
+    AdaptivePoint,
+    AdaptiveTree,
     ClassBlock,
+    ClassSides,
+    FoundRow,
     SeenClass,
     Statistics,
+    StatisticsEntry,
+    Step,
     most_rows,
 )
-from .tables import counts_in, is_sound, seen_counts, seen_in
 
 # More classes than these are many (see `seen`). Of fewer, places for all take less time.
 MOST_DENSE = 128

@@ -24,20 +24,26 @@ from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Memory
-from ..rebuilt.records import LONG, RECENT, PathEntry
-from ..rebuilt.splitting import GAIN_SAMPLE
+from ..gains import Blocks, blocks_of, gains_of_means
+from ..mixtures import StudentMixture
+from ..rebuilt.building import GAIN_SAMPLE
+from ..rebuilt.forest import LONG, RECENT, PathEntry
 from ..rebuilt.trees import RebuiltTrees, room_for
-from ..student_mixture import StudentMixture
-from ..targets.gains import Blocks, blocks_of, gains_of_means
-from ..targets.moments import LEAST_FENCED, renewal
+from ..targets.learning import LEAST_FENCED, renewal
 from . import prediction
 from .learning import TargetsForest, error_of, find_fences, learn, learn_rows, next_renewal
-from .prediction import N_FIRST, N_FIRST_GROUPS, N_SAID, N_SECOND
-from .readings import N_GROUPS, N_READINGS, STRENGTH, STRENGTHS_OF_LATE
-from .records import (
+from .prediction import (
     ERROR,
+    N_FIRST,
+    N_FIRST_GROUPS,
+    N_GROUPS,
+    N_READINGS,
+    N_SAID,
+    N_SECOND,
     N_TARGETS,
     RESIDUAL,
+    STRENGTH,
+    STRENGTHS_OF_LATE,
     TARGET,
     SidesOfCut,
     TargetsNode,

@@ -15,7 +15,7 @@ Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta spa
 is its product with the probability 1 - exp(-eta span) of branching off, in which the denominator
 cancels: eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
 
-Where samples have weights, c and tab are real numbers (see `records`).
+Where samples have weights, c and tab are real numbers (`records`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from ...records import (
     words_of,
 )
 from ...restored import Edges, Followed, Rows
-from ..class_gains import gains_of_classes
+from ..gains import gains_of_classes
 from . import hnsp
 from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...checks import LARGEST_SIZE, ModelFormatError, check_number, refuse
 from ...partitions.mondrian.tree_memory import WARM_UP
-from .records import GATHERING, IDLE, LONG, RECENT, RebuiltForest
+from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 
 # Samples of the recent trees of most kinds.
 RECENT_SAMPLES = 1000

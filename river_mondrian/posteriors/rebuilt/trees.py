@@ -1,4 +1,4 @@
-"""The owner of trees that are built anew from a window of the stream (see `rebuilding`)."""
+"""The owner of trees that are built anew from a window of the stream (see `building`)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Memory, Record
 from ...restored import Followed, Rows, check_references
-from . import learning, rebuilding
-from .learning import ROOM
-from .rebuilding import GROWTH
-from .records import (
+from . import building
+from .building import GROWTH, ROOM, SPLIT_ROWS
+from .forest import (
     ACCEPTED,
     BUILT,
     GATHERING,
@@ -36,7 +35,6 @@ from .records import (
     R,
 )
 from .schedule import BUILD_EVERY, RECENT_SAMPLES, STORED, Schedule
-from .splitting import SPLIT_ROWS
 
 # What a call may spend, in points, on building trees anew, for each of them.
 BUILD_BUDGET = 80
@@ -272,13 +270,13 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self._follow(schedule.built_anew(n))
             forest.stage = LEARNED
         elif schedule.at_once:
-            self._build(schedule.at_once[0], rebuilding.go_on_at_once.of(self._FOREST))
+            self._build(schedule.at_once[0], building.go_on_at_once.of(self._FOREST))
             self._follow(schedule._replace(at_once=schedule.at_once[1:]))
         elif forest.stage == MIXED_IN:
             assert self.warm_up is not None
             self.warm_up[n] = self.vector
             self._reserve_points(n + 1)
-            rebuilding.rescale(forest, self._fitted_scaling(n + 1))
+            building.rescale(forest, self._fitted_scaling(n + 1))
             self._reserve_warm_up(n + 1)
         elif n - schedule.capacity >= forest.oldest:
             # The point is overwritten.
@@ -289,7 +287,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _learn_accepted(self) -> None:
         """Learn the sample that has been accepted, with room for it."""
-        learn_accepted = learning.learn_accepted.of(self._FOREST)
+        learn_accepted = building.learn_accepted.of(self._FOREST)
         while (needy := learn_accepted(self.forest)) != DONE:
             if needy == NO_POINT_ROOM:
                 tables: tuple[Any, ...] = (self.forest.points,)
@@ -359,7 +357,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             forest.is_plan_due = 0
         if forest.owed > 0:
             self._renew_widths(int(forest.owed))
-        go_on = rebuilding.go_on.of(self._FOREST)
+        go_on = building.go_on.of(self._FOREST)
         while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
             if self.schedule.role == IDLE:
                 if not self.schedule.jobs:
@@ -486,7 +484,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         if self.n_candidates > 1 and gains.sum() > 0.0:
             own = gains * (len(gains) / gains.sum())
             weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
-        rebuilding.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
+        building.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
 
     def _choose_kind(self, t: int) -> None:
         """Choose what a tree is to be that is about to be built."""

@@ -17,9 +17,9 @@ from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, Memory
-from ..gaussian_mixture import GaussianMixture
-from . import choice, learning, messages, moments, prediction, scale_mixture
-from .choosing import (
+from ..mixtures import GaussianMixture
+from . import hyperparameters, learning, messages, prediction, scale_mixture
+from .hyperparameters import (
     MOST_CANDIDATES,
     NOISE_STEP,
     Change,
@@ -29,10 +29,9 @@ from .choosing import (
     chosen,
     n_targets,
 )
-from .explanation import ExplainedTargetTrees
-from .parts import told_by
-from .prediction import Component, ComponentsPrediction, MomentsPrediction
-from .records import TargetForest, TargetNode, TargetPoint, TargetTree
+from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
+from .prediction import Component, ComponentsPrediction, ExplainedTargetTrees, MomentsPrediction
+from .scale_mixture import told_by
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
 # these; here they are chosen, too.
@@ -181,7 +180,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._climbed = 0, self.choice
         self._renew_next()
         if math.isnan(self.forest.low_fence):
-            self.forest.low_fence, self.forest.high_fence = moments.find_fences(self.forest)
+            self.forest.low_fence, self.forest.high_fence = learning.find_fences(self.forest)
         self.forest.next_horizon = self.forest.horizon
         self.densities = Memory(scale_mixture.TargetDensity, self.n_trees)
         self.forest.densities = self.densities.array
@@ -339,7 +338,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
         They are those of a tree whose inputs are scaled by offsets and factors.
         """
-        n, step = moments.strided(self.n_points)
+        n, step = learning.strided(self.n_points)
         n_dims = int(self.forest.n_dims)
         found = np.empty((n + 2, n_dims), dtype=np.float32)
         learning.read_values(self.forest, n, step, Float32s.of(found.ravel()))
@@ -362,7 +361,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         Trees have no say, so that parts of a forest find the same. A side of a direction is the sum
         of those of its inputs, random ones have the same of each, and a category's side is 1.
         """
-        n, step = moments.strided(self.n_points)
+        n, step = learning.strided(self.n_points)
         rows = self._inputs_at(step * np.arange(n), n)
         low, high = robust_ranges(rows)
         ends = np.fmax.reduce(rows, axis=0) - np.fmin.reduce(rows, axis=0)
@@ -427,7 +426,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _renew_next(self) -> None:
         """Note the number of samples at which fences are renewed next, or a change goes on."""
         n = self.n_samples
-        following = moments.renewal(n) + max(1 << n.bit_length() >> 3, 1)
+        following = learning.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
             # Four times while all samples of a window become other ones.
             step = max(int(self.forest.window) // 4, 1)
@@ -447,7 +446,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             # A full forest has not stored the latest samples.
             stores = self.n_points == self._n_held()
             if stores:
-                moments.put_fences(self.forest, *moments.find_fences(self.forest))
+                learning.put_fences(self.forest, *learning.find_fences(self.forest))
             if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
                 self._change_hyperparameters(n in CHOICES and stores)
         change = self.change
@@ -485,8 +484,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             densities = np.zeros((n_targets(n), 2))
             pair = self._hyperparameters(candidate, extent)
             places = n - len(densities), n
-            choice.add_densities(self.forest, places, (0, n_trees), pair, densities)
-            scores[candidate] = choice.progressive_likelihood(densities, n_trees)
+            hyperparameters.add_densities(self.forest, places, (0, n_trees), pair, densities)
+            scores[candidate] = hyperparameters.progressive_likelihood(densities, n_trees)
 
     def _chosen(self, start: Choice, scores: dict[Choice, float]) -> tuple[Choice, Choice | None]:
         return chosen(start, scores, self.gamma2 is None, self.noise_variance is None)
@@ -516,10 +515,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             densities[:] = change.densities
         pair = self._hyperparameters(candidate, change.extent, change.n, change.variance)
         places = change.n - len(densities), change.n
-        choice.add_densities(self.forest, places, (change.n_done, last), pair, densities)
+        hyperparameters.add_densities(self.forest, places, (change.n_done, last), pair, densities)
         if last < n_trees:
             return replace(change, n_done=last, densities=densities)
-        return change.scored(candidate, choice.progressive_likelihood(densities, n_trees))
+        return change.scored(candidate, hyperparameters.progressive_likelihood(densities, n_trees))
 
     def _put(self, change: Change, last: int) -> Change | None:
         """Let trees up to the `last` take over what has been chosen, as `_go_on_changing`."""

@@ -1,1 +1,0 @@
-"""Mondrian trees whose leaves are cells with a number, and nothing else."""

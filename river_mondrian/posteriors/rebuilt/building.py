@@ -1,0 +1,455 @@
+"""Learning a sample, splitting the leaves that wait, and rebuilding a tree a part at a time."""
+
+from __future__ import annotations
+
+from ...compiling.kernels import inlined, kernel, merged, separate
+from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, WAITS
+from ...partitions.mondrian import extension
+from ...partitions.mondrian.boxes import linear_dimension
+from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
+from ...partitions.mondrian.inputs import store_values, write_column
+from ...partitions.mondrian.records import CLOSED, COMPLETE, DRAWING, NONE, Tree
+from ...partitions.mondrian.sampling import (
+    clear_tree,
+    exponential,
+    new_leaf,
+    put_point,
+    uniform,
+    uniform_cut,
+)
+from ...records import Array, Float32s, Float64s
+from .forest import (
+    ACCEPTED,
+    BUILT,
+    DEEPEST,
+    GATHERING,
+    IDLE,
+    LAST,
+    LEARNED,
+    LONG,
+    MIXED_IN,
+    RECENT,
+    REPLAYING,
+    RESCALED,
+    SPLITTING,
+    Candidate,
+    R,
+    RebuiltForest,
+    RebuiltNode,
+    RebuiltTree,
+    path_of_grown,
+)
+from .schedule import BUILD_EVERY
+
+# Cuts among which a guided one is chosen: from the Mondrian law, with weights of dimensions.
+#
+# The law of a cut in a block is that of Algorithm 2, lines 5 and 6: a dimension by the sides of
+# the box, uniform within the side. Sides may be weighted by how much cuts in their dimension have
+# gained before.
+
+
+# Points of a block on which candidates are compared.
+GAIN_SAMPLE = 256
+
+
+@merged
+def sum_sides(
+    lower: Float32s, upper: Float32s, n_dims: int, weights: Float64s, sums: Float64s
+) -> None:
+    """Write the sums of a box's sides times weights up to each dimension."""
+    total = 0.0
+    for d in range(n_dims):
+        side = upper[d] - lower[d]
+        # A side without values is NaN.
+        total += weights[d] * (side if side > 0.0 else 0.0)
+        sums[d] = total
+
+
+@merged
+def draw_candidates(
+    tree: Tree,
+    lower: Float32s,
+    upper: Float32s,
+    sums: Float64s,
+    n_dims: int,
+    candidates: Array[Candidate],
+    m: int,
+) -> None:
+    """Draw `m` cuts, each of which has the Mondrian law of sides with these sums.
+
+    Dimensions are drawn by systematic sampling: one whose sides are a part of all gets as large a
+    part of the cuts, rounded up or down. Where the cuts begin is drawn, too, since of several that
+    are as good the first is kept.
+    """
+    step = sums[n_dims - 1] / m
+    threshold = uniform(tree) * step
+    place = int(uniform(tree) * m)
+    d = 0
+    for _ in range(m):
+        while d < n_dims - 1 and sums[d] <= threshold:
+            d += 1
+        # Rounding may have reached the end, where sides can be empty.
+        while not upper[d] > lower[d]:
+            d -= 1
+        place = place + 1 if place + 1 < m else 0
+        candidate = candidates[place]
+        candidate.dim = d
+        candidate.cut = uniform_cut(tree, lower[d], upper[d])
+        threshold += step
+
+
+# Rows of either kind that a split may need; kinds may need more beside the nodes.
+SPLIT_ROWS = 4
+
+
+@inlined
+def push(tree: RebuiltTree, j: int) -> None:
+    """Put a leaf into the tree's queue."""
+    first = tree.queue
+    tree.nodes.row(j).next_waiting = LAST if first == NONE else first
+    tree.queue = j
+
+
+@inlined
+def pop(tree: RebuiltTree) -> int:
+    """Take the first leaf out of the tree's queue, which is not empty."""
+    j = tree.queue
+    node = tree.nodes.row(j)
+    following = node.next_waiting
+    tree.queue = NONE if following == LAST else following
+    node.next_waiting = NONE
+    return j
+
+
+@inlined
+def time_of_cut(forest: RebuiltForest, tree: RebuiltTree, node: RebuiltNode) -> float:
+    """Draw when a leaf's block is cut, since its parent; 0 where it has no extent.
+
+    Then it is complete.
+    """
+    rate = linear_dimension(node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+    if not rate > 0.0:
+        node.dim = COMPLETE
+        return 0.0
+    return exponential(tree, rate)
+
+
+@separate
+def split_queued(forest: R, t: int, budget: int, last: int) -> int:
+    """Split leaves that wait in a tree; returns what is left of the budget.
+
+    A split costs its number of points. `last` is the latest of all points, or NONE for a tree that
+    is being built.
+    """
+    tree = forest.trees[t]
+    while budget > 0 and tree.queue != NONE:
+        if tree.nodes.n_rows + SPLIT_ROWS > tree.nodes.capacity:
+            return budget
+        if tree.side_rows.n_rows + forest.split_room > tree.side_rows.capacity:
+            return budget
+        j = pop(tree)
+        budget -= tree.nodes.row(j).n_samples
+        forest.split(t, j, last)
+    return budget
+
+
+@merged
+def split_all(forest: RebuiltForest, last: int) -> None:
+    """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.queue != NONE and tree.role in (LONG, RECENT):
+            split_queued(forest, t, forest.split_budget(), last)
+
+
+# Learning a sample: what mixes the predictions learns it, then the trees.
+#
+# A kind's kernel accepts the sample and calls `accept`. What needs more than the kernel is left
+# to the owner of the trees, who goes on by `stage`.
+
+
+# Rows of either kind that a call may need in a tree; kinds may need more beside the nodes.
+ROOM = 64
+
+
+@merged
+def _needs_room(forest: RebuiltForest) -> int:
+    """Return a tree that needs room before it learns, or NONE."""
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.role != IDLE and (
+            tree.nodes.n_rows + ROOM > tree.nodes.capacity
+            or tree.side_rows.n_rows + forest.side_room > tree.side_rows.capacity
+        ):
+            return t
+    return NONE
+
+
+@merged
+def _takes(tree: RebuiltTree) -> bool:
+    """Tell whether a tree is extended; one that gathers its points gets this one in its turn."""
+    role = tree.role
+    return role in (LONG, RECENT, SPLITTING, REPLAYING)
+
+
+@merged
+def _store(forest: RebuiltForest, p: int) -> None:
+    """Store the sample predicted last for all trees in use, and let its paths down them learn.
+
+    The trees are to be extended by it then.
+    """
+    store_values(forest, forest.inputs, p)
+    forest.keep_sample(p)
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        tree.walk_point = p
+        tree.walk_end = p + 1 if _takes(tree) else p
+        tree.rows_before = tree.nodes.n_rows
+        forest.begin_walk(t, p)
+
+
+@merged
+def _update_all(forest: RebuiltForest, p: int, backlog: int) -> None:
+    """Update what the trees know that have been extended by a point.
+
+    `backlog` tells how many samples are yet to be shown to a tree that is being shown them.
+    """
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.role in (LONG, RECENT):
+            path, n = forest.path_of(t), tree.path_length
+            # Without a new row the path is that of the prediction.
+            if n == 0 or tree.nodes.n_rows != tree.rows_before:
+                n = path_of_grown(forest, tree, forest.values_of(tree, p), path, n)
+            forest.update_tree(t, p, n)
+        elif tree.role in (SPLITTING, REPLAYING):
+            forest.catch_up(t, p, backlog)
+
+
+@inlined
+def _doubles(forest: RebuiltForest) -> bool:
+    """Tell whether the next sample doubles the number of samples, and the ranges follow them."""
+    n = forest.n_samples
+    return bool(forest.raw_values) and n & (n + 1) == 0
+
+
+@inlined
+def _lacks(forest: RebuiltForest) -> int:
+    """Return what the next sample lacks: NO_POINT_ROOM, a tree that needs room, or DONE."""
+    if forest.n_samples % forest.window_capacity >= forest.points.capacity:
+        return NO_POINT_ROOM
+    needy = _needs_room(forest)
+    return DONE if needy == NONE else needy
+
+
+@separate
+def learn_sample(forest: R) -> None:
+    """Learn the accepted sample, which has been predicted, and count it.
+
+    There is room for `ROOM` more rows in each tree. The forest is closed where it is time to go on
+    with building.
+    """
+    n = forest.n_samples
+    p = n % forest.window_capacity
+    forest.score()
+    forest.is_predicted = 0
+    _store(forest, p)
+    extend_trees(forest, 0, forest.n_trees, LANES)
+    _update_all(forest, p, n - forest.cursor)
+    split_all(forest, p)
+    forest.n_samples = n + 1
+    forest.n_points = max(forest.n_points, p + 1)
+    if n + 1 >= forest.quiet_until and (n + 1) % BUILD_EVERY == 0:
+        forest.is_plan_due = 1
+        forest.budget = forest.granted
+        forest.version = CLOSED
+
+
+@inlined
+def accept(forest: RebuiltForest) -> int:
+    """Learn and count the sample in the forest's `inputs`, which has been predicted.
+
+    A kind keeps the rest of it. Returns DONE; or WAITS, where the forest is closed and its owner
+    has something to complete: building, a drift, or the sample itself, which counts among those
+    that walk.
+    """
+    overwritten = forest.n_samples - forest.window_capacity
+    if _doubles(forest) or overwritten >= forest.oldest or _lacks(forest) != DONE:
+        forest.stage = ACCEPTED
+        forest.n_walking = 1
+        forest.version = CLOSED
+        return WAITS
+    learn_sample(forest)
+    if forest.kept > 0:
+        forest.version = CLOSED
+    return WAITS if forest.version == CLOSED else DONE
+
+
+@kernel
+def learn_accepted(forest: R) -> int:
+    """Learn the sample that has been accepted; only the mixture does where the sample doubles.
+
+    Returns DONE, NO_POINT_ROOM or a tree that needs room for `ROOM` more rows, which may move what
+    is noted of a prediction; then nothing has been learned.
+    """
+    doubles = _doubles(forest)
+    if not doubles:
+        lacks = _lacks(forest)
+        if lacks != DONE:
+            return lacks
+    forest.predict_inputs(forest.inputs)
+    if doubles:
+        forest.score()
+        forest.is_predicted = 0
+        forest.stage = MIXED_IN
+        return DONE
+    learn_sample(forest)
+    forest.n_walking = 0
+    forest.stage = LEARNED
+    return DONE
+
+
+# Building a tree anew from the samples of the window, a part at a time.
+#
+# The tree gathers its points in one leaf, is split, and then, where its kind needs that, is shown
+# the points in order, so that what it knows is that of a tree that has been there from the first
+# of them on.
+
+
+# To show a point to a tree costs as much as to split so many.
+REPLAY_COST = 12
+
+# Rows for which room is made at once where a tree is being built.
+GROWTH = 4 * ROOM
+
+# What a kernel that builds a tree at once may spend, so that it comes back soon.
+PART = 1 << 17
+
+
+@kernel
+def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
+    """Begin to build a tree from the samples from `first` on; it is empty then.
+
+    Its cuts are drawn by these weights of the dimensions.
+    """
+    tree = forest.trees[t]
+    clear_tree(tree)
+    tree.n_splits = 0
+    tree.queue = NONE
+    # Under the other widths once all points have been brought to these.
+    is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
+    tree.frame = 1 - forest.frame if is_moved else forest.frame
+    if forest.has_frames == 1:
+        tree.first_value = forest.dim_capacity * tree.frame
+    tree.root = new_leaf(forest, tree)
+    tree.role = GATHERING
+    forest.is_predicted = 0
+    forest.cursor = forest.built_from = first
+    forest.rows_needed = GROWTH
+    n_dims = forest.n_dims
+    gains = forest.gains.part(n_dims * t, n_dims)
+    for d in range(n_dims):
+        gains[d] = 0.0
+        forest.dim_weights[d] = dim_weights[d]
+
+
+@merged
+def _gather(forest: RebuiltForest, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
+    """Put the samples `start` to `stop` into the root of a tree that is being built."""
+    # What was here before may have been under other widths.
+    is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
+    for i in range(start, stop):
+        p = i % forest.window_capacity
+        if is_renewed:
+            point = forest.points.row(p)
+            own = forest.values_in(tree, point)
+            write_column(forest, own, forest.inputs_in(point), t, tree.frame)
+        put_point(forest, tree, t, tree.root, p)
+
+
+@merged
+def _build(forest: RebuiltForest, t: int) -> int:
+    """Go on with building a tree as `go_on` does."""
+    tree, n = forest.trees[t], forest.n_samples
+    if tree.role == BUILT:
+        return DONE
+    room = forest.rows_needed
+    if tree.nodes.n_rows + room > tree.nodes.capacity:
+        return NO_ROOM
+    if tree.side_rows.n_rows + max(room, forest.side_room) > tree.side_rows.capacity:
+        return NO_ROOM
+    forest.rows_needed = GROWTH
+    while forest.budget > 0:
+        budget, cursor = forest.budget, forest.cursor
+        if tree.role == GATHERING:
+            stop = min(n, cursor + budget)
+            _gather(forest, tree, t, cursor, stop)
+            forest.budget = budget - (stop - cursor)
+            forest.cursor = stop
+            if stop == n:
+                forest.enqueue_built(t, tree.root)
+                tree.role = SPLITTING
+        elif tree.role == SPLITTING:
+            budget = split_queued(forest, t, budget, NONE)
+            forest.budget = budget
+            if tree.queue == NONE:
+                if not forest.replays():
+                    tree.role = BUILT
+                    return DONE
+                tree.role = REPLAYING
+                forest.cursor = forest.built_from
+            elif budget > 0:
+                return NO_ROOM
+        else:
+            stop = min(n, cursor + budget // REPLAY_COST + 1)
+            done = forest.replay(t, cursor, stop)
+            left = budget - REPLAY_COST * (done - cursor)
+            # Stopped for lack of room it goes on to the same `stop`: what is learned in a call does
+            # not depend on the room that there was.
+            forest.budget = max(left, 1) if done < stop else left - 1
+            forest.cursor = done
+            if done == n:
+                tree.role = BUILT
+                return DONE
+            if done < stop:
+                if done == cursor:
+                    # Its path is long.
+                    forest.rows_needed = DEEPEST
+                return NO_ROOM
+    return BUDGET_SPENT
+
+
+@kernel
+def go_on(forest: R, t: int) -> int:
+    """Go on with building a tree by the forest's budget; what is left of it the forest has then.
+
+    Returns BUDGET_SPENT; DONE, and the tree is BUILT; or NO_ROOM, at once where there is not room
+    for `rows_needed` rows of either kind, later where that has not been enough.
+    """
+    return _build(forest, t)
+
+
+@kernel
+def go_on_at_once(forest: R, t: int) -> int:
+    """Go on with building a tree as `go_on` does, by a budget of its own."""
+    kept = forest.budget
+    forest.budget = PART
+    status = _build(forest, t)
+    forest.budget = kept
+    return status
+
+
+@kernel
+def rescale(forest: R, scaling: Float64s) -> None:
+    """Scale all samples anew, the accepted one among them, and count that.
+
+    Its inputs are among the raw values, and there is room for its point. The trees are to be built
+    anew then.
+    """
+    n = forest.n_samples + 1
+    forest.keep_sample(n - 1)
+    extension.rescale(forest, scaling, n)
+    forest.n_walking = 1
+    count_walked(forest)
+    forest.is_predicted = 0
+    forest.stage = RESCALED
