@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
+from .files.classes import HOMES
 
 if TYPE_CHECKING:
     from .checks import ModelFormatError
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from .estimators.random_cut import RandomCutForest
     from .estimators.regressor import MondrianForestRegressor
     from .estimators.ridge import RidgeRegressor
-    from .features import (
-        IsolationFeatures,
-        MondrianFeatures,
+    from .features.approximations import (
         NystromFeatures,
         RandomBinningFeatures,
         RandomFourierFeatures,
     )
+    from .features.isolation import IsolationFeatures
+    from .features.mondrian import MondrianFeatures
     from .files.store import load, save
     from .learners.lifetimes.path import lifetime_path
     from .posteriors.mixtures import StudentMixture
@@ -58,20 +59,10 @@ __all__ = [
     "save",
 ]
 
+# Where names are that files do not know.
 _HOMES = {
-    "AdaptiveMondrianForestClassifier": "estimators.adaptive",
-    "AdaptiveMondrianForestRegressor": "estimators.adaptive_regressor",
-    "DensityForest": "estimators.density",
-    "DualOGDClassifier": "estimators.dual",
-    "MondrianForestClassifier": "estimators.classifier",
-    "MondrianForestRegressor": "estimators.regressor",
-    "NearestNeighborDetector": "estimators.nearest_neighbor",
-    "OGDClassifier": "estimators.ogd",
-    "OGDRegressor": "estimators.ogd",
-    "RandomCutForest": "estimators.random_cut",
-    "RidgeRegressor": "estimators.ridge",
-    "StudentMixture": "posteriors.mixtures",
     "ModelFormatError": "checks",
+    "StudentMixture": "posteriors.mixtures",
     "exact_density": "estimators.density_readings",
     "lifetime_path": "learners.lifetimes.path",
     "load": "files.store",
@@ -86,7 +77,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{_HOMES.get(name, 'features')}", __name__), name)
+    home = _HOMES.get(name) or HOMES[name]
+    found = getattr(importlib.import_module(f".{home}", __name__), name)
     globals()[name] = found
     return found
 

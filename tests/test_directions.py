@@ -24,7 +24,7 @@ from river_mondrian import (
     MondrianForestRegressor,
     OGDRegressor,
 )
-from river_mondrian.directions import isotropic_scale, sphere_directions
+from river_mondrian.arguments import isotropic_scale, sphere_directions
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
 

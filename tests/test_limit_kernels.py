@@ -10,7 +10,7 @@ from scipy import stats
 from test_directions import LEVEL, SEEDS, THREE, THREE_ROWS, learned, mapping
 
 from river_mondrian import MondrianFeatures
-from river_mondrian.directions import laplace_transform
+from river_mondrian.arguments import laplace_transform
 
 # Kernels.
 

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_flag, is_real
-from ..directions import Directions
+from ..arguments import Directions, check_flag, is_real
 from ..frames import Frame, mapping_of, read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import DONE, TOO_LARGE, WAITS

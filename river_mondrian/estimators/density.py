@@ -13,18 +13,20 @@ from river import base
 
 from ..arguments import (
     DIRECTION_DRAWS,
+    check_directions,
     check_integer,
     check_lifetime,
     check_seed,
     check_takes,
+    coefficients,
     draw_lifetimes,
     is_distribution,
     is_real,
+    sphere_directions,
 )
 from ..checks import check_number, check_types
 from ..density.trees import ESTIMATORS, PivotTrees
 from ..density.walks import check_oblique
-from ..directions import check_directions, coefficients, sphere_directions
 from ..features.kinds import draw_seed
 from ..frames import read_frame
 from ..inputs import FeatureIndex, check_value, ordered

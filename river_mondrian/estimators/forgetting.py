@@ -9,8 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..arguments import ClonesLifetime, check_integer, check_lifetime, check_window
-from ..directions import Directions, check_directions
+from ..arguments import (
+    ClonesLifetime,
+    Directions,
+    check_directions,
+    check_integer,
+    check_lifetime,
+    check_window,
+)
 from ..frames import mapping_of, read_weights
 from ..inputs import check_weight
 from ..model import locked

@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_integer, check_takes, is_distribution, is_real, lifetimes_after
-from ..directions import Directions
+from ..arguments import (
+    Directions,
+    check_integer,
+    check_takes,
+    is_distribution,
+    is_real,
+    lifetimes_after,
+)
 from ..frames import Frame, TargetRows, mapping_of, native_frame, native_series, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked

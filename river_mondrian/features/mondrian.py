@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 
 from ..arguments import (
     ClonesLifetime,
+    Directions,
+    check_directions,
     check_integer,
     check_lifetime,
     check_place,
     check_positive,
     check_seed,
+    distances,
     is_distribution,
+    laplace_transform,
 )
 from ..checks import check_types, refuse
-from ..directions import Directions, check_directions, distances, laplace_transform
 from ..frames import mapping_of
 from ..inputs import of_kind
 from ..limits import LARGEST, LEAST_LEVEL

@@ -26,6 +26,7 @@ from .record import (
 # An array of some records is one of their base: a subclass may narrow the type of its arrays.
 R = TypeVar("R", bound=Record, covariant=True)
 Q = TypeVar("Q", bound=Record)
+N = TypeVar("N", int, float)
 
 # A chunk of a table holds 2**CHUNK_BITS rows.
 CHUNK_BITS = 7
@@ -73,7 +74,7 @@ class Span:
             raise IndexError(f"element {i} of {self.length}")
 
 
-class Words(Span):
+class Words(Span, Generic[N]):
     """Numbers of one kind."""
 
     __slots__ = ()
@@ -114,71 +115,44 @@ class Words(Span):
         words = (self.WORD.c_type * self.length).from_address(self.address)
         return np.ctypeslib.as_array(words)
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int) -> N:
         self._check(i)
         word = self.WORD
-        return word.read(word.c_type.from_address(self.address + word.size * int(i)).value)
+        found: N = word.read(word.c_type.from_address(self.address + word.size * int(i)).value)
+        return found
 
-    def __setitem__(self, i: int, value: Any) -> None:
+    def __setitem__(self, i: int, value: N) -> None:
         self._check(i)
         word = self.WORD
         word.c_type.from_address(self.address + word.size * int(i)).value = value
 
 
-class Int32s(Words):
+class Int32s(Words[int]):
     """An array of int32, which kernels read as int64."""
 
     __slots__ = ()
     WORD = INT32
 
-    def __getitem__(self, i: int) -> int:
-        found: int = super().__getitem__(i)
-        return found
 
-    def __setitem__(self, i: int, value: int) -> None:
-        super().__setitem__(i, value)
-
-
-class Int64s(Words):
+class Int64s(Words[int]):
     """An array of int64."""
 
     __slots__ = ()
     WORD = INT64
 
-    def __getitem__(self, i: int) -> int:
-        found: int = super().__getitem__(i)
-        return found
 
-    def __setitem__(self, i: int, value: int) -> None:
-        super().__setitem__(i, value)
-
-
-class Float32s(Words):
+class Float32s(Words[float]):
     """An array of float32, which kernels read as float64."""
 
     __slots__ = ()
     WORD = FLOAT32
 
-    def __getitem__(self, i: int) -> float:
-        found: float = super().__getitem__(i)
-        return found
 
-    def __setitem__(self, i: int, value: float) -> None:
-        super().__setitem__(i, value)
-
-
-class Float64s(Words):
+class Float64s(Words[float]):
     """An array of float64."""
 
     __slots__ = ()
     WORD = FLOAT64
-
-    def __getitem__(self, i: int) -> float:
-        found: float = super().__getitem__(i)
-        return found
-
-    def __setitem__(self, i: int, value: float) -> None:
-        super().__setitem__(i, value)
 
 
 class Packed(Record):

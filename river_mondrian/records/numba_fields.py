@@ -421,7 +421,7 @@ def _make_callable(cls: type[Record]) -> None:
 observe(_make_callable)
 
 
-def _make_words_callable(cls: type[Words]) -> None:
+def _make_words_callable(cls: type[Words[Any]]) -> None:
     @type_callable(cls)
     def typed(context: Any) -> Any:
         def typer(base: Any, word: Any, length: Any) -> Any:

@@ -68,7 +68,7 @@ class BufferType(RecordType):
 class SpanType(types.Type):
     """Numba's type of an array of words or of records."""
 
-    def __init__(self, words: type[Words] | None, record: type[Record] | None = None) -> None:
+    def __init__(self, words: type[Words[Any]] | None, record: type[Record] | None = None) -> None:
         self.words = words
         self.record = record
         of = None if record is None else RecordType(record).name
@@ -339,7 +339,7 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
 
 
 R = TypeVar("R", bound=Record)
-W = TypeVar("W", bound=Words)
+W = TypeVar("W", bound=Words[Any])
 
 _INT64, _INT32 = ir.IntType(64), ir.IntType(32)
 _CACHE_LINE = 64
@@ -351,18 +351,29 @@ def _python_memory(n_bytes: int) -> tuple[int, Any]:
     return (ctypes.addressof(buffer) + 7) // 8 * 8, buffer
 
 
-def _make_room(function: Any, result: SpanType, length: int) -> None:
-    n_words = (length * result.element_size + 7) // 8
+def compiles(function: Any, result: Callable[..., Any]) -> Any:
+    """Return a decorator of a function that makes the instructions of a call of another one.
+
+    `result` returns numba's type of what is returned, by the types of the arguments; None refuses
+    these.
+    """
 
     class Template(AbstractTemplate):
         key = function
 
         def generic(self, args: Any, kws: Any) -> Any:
-            return signature(result)
+            found = result(*args)
+            taken = [types.int64 if isinstance(arg, types.Integer) else arg for arg in args]
+            return None if found is None else signature(found, *taken)
 
     infer_global(function, types.Function(Template))
+    return lower_builtin(function, types.VarArg(types.Any))
 
-    @lower_builtin(function)
+
+def _make_room(function: Any, result: SpanType, length: int) -> None:
+    n_words = (length * result.element_size + 7) // 8
+
+    @compiles(function, lambda: result)
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         words = cgutils.alloca_once(builder, _INT64, size=n_words)
         return make_span(builder, builder.ptrtoint(words, _INT64), _INT64(length))
@@ -405,24 +416,6 @@ def new_array(record: type[R], length: int) -> Array[R]:
     return found
 
 
-@infer_global(new_array)
-class _NewArray(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        record = args[0].typing_key
-        return signature(SpanType(None, record), args[0], types.int64)
-
-
-@lower_builtin(new_array, types.Any, types.int64)
-def _new_array(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return _allocate(context, builder, sig.return_type, args[1])
-
-
-def _allocate(context: Any, builder: Any, typ: SpanType, length: Any) -> Any:
-    # Where there is no memory this raises a MemoryError.
-    found = context.nrt.allocate(builder, builder.mul(length, _INT64(typ.element_size)))
-    return make_span(builder, builder.ptrtoint(found, _INT64), length)
-
-
 def new_int64s(length: int) -> Int64s:
     """Return room for so many integers, until it is released."""
     address, buffer = _python_memory(8 * length)
@@ -430,15 +423,13 @@ def new_int64s(length: int) -> Int64s:
     return Int64s(address, 0, length)
 
 
-@infer_global(new_int64s)
-class _NewInt64s(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(SpanType(Int64s), types.int64)
-
-
-@lower_builtin(new_int64s, types.int64)
-def _new_int64s(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return _allocate(context, builder, sig.return_type, args[0])
+@compiles(new_array, lambda record, length: SpanType(None, record.typing_key))
+@compiles(new_int64s, lambda length: SpanType(Int64s))
+def _allocate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    # Where there is no memory this raises a MemoryError.
+    n_bytes = builder.mul(args[-1], _INT64(sig.return_type.element_size))
+    found = context.nrt.allocate(builder, n_bytes)
+    return make_span(builder, builder.ptrtoint(found, _INT64), args[-1])
 
 
 def release(array: Span) -> None:
@@ -446,13 +437,7 @@ def release(array: Span) -> None:
     del _ALLOCATED[array.address]
 
 
-@infer_global(release)
-class _Release(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(types.none, args[0]) if isinstance(args[0], SpanType) else None
-
-
-@lower_builtin(release, SpanType)
+@compiles(release, lambda array: types.none if isinstance(array, SpanType) else None)
 def _release(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     address = address_in(builder, args[0])
     context.nrt.free(builder, builder.inttoptr(address, cgutils.voidptr_t))
@@ -464,13 +449,7 @@ def copy_record(source: Record, target: Record) -> None:
     ctypes.memmove(int(target), int(source), type(source).SIZE)
 
 
-@infer_global(copy_record)
-class _CopyRecord(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(types.none, *args)
-
-
-@lower_builtin(copy_record, RecordType, RecordType)
+@compiles(copy_record, lambda source, target: types.none)
 def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     source, target = (builder.inttoptr(a, cgutils.voidptr_t) for a in args)
     n_bytes = _INT64(sig.args[0].record.SIZE)
@@ -482,15 +461,10 @@ def prefetch(place: Record | Span, n_words: int) -> None:
     """Bring 4-byte words of a record or an array close, up to 128 of them; never faults."""
 
 
-@infer_global(prefetch)
-class _Prefetch(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        if isinstance(args[0], RecordType | SpanType):
-            return signature(types.none, args[0], types.int64)
-        return None
-
-
-@lower_builtin(prefetch, types.Any, types.int64)
+@compiles(
+    prefetch,
+    lambda place, n: types.none if isinstance(place, RecordType | SpanType) else None,
+)
 def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     address, n_words = args
     if isinstance(sig.args[0], SpanType):

@@ -10,10 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import DIRECTION_DRAWS, LEVEL_DRAWS
+from ...arguments import (
+    DIRECTION_DRAWS,
+    LEVEL_DRAWS,
+    coefficients,
+    isotropic_scale,
+    sphere_directions,
+)
 from ...checks import check_array, check_number, check_types, refuse
 from ...compiling.kernels import address_of, inlined, kernel, merged, separate
-from ...directions import coefficients, isotropic_scale, sphere_directions
 from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 from ...records import (

@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import draw_lifetimes
+from ...arguments import Directions, draw_lifetimes
 from ...checks import ModelFormatError
-from ...directions import Directions
 from ...elementary import mixed
 from ...records import (
     FLOAT32,
