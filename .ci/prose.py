@@ -1,4 +1,4 @@
-"""Check pages, examples and public docstrings for the marks of turned, private or long sentences."""
+"""Check pages for the marks of turned, private or long sentences."""
 
 import re
 import sys
@@ -20,8 +20,6 @@ MARKS = {
     r"\bnobody\b": "name who",
     r"\bno matter\b|\bthe one side\b": "name the thing",
 }
-# In docstrings only: they begin with a plain verb.
-STARTS = r'"""(Tell|Let|Give|What|Say|Whether)\b'
 MOST_WORDS = 35
 
 
@@ -31,7 +29,7 @@ def pages() -> Iterator[tuple[Path, str]]:
         if path.parent.name != "results":
             text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
             text = re.sub(r"^(\|.*| {4,}\S.*)$", "", text, flags=re.MULTILINE)
-            yield path, re.sub(r"\]\([^)]*\)", "]", text)
+            yield path, re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from river_mondrian import __version__
 
 import benchmarks
 import gallery
@@ -25,6 +26,7 @@ LOG = logging.getLogger("mkdocs.hooks")
 ROOT = Path(__file__).parents[2]
 TAKEN = {
     "changelog.md": "CHANGELOG.md",
+    "conduct.md": "CODE_OF_CONDUCT.md",
     "contributing.md": "CONTRIBUTING.md",
     "architecture.md": "ARCHITECTURE.md",
     "security.md": "SECURITY.md",
@@ -48,7 +50,8 @@ def _is_elsewhere(address: str | None) -> bool:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the pages that are made in the navigation."""
+    """List the pages that are made in the navigation, and name the version."""
+    config.copyright = f"river-mondrian {__version__}"
     lists = {
         "Reference": reference.nav(),
         "Gallery": gallery.nav(),
@@ -80,6 +83,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links lead to pages of the site where they lead to files of the repository."""
+    if page.file.generated_by:
+        page.edit_url = None
     if page.file.src_uri.startswith("results/"):
         page.meta["hide"] = ["navigation"]
     up = posixpath.relpath(".", posixpath.dirname(page.file.src_uri) or ".")
