@@ -41,93 +41,96 @@ class AdaptiveMondrianForestClassifier(
 ):
     """Adaptive Mondrian forest classifier.
 
-    A Mondrian forest[^1] for streams of any kind, with nothing to tune. Where
-    `MondrianForestClassifier` is exact, this one looks at labels, forgets, and hedges:
+    The default choice for classes: a Mondrian forest[^1] without parameters to tune. In contrast to
+    the exact `MondrianForestClassifier` its splits use labels, it forgets, and it mixes several
+    models:
 
-    - Where a block of samples is split, `n_candidates` cuts are drawn from the Mondrian law, their
-      features by their gains in the trees before, and the one with the largest Gini gain is kept.
-      Trees are built anew when the number of samples has doubled. Outside the boxes of samples
+    - To split a block of samples, `n_candidates` cuts are drawn from the Mondrian process, with
+      features in proportion to their gains in earlier trees. The cut with the largest Gini gain is
+      kept. Trees are rebuilt when the number of samples has doubled. Outside the boxes of samples
       they grow by the conditional Mondrian process.
-    - Every node keeps its classes in three memories of different length. Three posteriors are read
-      from the path of a sample: the hierarchy of normalized stable processes with its branching
-      off, and two by context-tree weighting[^2], of which one prefers shallow nodes and one mixes
-      the memories.
+    - Every node stores its classes in three memories of different length. The path of a sample
+      gives three posteriors: the hierarchy of normalized stable processes with its branching off,
+      and two by context-tree weighting[^2]. One of these prefers shallow nodes, the other mixes the
+      memories.
     - A third of the trees know the last 1,000 samples only. Posteriors are averaged over the other
       trees, and over all.
-    - So do three linear discriminants, which need few samples where classes are parted by lines
-      and follow lines that turn: two online softmax regressions[^3] of standardized features, with
-      small and with large steps, and naive Bayes.
+    - Three linear models learn linearly separable classes quickly and track drift: two online
+      softmax regressions[^3] of standardized features, with small and with large steps, and naive
+      Bayes.
     - A log-linear pool mixes all of these. Its exponents learn from the log loss.
-    - A drift detector watches the error. Where that increases, all trees are built anew of the
-      samples since, and lines move in large steps again.
+    - A drift detector watches the error. When the error increases, all trees are rebuilt from the
+      samples since, and the regressions take large steps again.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
-    Building is spread over calls. Features need no scaling, may be categories or missing, and may
-    appear at any time, as may classes. Trees place levels of categories as those of
-    `MondrianForestClassifier` do; the lines have weights and counts for each level, in 2,048 rows
-    that levels share by a hash.
+    Rebuilds are spread over calls. Features need no scaling, may be categories or missing, and may
+    appear at any time. So may classes. Trees place levels of categories like those of
+    `MondrianForestClassifier`. The linear models have weights and counts for each level, in 2,048
+    rows that levels share by a hash.
 
-    `feature_importances` is of the trees of all samples, not of the lines. `explain_one` shares out
-    the whole prediction: what a feature adds to each posterior along the paths, and to each line's
-    logits, moves the mixture on from what it says at the roots (Aumann-Shapley values[^5]).
+    `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
+    explains the whole prediction: each feature gets what its additions to the posteriors and logits
+    change in the mixture (Aumann-Shapley values[^5]).
 
     Parameters
     ----------
     n_estimators
-        Number of trees. A third of them, rounded, know recent samples only. More predict better and
-        take more time and memory.
+        Number of trees. A third of them, rounded, know recent samples only. More trees are more
+        accurate and take more time and memory.
     n_candidates
-        Number of cuts among which one is chosen. With 1 cuts do not look at labels, and each tree
-        of all samples has the law of `MondrianForestClassifier`.
+        Number of cuts among which one is chosen. With 1, cuts ignore labels, and each tree of all
+        samples is distributed like one of `MondrianForestClassifier`.
     autoregressive
-        Whether the latest labels are used to predict the next one, for streams where labels repeat:
-        the memories of the roots forget, too, so that one expert predicts the frequencies of the
+        Whether to use the latest labels to predict the next one, for streams whose labels repeat.
+        The memories of the roots then forget, too, so one expert predicts the frequencies of the
         latest labels.
     window
-        Largest number of samples, the latest ones, that the trees know. At this number the older
-        half is forgotten. Twice as many are stored. Trees of recent samples need more than 1,000.
+        Largest number of samples that the trees know: the latest ones. At this number the older
+        half is forgotten. Up to twice as many are stored. Trees of recent samples need more than
+        1,000.
     max_bytes
-        Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
-        None for no such limit.
+        Largest size of the model in bytes. Fewer samples are kept for it, but at least 512. None
+        for no such limit.
     drift_detector
         A drift detector of River's. It is fed 1 for each mistake and 0 else. None stands for
         `river.drift.ADWIN()`, `river.drift.NoDrift()` switches detection off. After a drift the
-        forest keeps as many samples as the detector's `width` says, or 200 if it has none.
+        forest keeps as many samples as the detector's `width`, or 200 if it has none.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, whatever their values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
+        feature is divided by high - low, whatever its values are.
     rescale
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew; once there is a category, a sample takes 8 bytes
-        more for each feature instead. Widths stay, whatever this says, with `scale=False`.
+        Whether to check widths again after the first 256 samples, each time the number of samples
+        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
+        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
+        and 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes per
+        feature instead. With `scale=False` widths always stay.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
-        category is a level of its own in trees, at 0 in all of them, and nothing to the lines.
+        encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
+        a level of its own in trees, at 0 in all of them. The linear models ignore it.
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one for each processor
-        that the process may use. The results do not depend on it. Samples are learned one after
-        the other in one thread: what each takes is too little to be shared.
+        that the process may use. The results do not depend on it. One thread learns the samples one
+        after the other: the work for each is too little to share.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
     A sample of weight w is learned once, and all sums count it w times: the classes of nodes, also
-    in the memories, the gains of cuts, and the moments of the lines. Gradients are times w, and the
-    likelihoods by which nodes learn where to stop to the power of w. The mixture counts losses in
-    units of the largest weight of late. The hierarchy of stable processes has min(c, 1) tables of a
-    class, c being the weight below, as in `MondrianForestClassifier`.
+    in the memories, the gains of cuts, and the moments of the linear models. Gradients are
+    multiplied by w. The likelihoods by which nodes learn where to stop are raised to the power of
+    w. The mixture counts losses in units of the largest recent weight. The hierarchy of stable
+    processes has min(c, 1) tables of a class, where c is the weight below, as in
+    `MondrianForestClassifier`.
 
-    A whole weight is not as many repeats of the sample: it is one visit, after which memories
-    forget once, one step of all gradients and shares, one stored sample of `window`, one value
-    for the detector of drifts, whatever the weight, and one of the samples after which trees are
-    built. Priors weigh as in a sample of weight 1, so that weights should be about 1 on average.
+    A whole weight differs from as many repeats of the sample. It is one visit, after which memories
+    forget once; one step of all gradients and shares; one stored sample of `window`; one value for
+    the drift detector; and one of the samples counted for rebuilds. Priors have the weight of a
+    sample of weight 1, so weights should be about 1 on average.
 
     Examples
     --------
@@ -216,7 +219,7 @@ class AdaptiveMondrianForestClassifier(
     @property
     @locked
     def expert_weights(self) -> dict[str, float]:
-        """The exponents of all experts in the log-linear pool."""
+        """Return the exponents of all experts in the log-linear pool."""
         if self._trees is None:
             return {}
         return dict(zip(EXPERTS, self._trees.mixture.exponents.tolist(), strict=True))
@@ -224,24 +227,24 @@ class AdaptiveMondrianForestClassifier(
     # One sample.
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn a sample: the mixture, the detector of drifts, every tree.
+        """Update the mixture, the drift detector and every tree with a sample.
 
         Parameters
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. With no feature at all only the label is
+            NaN and None are the same as an absent key. Without any feature only the label is
             learned.
         y
             A label: anything hashable but None and NaN.
         w
-            Weight of the sample, from 0 to 1e30. What differs from as many repeats is in the notes.
-            One of weight 0 is not learned; less than 1e-30 counts as that.
+            Weight of the sample, from 0 to 1e30. The notes say how it differs from repeats. A
+            sample of weight 0 is not learned; less than 1e-30 counts as 0.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far; if
+            If a value is neither a number nor a level, or not of the type of its feature so far; if
             the weight is no number or the label not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
@@ -308,7 +311,7 @@ class AdaptiveMondrianForestClassifier(
     # Many samples.
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
+        """Learn the rows of a frame, in order, like `learn_one` on each.
 
         Parameters
         ----------
@@ -316,22 +319,22 @@ class AdaptiveMondrianForestClassifier(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows, by their places.
+            The labels of its rows, by position.
         w
             Weight of all rows, or their weights, as `learn_one` takes them.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
-            model is one that has learned the rows so far, whole.
+            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not what its
-            feature has had so far; if a weight is no number or a label not hashable.
+            If a column holds something that is neither a number nor a level, or not of the type of
+            its feature so far; if a weight is no number or a label not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length or order wrong; nothing has been learned then.
+            length or order wrong. Nothing is learned then.
 
         """
         frame, names, columns = self._read_frame(X)

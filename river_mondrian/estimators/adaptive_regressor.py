@@ -30,85 +30,86 @@ class AdaptiveMondrianForestRegressor(
 ):
     """Adaptive Mondrian forest regressor.
 
-    A Mondrian forest[^1] for streams of any kind, with nothing to tune. Where
-    `MondrianForestRegressor` is exact, this one looks at targets, forgets, and hedges:
+    The default choice for numbers with intervals: a Mondrian forest[^1] without parameters to tune.
+    In contrast to the exact `MondrianForestRegressor` its splits use targets, it forgets, and it
+    mixes several models:
 
-    - Where a block of samples is split, `n_candidates` cuts are drawn, their features by the sides
-      of the block and by what cuts in them have gained in the trees before, half of them between
-      two of the samples; the one is kept that lowers the variance most. Trees are built anew when
-      the number of samples has doubled. Some are extended by the conditional Mondrian process
-      outside the boxes of samples; the others take a sample to its leaf from wherever it is.
-    - Some trees learn the targets, some what a ridge regression has left of them, some what all of
-      these together have, of which most know the latest 300 to 600 samples only.
-    - Every node knows the mean of its targets and that of its late ones. On a sample's path each
+    - To split a block of samples, `n_candidates` cuts are drawn, with features in proportion to the
+      sides of the block and to their gains in earlier trees. Half of the cuts lie between two of
+      the samples. The cut that reduces the variance most is kept. Trees are rebuilt when the number
+      of samples has doubled. Some are extended by the conditional Mondrian process outside the
+      boxes of samples. The others send a sample to its leaf from any place.
+    - Some trees learn the targets, some the residuals of a ridge regression, some the errors of all
+      of these together. Most of the last kind know the latest 300 to 600 samples only.
+    - Every node stores the mean of its targets and of its latest targets. On a sample's path each
       mean is shrunk to that of the node above, by several strengths.
-    - Ridge regressions of several forgetting, on the features, on bends and products of them, and
-      on random waves.
-    - All of these are experts. They are mixed twice by their progressive losses: first those of
-      targets and residuals; then all, with the trees that learn the errors of the first mixture.
-    - A law for each prediction is learned from the errors so far, and from how far the experts
-      disagree.
+    - Ridge regressions forget at several rates. They use the features, bends and products of
+      features, and random waves.
+    - All of these are experts. They are mixed twice by their progressive losses: first the experts
+      of targets and residuals, then all, with the trees that learn the errors of the first mixture.
+    - The distribution of each prediction is learned from the errors so far, and from the
+      disagreement of the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
-    Building is spread over calls. Features need no scaling, may be categories or missing, and may
-    appear at any time. Trees place levels of categories as those of `MondrianForestRegressor` do;
-    ridge regressions leave categories out. Targets need no scaling. Those beyond fences, 10 robust
+    Rebuilds are spread over calls. Features need no scaling, may be categories or missing, and may
+    appear at any time. Trees place levels of categories like those of `MondrianForestRegressor`.
+    Ridge regressions ignore categories. Targets need no scaling. Targets beyond fences, 10 robust
     ranges beyond either end of the range of the targets so far, count as at the fence, unless
-    several of the latest have been beyond: a wild target costs a few samples, and a new level is
-    followed.
+    several of the latest were beyond. So a wild target costs a few samples, and the model follows a
+    new level.
 
     Parameters
     ----------
     n_estimators
         Number of trees. Three of ten know recent samples only.
     n_candidates
-        Number of cuts among which one is chosen. With 1 cuts do not look at targets: a tree that is
-        extended has the law of `MondrianForestRegressor`, and another one right after it has been
-        built.
+        Number of cuts among which one is chosen. With 1, cuts ignore targets. An extended tree is
+        then distributed like one of `MondrianForestRegressor`, another tree only right after a
+        rebuild.
     loss
-        What predictions keep small: "absolute" error, for which they are a median, or "squared",
+        The error that predictions minimize: "absolute", for which they are a median, or "squared",
         for which they are a mean.
     autoregressive
-        Whether the targets and errors of the latest samples that have been learned are experts,
-        too: for series whose samples come in the order of time, with the targets in time. Labels
-        that come late make these experts as late.
+        Whether the targets and errors of the latest learned samples are experts, too. Use it for
+        series whose targets are known before the next prediction. Late labels make these experts
+        late.
     window
-        Largest number of samples, the latest ones, that the trees know. At this number the older
-        half is forgotten. Twice as many are stored.
+        Largest number of samples that the trees know: the latest ones. At this number the older
+        half is forgotten. Up to twice as many are stored.
     max_bytes
-        Bytes that the model may take, for which fewer samples are kept, but not fewer than 512;
-        None for no such limit.
+        Largest size of the model in bytes. Fewer samples are kept for it, but at least 512. None
+        for no such limit.
     drift_detector
         A drift detector of River's. It is fed the size of each error, in units of four mean errors
         and at most 1. None stands for `river.drift.ADWIN()`, `river.drift.NoDrift()` switches
-        detection off. After a drift the forest keeps as many samples as the detector's `width`
-        says, or 200 if it has none, and builds all trees of these.
+        detection off. After a drift the forest keeps as many samples as the detector's `width`, or
+        200 if it has none, and rebuilds all trees from these.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, whatever their values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
+        feature is divided by high - low, whatever its values are.
     rescale
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew; once there is a category, a sample takes 8 bytes
-        more for each feature instead. Widths stay, whatever this says, with `scale=False`.
+        Whether to check widths again after the first 256 samples, each time the number of samples
+        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
+        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
+        and 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes per
+        feature instead. With `scale=False` widths always stay.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings.
     n_jobs
         Number of threads of `predict_many`; -1 for one for each processor that the process may use.
-        The results do not depend on it. Samples are learned one after the other in one thread: what
-        each takes is too little to be shared.
+        The results do not depend on it. One thread learns the samples one after the other: the work
+        for each is too little to share.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    A sample of weight w is learned once: it counts w times in means, in the gains of cuts and in
-    the sums of the regressions, and its losses do in the mixtures. It is one visit, after which
+    A sample of weight w is learned once. It counts w times in means, in the gains of cuts and in
+    the sums of the regressions, and so do its losses in the mixtures. It is one visit, after which
     late means forget once.
 
     `predict_one` changes nothing that is learned.
@@ -199,7 +200,7 @@ class AdaptiveMondrianForestRegressor(
     @property
     @locked
     def expert_weights(self) -> dict[str, float]:
-        """The weights of all experts in the last mixture."""
+        """Return the weights of all experts in the last mixture."""
         return {} if self._trees is None else self._trees.weights
 
     # One sample.
@@ -212,24 +213,24 @@ class AdaptiveMondrianForestRegressor(
         return self._trees
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
-        """Learn a sample: the mixtures and regressions, the detector of drifts, every tree.
+        """Update the mixtures, regressions, drift detector and every tree with a sample.
 
         Parameters
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. With no feature at all only the target is
+            NaN and None are the same as an absent key. Without any feature only the target is
             learned.
         y
             The target, a number of at most 1e120 in size.
         w
-            Weight of the sample, from 0 to 1e30. One of weight 0 is not learned; less than 1e-30
-            counts as that.
+            Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; less than
+            1e-30 counts as 0.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far; if
+            If a value is neither a number nor a level, or not of the type of its feature so far; if
             the target is no number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
@@ -278,17 +279,17 @@ class AdaptiveMondrianForestRegressor(
             A mapping from feature to number, or to a level of a category; unknown features are
             ignored.
         with_dist
-            Whether to return the law of the target: a mixture of Student's t distributions with
-            its mean, variance, density, quantiles, intervals and score.
+            Whether to return the distribution of the target: a mixture of Student's t distributions
+            with its mean, variance, density, quantiles, intervals and score.
 
         Returns
         -------
-        The prediction, 0 before any learning; or its law.
+        The prediction, 0 before any learning; or its distribution.
 
         Raises
         ------
         RuntimeError
-            If a law is asked for before any learning.
+            If a distribution is requested before any learning.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -307,7 +308,7 @@ class AdaptiveMondrianForestRegressor(
     # Many samples.
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order; the result is that of `learn_one` on each.
+        """Learn the rows of a frame, in order, like `learn_one` on each.
 
         Parameters
         ----------
@@ -315,22 +316,22 @@ class AdaptiveMondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The targets of its rows, by their places.
+            The targets of its rows, by position.
         w
             A weight for all rows, or one for each.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
-            model is one that has learned the rows so far, whole.
+            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not what its
-            feature has had so far; if a target is no number.
+            If a column holds something that is neither a number nor a level, or not of the type of
+            its feature so far; if a target is no number.
         ValueError
-            If a value or target is not finite, a column doubled or a length wrong; nothing has
-            been learned then.
+            If a value or target is not finite, a column doubled or a length wrong. Nothing is
+            learned then.
 
         """
         rows = TargetRows(self._read_frame(X), y, w)

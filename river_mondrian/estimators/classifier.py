@@ -66,10 +66,10 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         Whether to cut blocks whose samples all have the same label. The default pauses them until
         another label arrives, and samples then what waiting has hidden (Algorithms 9 and 10).
     window
-        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
-        every tree when another one is learned, so that the forest has the law of one that has
-        learned the window alone, given the widths, which are those of the window, too. None for all
-        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
+        Largest number of samples that the trees store: the latest ones. When another sample is
+        learned, the oldest is removed from every tree. So the forest is distributed like one that
+        has learned the window alone, given the widths, which are those of the window, too. None for
+        all samples. See `forget_one` for samples with missing values. It needs `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
         and counts go on learning. Samples are not stored any more once all trees are there and the
@@ -86,21 +86,20 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         `rescale`). A feature that has not varied yet is divided by its magnitude. Scaled
         values end at 1e30.
     ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, whatever their values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
+        feature is divided by high - low, whatever its values are.
     rescale
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
-        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
-        whatever this says, with `scale=False`, and from when samples are not stored any more
-        (`max_nodes`).
+        Whether to check widths again after the first 256 samples, each time the number of samples
+        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
+        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
+        and 8 while trees are redrawn. With categories or `directions` a sample takes 8 more bytes
+        per feature instead, and 4 for each value that a tree cuts. Widths always stay with
+        `scale=False`, and once samples are no longer stored (`max_nodes`).
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
-        category is a level of its own, whose place is 0 in all trees.
+        encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
+        a level of its own, whose place is 0 in all trees.
     n_jobs
         Number of threads of `learn_many`, `predict_many` and `predict_proba_many`; -1 for one for
         each processor that the process may use. The results do not depend on it.
@@ -211,7 +210,7 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. With no feature at all only the label is
+            NaN and None are the same as an absent key. Without any feature only the label is
             learned.
         y
             A label: anything hashable but None and NaN.
@@ -222,7 +221,7 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far; if
+            If a value is neither a number nor a level, or not of the type of its feature so far; if
             the weight is no number or the label not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
@@ -311,22 +310,22 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows, by their places.
+            The labels of its rows, by position.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
-            model is one that has learned the rows so far, whole.
+            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not what its
-            feature has had so far; if a weight is no number or a label not hashable.
+            If a column holds something that is neither a number nor a level, or not of the type of
+            its feature so far; if a weight is no number or a label not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length or order wrong; nothing has been learned then.
+            length or order wrong. Nothing is learned then.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)

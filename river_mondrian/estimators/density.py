@@ -398,8 +398,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             nulls and NaN are missing.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
-            model is one that has learned the rows so far, whole.
+            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            number of whole rows.
 
         Raises
         ------

@@ -439,13 +439,13 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows, by their places.
+            The targets of its rows, by position.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
-            model is one that has learned the rows so far, whole.
+            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            number of whole rows.
 
         Raises
         ------
@@ -453,7 +453,7 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             If a column or the targets hold something that is no number.
         ValueError
             If a value is infinite, a target or a weight out of range, a column doubled or a length
-            wrong; nothing has been learned then.
+            wrong. Nothing is learned then.
 
         """
         frame, names, columns = self._features._read_frame(X)

@@ -463,13 +463,13 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The labels of its rows, by their places.
+            The labels of its rows, by position.
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
-            model is one that has learned the rows so far, whole.
+            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            number of whole rows.
 
         Raises
         ------
@@ -477,7 +477,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             If a column holds something that is no number or a label is not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length or order wrong; nothing has been learned then.
+            length or order wrong. Nothing is learned then.
 
         """
         frame, names, columns = self._features._read_frame(X)

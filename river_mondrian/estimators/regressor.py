@@ -35,41 +35,40 @@ class MondrianForestRegressor(
 ):
     """Mondrian forest regressor.
 
-    An ensemble of Mondrian trees, cut at random without looking at targets and extended online as
+    An ensemble of Mondrian trees whose cuts are random and ignore targets, extended online like
     those of `MondrianForestClassifier`. With `posterior="gaussian"`[^1] each node has a mean that
-    is normally distributed around its parent's, and each sample's target around its leaf's: the
-    posterior of all means is exact after every sample. A prediction integrates over every place
-    where the sample might branch off, so that its variance grows towards the prior's away from
-    the data; the forest predicts the mixture of what its trees predict. With `posterior="mean"`[^2]
-    a tree predicts the mean of the targets in the sample's cell.
+    is normally distributed around its parent's, and each sample's target around its leaf's. The
+    posterior of all means is exact after every sample. A prediction integrates over all places
+    where the sample might branch off, so its variance grows towards the prior's far from the data.
+    The forest predicts the mixture of its trees' predictions. With `posterior="mean"`[^2] a tree
+    predicts the mean of the targets in the sample's cell.
 
     Features need no scaling, may be categories and may appear at any time; levels of categories and
     missing values are treated as by the classifier. Targets need no scaling either: a model of
     targets in cents predicts 100 times what it predicts in euros.
 
-    What a tree says of a target is normal only if its noise is, and neither too wide nor too
-    narrow only if the trees fit. With `tails="learned"` the forest predicts a scale mixture of
-    normals instead, whose weights are learned from how dense its predictions have made the
-    targets: so that intervals hold what they say where noise has heavy tails, differs from place to
-    place, or drifts.
+    A tree's distribution of a target is right only if the noise is normal and the trees fit. With
+    `tails="learned"` the forest predicts a scale mixture of normals instead. Its weights are
+    learned from the densities of past targets under their predictions. So intervals are calibrated
+    even if noise has heavy tails, differs from place to place, or drifts.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     lifetime
-        Time at which the trees stop being cut, in units of the scaled features. A frozen
-        distribution of `scipy.stats` is drawn from once for each tree. With
-        `posterior="mean"` it may be a function that gives the lifetime after n samples, 1, 2, ...,
-        and never falls. The trees run on then without being built anew: they are cut without
-        end and read at the lifetime, so that memory and time do not depend on it.
+        Time at which splitting stops, in units of the scaled features. A frozen distribution of
+        `scipy.stats` is sampled once for each tree. With `posterior="mean"` it may be a function
+        that returns the lifetime after n samples, 1, 2, ..., and never falls. The trees then
+        continue without a rebuild: they are split without end and read at the lifetime, so memory
+        and time do not depend on it.
     posterior
         "gaussian" or "mean".
     prior_variance
-        Prior variance of a leaf's mean where the lifetime is infinite, in squared units of the
-        target. None stands for V K / (K + 2), with V the running variance of the targets that
-        count, such that V is the prior variance of a target (with `noise_variance` fixed or a
-        finite lifetime, too).
+        Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
+        None stands for V K / (K + 2), where V is the running variance of the targets that count.
+        Then V is the prior variance of a target, also with a fixed `noise_variance` or a finite
+        lifetime.
     prior_rate
         How fast a node's mean may move away from its parent's, per unit of time. None stands for
         R / (2 log2 n) times a power of 2, with R the sum of the ranges that are cut (the number of
@@ -78,40 +77,39 @@ class MondrianForestRegressor(
         Variance of a target around its leaf's mean, in squared units of the target. None stands
         for 2 prior_variance / K.
     tails
-        Law of a target around what the trees say: "learned" or "normal".
+        Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
-        Number of samples from which on a block is cut. A smaller block is paused, and its cuts are
-        sampled from its stored points once it has as many: the tree is the full one without the
-        nodes of fewer samples, exactly.
+        Smallest number of samples of a block that is split. A smaller block is paused, and its cuts
+        are sampled from its stored points once it is large enough. So the tree is exactly the full
+        tree without the nodes of fewer samples.
     window
-        Number of samples that the trees hold at most: the latest ones. The oldest is taken out of
-        every tree when another one is learned, so that the forest has the law of one that has
-        learned the window alone, given the widths, which are those of the window, too. None for all
-        samples. See `forget_one` for samples that lack values. It needs `max_nodes=None`.
+        Largest number of samples that the trees store: the latest ones. When another sample is
+        learned, the oldest is removed from every tree. So the forest is distributed like one that
+        has learned the window alone, given the widths, which are those of the window, too. None for
+        all samples. See `forget_one` for samples with missing values. It needs `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
-        and means go on learning. Samples are not stored any more once all trees are there and the
-        first 256 samples are over. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and means
+        continue to learn. Once all trees have stopped and the first 256 samples are over, samples
+        are no longer stored. None sets no limit.
     directions
         Directions in which to cut, as for `MondrianForestClassifier`.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, whatever their values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
+        feature is divided by high - low, whatever its values are.
     rescale
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample. A stored value takes 4 bytes more for
-        that, and 8 while trees are drawn anew. With categories or `directions` a sample takes 8
-        bytes more for each feature instead, and 4 for each value that a tree cuts. Widths stay,
-        whatever this says, with `scale=False`, and from when samples are not stored any more
-        (`max_nodes`).
+        Whether to check widths again after the first 256 samples, each time the number of samples
+        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
+        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
+        and 8 while trees are redrawn. With categories or `directions` a sample takes 8 more bytes
+        per feature instead, and 4 for each value that a tree cuts. Widths always stay with
+        `scale=False`, and once samples are no longer stored (`max_nodes`).
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature has been 0 before its first value, too; what is absent of a
-        category is a level of its own, whose place is 0 in all trees.
+        encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
+        a level of its own, whose place is 0 in all trees.
     n_jobs
         Number of threads of `learn_many` and `predict_many`; -1 for one for each processor that the
         process may use. The results do not depend on it.
@@ -120,33 +118,34 @@ class MondrianForestRegressor(
 
     Notes
     -----
-    K is min(2000, 2 n) divided by a power of 5. That power and the one of `prior_rate` are chosen
-    after 64, 256, 1024 and 4096 samples: those are taken with which the trees would have predicted
-    the latest targets best, by their progressive likelihood given the targets before (128 samples
-    and 10 trees at most). A smaller K is taken only if it gains .03 in log likelihood per sample
-    and step. n and R are renewed whenever n has doubled, up to 4096; V is always up to date.
-    From 1024 samples on, without a window and `max_nodes`, choices are made and trees take them
-    over little by little, while the samples that follow are learned.
-    Fixed values are not chosen, and nothing is once a forest has stopped storing samples.
+    K is min(2000, 2 n) divided by a power of 5. This power and that of `prior_rate` are chosen
+    after 64, 256, 1024 and 4096 samples. The choice is the one with which the trees would have
+    predicted the latest targets best, by their progressive likelihood given earlier targets (128
+    samples and 10 trees at most). A smaller K is chosen only if it gains .03 in log likelihood per
+    sample and step. n and R are renewed each time n has doubled, up to 4096; V is always up to
+    date. From 1024 samples on, without a window and `max_nodes`, choices are made and adopted step
+    by step, while the following samples are learned. Fixed values are not chosen. Nothing is chosen
+    once a forest has stopped storing samples.
 
-    The robust range of numbers is that of those within 3 interquartile ranges of the quartiles
-    (Tukey's outer fences); where the quartiles are the same, that of the others and of this one.
-    A target farther than 10 robust ranges from the robust range of all targets is set aside: its
-    sample cuts trees, but the target has no weight in means, in V or in the learned tails. This
-    begins with 16 samples and is renewed four times while their number doubles, from 1,024 stored
-    targets at most. Up to 4,096 samples it is judged for all targets anew, as if each had come
-    last; later only for those to come. A shift of the targets' level is followed once a quarter of
-    the targets have the new one. A forest that has stopped storing samples counts all targets.
+    The robust range of numbers is the range of those within 3 interquartile ranges of the quartiles
+    (Tukey's outer fences). If the quartiles are equal, it is the range of the others and of this
+    value. A target farther than 10 robust ranges from the robust range of all targets is set aside:
+    its sample extends the trees, but the target has no weight in means, in V or in the learned
+    tails. This begins with 16 samples. It is renewed four times while their number doubles, from
+    1,024 stored targets at most. Up to 4,096 samples all targets are judged again, as if each had
+    come last; later only new ones. The model follows a shift of the targets' level once a quarter
+    of the targets have the new level. A forest that has stopped storing samples counts all targets.
 
     Learned tails have scales s from 1/16 to 8, powers of 2. For s > 1 a variance is multiplied by
-    s^2; for s < 1, what its inverse has beyond that of the targets' variance by 1 / s^2, so that
-    far from the data a prediction keeps the targets' spread. The weights of the scales are a mean
-    over 35 lognormal laws of s, weighted by their likelihood given the past targets. Of the first
-    512 every eighth counts, later every sixteenth, each a 64th less than the next. The means of
-    predictions do not depend on this; `learn_one` takes about a tenth longer.
+    s^2. For s < 1 the difference of its inverse from that of the targets' variance is multiplied by
+    1 / s^2, so a prediction far from the data keeps the targets' spread. The weights of the scales
+    are a mean over 35 lognormal distributions of s, weighted by their likelihood given the past
+    targets. Of the first 512 targets every eighth counts, later every sixteenth, each a 64th less
+    than the next. The means of predictions do not depend on this; `learn_one` takes about a tenth
+    longer.
 
-    With `posterior="mean"` a sample that branches off lands in a cell without targets. The mean
-    of the smallest box that it branches off from stands in, with the probability of the branch.
+    With `posterior="mean"` a sample that branches off is in a cell without targets. The mean of the
+    smallest box from which it branches off replaces it, with the probability of the branch.
 
     Before two targets differ, their variance, and that of a prediction, is 0.
 
@@ -254,7 +253,7 @@ class MondrianForestRegressor(
     @property
     @locked
     def hyperparameters(self) -> dict[str, float]:
-        """The current prior_variance, prior_rate and noise_variance; empty without them."""
+        """Return the current prior_variance, prior_rate and noise_variance; empty without them."""
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.hyperparameters
@@ -262,7 +261,7 @@ class MondrianForestRegressor(
     @property
     @locked
     def tail_weights(self) -> dict[float, float]:
-        """The weights of the scales of a prediction's law; that of 1 alone where it is normal."""
+        """Return the weights of a prediction's scales; only that of 1 if it is normal."""
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.tail_weights
@@ -282,7 +281,7 @@ class MondrianForestRegressor(
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. With no feature at all only the target is
+            NaN and None are the same as an absent key. Without any feature only the target is
             learned.
         y
             The target, a number of at most 1e120 in size.
@@ -292,7 +291,7 @@ class MondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far; if
+            If a value is neither a number nor a level, or not of the type of its feature so far; if
             the target is no number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
@@ -359,7 +358,7 @@ class MondrianForestRegressor(
         Raises
         ------
         ValueError
-            If `posterior` is "mean" and a distribution is asked for.
+            If `posterior` is "mean" and a distribution is requested.
 
         """
         with self._lock:
@@ -426,22 +425,22 @@ class MondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The targets of its rows, by their places.
+            The targets of its rows, by position.
         w
             A weight for all rows, or one for each.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. What is learned is the same, bit for bit; after Ctrl-C in between the
-            model is one that has learned the rows so far, whole.
+            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not what its
-            feature has had so far; if a target is no number.
+            If a column holds something that is neither a number nor a level, or not of the type of
+            its feature so far; if a target is no number.
         ValueError
-            If a value or target is not finite, a column doubled or a length wrong; nothing has
-            been learned then.
+            If a value or target is not finite, a column doubled or a length wrong. Nothing is
+            learned then.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)
@@ -530,7 +529,7 @@ class MondrianForestRegressor(
         Raises
         ------
         ValueError
-            If `posterior` is "mean" and distributions are asked for.
+            If `posterior` is "mean" and distributions are requested.
 
         """
         if with_dist:

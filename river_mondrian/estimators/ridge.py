@@ -226,7 +226,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows, by their places.
+            The targets of its rows, by position.
         w
             The weight of all rows, or their weights.
         progress
