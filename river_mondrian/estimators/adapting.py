@@ -92,7 +92,7 @@ def parts_between(new: set[int], n: int) -> Iterator[tuple[slice, bool]]:
 
 
 class AdaptingForest(MondrianForest[Trees]):
-    """A forest whose trees are built anew of a window, and at drifts of the samples since."""
+    """A forest whose trees are rebuilt from a window, and at drifts from the samples since."""
 
     drift_detector: Detector
 
@@ -152,14 +152,14 @@ class AdaptingForest(MondrianForest[Trees]):
 
     @locked
     def resample(self) -> None:
-        """Build the trees of all samples anew, at once, of the samples that are kept."""
+        """Rebuild the trees of all samples at once from the stored samples."""
         if self._trees is not None:
             self._trees.build()
 
     @property
     @locked
     def drift_log(self) -> list[tuple[int, int]]:
-        """The drifts: after how many samples, and how many of them were kept."""
+        """The drifts: pairs of the number of samples so far and of those that were kept."""
         return [] if self._trees is None else list(self._trees.drifts)
 
     @property

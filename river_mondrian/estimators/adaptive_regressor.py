@@ -430,7 +430,7 @@ class AdaptiveMondrianForestRegressor(
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Tell what each feature adds to the predicted target.
+        """Return what each feature adds to the predicted target.
 
         Features are made known one after the other; what a prediction changes by then is the
         feature's. That is done in several orders and their reverses, and the mean is taken: an
@@ -444,8 +444,8 @@ class AdaptiveMondrianForestRegressor(
 
         Returns
         -------
-        A mapping from feature to what it adds: `baseline` and all of these are what `predict_one`
-        gives. Empty before any learning.
+        A mapping from feature to its contribution; `baseline` and all contributions add up to
+        `predict_one`. Empty before any learning.
 
         Raises
         ------

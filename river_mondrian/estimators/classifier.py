@@ -37,54 +37,53 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
-    places, without looking at labels, and is extended by each new sample such that the online
-    forest has exactly the law of one that was built from all samples at once, whatever their
-    order. Each tree smooths its label counts towards the root with a hierarchy of normalized
-    stable processes (interpolated Kneser-Ney counts), and a prediction integrates over every
-    place where the sample might branch off: far from the data it tends to the prior.
+    places, and ignores labels. Each new sample extends it such that the online forest is
+    distributed exactly like one built from all samples at once, in any order. Each tree smooths its
+    label counts towards the root with a hierarchy of normalized stable processes (interpolated
+    Kneser-Ney counts). A prediction integrates over all places where the sample might branch off.
+    Far from the data it tends to the prior.
 
-    Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame
-    is missing. It adds no distance to any box. A learned sample goes, at a cut on a missing
-    feature, to the side whose box is nearer in the features it has, to the larger side where both
-    are as near; a prediction follows both sides there, each with its share of the samples, while
-    a side's share is at least 2 %. Features and classes may appear at any time.
+    Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
+    missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
+    the side whose box is nearer in its other features, or to the larger side if both are equally
+    near. A prediction follows both sides there, each with its share of the samples, while a side's
+    share is at least 2 %. Features and classes may appear at any time.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     lifetime
-        Time at which the trees stop being cut. A box is cut at a rate equal to the sum of its
-        side lengths, in units of the scaled features (of the raw ones with `scale=False`). The
-        default, infinity, cuts until each leaf holds one class or one place. A frozen distribution
-        of `scipy.stats` is drawn from once for each tree.
+        Time at which splitting stops. A box is cut at a rate equal to the sum of its side lengths,
+        in units of the scaled features (of the raw ones with `scale=False`). The default, infinity,
+        cuts until each leaf holds one class or one place. A frozen distribution of `scipy.stats` is
+        sampled once for each tree.
     prior_rate
         How fast a node's label distribution may move away from its parent's, per unit of time:
         the discount is exp(-prior_rate * time between the two). None stands for 10 times the number
         of features known after the first 256 samples (so far, until then).
     split_pure
         Whether to cut blocks whose samples all have the same label. The default pauses them until
-        another label arrives, and samples then what waiting has hidden (Algorithms 9 and 10).
+        another label arrives, and then samples the postponed cuts (Algorithms 9 and 10).
     window
         Largest number of samples that the trees store: the latest ones. When another sample is
         learned, the oldest is removed from every tree. So the forest is distributed like one that
         has learned the window alone, given the widths, which are those of the window, too. None for
         all samples. See `forget_one` for samples with missing values. It needs `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops being cut. From then on its boxes
-        and counts go on learning. Samples are not stored any more once all trees are there and the
-        first 256 samples are over. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and counts
+        continue to learn. Once all trees have stopped and the first 256 samples are over, samples
+        are no longer stored. None sets no limit.
     directions
         Directions in which to cut, on the scaled features: None for the axes, a number of random
         directions for each tree, or a sequence of mappings from feature to coefficient. See the
         notes.
     scale
-        Whether to divide each feature by its width: the range of the values so far that are not
-        farther than 100 interquartile ranges from the quartiles or, of a feature that is mostly one
-        value, of the others and this one. Widths are refreshed by building the forest anew from its
-        stored samples after 1, 2, 4, ... 256 samples, and looked at again later (see
-        `rescale`). A feature that has not varied yet is divided by its magnitude. Scaled
-        values end at 1e30.
+        Whether to divide each feature by its width. A width is the range of the values so far
+        within 100 interquartile ranges of the quartiles. For a feature that is mostly one value, it
+        is the range of the others and this value. Widths are renewed by rebuilding the forest from
+        its stored samples after 1, 2, 4, ... 256 samples, and checked again later (see `rescale`).
+        A feature that has been constant is divided by its magnitude. Scaled values end at 1e30.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
         feature is divided by high - low, whatever its values are.
@@ -108,31 +107,31 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
 
     Notes
     -----
-    A forest keeps all samples that it has learned, once for all trees, until `max_nodes` is
-    reached in each; with a `window` the latest ones.
+    A forest stores all samples that it has learned, once for all trees, until each tree reaches
+    `max_nodes`. With a `window` it stores the latest ones.
 
-    A feature is a number or a category, as its first value is. Each tree puts a level of a category
-    at a place of its own in [0, 1], by a hash of tree, feature and level, and cuts there as it cuts
-    numbers: so there may be any number of levels, new ones at any time, and none is stored. Given
-    the places the law of the trees is that of numbers. In a feature of numbers False and True count
-    as 0 and 1.
+    The first value fixes a feature's type: a number or a category. Each tree puts a level of a
+    category at its own place in [0, 1], by a hash of tree, feature and level, and cuts there as it
+    cuts numbers. So there may be any number of levels, new ones at any time, and none is stored.
+    Given the places, the trees are distributed like those of numbers. In a feature of numbers False
+    and True count as 0 and 1.
 
-    Weights are those of Algorithm 5 with real numbers: a leaf counts the weight c of each class,
-    and any node has min(c, 1) tables of it, c being the weight below. A sample of a whole weight
-    is as many repeats of it, in law, under the same widths: these follow the number of samples.
-    From the first weight other than 1 on each node takes 16 bytes more for each class.
+    Weights extend Algorithm 5 to real numbers: a leaf counts the weight c of each class, and any
+    node has min(c, 1) tables of it, where c is the weight below. A sample of a whole weight is
+    distributed like as many repeats, under the same widths, which depend on the number of samples.
+    From the first weight other than 1 on, each node takes 16 more bytes per class.
 
     With an infinite lifetime the discount of a paused leaf is 0: inside the box of a block of one
     class that class has probability 1.
 
-    With `directions` the trees cut the sums of coefficients times features instead of the features:
-    a STIT process[^2]. Given mappings serve all trees, and the norm of each is its weight. Random
-    directions are uniform on the sphere, with a norm at which the cells are those of the isotropic
-    exponential kernel exp(-lifetime |x - y|_2) where they are many; they are drawn for the features
-    of the first 256 samples (of the first one with `scale=False`), and a feature that appears later
-    is added to them by normal coefficients. A missing value counts as the mean of those learned so
-    far, whatever these weigh, a feature that has not appeared yet as its first value, and a
-    direction all of whose features are missing is missing.
+    With `directions` the trees cut sums of coefficients times features instead of the features: a
+    STIT process[^2]. Given mappings serve all trees, and the norm of each is its weight. Random
+    directions are uniform on the sphere. With their norm, the kernel of many directions is the
+    isotropic exponential kernel exp(-lifetime |x - y|_2). They are drawn for the features of the
+    first 256 samples (of the first one with `scale=False`); a later feature is added by normal
+    coefficients. A missing value counts as the unweighted mean of the values learned so far, a
+    feature that has not appeared yet as its first value. A direction whose features are all missing
+    is missing.
 
     Examples
     --------

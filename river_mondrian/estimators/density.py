@@ -98,53 +98,53 @@ AUTO = "auto"
 class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
-    Each tree is a Mondrian process of the whole space: a random partition into cells, the boxes
-    that are left when everything is cut at a rate of its linear dimension up to a lifetime. The
-    density is the mean over trees of the share of the samples in a point's cell by the cell's
-    volume[^1] (Equation 13). It integrates to 1, and, with more and more trees, tends to
+    Each tree is a Mondrian process of the whole space: a random partition into cells. Cells are the
+    boxes that remain when everything is cut at a rate of its linear dimension up to a lifetime. The
+    density is the mean over trees of the share of the samples in a point's cell divided by the
+    cell's volume[^1] (Equation 13). It integrates to 1. As the number of trees grows, it tends to
     `exact_density`.
 
-    A tree stores where samples part, and no cells: 32 bytes for a sample that is the first of a
-    region, whatever the number of features. Cells have no boundary; their volumes are found where
-    they are asked for. Predictions change nothing.
+    A tree stores where samples are separated, and no cells: 32 bytes for a sample that is the first
+    of a region, for any number of features. Volumes of cells are computed when they are needed.
+    Predictions change nothing.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     lifetime
-        Rate at which cells are cut: two samples are in one cell with probability
-        exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto" it is per
-        width of each feature, and densities are mixed over lifetimes from 64 on downwards by
-        halves, with weights by how they have predicted the samples so far. It may be a number above
-        0, per unit of the features; a frozen `scipy.stats` distribution, from which each tree draws
-        its own; a function of the number of samples, which must not fall; or None for
-        n^(1 / (d + 2)), d the number of features, with which the estimator is consistent
-        (Corollary 5.2). With `directions` or an `origin`, "auto" is the same as None.
+        Rate at which cells are cut: two samples are in one cell with probability exp(-lifetime |x -
+        y|_1), and a cell is 2 / lifetime wide on average. With "auto" it is per width of each
+        feature, and densities are mixed over the lifetimes 64, 32, 16, ..., weighted by how well
+        they have predicted the samples so far. It may be a number above 0, per unit of the
+        features; a frozen `scipy.stats` distribution, which is sampled once for each tree; a
+        function of the number of samples, which must not fall; or None for n^(1 / (d + 2)) with d
+        features, which makes the estimator consistent (Corollary 5.2). With `directions` or an
+        `origin`, "auto" is the same as None.
     method
         "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
         kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
-        expectations (2 / lifetime)^d, which does the same without the noise of volumes, and so
-        suits many features, but only cuts along the axes. None is "kernel" where lifetimes are
-        mixed, else "forest". Those that need volumes use the lifetime of the largest weight
-        instead of a mixture.
+        expectations (2 / lifetime)^d, which does the same without the noise of volumes. So it suits
+        many features, but only cuts along the axes. None is "kernel" if lifetimes are mixed, else
+        "forest". Methods that need volumes use the lifetime of the largest weight instead of a
+        mixture.
     window
-        The latest so many samples count; those before are taken out of the trees again. None keeps
-        all. It needs trees without an `origin`, as does `max_nodes`.
+        Number of the latest samples that count; older ones are removed from the trees. None keeps
+        all. It needs trees without an `origin`, like `max_nodes`.
     max_nodes
-        The most regions of all trees. Where one more sample could exceed it, the oldest ones are
-        taken out, as they are beyond max_nodes / `n_estimators` samples. None sets no bound.
+        Largest number of regions of all trees. The oldest samples are removed before another sample
+        could exceed it, or max_nodes / `n_estimators` samples. None sets no bound.
     directions
-        None for cuts along the axes; mappings from feature to coefficient, of which each gives a
-        direction in which to cut, at a rate of its norm, and which have to span the space of the
-        features that they name; or a number of random directions of each tree, uniform and scaled
-        so that the probability of one cell tends to exp(-lifetime |x - y|_2), for the features of
-        the first sample. Oblique cells need at most 3 features, and some microseconds each.
+        None for cuts along the axes; mappings from feature to coefficient; or a number of random
+        directions per tree. Each mapping is a direction in which to cut, at a rate of its norm;
+        together they must span the space of their features. Random directions are uniform, for the
+        features of the first sample, and scaled so that the probability of one cell tends to
+        exp(-lifetime |x - y|_2). Oblique cells need at most 3 features, and some microseconds each.
     origin
-        A mapping from each feature to a number, where trees begin instead of at the first sample;
-        other features are ignored. Unless the lifetime grows, the partition depends on the seed
-        alone then, so that forests that have learned parts of the samples can be merged (`merge`).
-        None lets features appear with the samples.
+        A mapping from each feature to a number: the place where trees begin, instead of the first
+        sample. Other features are ignored. Unless the lifetime grows, the partition then depends on
+        the seed alone, so forests that have learned parts of the samples can be merged (`merge`).
+        With None features appear with the samples.
     seed
         Random seed for reproducibility.
 
@@ -152,24 +152,23 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     -----
     The paper's lifetime of a Mondrian is d times ours, whose formulas are those of Theorem 5.1.
 
-    A feature's width, for "auto", is the range of its values but for 5 % on either side, of the
-    first 256 samples; the trees are drawn anew after 16, 64 and 256 samples, which takes as long as
-    learning these. Where most values are
-    one it is the mean distance of the others from that, and the first such distance for a feature
-    that has had one value, as one has that comes later. Nothing is scaled otherwise: with other
-    lifetimes scale the features to comparable ranges.
+    A feature's width, for "auto", is the range of its values in the first 256 samples without 5 %
+    on either side. The trees are redrawn after 16, 64 and 256 samples, which takes as long as
+    learning these. If most values are equal, the width is the mean distance of the others from that
+    value. A constant or late feature gets its first deviation as its width. With other lifetimes
+    nothing is scaled: scale the features to comparable ranges.
 
-    Without an `origin` the partition depends on the seed and on the samples in their order: where
-    no sample has been, a point has the cell that it would have as the first one there.
+    Without an `origin` the partition depends on the seed and on the samples in their order. Where
+    no sample has been, a point gets the cell that it would have as the first sample there.
 
     A feature may appear at any time (without `directions`): samples before it count as having its
     first value. A missing value counts as the feature's mean so far, or 0 before its first value.
     Features that are not known are ignored in a prediction.
 
-    Memory is 32 bytes for each sample and tree, at most, and 8 d + 8 for a sample that is the first
-    of a region of any tree, or can be taken out; a region whose first sample has been taken out
-    stays as long as others are in it. Time is by the depth of the tree times d. With an `origin`
-    it is 32 bytes for each region on the way to a sample's cell, and nothing for the sample.
+    Memory is at most 32 bytes per sample and tree, and 8 d + 8 for a sample that is the first of a
+    region of any tree, or can be removed. A region whose first sample was removed stays while
+    others are in it. Time is proportional to the depth of the tree times d. With an `origin` memory
+    is 32 bytes for each region on the path to a sample's cell, and nothing for the sample.
 
     Examples
     --------
@@ -303,7 +302,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The features known so far, in the order in which the trees keep them."""
+        """The features known so far, in the order of the trees."""
         return list(self._features.names)
 
     @property

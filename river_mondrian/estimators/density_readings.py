@@ -46,8 +46,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The logarithm, minus infinity where the density is 0, as it is before any learning. It
-        may be finite where the density itself is too small or large for a float.
+        The logarithm; minus infinity if the density is 0, as before any learning. It may be finite
+        if the density itself is too small or large for a float.
 
         Raises
         ------
@@ -103,10 +103,10 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The surprise in nats, the higher the rarer the sample. Where the density is 0, as no tree
-        has a sample in its cell, each tree's cell counts that was the last, before it was cut, to
-        hold a sample, as if it held one: the further from all samples, the larger. So a surprise is
-        always finite. It is 0 before any learning.
+        The surprise in nats: the higher, the rarer the sample. If no tree has a sample in the cell,
+        the density is 0. Then each tree uses the last cell on the path with a sample, as if it held
+        one: the farther from all samples, the larger it is. So a surprise is always finite. It is 0
+        before any learning.
 
         """
         return -self._read(x, FLOORED, -0.0)
@@ -114,19 +114,18 @@ class DensityReadings(Model):
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return an anomaly score within [0, 1].
 
-        It tells the sample's rarity r: how far its surprise is above the median surprise of the
-        samples learned, each before it was learned, in units of their mean deviation from that.
-        The score is (1 + r / (1 + |r|)) / 2: 1/2 for the median, 3/4 one mean deviation above it,
-        .95 nine. So it increases with the surprise, and what is usual follows the latest 512
-        samples or so.
+        The rarity r is the sample's surprise minus the median surprise of the learned samples, each
+        before it was learned, in units of their mean deviation from the median. The score is (1 + r
+        / (1 + |r|)) / 2: 1/2 for the median, 3/4 one mean deviation above it, .95 nine. So it
+        increases with the surprise. Median and deviation follow about the latest 512 samples.
 
-        With lifetime "auto" r is the largest of those by each lifetime at which a sample shares its
-        cells with 1/256 to 1/4 of all samples: what is rare in the large, as samples apart from the
-        others that resemble each other, is told as well as what is rare in detail.
+        With lifetime "auto" r is the largest among the lifetimes at which a sample shares its cells
+        with 1/256 to 1/4 of all samples. So groups of similar samples far from the others are
+        found, and single rare samples, too.
 
-        With an `origin` and a lifetime that does not grow, where nothing depends on the order of
-        samples, the score is 1 / (1 + m), with m the number of samples that the density gives to
-        the mean volume of a cell, (2 / lifetime)^d.
+        With an `origin` and a fixed lifetime nothing depends on the order of samples. The score is
+        then 1 / (1 + m), where m is the number of samples that the density puts into the mean
+        volume of a cell, (2 / lifetime)^d.
 
         Errors are those of `log_density_one`.
 

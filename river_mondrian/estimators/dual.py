@@ -23,10 +23,10 @@ from ..records.memory import grown
 class DualOGDClassifier(Model, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
-    A sample on which the hinge loss is not 0 becomes a support vector, and a prediction sums the
-    kernel over all of them[^1] (Algorithm 1)[^2]. The number of support vectors usually grows
-    with the stream, and the time of a prediction with it: this is the baseline against which
-    `OGDClassifier` on a feature map is measured, whose time stays the same.
+    A sample with a positive hinge loss becomes a support vector, and a prediction sums the kernel
+    over all of them[^1] (Algorithm 1)[^2]. The number of support vectors usually grows with the
+    stream, and so does the time of a prediction. This is the baseline for `OGDClassifier` on a
+    feature map, whose time stays constant.
 
     A feature that is absent from the mapping, or NaN, is 0. Support vectors are stored by their
     values that are not 0. Features and classes may appear at any time.
@@ -35,8 +35,8 @@ class DualOGDClassifier(Model, base.Classifier):
     ----------
     kernel
         "laplace" for exp(-lifetime |x - y|_1), "gaussian" for exp(-gamma |x - y|_2^2), or
-        `IsolationFeatures` for the isolation kernel: a copy learns with the model, and the support
-        vectors get their new cells, but keep their coefficients, whenever it is rebuilt.
+        `IsolationFeatures` for the isolation kernel: a copy learns with the model. When it is
+        rebuilt, the support vectors get new cells and keep their coefficients.
     lifetime
         Rate of the Laplace kernel, per unit of the features. The psi of the reference is
         lifetime = log(psi) / number of features.
@@ -146,17 +146,17 @@ class DualOGDClassifier(Model, base.Classifier):
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Refuse: there are no probabilities.
+        """Raise an error: there are no probabilities.
 
         Parameters
         ----------
         x
-            Whatever it is.
+            A sample.
 
         Raises
         ------
         NotImplementedError
-            Always, which is River's way of saying so.
+            Always, as River's contract requires.
 
         """
         raise NotImplementedError(
@@ -166,7 +166,7 @@ class DualOGDClassifier(Model, base.Classifier):
 
     @locked
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Make a sample a support vector where its hinge loss is not 0.
+        """Add a sample to the support vectors if its hinge loss is positive.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class DualOGDClassifier(Model, base.Classifier):
 
     @locked
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the label of the largest f(x), the one seen first where several are.
+        """Predict the label of the largest f(x); of several, the one seen first.
 
         Parameters
         ----------

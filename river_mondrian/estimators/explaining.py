@@ -17,23 +17,24 @@ Trees = TypeVar("Trees", bound=ExplainedTrees[Any, Any])
 
 
 class ExplainedForest(MondrianForest[Trees]):
-    """A forest that tells what its cuts have changed."""
+    """A forest that explains what its cuts have changed."""
 
     @property
     @locked
     def feature_importances(self) -> dict[Any, float]:
-        """How much the cuts on each feature have told, a mean over the trees.
+        """How much the cuts on each feature reduced the loss, a mean over the trees.
 
-        A forest over classes gives nats per sample: by how much the cuts on the feature have
-        lowered the log loss of foreseeing each learned label from those before it, where a tree
-        counts as the mean over its prunings. A regressor gives squared units of the target per
-        sample: by how much they have lowered the squared error of foreseeing each learned target
-        from all others. A feature that tells nothing has an importance of about 0, often a little
-        below; one that is never cut has 0. Features share a cut in a direction (`directions`) by
-        the extents that they add to it. Importances add up to what all cuts have told.
+        For classes the unit is nats per sample: the reduction of the log loss of predicting each
+        learned label from earlier ones, where a tree counts as the mean over its prunings. For
+        targets it is squared units of the target per sample: the reduction of the squared error of
+        predicting each learned target from all others. An irrelevant feature has an importance of
+        about 0, often slightly below; a feature that is never cut has 0. Features share a cut in a
+        direction (`directions`) in proportion to their extents in it. Importances add up to the
+        reduction by all cuts.
 
-        They are read from the trees, without samples: 100,000 samples in 10 trees take a second or
-        two, and for a while 8 bytes for each node and class of a tree. Empty before any learning.
+        They are computed from the trees, without samples: 100,000 samples in 10 trees take a second
+        or two, and temporarily 8 bytes for each node and class of a tree. Empty before any
+        learning.
         """
         if self._trees is None:
             return {}
@@ -70,17 +71,17 @@ class ClassExplanations(ExplainedForest[Trees]):
     @property
     @locked
     def baseline(self) -> dict[Any, float]:
-        """The probability of each label from which explanations begin; empty at first."""
+        """The probability of each label where explanations begin; empty at first."""
         found = np.empty(0) if self._trees is None else self._trees.root_prediction()
         return dict(zip(self.classes, found.tolist(), strict=True))
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
-        """Tell what each feature adds to the predicted probability of each label.
+        """Return what each feature adds to the predicted probability of each label.
 
-        Along the paths of the sample, what a cut changes is its feature's, and what it changes to
-        be outside of a node's box is that of the features in which it is, by the distances. It
-        takes some tens of milliseconds for 10 trees.
+        Along the paths of the sample, the change by a cut belongs to its feature. The change
+        because the sample is outside a node's box belongs to the features in which it is outside,
+        in proportion to the distances. This takes some tens of milliseconds for 10 trees.
 
         Parameters
         ----------
@@ -90,9 +91,9 @@ class ClassExplanations(ExplainedForest[Trees]):
 
         Returns
         -------
-        A mapping from label to one from feature to what it adds. For each label `baseline` and
-        what all features add are the probability that `predict_proba_one` gives. Empty before any
-        learning.
+        A mapping from label to a mapping from feature to its contribution. For each label,
+        `baseline` and all contributions add up to the probability of `predict_proba_one`. Empty
+        before any learning.
 
         Raises
         ------
@@ -116,16 +117,16 @@ class TargetExplanations(ExplainedForest[Trees]):
     @property
     @locked
     def baseline(self) -> float:
-        """The prediction from which explanations begin: the mean of the roots; 0 at first."""
+        """The prediction where explanations begin: the mean of the roots; 0 at first."""
         return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Tell what each feature adds to the predicted target.
+        """Return what each feature adds to the predicted target.
 
-        Along the paths of the sample, what a cut changes is its feature's, and what it changes to
-        be outside of a node's box is that of the features in which it is, by the distances. It
-        takes some tens of milliseconds for 10 trees.
+        Along the paths of the sample, the change by a cut belongs to its feature. The change
+        because the sample is outside a node's box belongs to the features in which it is outside,
+        in proportion to the distances. This takes some tens of milliseconds for 10 trees.
 
         Parameters
         ----------
@@ -135,8 +136,8 @@ class TargetExplanations(ExplainedForest[Trees]):
 
         Returns
         -------
-        A mapping from feature to what it adds: `baseline` and all of these are what `predict_one`
-        gives. Empty before any learning.
+        A mapping from feature to its contribution; `baseline` and all contributions add up to
+        `predict_one`. Empty before any learning.
 
         Raises
         ------

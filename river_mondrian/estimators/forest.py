@@ -143,7 +143,7 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order in which the trees keep them."""
+        """The features seen so far, in the order of the trees."""
         return list(self._features.names)
 
     @property
@@ -153,10 +153,9 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
     @property
     @locked
     def widths(self) -> dict[Any, float]:
-        """What each feature is divided by: 1 for a category, and for all with `scale=False`.
+        """Width of each feature: 1 for a category, and for all with `scale=False`.
 
-        While trees are drawn anew by other widths these are the new ones; `tree_widths` tells those
-        of each tree.
+        While trees are redrawn these are the new widths; `tree_widths` returns those of a tree.
         """
         trees = self._trees
         if trees is None:
@@ -166,7 +165,7 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
 
     @locked
     def tree_widths(self, tree: int) -> dict[Any, float]:
-        """Tell what a tree divides each feature by.
+        """Return the widths by which a tree divides features.
 
         Parameters
         ----------
@@ -191,7 +190,7 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned; 0 again once all have been taken out."""
+        """Number of samples learned; 0 again once all have been removed."""
         trees = self._trees
         return 0 if trees is None or trees.is_empty else trees.n_begun
 
@@ -251,9 +250,9 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
 
     @locked
     def resample(self) -> None:
-        """Draw the whole forest anew from the samples learned so far, in batch.
+        """Redraw the whole forest from the samples learned so far, in batch.
 
-        The batch algorithm instead of the online extension: another draw from the same law.
+        The batch algorithm replaces the online extension: another draw from the same distribution.
 
         Raises
         ------

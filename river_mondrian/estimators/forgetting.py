@@ -29,9 +29,9 @@ from .inspection import Trees
 class WindowForest(MondrianForest[Trees]):
     """Base of the forests that may hold the latest samples only.
 
-    What is left when one is taken out has the law of a forest that has never had it, given its
-    widths (and hyperparameters), where samples without missing values are chosen without a look at
-    the trees.
+    When a sample is removed, the rest is distributed like a forest that never had it, given its
+    widths and hyperparameters. This needs samples without missing values, and deletions that do not
+    depend on the trees.
     """
 
     window: int | None
@@ -125,12 +125,12 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
         """
 
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take a sample that was learned out of every tree.
+        """Remove a learned sample from every tree.
 
-        What is left has the law of a forest that has never had the sample, if that lacks no value
-        and has been chosen without a look at the trees: a Mondrian process is projective[^1].
-        Ranges and widths, names of features and labels, and the random numbers' state stay as they
-        are; but a forest whose last sample is taken out is as one that has never learned any.
+        The rest is distributed like a forest that never had the sample, because a Mondrian process
+        is projective[^1]. This needs a sample without missing values, and a choice that does not
+        depend on the trees. Ranges and widths, names of features and labels, and the random state
+        stay. But a forest whose last sample is removed equals one that never learned any.
 
         Parameters
         ----------
@@ -145,14 +145,14 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
         Raises
         ------
         KeyError
-            If no sample that is stored equals this one. The forest has not changed then. With
-            `directions` that may be so of a sample that lacked a feature: what it lacks is stored
-            as the mean of when it was learned.
+            If no stored sample equals this one. The forest does not change then. With `directions`
+            this may happen to a sample with a missing value, which was stored as the mean at that
+            time.
         TypeError
             If a value is neither a number nor a level, or the target or weight no number.
         ValueError
             If a value is infinite or the weight out of range, or if there is a bound `max_nodes`:
-            full trees do not keep their samples.
+            full trees do not store their samples.
 
         Examples
         --------
@@ -177,7 +177,7 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
         self._forget(values, self._check_y(y), check_weight(w), x)
 
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Take the rows of a frame out of every tree, as `forget_one` does.
+        """Remove the rows of a frame from every tree, like `forget_one`.
 
         Parameters
         ----------
@@ -189,15 +189,15 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
         w
             The weight of all rows, or their weights.
         progress
-            Whether to show on stderr how many rows have been taken out, by tqdm or, without it, as
-            lines of text. What is left is the same, bit for bit; after Ctrl-C in between the rows
-            so far are gone, whole.
+            Whether to show on stderr how many rows have been removed, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit. After Ctrl-C some whole rows have
+            been removed.
 
         Raises
         ------
         KeyError
-            If fewer samples are stored that equal a row than rows do; the row is named, and the
-            forest has not changed.
+            If fewer stored samples than rows equal a row. The error names the row, and the forest
+            does not change.
         TypeError, ValueError
             As for `forget_one`, or if a column is doubled or a length wrong.
 

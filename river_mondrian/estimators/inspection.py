@@ -49,7 +49,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
     @property
     @abc.abstractmethod
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order in which the trees keep them."""
+        """The features seen so far, in the order of the trees."""
 
     @abc.abstractmethod
     def _grown(self) -> Trees:
@@ -164,8 +164,8 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         -------
         A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
         paused, time, feature, threshold (in the feature's own units) and n_samples. With cut
-        directions the feature is "direction K", and the threshold is for the sum that the K-th of
-        `cut_directions` tells; that of a category parts the places of its levels
+        directions the feature is "direction K", and the threshold is for the sum of the K-th of
+        `cut_directions`. The threshold of a category separates the places of its levels
         (`level_places`). A classifier adds count_LABEL (the counts of the posterior, Algorithm 5's
         c), a regressor mean and variance (the posterior of the node's mean).
 
@@ -237,7 +237,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         ax
             Axes of matplotlib to draw on; None stands for those of a new figure.
         max_depth
-            Number of cuts, one below the other, that are shown; None shows all.
+            Number of levels of cuts that are shown; None shows all.
 
         Returns
         -------
@@ -278,15 +278,15 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
     def level_places(
         self, feature: Hashable, levels: Iterable[Any], tree: int = 0
     ) -> dict[Any, float]:
-        """Return where a tree puts levels of a category; a cut parts them by its threshold.
+        """Return the places of levels of a category in a tree; a cut's threshold separates them.
 
         Parameters
         ----------
         feature
             A feature that is a category.
         levels
-            Levels, which need not have been seen: strings, truth values, or numbers, which are
-            levels in categorical columns of frames.
+            Levels, seen or not: strings, truth values, or numbers, which are levels in categorical
+            columns of frames.
         tree
             Number of the tree.
 
@@ -322,7 +322,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         Returns
         -------
         For each direction a mapping from feature to coefficient, in the features' own units. A cut
-        parts samples by the sum of coefficients times values. Without `directions` there is one
+        separates samples by the sum of coefficients times values. Without `directions` there is one
         for each feature. Empty before any learning.
 
         """

@@ -155,7 +155,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         return by_label(*self._probabilities(x))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the most probable label, the one seen first where several are.
+        """Predict the most probable label; of several, the one seen first.
 
         Parameters
         ----------

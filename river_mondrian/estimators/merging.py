@@ -25,20 +25,19 @@ AnyModel = TypeVar("AnyModel", DensityForest, RidgeRegressor)
 
 
 def merge(a: AnyModel, b: AnyModel) -> AnyModel:
-    """Return the model of the samples of two models, each of which has learned some of them.
+    """Return the model of the samples of two models that have learned different samples.
 
-    That is possible where what is learned is a sum over samples, and the partition does not depend
-    on them:
+    This is possible if a model is a sum over samples, and its partition does not depend on them:
 
-    - `DensityForest` with an `origin`, a seed and a lifetime that does not grow, of complete
-      samples: counts add up, so that densities are the same bit for bit.
+    - `DensityForest` with an `origin`, a seed and a fixed lifetime, of complete samples: counts add
+      up, so densities are the same bit for bit.
     - `RidgeRegressor` on `RandomFourierFeatures`, `RandomBinningFeatures` of one seed, or on
       features that were given to both with a full pool: the posterior is the same, to rounding.
 
     Parameters
     ----------
     a, b
-        The models, made with the same arguments. They stay as they are, and no sample may have been
+        The models, made with the same arguments. They do not change. No sample may have been
         learned by both.
 
     Returns
@@ -50,8 +49,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     TypeError
         If a model is none of these.
     ValueError
-        If they differ in an argument, or what they have learned does not add up; the message tells
-        why.
+        If they differ in an argument, or cannot be added; the message says why.
 
     Examples
     --------

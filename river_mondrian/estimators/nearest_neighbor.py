@@ -31,11 +31,11 @@ from ..progress import pieces
 class NearestNeighborDetector(Model, base.AnomalyDetector):
     """Nearest-neighbour detector for anomalies among the latest samples.
 
-    The score of a sample is its expected distance to the nearest of a random subset of the samples
-    held, each of which is in the subset with probability 1 / `n_neighbors`. The expectation is
-    calculated, not sampled: it is a mean of the distances to the samples held, the nearest first,
-    with weights that fall by the factor 1 - 1 / `n_neighbors` from one to the next. This is the
-    isolation kernel's partition into Voronoi cells[^1], averaged over all its subsets, with the
+    The score of a sample is its expected distance to the nearest of a random subset of the stored
+    samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The expectation
+    is calculated, not sampled: it is a mean of the distances to the samples held, the nearest
+    first, with weights that fall by the factor 1 - 1 / `n_neighbors` from one to the next. This is
+    the isolation kernel's partition into Voronoi cells[^1], averaged over all its subsets, with the
     distance to the centre of a sample's cell as the score, as in [^2] and [^3].
 
     Parameters
@@ -43,25 +43,25 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
     n_neighbors
         Number of nearest samples that count, on average.
     window
-        Number of the latest samples of which the held ones are a random part, on average, or all;
-        None holds the first `max_samples` and then replaces none.
+        Number of the latest samples. The stored samples are a random part of them, on average, or
+        all. None stores the first `max_samples` and then replaces none.
     max_samples
-        Number of samples that are held at most. If `window` is larger, a sample that finds no room
+        Largest number of stored samples. If `window` is larger, and there is no room, a sample
         enters with the probability `max_samples` / `window` and replaces the oldest one.
     shingle
-        Number of successive samples that are compared as one, so that a series is unusual by its
-        course: a sample is the mapping and the `shingle` - 1 learned before it. Scores are 0 and
-        nothing is held until there are as many.
+        Number of successive samples that are compared as one. Then a series can be anomalous by its
+        course. A sample is the mapping and the `shingle` - 1 learned before it. Scores are 0 and
+        nothing is stored until there are that many.
     scale
         Whether to divide each feature by its width: the standard deviation of the values held,
         clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...
         samples, and each time 64 samples have entered.
     ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). Their width is that of values spread evenly between these: (high - low) / sqrt(12).
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). The width
+        is that of uniform values: (high - low) / sqrt(12).
     missing
         What an absent key, None and NaN mean: "unknown", or "zero". An unknown value adds the mean
-        of what the other features add.
+        contribution of the other features.
     n_jobs
         Number of threads of `score_many`; -1 for one for each processor that the process may use.
         The results do not depend on it.
@@ -262,7 +262,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         Raises
         ------
         KeyError
-            If no sample that is held equals this one. Nothing has changed then.
+            If no stored sample equals this one. Nothing changes then.
         TypeError, ValueError
             As for `learn_one`; or if there are shingles, of which a sample is in several.
 
@@ -300,7 +300,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the share of recent samples whose score is lower, within [0, 1].
 
-        Nothing changes by it.
+        The model does not change.
 
         Parameters
         ----------
@@ -414,7 +414,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
     @property
     @locked
     def widths(self) -> dict[Any, float]:
-        """What the differences in each feature are divided by."""
+        """Width of each feature, by which differences are divided."""
         table = self._table
         if table is None:
             return {}
@@ -438,7 +438,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
     def recent_scores(self) -> list[float]:
         """The raw scores of the samples learned last, 4,096 at most, the latest last.
 
-        Each is from before the sample was learned. The first 32 samples have none.
+        Each score was computed before the sample was learned. The first 32 samples have none.
         """
         return [] if self._table is None else self._table.recent_scores.tolist()
 

@@ -162,7 +162,7 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
 class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
     """Online gradient descent regressor on a feature map.
 
-    `OGDClassifier` says how the map and the weights are learned; this predicts the score itself.
+    It learns map and weights like `OGDClassifier`, and predicts the score itself.
 
     Parameters
     ----------
@@ -170,20 +170,21 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
         A feature map of this package. It is copied, and the copy learns along. None stands for
         `IsolationFeatures()`.
     loss
-        "squared" (whose derivative is twice the error), "epsilon_insensitive" and "huber" (with
-        0.1 for epsilon), or a `RegressionLoss` of River's `optim.losses`. Of River's
-        `EpsilonInsensitiveHinge` only its epsilon is used: in itself, it is for targets 0 and 1.
+        "squared" (whose derivative is twice the error), "epsilon_insensitive" and "huber" (with 0.1
+        for epsilon), or a `RegressionLoss` of River's `optim.losses`. Of River's
+        `EpsilonInsensitiveHinge` only the epsilon is used, because the loss itself is for targets 0
+        and 1.
     learning_rate
         A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River's.
         None stands for `optim.AdaGrad(0.1)`.
     seed
-        Random seed of the default features. Features that are given have their own.
+        Random seed of the default features. Other features have their own.
 
     Notes
     -----
     Steps are in units of the target, which should vary by about 1 (see
     `preprocessing.TargetStandardScaler`). With the squared loss, a constant learning rate of 0.5
-    moves the prediction of the sample that is learned onto its target.
+    moves the prediction of the learned sample onto its target.
 
     Examples
     --------
@@ -237,7 +238,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
 
         Returns
         -------
-        The target; what a score of 0 stands for before any learning.
+        The target; before any learning the target of a score of 0.
 
         """
         with self._lock:
@@ -275,16 +276,15 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
     """Online gradient descent classifier on a feature map.
 
     A linear model on the outputs of `features`, learned one sample at a time. On the isolation
-    kernel, the default, this is IK-OGD[^1]: predicting and learning take time proportional to the
-    number of partitions, whatever the number of cells and however much has been learned, while
-    kernel machines with support vectors become slower with each mistake.
+    kernel, the default, this is IK-OGD[^1]. Predicting and learning take time proportional to the
+    number of partitions, for any number of cells and of learned samples. Kernel machines with
+    support vectors slow down with each mistake.
 
-    Two classes have one score, and the sign of it decides. Where a third class appears, each class
-    gets a score of its own, the two first ones such that they predict as before.
+    Two classes have one score, whose sign decides. When a third class appears, each class gets its
+    own score; those of the first two predict as before.
 
-    A map that is built anew while samples come (see `IsolationFeatures`) gets weights that learn
-    the stored samples once more, 32 of them in each call, so that the model is useful from the
-    first samples on.
+    When a map is rebuilt (see `IsolationFeatures`), new weights learn the stored samples again, 32
+    in each call. So the model is useful from the first samples on.
 
     Parameters
     ----------
@@ -299,35 +299,35 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
         `optim.AdaGrad` of River's. None stands for `optim.AdaGrad(0.5)`.
     multiclass
-        How more than two classes are learned: "softmax" by the cross-entropy of all scores,
-        whatever `loss` is, or "ovr", each class against the rest by `loss`, which is faster.
+        How more than two classes are learned: "softmax" by the cross-entropy of all scores, for any
+        `loss`, or "ovr", each class against the rest by `loss`, which is faster.
     linear
-        Whether words count by themselves, too, beside the cells in which a text falls: the score
-        is the sum of a linear model's on words and of a kernel machine's on the map, which learns
-        what words leave. It concerns `IsolationFeatures` where samples have few of many features
-        (fewer than a tenth of 256 or more); elsewhere it changes nothing.
+        Whether words have their own weights on text, beside those of cells. The score is then the
+        sum of a linear model on words and of a kernel machine on the map, which learns the
+        remaining error. It applies to `IsolationFeatures` if samples have few of many features
+        (fewer than a tenth of 256 or more), and changes nothing else.
     seed
-        Random seed of the default features. Features that are given have their own.
+        Random seed of the default features. Other features have their own.
 
     Notes
     -----
-    The outputs of a map of cells are 1 / sqrt(n_partitions) in the sample's cells, so that the
-    kernel of a sample with itself is 1. There is no intercept: the cells of each partition add up
-    to a constant.
+    The outputs of a map of cells are 1 / sqrt(n_partitions) in the sample's cells, so the kernel of
+    a sample with itself is 1. There is no intercept: the cells of each partition add up to a
+    constant.
 
-    Columns that only one sample has moved share its weights, so that cells with one sample take
-    next to no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
+    Columns that only one sample has updated share its weights, so cells with one sample take almost
+    no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
 
-    Words count by the roots of their values times log((1 + texts) / (1 + texts with it)) + 1, over
-    the texts learned so far, divided by the length of these in a text: give counts, or tf-idf.
+    A word's input is the root of its value times log((1 + texts) / (1 + texts with it)) + 1, over
+    the texts learned so far, divided by the length of these in the text. Pass counts, or tf-idf.
 
-    With words AdaGrad has a rate for each column and each word, by the length of all classes'
-    derivatives together, instead of one for each weight; words' rates are log2(classes) times as
-    large. A word takes 8 bytes per class from the second sample on that has it, and next to none
-    before. New words are learned at any time, so that memory grows with the vocabulary.
+    With words AdaGrad has one rate for each column and each word, from the length of all classes'
+    derivatives together, instead of one for each weight. Words' rates are log2(classes) times as
+    large. A word takes 8 bytes per class from its second sample on, and almost none before. New
+    words are learned at any time, so memory grows with the vocabulary.
 
-    Probabilities are there with the log loss or another one of River's that is made for them, and
-    with none of the hinge type.
+    Probabilities need the log loss, or another of River's losses for probabilities. Hinge losses
+    have none.
 
     Examples
     --------
@@ -426,7 +426,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         y
             A label: anything hashable but None and NaN.
         w
-            Weight of the sample, from 0 to 1e30: what its gradient is multiplied by.
+            Weight of the sample, from 0 to 1e30: its gradient is multiplied by it.
 
         Raises
         ------

@@ -64,46 +64,46 @@ def _is_past(past: Any, shingle: int) -> bool:
 class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
-    Each tree cuts the box of the samples that it holds, in a feature drawn in proportion to the
-    sides and at a uniform place, until each sample is alone[^1]. A sample that stands out is parted
-    from the others by one of the first cuts, and so displaces many of them: where it is put in, all
-    those on the other side of that cut move one further down. When a sample enters full trees the
-    oldest one is taken out of them, and they have exactly the law of trees of the others alone.
+    Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut chooses a
+    feature in proportion to the sides and a uniform place. One of the first cuts separates an
+    anomalous sample from the others. Inserting it therefore displaces many samples: all those on
+    the other side of that cut move one level down. When a sample enters full trees, the oldest one
+    is removed. The trees are then distributed exactly like trees of the others alone.
 
-    Nothing is put in to be scored. A walk down a tree tells with what probability the sample would
-    be parted from it at each place, and scores are expectations over these: less random than those
-    of a tree into which it has been put once.
+    A scored sample is not inserted. A walk down a tree computes the probability of each insertion
+    point, and scores average over all insertion points. So they are less random than scores after
+    one insertion.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     window
-        Number of the latest samples of which trees hold a random part, on average, or all; None
-        holds all samples.
+        Number of the latest samples. Trees store a random part of them, on average, or all. None
+        stores all samples.
     max_samples
-        Number of samples that the trees hold at most. Where there is a window of more, samples that
-        come to full trees enter them with the probability `max_samples` / `window`, all trees or
-        none: so those held are of the latest `window`, on average. From `window` samples on the
-        trees hold exactly the latest ones.
+        Largest number of samples that the trees store. If `window` is larger, a sample enters full
+        trees with the probability `max_samples` / `window`, all trees or none. So the stored
+        samples are a part of the latest `window`, on average. If `max_samples` is at least
+        `window`, the trees store exactly the latest samples.
     shingle
-        Number of successive samples that are scored and learned as one, so that a series stands out
-        by its course: a sample is the mapping and the `shingle` - 1 learned before it, and its
-        features are pairs (feature, samples ago). Scores are 0 and nothing is learned until there
-        are as many.
+        Number of successive samples that are scored and learned as one. Then a series can be
+        anomalous by its course. A sample is the mapping and the `shingle` - 1 learned before it,
+        and its features are pairs (feature, samples ago). Scores are 0 and nothing is learned until
+        there are that many.
     scale
-        Whether to divide each feature by its width: the range of the values that are not farther
-        than 100 interquartile ranges from the quartiles or, of a feature that is mostly one value,
-        of the others and this one. Widths are refreshed after 1, 2, 4, ... 256 samples, and looked
-        at again later (see `rescale`). Scaled values end at 1e30.
+        Whether to divide each feature by its width. A width is the range of the values within 100
+        interquartile ranges of the quartiles. For a feature that is mostly one value, it is the
+        range of the others and this value. Widths are renewed after 1, 2, 4, ... 256 samples, and
+        checked again later (see `rescale`). Scaled values end at 1e30.
     ranges
-        What is known of features: a mapping from feature to its lowest and highest value, (low,
-        high). These are divided by high - low, in shingles all the values of the feature.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
+        feature is divided by high - low, in shingles all its values.
     rescale
-        Whether widths are looked at again after the first 256 samples, whenever there are half as
-        many samples more. Where one has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are drawn anew from their samples under the
-        new widths, one after the other, a part per sample.
+        Whether to check widths again after the first 256 samples, each time the number of samples
+        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
+        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
+        widths, one after the other, a part per sample.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero".
     n_jobs
@@ -116,17 +116,18 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     -----
     A sample's displacement in a tree is that of Guha et al.[^1] (collusive displacement): the
     largest number, over the subtrees that it would be in, of samples beside the subtree for each
-    one in it. So samples apart from the others that resemble each other stand out as well.
+    one in it. So a group of similar samples far from the others is anomalous, too.
 
-    The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by
-    log(1 + n) with n the samples held: 1 for a sample that the first cut parts from all others.
-    `score_one` tells the share of the latest 4,096 samples whose r, each before it was learned, is
-    less: .99 means that of 100 recent samples one stood out as much. In between two of them it is
-    on a straight line, and it tends to 1 beyond the largest one. The first 32 samples, or those
-    that trees of fewer have room for, are not among them, and scores are 0 before there are any.
+    The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
+    n), where n is the number of stored samples. r is 1 for a sample that the first cut separates
+    from all others. `score_one` is the share of the latest 4,096 samples with a smaller r, each
+    computed before the sample was learned. So .99 means that one of 100 recent samples was as
+    anomalous. Between two of them the score is interpolated linearly, and it tends to 1 beyond the
+    largest one. The first 32 samples, or those that smaller trees have room for, are not among
+    them. Scores are 0 before there are any.
 
-    A missing value adds no distance; see `MondrianForestClassifier`. A feature is a number or a
-    category, as its first value is, and levels have places in [0, 1], of each tree's own.
+    A missing value adds no distance; see `MondrianForestClassifier`. The first value fixes a
+    feature's type: a number or a category. Each tree has its own places in [0, 1] for levels.
 
     Memory with 10 features and 50 trees is 3.6 MB for 512 samples.
 
@@ -234,9 +235,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Put a sample into every tree, or, where trees are full, a random part of the samples.
+        """Insert a sample into every tree, or into full trees with a probability.
 
-        The oldest one that they hold is taken out then.
+        With the probability `max_samples` / `window` it replaces the oldest sample of full trees.
 
         Parameters
         ----------
@@ -249,7 +250,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         TypeError
             If a value is neither a number nor a level, or not what its feature has had so far.
         ValueError
-            If a value is infinite or too large for single precision. The forest has not changed
+            If a value is infinite or too large for single precision. The forest does not change
             then.
 
         """
@@ -324,11 +325,11 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
                 self.learn_one(mapping_of(names, row))
 
     def forget_one(self, x: Mapping[Any, Any]) -> None:
-        """Take a sample that the trees hold out of them, before its time.
+        """Remove a stored sample from the trees before its time.
 
-        What is left has the law of trees that have never had it, as where the window moves on (see
-        `MondrianForestClassifier.forget_one`). Scores that were kept stay; but a forest whose last
-        held sample is taken out is as one that has never learned any.
+        The trees are then distributed like trees that never had it (see
+        `MondrianForestClassifier.forget_one`). Recorded scores stay. But a forest whose last sample
+        is removed equals one that never learned any.
 
         Parameters
         ----------
@@ -338,7 +339,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Raises
         ------
         KeyError
-            If no sample that is held equals this one. The forest has not changed then.
+            If no stored sample equals this one. The forest does not change then.
         TypeError
             If a value is neither a number nor a level.
         ValueError
@@ -427,9 +428,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         return trees.out
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the share of recent samples that stood out less, within [0, 1].
+        """Return the share of recent samples that were less anomalous, within [0, 1].
 
-        Nothing changes by it.
+        The model does not change.
 
         Parameters
         ----------
@@ -509,7 +510,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         return joined, shingles.reshape(len(shingles), -1), n_short
 
     def raw_scores_one(self, x: Mapping[Any, Any]) -> dict[str, float]:
-        """Return the scores that are no ranks, by name.
+        """Return the raw scores, which are no ranks, by name.
 
         Errors are those of `score_one`.
 
@@ -524,9 +525,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         A mapping from name to number, each 0 before any learning; n is the number of samples held.
 
         - "displacement": the collusive displacement[^1], from 0 to n: the larger, the rarer.
-        - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n): what
-            `score_one` ranks.
-        - "depth": the number of cuts above the sample, once it is put in: the less, the rarer.
+        - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
+          `score_one` is its rank.
+        - "depth": the number of cuts above the inserted sample: the smaller, the rarer.
         - "density": the share of the samples that share the sample's cell where trees are cut for a
             time of 2. With more and more trees it tends to the mean over the samples y of
             exp(-2 |x - y|_1), in widths of the features, a kernel density estimate.
@@ -541,18 +542,18 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     def recent_scores(self) -> list[float]:
         """The "relative" scores of the samples learned last, 4,096 at most, the latest last.
 
-        Each is by the trees before they learned it. The first 32 samples have none: of few each
-        stands out.
+        Each was computed before the trees learned the sample. The first 32 samples have none,
+        because among few samples each is anomalous.
         """
         return [] if self._trees is None else self._trees.recent_scores.tolist()
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Tell what each feature adds to the score.
+        """Return what each feature adds to the score.
 
-        The displacement by a cut that parts the sample alone from others is of the features in
-        which it is outside of their box, by the distances; that by a cut further up, of the feature
-        that is cut. It takes some milliseconds for 50 trees.
+        The displacement by a cut that separates the sample alone belongs to the features in which
+        it is outside the others' box, in proportion to the distances. The displacement by a cut
+        further up belongs to the feature of the cut. This takes some milliseconds for 50 trees.
 
         Errors are those of `score_one`.
 
@@ -586,14 +587,14 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Parameters
         ----------
         threshold
-            Samples whose rank among those drawn is above it are marked, from 0 to 1.
+            Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
         ax
             Axes of matplotlib to draw on; None stands for those of a new figure.
 
         Returns
         -------
-        The axes. From left to right are the numbers of the samples, 1 for the first one; of those
-        marked in a row the first has its number beside it.
+        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of
+        several marked samples in a row is labelled with its number.
 
         Raises
         ------

@@ -30,11 +30,10 @@ from .feature_learner import REPLAY, TargetLearner
 class RidgeRegressor(TargetLearner[Posterior]):
     """Exact online Bayesian ridge regression on a feature map.
 
-    A linear model on the outputs of `features` with a normal prior on its weights, whose posterior
-    is exact after each sample[^1]: predictions equal those of ridge regression on all samples so
-    far, in any order. Columns that appear while samples come are taken in. The variance of the
-    noise has a posterior of its own (normal-inverse-gamma[^2]), so that a model of targets in
-    cents predicts 100 times what it predicts in euros.
+    A linear model on the outputs of `features` with a normal prior on its weights. The posterior is
+    exact after each sample[^1]: predictions equal those of ridge regression on all samples so far,
+    in any order. New columns join the model. The variance of the noise has a posterior of its own
+    (normal-inverse-gamma[^2]), so targets need no scaling.
 
     Parameters
     ----------
@@ -44,19 +43,19 @@ class RidgeRegressor(TargetLearner[Posterior]):
     l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
-        Variance of the noise, in squared units of the target. None has it learned, from the prior
-        1 / variance.
+        Variance of the noise, in squared units of the target. With None it is learned, from the
+        prior 1 / variance.
     fit_intercept
         Whether to add an intercept, with a flat prior.
     max_columns
-        Most columns of the map that are kept. Columns that differ from 0 for the first time when
-        there are as many are left out of the model for good, which stays exact on those it has.
+        Largest number of columns of the map in the model. Later columns are ignored for good, and
+        the model stays exact on its columns.
     window
-        Number of samples that the posterior is of: the latest of a weight above 0. Each that comes
-        takes the place of the oldest, which is taken out exactly. Samples are held then, so that
-        `forget_one` can take out others, too. None keeps all, and holds none.
+        Number of samples of the posterior: the latest ones of positive weight. Each new sample
+        replaces the oldest, which is removed exactly. Samples are then stored, so `forget_one` can
+        remove others, too. None keeps all in the posterior, and stores none.
     seed
-        Random seed of the default features. Features that are given have their own.
+        Random seed of the default features. Other features have their own.
 
     Notes
     -----
@@ -67,17 +66,17 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
     A weight divides the variance of its sample's noise.
 
-    Where a map is built anew while samples come (see `IsolationFeatures`), the stored samples are
-    learned once more, 32 in each call; predictions come from the map before until then. With a
-    window that are those of the window; what has been forgotten is not learned again.
+    When a map is rebuilt (see `IsolationFeatures`), the stored samples are learned again, 32 in
+    each call. Meanwhile predictions come from the previous map. With a window these are the samples
+    of the window; forgotten ones are not learned again.
 
-    With a window a sample takes about twice the time, once it is full[^3]. Errors of what is
-    subtracted are followed. Where they may come to 1e-9 of a row of the factor, or of the
-    residual, all samples of the window are learned anew, in one call: seldom, and where a sample
-    goes whose weight or target is much larger than those of the others. A sample that is held
-    takes 4 bytes for each of the map's cells, 8 for each output of a dense map, and 28 bytes.
-    Columns stay, also those that no sample of the window has; predictions and the marginal
-    likelihood do not depend on them, unless there are `max_columns`.
+    With a full window a sample takes about twice the time[^3]. Errors of subtraction are tracked.
+    If they may reach 1e-9 of a row of the factor, or of the residual, all samples of the window are
+    learned again in one call. This is rare, except if a sample leaves whose weight or target is
+    much larger than those of the others. A stored sample takes 4 bytes for each of the map's cells,
+    8 for each output of a dense map, and 28 bytes. Columns stay, also without a sample in the
+    window. Predictions and the marginal likelihood do not depend on these, unless `max_columns` is
+    reached.
 
     The kernel form of the model is a Gaussian process with a kernel of k(x, y) / `l2` times the
     variance of the noise.
@@ -166,17 +165,17 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
     @locked
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take a sample that is held out of the posterior.
+        """Remove a stored sample from the posterior.
 
-        What is left is the posterior of the others, but for rounding. Columns of the map stay, and
-        so does the map: what it has been built from is not forgotten.
+        What is left is the posterior of the others, but for rounding. The map and its columns stay:
+        the samples from which it was built are not forgotten.
 
         Parameters
         ----------
         x
-            A mapping from feature to value, as it was learned: values are compared in single
-            precision, by 64 bits that stand for all of them. What is 0 equals what is missing, and
-            features do not count that the map does not read.
+            A mapping from feature to value, as it was learned. Values are compared in single
+            precision, by a 64-bit hash. A 0 equals a missing value, and features that the map does
+            not read do not count.
         y
             The target, as it was learned.
         w
@@ -185,12 +184,12 @@ class RidgeRegressor(TargetLearner[Posterior]):
         Raises
         ------
         KeyError
-            If no sample that is held equals this one. Nothing has changed then.
+            If no stored sample equals this one. Nothing changes then.
         TypeError
             If a value, the target or the weight is no number.
         ValueError
-            If one of them is infinite or out of range, or if there is no `window`: samples are not
-            held then, so that one that was never learned could not be told from one that was.
+            If one of them is infinite or out of range, or if there is no `window`: without one
+            samples are not stored, and could not be recognized.
 
         Examples
         --------
@@ -218,7 +217,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
     @locked
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Take the rows of a frame out of the posterior, as `forget_one` does.
+        """Remove the rows of a frame from the posterior, like `forget_one`.
 
         Parameters
         ----------
@@ -230,15 +229,15 @@ class RidgeRegressor(TargetLearner[Posterior]):
         w
             The weight of all rows, or their weights.
         progress
-            Whether to show on stderr how many rows have been taken out, by tqdm or, without it, as
-            lines of text. What is left is the same, bit for bit; after Ctrl-C in between some of
-            the rows are gone, whole.
+            Whether to show on stderr how many rows have been removed, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit. After Ctrl-C some whole rows have
+            been removed.
 
         Raises
         ------
         KeyError
-            If fewer samples are held that equal a row than rows do; the row is named, and nothing
-            has changed.
+            If fewer stored samples than rows equal a row. The error names the row, and nothing
+            changes.
         TypeError, ValueError
             As for `forget_one`, or if a column is doubled or a length wrong.
 
@@ -335,17 +334,17 @@ class RidgeRegressor(TargetLearner[Posterior]):
     @property
     @locked
     def n_columns(self) -> int:
-        """Number of columns of the map that samples have had so far, at most `max_columns`."""
+        """Number of columns that samples have used so far, at most `max_columns`."""
         return 0 if self._current is None else self._current.n_rows - bool(self.fit_intercept)
 
     @property
     @locked
     def log_marginal_likelihood(self) -> float:
-        """Log density of the targets that the present map has learned.
+        """Log density of the targets that the current map has learned.
 
-        The weights are integrated out, and so is the noise's variance where it is learned. With an
-        intercept it is the density of the targets given the first of them, whichever that is
-        called; 0 before there are targets that count.
+        The weights are integrated out, and so is a learned variance of the noise. With an intercept
+        it is the density of the targets given one of them; any one gives the same value. It is 0
+        before there are targets that count.
         """
         if self._current is None:
             return 0.0
@@ -386,9 +385,9 @@ class RidgeRegressor(TargetLearner[Posterior]):
         x
             A mapping from feature to number; unknown features are ignored.
         with_dist
-            Whether to return a normal distribution with the mean and the variance of the
-            predictive one, which is a Student t where the noise's variance is learned. The variance
-            is infinite up to two degrees of freedom: samples, but one for the intercept.
+            Whether to return a normal distribution with the mean and the variance of the predictive
+            distribution. That is a Student t if the noise's variance is learned. The variance is
+            infinite up to two degrees of freedom: samples, minus one for the intercept.
 
         Returns
         -------
