@@ -450,7 +450,7 @@ class AdaptiveMondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far.
+            If a value is neither a number nor a level, or not of the type of its feature so far.
         ValueError
             If a value is infinite or too large for single precision.
 

@@ -388,7 +388,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             self._learn_rows(names, np.array([[values[name] for name in names]]))
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame; the result is that of `learn_one` on each row.
+        """Learn the rows of a frame, like `learn_one` on each row.
 
         Parameters
         ----------

@@ -98,7 +98,7 @@ class ClassExplanations(ExplainedForest[Trees]):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far.
+            If a value is neither a number nor a level, or not of the type of its feature so far.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -142,7 +142,7 @@ class TargetExplanations(ExplainedForest[Trees]):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far.
+            If a value is neither a number nor a level, or not of the type of its feature so far.
         ValueError
             If a value is infinite or too large for single precision.
 

@@ -407,7 +407,7 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
         Parameters
         ----------
         x
-            A mapping from feature to number, or to a level where the map takes such.
+            A mapping from feature to number, or to a level if the map accepts levels.
         y
             The target, a number of at most 1e120 in size.
         w

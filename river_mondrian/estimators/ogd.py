@@ -422,7 +422,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            A mapping from feature to number, or to a level where the map takes such.
+            A mapping from feature to number, or to a level if the map accepts levels.
         y
             A label: anything hashable but None and NaN.
         w

@@ -248,7 +248,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far.
+            If a value is neither a number nor a level, or not of the type of its feature so far.
         ValueError
             If a value is infinite or too large for single precision. The forest does not change
             then.
@@ -446,7 +446,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far.
+            If a value is neither a number nor a level, or not of the type of its feature so far.
         ValueError
             If a value is infinite or too large for single precision.
 

@@ -25,17 +25,17 @@ from .kinds import ByFeature, CellFeatures, Pooled
 class RandomFourierFeatures(ByFeature):
     """Random Fourier features of the Gaussian or the Laplace kernel.
 
-    The kernel of two samples is the mean of cos(w . (x - y)) over random frequencies w, whose law
-    is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, Cauchy in each feature
-    for the Laplace kernel. Each frequency gives two features, the cosine and the sine of w . x:
-    their dot product is an unbiased estimate of the kernel, and 1 for a sample with itself. (With
-    one cosine of a random phase per frequency it would be 1 on average only, and vary more for
-    samples that are close[^2].)
+    The kernel of two samples is the mean of cos(w . (x - y)) over random frequencies w, whose
+    distribution is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, Cauchy in
+    each feature for the Laplace kernel. Each frequency gives two features, the cosine and the sine
+    of w . x. Their dot product is an unbiased estimate of the kernel, and 1 for a sample with
+    itself. (With one cosine of a random phase per frequency it would be 1 on average only, and vary
+    more for samples that are close[^2].)
 
-    A feature of the input that is absent or NaN is 0. A feature may appear at any time and gets
-    frequencies of its own, by its name and the seed: neither the order of keys nor the time at
-    which they appear changes them. River's `RBFSampler` maps each feature alone instead, which
-    makes an additive kernel.
+    A feature of the input that is absent or NaN is 0. A feature may appear at any time and gets its
+    own frequencies, by its name and the seed. Neither the order of keys nor the time of their
+    appearance changes them. River's `RBFSampler` maps each feature alone instead, which makes an
+    additive kernel.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class RandomFourierFeatures(ByFeature):
 
     Notes
     -----
-    Memory grows by 4 `n_components` bytes with each feature of the input, which is much for text.
+    Memory grows by 4 `n_components` bytes per feature of the input, which is much for text.
 
     Examples
     --------
@@ -116,16 +116,15 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     """Random binning features of the Laplace kernel.
 
     A partition is a grid of random pitch and random shift in each feature[^1]. The share of
-    partitions in which two samples fall into the same cell is an unbiased estimate of
-    exp(-lifetime |x - y|_1), and 1 for a sample with itself. The grids take no notice of the data.
+    partitions in which two samples fall into the same cell is an unbiased estimate of exp(-lifetime
+    |x - y|_1), and 1 for a sample with itself. The grids do not depend on the data.
 
-    A cell gets its column with the first sample that falls into it in `learn_one`. In a cell
-    without one a sample has no feature, since no model downstream can know anything of it; `kernel`
-    and `gram` do tell such cells apart.
+    A cell gets its column with its first sample in `learn_one`. Cells without a column give no
+    feature, because no model has learned them; `kernel` and `gram` do distinguish such cells.
 
     A feature of the input that is absent or NaN is 0. A feature may appear at any time: its grids
-    are drawn by its name and the seed. Neither the order of keys nor the time at which they appear
-    changes them, and 0 is in the same bin of each grid, so that the cells of earlier samples stay.
+    are drawn by its name and the seed. Neither the order of keys nor the time of their appearance
+    changes them. 0 is in the same bin of each grid, so the cells of earlier samples stay.
 
     Parameters
     ----------
@@ -138,9 +137,8 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     Notes
     -----
-    A cell is found by a 128-bit code, so that two may be taken for one with a probability below
-    1e-20. Memory grows by some 50 to 100 bytes with each cell that is met, and by 16 `n_partitions`
-    bytes with each feature of the input.
+    A cell is found by a 128-bit code: two cells are confused with a probability below 1e-20. Memory
+    grows by some 50 to 100 bytes per cell, and by 16 `n_partitions` bytes per feature of the input.
 
     Examples
     --------
@@ -188,7 +186,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return BinningMap(seed, self.n_partitions, self.lifetime)
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Draw the grids of features that are new, and give the sample's new cells columns.
+        """Draw the grids of new features, and assign columns to the sample's new cells.
 
         Parameters
         ----------
@@ -282,9 +280,8 @@ class NystromFeatures(Pooled):
     components as landmarks the dot products of the landmarks are their kernels, and those of other
     samples at most the kernels. Under `OGDClassifier` this is NOGD[^2].
 
-    The landmarks are the first samples learned, or a random part of the first `pool_size`. Before
-    there are as many, the map is built anew whenever their number has doubled, from 2 on; then it
-    is final.
+    The landmarks are the first samples learned, or a random part of the first `pool_size`. Until
+    then the map is rebuilt each time their number has doubled, from 2 on; then it is final.
 
     Parameters
     ----------
@@ -292,7 +289,7 @@ class NystromFeatures(Pooled):
         Number of landmarks, b or the budget in the papers.
     n_components
         Number of features made, at most `n_landmarks`: the rank of the approximation. There are
-        fewer where the landmarks' kernel matrix has a smaller rank. By default a fifth of
+        fewer if the landmarks' kernel matrix has a smaller rank. By default a fifth of
         `n_landmarks`, as in the papers.
     kernel
         "laplace" for exp(-lifetime |x - y|_1) or "gaussian" for exp(-gamma |x - y|_2^2).
@@ -301,10 +298,10 @@ class NystromFeatures(Pooled):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     pool_size
-        Number of first samples among which landmarks are drawn, at least `n_landmarks`: where a
-        stream begins with what is not like the rest, more are better. None for `n_landmarks`.
+        Number of first samples among which landmarks are drawn, at least `n_landmarks`. If a stream
+        begins differently from the rest, use more. None for `n_landmarks`.
     seed
-        Random seed for reproducibility. There is nothing random without a `pool_size`.
+        Random seed for reproducibility. Without a `pool_size` nothing is random.
 
     Notes
     -----

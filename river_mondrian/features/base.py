@@ -55,7 +55,7 @@ from ..samples import SampleReader
 def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
     """Return the share of columns in which each row of an array equals each row of another.
 
-    The numbers in them are less than `n`, and of one column only.
+    The numbers are less than `n`, and each belongs to one column only.
     """
 
     # Equation 2 of the isolation kernel's paper, for all pairs of rows.
@@ -124,8 +124,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         TypeError
             If a column holds something that is no number.
         ValueError
-            If a value is infinite or too large, or a column is doubled; nothing has been learned
-            then.
+            If a value is infinite or too large, or a column is doubled. Nothing is learned then.
 
         """
         _, names, columns = self._read_frame(X)
@@ -266,8 +265,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         x
-            A mapping from feature to number, or to a level where the map takes such; features that
-            are not known are ignored.
+            A mapping from feature to number, or to a level if the map accepts levels; unknown
+            features are ignored.
 
         Returns
         -------
@@ -334,7 +333,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         -------
         A frame or array like `X` (and with its pandas index); without any column while the map
         cannot map yet. For a map of cells a frame has only the columns that are not zero in all
-        rows, as sparse columns where pandas is the kind; an array becomes what `to_csr` returns.
+        rows, which are sparse in pandas. For an array the result is that of `to_csr`.
 
         Raises
         ------
@@ -363,7 +362,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     @locked
     def to_csr(self, X: Any) -> scipy.sparse.csr_matrix:
-        """Map the rows of a frame to a SciPy matrix, as scikit-learn's linear models take it.
+        """Map the rows of a frame to a SciPy matrix, which scikit-learn's linear models read.
 
         Parameters
         ----------
@@ -373,8 +372,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        A matrix with a row per row and a column per column of the map, so that matrices of
-        different frames fit together while the map stays the same.
+        A matrix with a row per row and a column per column of the map. Matrices of different frames
+        fit together while the map stays the same.
 
         Raises
         ------
@@ -397,9 +396,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        An array with a row per row of `X` and a column per row of `Y`. For a map of cells each is
-        a count over the number of partitions; for a dense map BLAS computes them, whose last digits
-        depend on the processor and on the number of rows.
+        An array with a row per row of `X` and a column per row of `Y`. For a map of cells each is a
+        count over the number of partitions. For a dense map BLAS computes them, and their last
+        digits depend on the processor and on the number of rows.
 
         Raises
         ------

@@ -21,21 +21,22 @@ class IsolationFeatures(Pooled, CellFeatures):
 
     The isolation kernel[^1] of two samples is the share of random partitions in which both fall
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
-    pool of samples: cells are small where data are dense and large where they are sparse, so that
-    the kernel adapts to the data, without labels. Its feature map is exact and finite. A sample
-    has one cell per partition, whatever the number of cells, so that linear models on the map
-    (see `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
+    pool of samples. Cells are small where data are dense and large where they are sparse, so the
+    kernel adapts to the data, without labels. Its feature map is exact and finite. A sample has one
+    cell per partition, for any number of cells. So linear models on the map (see `OGDClassifier`)
+    predict and learn in time proportional to `n_partitions`.
 
     With `method="anne"` a partition is the Voronoi diagram of its points, by Euclidean distance or,
-    on texts, by cosine. Where two are equally near, the one earlier in the pool wins, whose order
-    is random. With `method="iforest"` it is an isolation tree, cut at random parallel to the axes
-    until each of its points is alone. Points that coincide share the cell of the first of them.
+    on texts, by cosine. If two are equally near, the one earlier in the pool wins; the pool's order
+    is random. With `method="iforest"` it is an isolation tree, whose random cuts are parallel to
+    the axes, until each of its points is alone. Points that coincide share the cell of the first of
+    them.
 
-    Samples are learned until there are `pool_size`; then the map is final. Before, it is built
-    anew whenever the number of samples has doubled, from 2 on, with a quarter as many points per
-    partition as there are samples, and at most `n_cells`. Building takes place within calls of
-    `learn_one`. It is spread over them where it takes long, except for Voronoi diagrams of very
-    large pools: about a second with 100,000 samples.
+    Samples are learned until there are `pool_size`; then the map is final. Before, it is rebuilt
+    each time the number of samples has doubled, from 2 on. A partition then has a quarter as many
+    points as there are samples, and at most `n_cells`. Calls of `learn_one` build the map. Long
+    builds are spread over several calls, except for Voronoi diagrams of very large pools: about a
+    second with 100,000 samples.
 
     Parameters
     ----------
@@ -43,32 +44,32 @@ class IsolationFeatures(Pooled, CellFeatures):
         Number of partitions, t in the paper. The kernel's standard error is at most
         0.5 / sqrt(n_partitions).
     n_cells
-        Number of points that a partition isolates, psi in the paper: how sharp the kernel is. It
-        is what to tune; powers of two from 4 to 4096 cover most data. Never more than a quarter
-        of the pool are used.
+        Number of points that a partition isolates, psi in the paper: how sharp the kernel is. This
+        is the parameter to tune; powers of two from 4 to 4096 cover most data. At most a quarter of
+        the pool is used.
     method
         "anne" for Voronoi diagrams, the more accurate, or "iforest" for isolation trees, the
         faster.
     pool_size
         Number of samples from which the final map is built.
     scale
-        Whether to divide each feature by its range over the pool, that of its values within 3
-        interquartile ranges of the quartiles: wild values do not count. Of a feature that is
-        mostly the same, such as the words of texts, it is the range of the other values within
-        their own fences, and of that one. By default values are used as they are, and features
-        should have comparable units. Scaled values end at 1e30.
+        Whether to divide each feature by its range over the pool: that of its values within 3
+        interquartile ranges of the quartiles, so wild values do not count. For a feature that is
+        mostly one value, such as the words of texts, it is the range of the other values within
+        their own fences, and of that value. By default values are not scaled, and features should
+        have comparable units. Scaled values end at 1e30.
     metric
-        By what the nearest point of a Voronoi diagram is found: "euclidean" distance, or "cosine",
-        the angle between a sample and a point. Angles are found in single precision: of points at
-        nearly the same one any may be the nearest, and samples should have lengths from 1e-5 to
-        1e5. Samples of zeros are no points. "auto" stands for "cosine" where samples have few of
-        many features (fewer than a tenth of 256 or more), as texts have words, and for "euclidean"
-        elsewhere. Isolation trees know no distance.
+        Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
+        point. Angles are computed in single precision: among points at nearly the same angle any
+        may be the nearest, and samples should have lengths from 1e-5 to 1e5. Samples of zeros are
+        no points. "auto" stands for "cosine" if samples have few of many features (fewer than a
+        tenth of 256 or more), like texts, and for "euclidean" otherwise. Isolation trees use no
+        distance.
     device
-        Where `learn_many`, `transform_many`, `cells_many` and the like find Voronoi cells: "cpu",
-        or "cuda" for a GPU through CuPy, which has to be usable when the map is made. The cells are
-        the same. Text, isolation trees and single samples stay on the CPU. Experimental: no GPU has
-        run it so far, and tests run its kernels on the processor.
+        Where `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu", or "cuda"
+        for a GPU through CuPy, which must be usable when the map is made. The cells are the same.
+        Text, isolation trees and single samples stay on the CPU. Experimental: no GPU has run it so
+        far, and tests run its kernels on the processor.
     seed
         Random seed for reproducibility.
 
@@ -78,13 +79,13 @@ class IsolationFeatures(Pooled, CellFeatures):
     that no sample of the pool has are ignored, which changes no cell. Mappings with few out of very
     many features are never made dense: time and memory are proportional to their entries.
 
-    Voronoi cells are found by comparing a sample with each point of the pool at most once, for all
+    To find Voronoi cells, a sample is compared with each point of the pool at most once, for all
     partitions together: by a scan, a tree over principal axes, an index from features to points,
-    or, for batches, a matrix product that rules out most points. The map takes what costs least by
-    its size and by some trials, and all give the same cells.
+    or, for batches, a matrix product that excludes most points. The map chooses the fastest of
+    these by its size and by some trials. All give the same cells.
 
     The names of columns carry the number of the build (`anne7_12_34` is cell 34 of partition 12 of
-    the eighth build), so that a linear model downstream does not mistake one for another.
+    the eighth build), so a linear model does not confuse them.
 
     Examples
     --------

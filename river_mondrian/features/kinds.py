@@ -50,12 +50,12 @@ class CellFeatures(FeatureMap):
 
     @locked
     def cells_one(self, x: Mapping[Any, Any]) -> NDArray[np.int64]:
-        """Return the cell of each partition in which a sample falls.
+        """Return the cell of a sample in each partition.
 
         Parameters
         ----------
         x
-            A mapping from feature to number, or to a level where the map takes such.
+            A mapping from feature to number, or to a level if the map accepts levels.
 
         Returns
         -------
@@ -71,7 +71,7 @@ class CellFeatures(FeatureMap):
 
     @locked
     def cells_many(self, X: Any, *, progress: bool = False) -> NDArray[np.int64]:
-        """Return the cells in which the rows of a frame fall.
+        """Return the cells of the rows of a frame.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ def draw_seed(seed: int | None) -> int:
 
 
 class ByFeature(FeatureMap):
-    """A map that learns which features there are: each has random numbers of its own."""
+    """A map that learns which features exist: each has its own random numbers."""
 
     seed: int | None
     _map: RowPerFeature | None
@@ -143,7 +143,7 @@ class ByFeature(FeatureMap):
         self._pending = None
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Draw the random numbers of features that are new.
+        """Draw the random numbers of new features.
 
         Parameters
         ----------
@@ -167,11 +167,11 @@ class ByFeature(FeatureMap):
 
 
 class Pooled(FeatureMap):
-    """A map that is built from the first samples, as many as `_n_pooled`.
+    """A map that is built from the first `_n_pooled` samples.
 
-    It is built early and again whenever their number has doubled, so that it is useful from the
-    second sample on. Building may be spread over calls (`CompiledMap.advance`); until it is done
-    the map stays as it was. Samples that come while the last map is built are stored for learners.
+    It is rebuilt each time their number has doubled, so it is useful from the second sample on. A
+    build may be spread over calls (`CompiledMap.advance`); until it ends the old map is used.
+    Samples that arrive while the last map is built are stored for learners.
     """
 
     _SAVED = (*FeatureMap._SAVED, "_next", "_n_builds")
@@ -195,7 +195,7 @@ class Pooled(FeatureMap):
     @property
     @locked
     def frozen(self) -> bool:
-        """Whether the map is final: later samples change neither its columns nor what they mean."""
+        """Whether the map is final: later samples change neither its columns nor their meaning."""
         return self._pool is None
 
     def _changing(self) -> list[Any]:

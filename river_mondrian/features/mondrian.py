@@ -104,16 +104,16 @@ def _gaps(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np
 class MondrianFeatures(ClonesLifetime, CellFeatures):
     """Mondrian features of the Laplace kernel.
 
-    Each partition is a Mondrian process on the smallest box around the samples, cut at the
-    lifetime: a box is cut at a rate that is the sum of its sides, in a feature chosen by its side
-    and at a uniform place, and so are the two parts[^1]. The share of partitions in which two
-    samples fall into the same cell is an unbiased estimate of exp(-lifetime |x - y|_1)[^2], and 1
-    for a sample with itself.
+    Each partition is a Mondrian process on the smallest box around the samples, which ends at the
+    lifetime. A box is cut at a rate equal to the sum of its sides, in a feature chosen in
+    proportion to its side and at a uniform place. So are the two parts[^1]. The share of partitions
+    in which two samples fall into the same cell is an unbiased estimate of exp(-lifetime |x -
+    y|_1)[^2], and 1 for a sample with itself.
 
-    `learn_one` extends the partitions by the conditional Mondrian process: their law is at all
-    times that of partitions drawn in batch for the same samples. Each sample has one cell per
+    `learn_one` extends the partitions by the conditional Mondrian process. At any time they are
+    distributed like partitions drawn in batch for the same samples. Each sample has one cell per
     partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
-    `"mondrian_{partition}_{cell}"`; the columns of earlier samples stay as they are.
+    `"mondrian_{partition}_{cell}"`; the columns of earlier samples do not change.
 
     Nothing is rescaled: the lifetime is per unit of the features.
 
@@ -122,9 +122,9 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     n_partitions
         Number of partitions. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
     lifetime
-        Rate of the kernel, per unit of the features: time at which partitions stop being cut.
-        A frozen distribution of `scipy.stats` is drawn from once for each partition. "auto" lets
-        the loss of an `OGDClassifier` or `OGDRegressor` choose.
+        Rate of the kernel, per unit of the features: the time at which cutting stops. A frozen
+        distribution of `scipy.stats` is sampled once for each partition. "auto" lets the loss of an
+        `OGDClassifier` or `OGDRegressor` choose.
     directions
         Directions in which to cut: None for the axes, a number of random directions for each
         partition, or a sequence of mappings from feature to coefficient. See the notes.
@@ -133,46 +133,46 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     Notes
     -----
-    `transform_one` changes nothing. At a place where no sample has been learned it gives the cell
-    in which the walk down each partition ends, as if the place were not cut off from the samples of
-    that cell. The alternative is the expectation: the cell's value times the probability that the
-    place is not cut off. On the first 4,000 samples of letter, in [0, 1] at lifetimes 1, 2 and 4,
-    that made more mistakes (.220, .208, .220 against .217, .203, .195), and its kernel is not 1 for
-    a new sample with itself. For squared errors it was better at lifetimes that are too long
-    (kin8nm at 3: .40 against .67) and alike at good ones.
+    `transform_one` changes nothing. At a new place it returns the cell where the walk down each
+    partition ends, as if the place were not separated from the samples of that cell. The
+    alternative is the expectation: the cell's value times the probability that the place is not
+    separated. On the first 4,000 samples of letter, in [0, 1] at lifetimes 1, 2 and 4, that made
+    more mistakes (.220, .208, .220 against .217, .203, .195), and its kernel is not 1 for a new
+    sample with itself. For squared errors it was better at lifetimes that are too long (kin8nm at
+    3: .40 against .67) and alike at good ones.
 
     With lifetime "auto" the partitions grow to a terminal lifetime, and one walk passes the cells
     of 16 lifetimes, 1/8 to 128 times the inverse of the median distance of two of the first 256
-    samples. `OGDClassifier` and `OGDRegressor` keep weights for each and mix their predictions by
-    exponential weights, which follow the mistakes or errors on each sample before it is learned;
-    their `lifetimes` tells the shares, of which those below .001 have no say. The transformer alone
-    has no loss to choose by.
+    samples. `OGDClassifier` and `OGDRegressor` keep weights for each lifetime and mix the
+    predictions by exponential weights, which follow the errors on each sample before it is learned.
+    Their `lifetimes` holds the shares; those below .001 are ignored. The transformer alone has no
+    loss for the choice.
 
-    A feature that is absent or NaN is missing: it adds no distance to a box, and at a cut on it the
-    walk goes to the child that is nearer in the other features, the larger one where both are as
-    near. So `kernel` is the Laplace kernel of samples that lack nothing.
+    A feature that is absent or NaN is missing, and is ignored in distances. At a cut on it the walk
+    takes the child that is nearer in the other features, or the larger one if both are equally
+    near. So `kernel` is the Laplace kernel of samples without missing values.
 
     With `directions` the partitions are STIT processes[^3], which cut sums of coefficients times
     features instead of the features. Given mappings, the rows of U, serve all partitions, and the
     kernel tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its weight. Random directions
-    are uniform on the sphere of the first sample's features, with a norm of
-    d kappa_d / (2 kappa_(d-1) n), kappa_d the volume of the unit ball in d dimensions, for which
-    the kernel tends to exp(-lifetime |x - y|_2) as their number n grows. A feature that appears
-    later is added to them by normal coefficients of mean size 1 / n. A missing value counts as the
-    mean of those learned so far, a feature that has not appeared yet as its first value, and a
-    direction all of whose features are missing is missing as a feature is.
+    are uniform on the sphere of the first sample's features, with a norm of d kappa_d / (2
+    kappa_(d-1) n), kappa_d the volume of the unit ball in d dimensions, for which the kernel tends
+    to exp(-lifetime |x - y|_2) as their number n grows. A later feature is added to them by normal
+    coefficients of mean size 1 / n. A missing value counts as the mean of the values learned so
+    far, a feature that has not appeared yet as its first value. A direction whose features are all
+    missing is missing.
 
-    A level of a category is put at a place of its own in [0, 1] by each partition, by a hash, and
-    cut there as a number is: two levels are the same with probability 2 (l - 1 + exp(-l)) / l^2 at
+    Each partition puts a level of a category at its own place in [0, 1], by a hash, and cuts there
+    as it cuts numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at
     lifetime l.
 
     A lifetime that is drawn for each partition gives mixtures of kernels: a gamma distribution
     (rate / (rate + h))^shape, a uniform one (exp(-a h) - exp(-b h)) / (h (b - a)), at distance h.
-    `limit_kernel` tells them.
+    `limit_kernel` returns them.
 
     A sample takes time proportional to the partitions and their depth. Memory grows with the cells
-    only, by 50 to 100 bytes and 8 to 12 bytes per feature of the input with each, or more where a
-    sample opens a cell in few of many partitions: 4 bytes for each partition.
+    only: 50 to 100 bytes per cell, and 8 to 12 bytes per cell and feature. A sample that opens a
+    cell in few of many partitions takes 4 more bytes per partition.
 
     Examples
     --------
@@ -332,7 +332,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not what its feature has had so far.
+            If a value is neither a number nor a level, or not of the type of its feature so far.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -403,7 +403,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         x
             A mapping from feature to number, or to a level of a category.
         y
-            Another. A feature that one of the two lacks adds no distance.
+            Another sample. A feature that is missing in one of the two is ignored.
 
         Returns
         -------
@@ -461,7 +461,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     @property
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order in which the partitions keep them."""
+        """The features seen so far, in the order of the partitions."""
         return list(self._reader.index.names)
 
     @locked
@@ -475,8 +475,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
         Returns
         -------
-        Nodes whose features are in the order in which they were met, or with `directions` in that
-        of these, of values less the first sample's. Before any learning there are none.
+        The nodes, with features in order of appearance. With `directions` the order is theirs, and
+        values are relative to the first sample's. Empty before any learning.
 
         """
         check_place("partition", partition, self.n_partitions)
@@ -485,14 +485,14 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     def draw_partition(
         self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
     ) -> Axes:
-        """Draw the cells that a partition has at a time; see `river_mondrian.plot.partition`.
+        """Draw the cells of a partition at a time; see `river_mondrian.plot.partition`.
 
         Parameters
         ----------
         partition
             Number of the partition.
         time
-            Cuts after it are left out.
+            Later cuts are omitted.
         ax
             Axes of matplotlib to draw on; None stands for those of a new figure.
 
