@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 from concurrent.futures import Future
 
 import numpy as np
@@ -202,43 +201,6 @@ def test_a_batch_writes_to_nothing_of_the_forest(kind):
     assert memory_of(trees) == before
 
 
-def test_batches_beside_learning_are_of_one_state():
-    model = draw(n_jobs=2, drift_detector=drift.NoDrift())
-    X, labels, _ = table(N)
-    model.learn_many(X[:300], labels[:300])
-    other, asked = copy.deepcopy(model), X[:N_ASKED]
-    seen, end, predicted, errors = set(), threading.Event(), threading.Event(), []
-
-    def predict():
-        try:
-            while not end.is_set():
-                seen.add(model.predict_proba_many(asked).to_numpy().tobytes())
-                predicted.set()
-        except BaseException as error:
-            errors.append(error)
-            predicted.set()
-
-    threads = [threading.Thread(target=predict) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    possible, rows = {other.predict_proba_many(asked).to_numpy().tobytes()}, rows_of(X)
-    for start in range(300, 420, 12):
-        for x, label in zip(rows[start : start + 6], labels[start : start + 6], strict=True):
-            model.learn_one(x, label)
-        model.learn_many(X[start + 6 : start + 12], labels[start + 6 : start + 12])
-        predicted.clear()
-        assert predicted.wait(60)
-    end.set()
-    for thread in threads:
-        thread.join()
-    for x, label in zip(rows[300:420], labels[300:420], strict=True):
-        other.learn_one(x, label)
-        possible.add(other.predict_proba_many(asked).to_numpy().tobytes())
-    assert not errors
-    assert len(seen) > 3
-    assert seen <= possible
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
     """Threads may still read the trees: whatever changes these waits for them."""
@@ -262,27 +224,6 @@ def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
         one.learn_many(X[400:], labels[400:])
     assert all(job.done() for job in jobs) and not model._trees._jobs
     assert pickle.dumps(model) == pickle.dumps(same)
-
-
-def test_n_jobs_is_an_argument_like_others():
-    model = draw(n_jobs=2)
-    assert "n_jobs=2" in repr(model) and model.clone().n_jobs == 2
-    model.mutate({"n_jobs": -1})
-    assert model.n_jobs == -1
-    with pytest.raises(ValueError, match="n_jobs must be"):
-        draw(n_jobs=0)
-
-
-def test_bad_values_name_feature_and_row():
-    model = draw()
-    X, labels, _ = table(300)
-    model.learn_many(X, labels)
-    before = pickle.dumps(model)
-    X.loc[70, "b"] = 1e300
-    for call in (lambda: model.predict_many(X), lambda: model.learn_many(X, labels)):
-        with pytest.raises(ValueError, match=r"'b' must be finite.*1e\+300 in row 70"):
-            call()
-    assert pickle.dumps(model) == before
 
 
 @pytest.mark.parametrize("n", [0, 1, ROWS_PREDICTED, ROWS_PREDICTED + 1])

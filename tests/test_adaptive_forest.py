@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 import random
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from naive import adaptive as naive
 from naive.discriminants import Discriminants
-from river import datasets, drift, linear_model, optim, preprocessing
+from river import drift
 from river.datasets import synth
 from test_adaptive import SEEDS, begin_building, draw, grown, long_slots, posteriors
 
-from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-from river_mondrian.compiling import kernels
-from river_mondrian.compiling.kernels import Kernel
+from river_mondrian import AdaptiveMondrianForestClassifier
 from river_mondrian.learners import experts
 from river_mondrian.learners.drift import AFTER_DRIFT
-from river_mondrian.posteriors.adaptive import learning as kind
-from river_mondrian.posteriors.adaptive import prediction
 from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS
 from river_mondrian.posteriors.rebuilt import building
 from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, RECENT
@@ -54,12 +46,6 @@ def fed(data, **params):
     return model
 
 
-def table_of(frame, data):
-    """Make a frame of samples; a column whose values are all missing holds numbers, too."""
-    columns = {name: [x.get(name, math.nan) for x, _ in data] for name in "abc"}
-    return frame(columns)
-
-
 def test_discriminants_are_the_twins():
     """With values that are missing, a feature and a class that come late, around the warm-up."""
     model, twin = AdaptiveMondrianForestClassifier(2, seed=1), Discriminants()
@@ -80,92 +66,6 @@ def test_discriminants_are_the_twins():
         twin.learn(x, y, labels, len(features), expected)
     assert features == set("abc")
     assert set(labels) == {"yes", "no", "late"}
-
-
-@pytest.mark.blas
-def test_a_line_in_many_dimensions_is_found():
-    """Trees need far more samples for that."""
-    rng = np.random.default_rng(0)
-    X = rng.random((1500, 12))
-    y = X @ rng.normal(size=12)
-    y = (y > np.median(y)).tolist()
-    data = [(dict(enumerate(x)), label) for x, label in zip(X.tolist(), y, strict=True)]
-    ours = accuracy_after(AdaptiveMondrianForestClassifier(4, seed=1), data, 750)
-    exact = accuracy_after(MondrianForestClassifier(4, seed=1), data, 750)
-    assert ours > 0.93
-    assert ours > exact + 0.08
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_batches_copies_and_the_order_of_keys_change_nothing(frame):
-    data = stream(700)
-    one = fed(data)
-    turned = fed([(dict(reversed(x.items())), y) for x, y in data])
-    copied, many = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
-    for i, (x, y) in enumerate(data):
-        if i in (20, 300, 550):
-            copied = copy.deepcopy(pickle.loads(pickle.dumps(copied)))
-        copied.predict_proba_one(x)
-        copied.learn_one(x, y)
-    for start, stop in ((0, 20), (20, 400), (400, 700)):
-        many.learn_many(table_of(frame, data[start:stop]), [y for _, y in data[start:stop]])
-    queries = stream(30, seed=4)
-    for x, _ in queries:
-        expected = one.predict_proba_one(x)
-        assert sum(expected.values()) == pytest.approx(1.0, abs=1e-12)
-        for other in (turned, copied, many):
-            assert other.predict_proba_one(x) == expected
-    found = many.predict_many(table_of(frame, queries))
-    assert list(found.to_pylist() if hasattr(found, "to_pylist") else found) == [
-        one.predict_one(x) for x, _ in queries
-    ]
-    probabilities = many.predict_proba_many(table_of(frame, queries[:1]))
-    assert set(getattr(probabilities, "column_names", probabilities.columns)) == set(one.classes)
-
-
-def test_predictions_change_nothing():
-    model = fed(stream(300))
-    before = pickle.dumps(model)
-    for x, _ in stream(20, seed=5):
-        model.predict_proba_one(x)
-        # What is learned next has been predicted.
-        assert model._trees.forest.is_predicted == 1
-    assert pickle.dumps(model) == before
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "error", "words"),
-    [
-        ({"a": 0.1, "b": math.inf, "c": 0.1}, "yes", ValueError, "'b'"),
-        ({"a": 0.1, "b": 1e300, "c": 0.1}, "yes", ValueError, "'b'"),
-        ({"a": 0.1, "b": 1e300, "c": 0.1}, "unseen", ValueError, "'b'"),
-        ({"a": "text", "b": 1.0, "c": 0.1}, "yes", TypeError, "'a'"),
-        ({"a": 0.1, "b": 1.0, "c": 0.1}, [], TypeError, "hashable"),
-        ({"a": 0.1, "b": 1.0, "c": 0.1}, None, ValueError, "missing"),
-    ],
-)
-def test_bad_samples_leave_the_model_as_it_was(x, y, error, words):
-    model = fed(stream(400))
-    before = pickle.dumps(model)
-    with pytest.raises(error, match=words):
-        model.learn_one(x, y)
-    assert pickle.dumps(model) == before
-
-
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"n_estimators": 0}, "n_estimators"),
-        ({"n_candidates": 0}, "n_candidates"),
-        ({"window": 10}, "window"),
-        ({"max_bytes": 0}, "max_bytes"),
-        ({"drift_detector": "page"}, "drift_detector"),
-        ({"drift_detector": drift.ADWIN}, "drift_detector"),
-    ],
-)
-def test_bad_arguments(params, words):
-    with pytest.raises(ValueError, match=words):
-        AdaptiveMondrianForestClassifier(**params)
 
 
 def two_concepts(n):
@@ -191,59 +91,6 @@ def test_a_drift_is_survived(detector):
         assert [kept for n, kept in model.drift_log if n < 2600] == [AFTER_DRIFT]
         root = model._trees.read(0)[0]
         assert root.n_samples == 2500 + AFTER_DRIFT - (model.drift_log[0][0] - 2500)
-
-
-def test_the_exact_forest_does_not_survive_it():
-    assert accuracy_after(MondrianForestClassifier(5, seed=1), two_concepts(2500), 2700) < 0.8
-
-
-def jumping_line(rng, n_features, every):
-    """Draw samples of two classes, parted by a line that jumps after `every` of them."""
-    for _ in range(4):
-        normal = rng.normal(size=n_features)
-        for x in rng.normal(size=(every, n_features)):
-            yield dict(enumerate(x.tolist())), bool(x @ normal > 0.0)
-
-
-def test_lines_that_jump_are_followed_as_by_online_logistic_regression():
-    """After the jumps, with steps of 1, the best of .01, .1 and 1."""
-    right = np.zeros(2)
-    for seed in SEEDS:
-        plain = preprocessing.StandardScaler() | linear_model.LogisticRegression(optim.SGD(1.0))
-        models = plain, AdaptiveMondrianForestClassifier(4, seed=seed)
-        for i, (x, y) in enumerate(jumping_line(np.random.default_rng(seed), 10, 1000)):
-            for m, model in enumerate(models):
-                if i >= 1000:
-                    right[m] += model.predict_one(x) == y
-                model.learn_one(x, y)
-    assert right[1] > right[0]
-
-
-def test_fewer_errors_are_no_drift():
-    rng = np.random.default_rng(0)
-    model = AdaptiveMondrianForestClassifier(3, seed=1)
-    for i in range(3000):
-        a = float(rng.random())
-        # Labels are random at first, then follow the feature.
-        y = bool(rng.random() < 0.5) if i < 1000 else a > 0.5
-        model.learn_one({"a": a, "b": float(rng.random())}, y)
-    assert model.drift_log == []
-
-
-def test_forgetting_at_the_root_helps_where_labels_repeat():
-    rng = np.random.default_rng(0)
-    right = {False: 0, True: 0}
-    models = {
-        flag: AdaptiveMondrianForestClassifier(3, autoregressive=flag, seed=1) for flag in right
-    }
-    label = True
-    for _ in range(1500):
-        label = label if rng.random() < 0.9 else not label
-        x = {"a": float(rng.random())}
-        for flag, model in models.items():
-            right[flag] += model.predict_one(x) is label
-            model.learn_one(x, label)
-    assert right[True] > right[False]
 
 
 def test_memory_is_bounded():
@@ -372,18 +219,6 @@ def test_a_feature_that_is_often_missing_can_be_the_best():
     assert trees.read(0)[0].dim == 1
 
 
-def test_bundled_streams_are_learned_better_than_by_the_exact_forest():
-    data = [(dict(x), y) for x, y in datasets.ImageSegments()]
-    losses = []
-    for model in (AdaptiveMondrianForestClassifier(seed=1), MondrianForestClassifier(seed=1)):
-        loss = 0.0
-        for x, y in data:
-            loss -= math.log(max(model.predict_proba_one(x).get(y, 0.0), 1e-3))
-            model.learn_one(x, y)
-        losses.append(loss / len(data))
-    assert losses[0] < losses[1]
-
-
 @pytest.mark.parametrize(
     ("n_estimators", "window", "every"), [(40, 1000, None), (3, 2000, 300), (2, 1000, 90)]
 )
@@ -460,32 +295,6 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     for t in range(2):
         assert trees.read(t)[0].n_samples == 300
     assert [trees.schedule.starts[t] for t in long_slots(trees)] == [0, 0]
-
-
-def test_nothing_is_left_to_compile_after_the_warmup():
-    AdaptiveMondrianForestClassifier.warmup()
-
-    def compiled():
-        modules = (kind, building, prediction, building)
-        own = [
-            one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
-        ]
-        return len(kernels._INSTANCES) + sum(len(one.dispatcher.overloads) for one in own)
-
-    before = compiled()
-    fed(stream(1500), window=1000, autoregressive=True)
-    assert before > 0
-    assert compiled() == before
-
-
-def test_one_sample_can_be_read():
-    """There are no statistics yet."""
-    model = AdaptiveMondrianForestClassifier(3, seed=1)
-    model.learn_one({"a": 1.0}, "yes")
-    assert model.feature_importances == {"a": 0.0}
-    assert len(model.to_dataframe()) == 1
-    assert "yes" in model.debug_one({"a": 1.0})
-    assert model.explain_one({"a": 1.0})["yes"]["a"] == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", [0, 5])

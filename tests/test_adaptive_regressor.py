@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-from river import datasets, drift, evaluate, metrics
+from river import drift, evaluate, metrics
 from river.datasets import synth
 from test_adaptive_targets import slots
 
 from river_mondrian import AdaptiveMondrianForestRegressor
-from river_mondrian.compiling import kernels
-from river_mondrian.compiling.kernels import Kernel
-from river_mondrian.posteriors.adaptive_targets import learning as kind
-from river_mondrian.posteriors.adaptive_targets import learning as storage
-from river_mondrian.posteriors.adaptive_targets import prediction
-from river_mondrian.posteriors.rebuilt import building
 from river_mondrian.posteriors.rebuilt.forest import RECENT
 
 
@@ -83,25 +72,6 @@ def test_targets_have_any_units(unit):
 def test_constant_targets_are_predicted_as_they_are():
     model = fed([(x, 0.1) for x, _ in stream(300)])
     assert model.predict_one({"a": 0.2, "b": 9.0}) == pytest.approx(0.1, rel=1e-12)
-
-
-def test_a_few_wild_targets_cost_little():
-    data = stream(1200)
-    rng = np.random.default_rng(2)
-    wild = [(x, y if rng.random() > 0.01 else y * 10.0 ** rng.uniform(3, 90)) for x, y in data]
-    # What a renewal costs or gains here differs by seeds as much as wild targets do.
-    clean, dirty = (fed(part[:800], rescale=False) for part in (data, wild))
-    assert error_of(dirty, data[800:]) < 1.5 * error_of(clean, data[800:])
-
-
-def test_a_new_level_is_followed():
-    data = stream(1500)
-    shifted = data[:700] + [(x, 1e4 + 100.0 * y) for x, y in data[700:]]
-    model = fed(shifted[:760])
-    assert error_of(model, shifted[760:860]) < 1e4 / 2
-    for x, y in shifted[760:1200]:
-        model.learn_one(x, y)
-    assert error_of(model, shifted[1200:]) < 100.0
 
 
 @pytest.mark.parametrize("loss", ["absolute", "squared"])
@@ -188,69 +158,7 @@ def test_labels_may_come_late(autoregressive):
     assert metric.get() == pytest.approx(np.mean(errors), rel=1e-9)
 
 
-@pytest.mark.parametrize("autoregressive", [False, True])
-def test_predicting_changes_nothing(autoregressive):
-    data = stream(300)
-    model = fed(data, autoregressive=autoregressive)
-    before = pickle.dumps(model)
-    for x, _ in data[:20]:
-        model.predict_one(x)
-        model.predict_one(x, with_dist=True)
-    model.predict_many(pd.DataFrame([x for x, _ in data[:20]]), with_dist=True)
-    model.explain_one(data[0][0])
-    model.debug_one(data[0][0])
-    assert pickle.dumps(model) == before
-
-
 # Ways to learn.
-
-
-def test_frames_are_rows_in_order():
-    data = stream(330)
-    one = fed(data)
-    frame = pd.DataFrame([x for x, _ in data])
-    targets = [y for _, y in data]
-    for make in (lambda f: f, pl.from_pandas, pa.Table.from_pandas):
-        many = fed([])
-        many.learn_many(make(frame[:200]), targets[:200])
-        many.learn_many(make(frame[200:]), targets[200:])
-        test = [x for x, _ in data[:30]]
-        assert [many.predict_one(x) for x in test] == [one.predict_one(x) for x in test]
-    found = one.predict_many(frame[:30], with_dist=True)
-    assert found["prediction"].tolist() == [one.predict_one(x) for x, _ in data[:30]]
-    assert one.predict_many(frame[:30]).tolist() == found["prediction"].tolist()
-    laws = [one.predict_one(x, with_dist=True) for x, _ in data[:30]]
-    assert found["variance"].tolist() == [law.variance for law in laws]
-
-
-def test_equal_seeds_give_equal_models():
-    data = stream(500)
-    params = {"n_estimators": 10, "seed": 7}
-    one, other = fed(data, **params), fed(data, **params)
-    assert [one.predict_one(x) for x, _ in data] == [other.predict_one(x) for x, _ in data]
-    third = fed(data, **params | {"seed": 8})
-    assert [one.predict_one(x) for x, _ in data] != [third.predict_one(x) for x, _ in data]
-
-
-@pytest.mark.parametrize("n", [1, 20, 100, 300, 700])
-def test_copies_go_on_alike(n):
-    data = stream(n + 300)
-    one = fed(data[:n], n_estimators=10, autoregressive=True, drift_detector=None)
-    copies = [pickle.loads(pickle.dumps(one)), copy.deepcopy(one)]
-    for x, y in data[n:]:
-        point = one.predict_one(x)
-        for other in copies:
-            assert other.predict_one(x) == point
-            other.learn_one(x, y)
-        one.learn_one(x, y)
-
-
-def test_samples_of_weight_0_are_not_learned():
-    data = stream(200)
-    model, twin = fed(data), fed(data)
-    model.learn_one({"a": 9.0, "new": 1.0}, 1e9, w=0.0)
-    assert model.feature_names == twin.feature_names
-    assert [model.predict_one(x) for x, _ in data] == [twin.predict_one(x) for x, _ in data]
 
 
 def test_heavy_samples_count_more():
@@ -323,13 +231,6 @@ def test_drifts_are_found(detector):
     assert error_of(model, data[-100:]) < 2.0
 
 
-def test_without_a_detector_the_mixture_follows():
-    data = turning(1600, 1000)
-    model = fed(data[:1000], n_estimators=10, drift_detector=drift.NoDrift())
-    assert progressive(model, data[1000:], 300) < 2.5
-    assert model.drift_log == []
-
-
 # What can be read.
 
 
@@ -364,44 +265,3 @@ def test_one_dimension_and_no_feature():
     assert 0.0 < model.predict_one({}) < 4.0
     model.learn_one({"a": 1.0}, 2.0)
     assert math.isfinite(model.predict_one({"a": 1.0}))
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_estimators": 0}, "n_estimators"),
-        ({"n_candidates": 0}, "n_candidates"),
-        ({"loss": "hinge"}, 'loss must be "absolute" or "squared", got \'hinge\''),
-        ({"autoregressive": 1.5}, "autoregressive must be True or False"),
-        ({"window": 999}, "window"),
-        ({"max_bytes": 0}, "max_bytes"),
-        ({"drift_detector": "page"}, "drift_detector"),
-        ({"missing": "mean"}, "missing"),
-    ],
-)
-def test_arguments_are_checked(params, message):
-    with pytest.raises(ValueError, match=message):
-        AdaptiveMondrianForestRegressor(**params)
-
-
-def test_nothing_is_left_to_compile_after_the_warmup():
-    AdaptiveMondrianForestRegressor.warmup()
-
-    def compiled():
-        modules = (kind, building, prediction, building, storage)
-        own = [
-            one for module in modules for one in vars(module).values() if isinstance(one, Kernel)
-        ]
-        return len(kernels._INSTANCES) + sum(len(one.dispatcher.overloads) for one in own)
-
-    before = compiled()
-    fed(stream(1300), window=1000, autoregressive=True)
-    assert before > 0
-    assert compiled() == before
-
-
-def test_it_is_ahead_of_the_last_mean_on_rivers_streams():
-    for dataset, most in ((datasets.TrumpApproval(), 0.33), (datasets.ChickWeights(), 9.0)):
-        model = AdaptiveMondrianForestRegressor(seed=2)
-        metric = evaluate.progressive_val_score(dataset, model, metrics.MAE())
-        assert metric.get() < most

@@ -29,7 +29,6 @@ from river_mondrian.posteriors.adaptive_targets.trees import (
     AdaptiveTargetTrees,
     purposes_of,
 )
-from river_mondrian.posteriors.rebuilt import building
 from river_mondrian.posteriors.rebuilt.forest import LONG, PATH_LENGTH, PathEntry, path_to
 from river_mondrian.records import Array, Float32s, Float64s
 
@@ -190,26 +189,6 @@ def test_gains_are_the_twins(weighted):
         np.testing.assert_allclose(trees.gains[slot], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_best_candidate_is_kept(seed):
-    """With many candidates the first cut parts two levels that one feature tells apart."""
-    rng = np.random.default_rng(seed)
-    X = rng.random((200, 5))
-    X[:, 3] = np.where(np.arange(200) < 100, 0.4 * X[:, 3], 0.6 + 0.4 * X[:, 3])
-    y = np.where(np.arange(200) < 100, 1.0, 7.0)
-    order = rng.permutation(200)
-    trees = grown(X[order], y[order], n_candidates=300, seed=seed)
-    trees.build()
-    for number, slot in numbers_of(trees):
-        if trees.trees[slot].learns == TARGET:
-            root = trees.read(number)[0]
-            assert root.dim == 3
-            assert X[y < 4.0, 3].max() <= root.cut <= X[y > 4.0, 3].min()
-            assert len(trees.read(number)) == 3
-    assert trees.importances.tolist()[:3] + trees.importances.tolist()[4:] == [0.0] * 4
-    assert trees.importances[3] > 8.0
-
-
 @pytest.mark.parametrize("extends", [0, 1])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
@@ -250,26 +229,6 @@ def test_a_tree_that_is_not_extended_is_cut_inside_its_leaves_only():
         if not trees.trees[slot].extends:
             assert (new[0].dim, new[0].cut, new[0].time) == (old[0].dim, old[0].cut, old[0].time)
             assert new[0].upper.tolist() == [9.0, 9.0, 9.0]
-
-
-def test_building_in_parts_is_building_at_once():
-    X, y = draw(400, 3)
-    found = []
-    for budget in (1 << 40, 7, 100):
-        trees = grown(X, y, seed=5)
-        schedule = trees.schedule
-        trees._follow(schedule._replace(role=0, jobs=(LONG,)))
-        trees._follow(trees.schedule.next_job(trees.n_samples))
-        slot = trees.schedule.slot
-        tree = trees.trees[slot]
-        tree.random_state = 12345
-        trees._begin(slot)
-        trees.forest.budget = budget
-        while not trees._build(slot, building.go_on.of(trees._FOREST), True):
-            trees.forest.budget = budget
-        found.append(trees.nodes.rows(slot, tree.nodes.n_rows))
-    for rows in found[1:]:
-        np.testing.assert_array_equal(rows, found[0])
 
 
 # Purposes.

@@ -9,16 +9,14 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from river import datasets, drift
-from test_adaptive import draw, grown, long_slots, posteriors, weights_of
-from test_weights import NAMES, samples
+from river import drift
+from test_adaptive import draw, grown, long_slots, posteriors
+from test_weights import samples
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
     ModelFormatError,
     MondrianForestClassifier,
-    load,
-    save,
 )
 
 
@@ -98,25 +96,6 @@ def test_a_whole_weight_counts_as_repeats_do():
     assert late[1] == pytest.approx([0.95 + 0.95**2 + 0.95**3, 1.0], rel=1e-5)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize(("value", "first"), [(0.05, 0), (0.5, 1), (0.9, 2)])
-def test_a_sample_that_hardly_weighs_matters_less(seed, value, first):
-    """At a place of another sample: a new leaf has the frequencies of its samples at any weight."""
-    x = dict.fromkeys(NAMES, value)
-    known = forest(300, first=300, seed=seed)
-    known.learn_one(x, first)
-    before = known.predict_proba_one(x)
-    assert before[first] > 0.98
-    for label in {0, 1, 2} - {first}:
-        found = []
-        for weight in (1e-30, 1.0):
-            model = copy.deepcopy(known)
-            model.learn_one(x, label, weight)
-            found.append(model.predict_proba_one(x)[label])
-        assert found[0] == pytest.approx(before[label], rel=0.25)
-        assert found[1] > 10.0 * before[label]
-
-
 def test_weights_of_any_size_leave_probabilities():
     """Also where they change from one sample to the next, and where trees are built anew."""
     rng = np.random.default_rng(1)
@@ -138,27 +117,6 @@ def test_weights_of_any_size_leave_probabilities():
     assert predicted(model) == predicted(copy.deepcopy(model))
 
 
-def test_trees_that_are_built_anew_know_the_weights():
-    """Counts are sums over the window, at the root of each tree."""
-    X, y = draw(700, 3)
-    weights = weights_of(700, 3)
-    trees = grown(X, y, weights=weights)
-    expected = [sum(w for w, label in zip(weights, y, strict=True) if label == k) for k in range(3)]
-    for rebuilt in (False, True):
-        if rebuilt:
-            trees.build()
-        for t in range(2):
-            nodes = trees.read(t)
-            np.testing.assert_allclose(nodes[0].counts, expected, rtol=1e-5)
-            leaves = sum(node.counts for node in nodes if node.is_leaf)
-            np.testing.assert_allclose(leaves, expected, rtol=1e-5)
-    trees.forget_before(100)
-    trees.forest.budget = 1 << 40
-    trees._complete()
-    kept = [sum(w for w, k in zip(weights[600:], y[600:], strict=True) if k == c) for c in range(3)]
-    np.testing.assert_allclose(trees.read(0)[0].counts, kept, rtol=1e-5)
-
-
 # What it is for.
 
 
@@ -172,12 +130,6 @@ def recall(data, label, weight, start):
             hits += model.predict_one(x) == y
         model.learn_one(x, y, weight if y == label else 1.0)
     return hits / n
-
-
-def test_a_class_that_weighs_more_is_found_more_often():
-    data = [(dict(x), y) for x, y in datasets.Bananas().take(1500)]
-    assert recall(data, True, 5.0, 200) > recall(data, True, 1.0, 200) + 0.02
-    assert recall(data, True, 0.2, 200) < recall(data, True, 1.0, 200) - 0.02
 
 
 # Input.
@@ -196,45 +148,7 @@ def test_nothing_is_learned_of_what_weighs_nothing():
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf, -math.inf, 1e31, "1", None, [1.0]])
-@pytest.mark.parametrize("n", [0, 30])
-def test_a_weight_that_is_none(weight, n):
-    model = forest(n)
-    before = pickle.dumps(model)
-    for x, y in (({"a": 0.5, "new": 1.0}, "new"), (dict.fromkeys(NAMES, 0.5), 1)):
-        with pytest.raises((TypeError, ValueError), match="the weight must be") as error:
-            model.learn_one(x, y, weight)
-        assert str(weight) in str(error.value)
-    with pytest.raises((TypeError, ValueError), match="weight"):
-        model.learn_many(pd.DataFrame([x for x, _ in samples(3)]), [0, 1, 0], weight)
-    assert pickle.dumps(model) == before
-
-
-def test_frames_are_single_samples():
-    stream, weights = samples(700), [0.0 if i % 5 == 0 else i % 7 / 3.0 for i in range(700)]
-    one, many = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
-    for (x, y), w in zip(stream, weights, strict=True):
-        one.learn_one(x, y, w)
-    many.learn_many(pd.DataFrame([x for x, _ in stream]), [y for _, y in stream], weights)
-    assert predicted(one) == predicted(many)
-    assert one.n_samples == many.n_samples == sum(w > 0.0 for w in weights)
-
-
 # Copies and files.
-
-
-@pytest.mark.parametrize("n", [3, 40, 300])
-@pytest.mark.parametrize("first", [0, 30])
-def test_copies_and_files_hold_weights(n, first, tmp_path):
-    model = forest(n, first, drift_detector=None)
-    save(model, tmp_path / "model")
-    others = [load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
-    for i, (x, y) in enumerate(samples(400, 9)):
-        if i % 50 == 0:
-            expected = predicted(model)
-            assert [predicted(other) for other in others] == [expected] * 3
-        for each in (model, *others):
-            each.learn_one(x, y, 1.0 + i % 2)
 
 
 def test_damaged_weights_are_refused():

@@ -1,56 +1,113 @@
-"""Nothing that happens at any moment leaves a model that is neither as before nor as after."""
+"""Nothing that happens at any moment leaves a model that is neither as before nor as after.
+
+The suite has one moment of each mechanism; with `ATTACK_EVERY`, which says at how many lines one is
+attacked, it has all of them.
+"""
 
 from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pytest
 from attack.allocations import count_allocations, fail_allocation
-from attack.judging import Judge, some
-from attack.moments import FRAME, LABELS, MOMENTS, READING, forest, samples, short_of_rows
+from attack.interrupts import count_lines, interrupt
+from attack.judging import IS_FULL, Judge
+from attack.moments import (
+    ASKED,
+    FRAME,
+    HAPPENINGS,
+    KINDS,
+    MOMENTS,
+    READINGS,
+    forest,
+    go_on,
+    happening,
+    learn_rows,
+    looks,
+    read,
+    samples,
+    usual,
+)
+from river import optim
 
-ASKED = [x for x, _ in samples(3, first=8)]
-LATER = samples(12, n_features=3, first=9)
+from river_mondrian import DualOGDClassifier, OGDRegressor
+
+JUDGE = Judge(looks, go_on, every=31)
+# An explanation takes some ten thousand lines, most of which are the same for each expert.
+SELDOM = Judge(looks, go_on, every=500)
 
 
-def looks(model):
-    """Return what can be seen of a forest; its pickle holds all rows of its trees."""
-    seen = [model.n_samples, [model.predict_proba_one(x) for x in ASKED]]
-    return [*seen, model.feature_names, model.classes], pickle.dumps(model)
+# One of each mechanism for the suite.
+IN_SUITE = [
+    *[("exact", name) for name in ("first sample", "first weight late", "wider sets")],
+    *[("exact", name) for name in ("full window, new features", "end of a renewal, category")],
+    *[("adaptive", name) for name in ("end of the warm-up", "many classes")],
+    *[("regressor", name) for name in ("third choice", "lifetime, doubling")],
+    *[("regressor", name) for name in ("setting aside, between", "forgetting the last one")],
+    *[("adaptive regressor", name) for name in ("wild", "new features late")],
+    *[("cuts", name) for name in ("renewal", "shingle, new features")],
+    *[("density", name) for name in ("mixed, renewal", "random directions, growing", "window")],
+    *[(kind, "15 samples") for kind in ("isolation trees", "nystrom", "dual cells")],
+    *[(kind, "new features late") for kind in ("neighbors", "ridge capped", "binning")],
+    *[("ogd", "third class late, new features"), ("ogd auto", "end of the start")],
+    ("mondrian", "missing value"),
+    ("ridge window", "forget"),
+]
+HAPPEN_IN_SUITE = [
+    *[("exact", "rows grow"), ("adaptive", "a drift"), ("adaptive", "a recent tree is placed")],
+    *[("adaptive regressor", "fences move"), ("cuts", "a sample passes")],
+]
 
 
-def go_on(model):
-    for x, y in LATER:
-        model.learn_one(x, y)
+def all_of(table):
+    return [(kind, name) for kind, names in table.items() for name in names]
 
 
-JUDGE = Judge(looks, go_on, every=23)
-
-
-@pytest.mark.parametrize("moment", some(MOMENTS))
-def test_exceptions_and_failing_allocations_in_learning(moment):
-    make, call = MOMENTS[moment]
-    state = pickle.dumps(make())
+@pytest.mark.parametrize(("kind", "moment"), all_of(MOMENTS) if IS_FULL else IN_SUITE)
+def test_exceptions_and_failing_allocations_in_learning(kind, moment):
+    n, params, call = MOMENTS[kind][moment]
+    state = pickle.dumps(forest(kind, n, **params))
     assert 0 in JUDGE.lines(state, call)
     JUDGE.allocations(state, call)
 
 
-def test_exceptions_and_failing_allocations_while_a_tree_gets_rows():
-    model, (x, y) = short_of_rows()
-    state = pickle.dumps(model)
-    assert JUDGE.lines(state, lambda m: m.learn_one(x, y)) == {0, 1}
-    JUDGE.allocations(state, lambda m: m.learn_one(x, y))
+@pytest.mark.parametrize(("kind", "name"), all_of(HAPPENINGS) if IS_FULL else HAPPEN_IN_SUITE)
+def test_exceptions_and_failing_allocations_in_what_happens_now_and_then(kind, name):
+    state, call = happening(kind, name)
+    assert JUDGE.lines(state, call) <= {0, 1}
+    JUDGE.allocations(state, call)
 
 
-@pytest.mark.parametrize("call", some(READING, 4))
-def test_exceptions_and_failing_allocations_while_reading(call):
-    state = pickle.dumps(forest(30))
-    assert JUDGE.lines(state, READING[call]) == {0}
-    JUDGE.allocations(state, READING[call])
+READ = [(kind, name) for kind, (cls, _) in KINDS.items() for name in READINGS if hasattr(cls, name)]
+
+
+@pytest.mark.parametrize(("kind", "name"), READ if IS_FULL else READ[::29])
+def test_exceptions_and_failing_allocations_while_reading(kind, name):
+    state = pickle.dumps(forest(kind, 30))
+    judge = SELDOM if name == "explain_one" else JUDGE
+    assert judge.lines(state, lambda model: read(model, name)) == {0}
+    judge.allocations(state, lambda model: read(model, name))
+
+
+# All those that learn frames, after so many samples.
+BATCHES = [
+    (kind, n)
+    for kind, (cls, _) in KINDS.items()
+    if cls is not DualOGDClassifier
+    for n in (5, 40, 250, 506)
+]
+
+
+@pytest.mark.parametrize(("kind", "n"), BATCHES if IS_FULL else BATCHES[1::14])
+def test_an_exception_at_any_line_of_learning_many(kind, n):
+    """The model is as after some number of rows, which `n_samples` tells."""
+    found = JUDGE.lines_of_many(pickle.dumps(forest(kind, n)), learn_rows, len(FRAME))
+    assert 0 in found
 
 
 def test_memory_of_kernels_can_be_made_to_fail():
-    model = forest(30)
+    model = forest("exact", 30)
 
     def call():
         found.append(model.predict_proba_one({"x0": 0.3}))
@@ -66,11 +123,91 @@ def test_memory_of_kernels_can_be_made_to_fail():
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("n_known", some([250, 5, 300]))
-def test_an_exception_at_any_line_of_learning_many(n_known):
-    def learn(model, n):
-        model.learn_many(FRAME[:n], LABELS[:n])
+def test_a_choice_may_be_interrupted_again_and_again():
+    state = pickle.dumps(forest("regressor", 1023))
+    whole, model = pickle.loads(state), pickle.loads(state)
+    n_lines = count_lines(lambda: usual(whole))
+    assert interrupt(lambda: usual(model), n_lines // 2)
+    assert model.n_samples == 1024
+    for k in range(1, 400, 13):
+        if not interrupt(lambda: model.predict_one(ASKED[0]), k):
+            break
+    assert looks(model) == looks(whole)
 
-    found = JUDGE.lines_of_many(pickle.dumps(forest(n_known)), learn, len(FRAME))
-    assert 0 in found
-    assert len(found) > 1
+
+def test_each_allocation_can_be_made_to_fail():
+    def call():
+        arrays = [np.empty(10), np.zeros((3, 3)), np.full(4, 1.0)]
+        arrays += [arrays[0].copy(), np.concatenate(arrays[1:2])]
+        arrays[0].resize(100, refcheck=False)
+
+    n = count_allocations(call)
+    assert n >= 6
+    assert all(fail_allocation(call, k) for k in range(1, n + 1))
+    assert not fail_allocation(call, n + 1)
+    assert count_allocations(lambda: None) == 0
+
+
+# Losses that are written in Python.
+
+
+class Refusing(optim.losses.Squared):
+    """A loss that has no gradient for a target."""
+
+    def gradient(self, y_true, y_pred):
+        if y_true == 13.0:
+            raise ValueError("no gradient")
+        return super().gradient(y_true, y_pred)
+
+
+@pytest.mark.parametrize("kind", ["mondrian", "fourier", "binning"])
+def test_a_loss_that_raises_an_error_raises_it_once(kind):
+    """The sample counts, without a step."""
+    model, other = (OGDRegressor(forest(kind, 0), Refusing()) for _ in range(2))
+    for i, (x, y, _) in enumerate(samples(40)):
+        if i == 20:
+            with pytest.raises(ValueError, match="no gradient"):
+                model.learn_one(x, 13.0)
+            other.learn_one(x, y, 0.0)
+        else:
+            model.learn_one(x, y)
+            other.learn_one(x, y)
+        assert model.n_samples == other.n_samples == i + 1
+    assert looks(model)[0] == looks(other)[0]
+
+
+def test_a_loss_that_raises_in_replays():
+    """Stored samples are learned again by each map that is built of them, and raise there once."""
+    model, n_errors = OGDRegressor(forest("isolation", 0), Refusing()), 0
+    for i, (x, y, _) in enumerate(samples(60)):
+        try:
+            model.learn_one(x, 13.0 if i == 3 else y)
+        except ValueError:
+            n_errors += 1
+        assert model.n_samples == i + 1
+    # When it comes, and for the two maps after that.
+    assert n_errors == 3
+    model.predict_one(ASKED[0])
+
+
+def test_a_signal_is_not_taken_for_the_error_of_a_loss():
+    """A handler may raise an error of any kind within the loss: the sample has its step then."""
+    raised = []
+
+    class Interrupted(Refusing):
+        def gradient(self, y_true, y_pred):
+            if y_true == 5.0 and not raised:
+                raised.append(1)
+                raise TimeoutError
+            return super().gradient(y_true, y_pred)
+
+    model, other = (OGDRegressor(forest("mondrian", 0), loss()) for loss in (Interrupted, Refusing))
+    for i, (x, y, _) in enumerate(samples(40)):
+        target = 5.0 if i == 20 else y
+        other.learn_one(x, target)
+        try:
+            model.learn_one(x, target)
+        except TimeoutError:
+            assert i == 20
+    assert raised
+    assert [model.predict_one(x) for x in ASKED] == [other.predict_one(x) for x in ASKED]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -160,55 +158,6 @@ def test_it_follows_a_change(seed):
     assert sum(auto.lifetimes.values()) == pytest.approx(1.0)
 
 
-def test_frames_and_copies():
-    data = list(datasets.Phishing().take(400))
-    frame = pd.DataFrame([x for x, _ in data])
-    y = [label for _, label in data]
-    one = OGDClassifier(MondrianFeatures(5, "auto", seed=1), "log")
-    many = OGDClassifier(MondrianFeatures(5, "auto", seed=1), "log")
-    twins = []
-    for i, (x, label) in enumerate(data):
-        if i in (3, 250, 258, 300):
-            twins += [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
-        for model in (one, *twins):
-            model.learn_one(x, label)
-    many.learn_many(frame[:130], y[:130])
-    many.learn_many(frame[130:], y[130:])
-    for model in (*twins, many):
-        assert model.predict_proba_one(data[0][0]) == one.predict_proba_one(data[0][0])
-        assert model.lifetimes == one.lifetimes
-    proba = one.predict_proba_many(frame)
-    assert proba.iloc[7].to_dict() == one.predict_proba_one(data[7][0])
-    assert np.mean(np.array(one.predict_many(frame)) == np.array(y)) > 0.85
-
-
-@pytest.mark.parametrize("kind", ["regression", "classes", "schedule"])
-def test_rows_of_frames_are_learned_as_samples(kind):
-    """Features and classes appear late, and values are missing."""
-    X = samples(420, 3, dims=3)
-    X[np.random.default_rng(3).random(X.shape) < 0.2] = math.nan
-    X[:300, 2] = math.nan
-    y = [float(v) for v in np.nansum(X, axis=1)]
-    w = np.random.default_rng(4).uniform(0, 2, len(X)).tolist()
-    features = MondrianFeatures(4, "auto", seed=1)
-    if kind == "regression":
-        one, many = OGDRegressor(features), OGDRegressor(features)
-    else:
-        rate = optim.schedulers.InverseScaling(0.5, 0.3) if kind == "schedule" else None
-        one, many = (OGDClassifier(features, learning_rate=rate) for _ in range(2))
-        y = [f"k{int(2 * v) + (i > 350)}" for i, v in enumerate(y)]
-    for row, target, weight in zip(X, y, w, strict=True):
-        x = {f"x{j}": v for j, v in enumerate(row.tolist()) if not math.isnan(v)}
-        one.learn_one(x, target, w=weight)
-    frame = pd.DataFrame(X, columns=["x0", "x1", "x2"])
-    for part in (slice(0, 280), slice(280, None)):
-        many.learn_many(frame[part], y[part], w=w[part])
-    assert many._steady
-    assert many.lifetimes == one.lifetimes
-    np.testing.assert_array_equal(weights_of(many), weights_of(one))
-    assert many.predict_many(frame).tolist() == one.predict_many(frame).tolist()
-
-
 def test_several_classes():
     data = list(datasets.ImageSegments().take(700))
     for multiclass, loss in (("softmax", "hinge"), ("ovr", "log"), ("ovr", "hinge")):
@@ -235,14 +184,3 @@ def test_what_it_refuses():
     with pytest.raises(ValueError, match="takes a loss by its name"):
         OGDClassifier(features, optim.losses.BinaryFocalLoss(), multiclass="ovr")
     assert OGDRegressor(MondrianFeatures(lifetime=1.0)).lifetimes == {}
-
-
-def test_bad_input_changes_nothing():
-    model = OGDRegressor(MondrianFeatures(4, "auto", seed=1))
-    for n, row in enumerate(samples(300)):
-        if n in (10, 299):
-            before = pickle.dumps(model)
-            with pytest.raises(ValueError, match="feature 'x0' must be finite"):
-                model.learn_one({"x0": 1e39, "x1": 0.0}, 1.0)
-            assert pickle.dumps(model) == before
-        model.learn_one(mapping(row), 1.0)

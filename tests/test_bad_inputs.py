@@ -12,7 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from river import preprocessing
+from river import drift, optim, preprocessing
+from scipy import stats
 
 import river_mondrian as rm
 from river_mondrian import checks, plot
@@ -295,6 +296,138 @@ TABLE = [
         "level must be between 0 and 1, got 90",
     ),
 ]
+
+# Arguments of constructors, by class: what each has, and what is said of it.
+ARGUMENTS = {
+    EXACT: [
+        ({"n_estimators": 2.5}, "n_estimators.*2.5"),
+        ({"n_estimators": True}, "n_estimators.*True"),
+        ({"lifetime": math.nan}, "lifetime.*nan"),
+        ({"lifetime": "long"}, "lifetime must be.*'long'"),
+        ({"lifetime": stats.norm()}, "lifetime must not be negative.*-inf"),
+        ({"prior_rate": 0.0}, "prior_rate.*0"),
+        ({"max_nodes": 0}, "max_nodes.*0"),
+        ({"n_jobs": 0}, "n_jobs must be -1 or an integer >= 1, got 0"),
+        ({"n_jobs": -2}, "n_jobs.*-2"),
+        ({"n_jobs": -1.0}, "n_jobs.*-1.0"),
+        ({"n_jobs": True}, "n_jobs.*True"),
+        ({"directions": 0}, "at least 1"),
+        ({"directions": True}, "directions must be"),
+        ({"directions": 2.0}, "directions must be"),
+        ({"directions": "ab"}, "directions must be"),
+        ({"directions": []}, "empty"),
+        ({"directions": [{"a": 1.0}, ["b"]]}, "direction 1"),
+        ({"directions": [{"a": math.nan}]}, "direction 0 must have finite .* got nan for 'a'"),
+        ({"directions": [{"a": 1.0}, {"a": 0.0}]}, "direction 1"),
+        ({"ranges": {"a": (0.0, math.inf)}}, "feature 'a' must be two finite numbers"),
+        ({"ranges": {"b": 3.0}}, "feature 'b' must be two finite numbers"),
+        ({"ranges": {"b": (0.0, "1")}}, "feature 'b' must be two finite numbers"),
+        ({"ranges": {"a": (0.0, 1.0)}, "scale": False}, "but scale is False"),
+        ({"window": 2**63}, "window must be"),
+        ({"window": 10, "max_nodes": 9}, "window=10 needs max_nodes=None"),
+    ],
+    TARGET: [
+        ({"lifetime": math.sqrt}, "mean"),
+        ({"tails": "heavy"}, "tails.*'heavy'"),
+        ({"min_samples_split": 1}, "min_samples_split"),
+        ({"prior_variance": 0.0}, "prior_variance"),
+        ({"prior_rate": math.inf}, "prior_rate"),
+        ({"noise_variance": -1.0}, "noise_variance"),
+        ({"directions": 0}, "at least 1"),
+        ({"ranges": {"a": (0.0, 1.0)}, "scale": False}, "but scale is False"),
+        ({"window": 10, "max_nodes": 9}, "window=10 needs max_nodes=None"),
+    ],
+    ADAPTIVE: [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"drift_detector": "page"}, "drift_detector"),
+        ({"drift_detector": drift.ADWIN}, "drift_detector"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"ranges": {"a": (0.0, 1.0)}, "scale": False}, "but scale is False"),
+    ],
+    ADAPTIVE_TARGET: [
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"loss": "hinge"}, 'loss must be "absolute" or "squared", got \'hinge\''),
+        ({"autoregressive": 1.5}, "autoregressive must be True or False"),
+        ({"window": 999}, "window"),
+        ({"missing": "mean"}, "missing"),
+    ],
+    DENSITY: [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"lifetime": 0.0}, "lifetime"),
+        ({"lifetime": math.inf}, "lifetime"),
+        ({"lifetime": True}, "lifetime"),
+        ({"lifetime": stats.norm()}, "lifetime"),
+        ({"directions": 0}, "directions"),
+        ({"method": "mean"}, "method"),
+        ({"method": "kernel", "directions": 3}, "method"),
+        ({"window": 2.5}, "window"),
+        ({"max_nodes": 99}, "max_nodes"),
+        ({"window": 5, "origin": {"a": 1.0}}, "window"),
+        ({"max_nodes": 500, "origin": {"a": 1.0}}, "max_nodes"),
+    ],
+    CUTS: [
+        ({"n_estimators": 0}, "n_estimators must be"),
+        ({"window": 1 << 40}, "window must be at most"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"ranges": {"a": (2.0, 1.0)}}, "'a'"),
+    ],
+    OGD: [
+        ({"loss": optim.losses.Squared()}, "BinaryLoss"),
+        ({"learning_rate": math.inf}, "learning_rate.*inf"),
+        ({"multiclass": "ovo"}, "multiclass.*'ovo'"),
+    ],
+    "OGDRegressor": [
+        ({"loss": optim.losses.Hinge()}, "RegressionLoss"),
+        ({"learning_rate": optim.Adam()}, "SGD or AdaGrad.*Adam"),
+    ],
+    RIDGE: [
+        ({"l2": 0.0}, "l2.*0.0"),
+        ({"noise_variance": -1.0}, "noise_variance.*-1.0"),
+        ({"fit_intercept": "yes"}, "fit_intercept.*'yes'"),
+        ({"max_columns": 0}, "max_columns.*0"),
+    ],
+    "DualOGDClassifier": [
+        ({"lifetime": 0.0}, "lifetime must be a finite number > 0, got 0.0"),
+        ({"gamma": math.inf}, "gamma must be a finite number > 0, got inf"),
+        ({"learning_rate": True}, "learning_rate must be a finite number > 0, got True"),
+    ],
+    CELLS: [
+        ({"n_partitions": 2.0}, "n_partitions must be an integer >= 1"),
+        ({"lifetime": 0.0}, "lifetime must be a finite number > 0, got 0.0"),
+        ({"lifetime": "long"}, "lifetime must be a finite number > 0"),
+        ({"directions": [{"a": 0.0}]}, "direction 0"),
+    ],
+    "NystromFeatures": [
+        ({"n_landmarks": 5, "n_components": 6}, "n_components must be at most n_landmarks = 5"),
+        ({"n_components": 0}, "n_components must be an integer >= 1, got 0"),
+        ({"n_landmarks": 9, "pool_size": 8}, "pool_size must be at least n_landmarks = 9, got 8"),
+        ({"pool_size": 9.0}, "pool_size must be an integer >= 2, got 9.0"),
+        ({"lifetime": -1.0}, "lifetime must be a finite number > 0, got -1.0"),
+    ],
+    "IsolationFeatures": [
+        ({"n_partitions": 0}, "n_partitions.*0"),
+        ({"n_cells": 2.5}, "n_cells.*2.5"),
+        ({"pool_size": True}, "pool_size.*True"),
+        ({"device": "tpu"}, "device.*'tpu'"),
+    ],
+    "RandomBinningFeatures": [
+        ({"lifetime": math.inf}, "lifetime must be a finite number > 0"),
+        ({"n_partitions": 1.5}, "n_partitions must be an integer >= 1"),
+    ],
+    "RandomFourierFeatures": [
+        ({"n_components": 7}, "n_components must be even, got 7"),
+        ({"gamma": 0.0}, "gamma must be a finite number > 0, got 0.0"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_wrong_arguments_are_named(name):
+    for arguments, message in ARGUMENTS[name]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            getattr(rm, name)(**arguments)
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[2])

@@ -6,21 +6,18 @@ What compiled code depends on, and which of its folders are removed.
 from __future__ import annotations
 
 import errno
-import importlib.util
 import os
-import py_compile
 import shutil
 import subprocess
 import sys
 import threading
 import time
 import zipfile
-from pathlib import Path
 
 import numba
 import pytest
 from numba.core.caching import NullCache
-from small_package import PACKAGE, SOURCES, Installation, changed
+from small_package import PACKAGE, SOURCES, changed
 
 from river_mondrian.compiling import cache, folders, sources
 
@@ -192,29 +189,6 @@ def wheel(folder, version, sources):
     return path
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="needs pip")
-@pytest.mark.skipif(sys.platform == "win32", reason="an environment looks otherwise there")
-def test_pip_upgrades_and_installs_again(installed, tmp_path):
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
-    (installed.place,) = (tmp_path / "venv").glob("lib/*/site-packages")
-    home = Path(importlib.util.find_spec("pip").origin).parent.parent
-
-    def pip(command, *arguments):
-        start = [tmp_path / "venv" / "bin" / "python", "-m", "pip", "--isolated", "--quiet"]
-        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(home)}
-        subprocess.run([*start, command, *arguments], env=environ, check=True)
-
-    options = "--no-index", "--no-deps", "--disable-pip-version-check"
-    old, new = wheel(tmp_path, "1", SOURCES), wheel(tmp_path, "2", CHANGES["constant"][0])
-    pip("install", *options, old)
-    assert installed.run() == ([6], 0, [])
-    pip("install", *options, "-U", new)
-    assert installed.run() == ([9], 0, [])
-    pip("uninstall", "-y", "fake")
-    pip("install", *options, old)
-    assert installed.run() == ([6], 1, [])
-
-
 TOO_LARGE = """
 import numpy as np
 from river_mondrian.partitions.mondrian.records import Forest
@@ -252,17 +226,6 @@ def test_a_constant_of_the_package_itself(tmp_path):
     assert len(list(kept.glob("*/*/*.nbc"))) == 2
 
 
-def test_two_installations_do_not_disturb_each_other(installed, processes, tmp_path):
-    other = Installation(processes, tmp_path / "other", installed.cache.parent)
-    assert installed.run() == ([6], 0, [])
-    # The same sources have the same code.
-    assert other.run() == ([6], 1, [])
-    other.install(CHANGES["constant"][0])
-    assert other.run() == ([9], 0, [])
-    assert installed.run() == ([6], 1, [])
-    assert other.run() == ([9], 1, [])
-
-
 def test_processes_that_start_at_once(installed, processes):
     started = [installed.start(("first", 3), ("second", 3), ("first", 2.5)) for _ in range(4)]
     for process in started:
@@ -272,13 +235,6 @@ def test_processes_that_start_at_once(installed, processes):
     # No partial file is left behind.
     (folder,) = installed.folders()
     assert {path.suffix for path in folder.iterdir()} == {".nbc"}
-
-
-def test_code_that_is_removed_as_a_process_runs(installed):
-    installed.run(("first", 3), ("second", 3))
-    removed = ("remove", str(installed.cache))
-    assert installed.run(("first", 3), removed, ("second", 3)) == ([6, 5], 1, [])
-    assert installed.run(("first", 3), ("second", 3)) == ([6, 5], 0, [])
 
 
 def test_versions_that_start_at_once(installed, processes):
@@ -452,16 +408,6 @@ def test_what_else_code_depends_on(installed):
     assert installed.run(NUMBA_NUM_THREADS="1") == ([6], 1, [])
 
 
-def test_python_that_optimizes(installed):
-    helpers = SOURCES["helpers.py"].replace("* FACTOR", "* FACTOR + (1 if __debug__ else 0)")
-    installed.install(changed(helpers=helpers))
-    assert installed.run() == ([7], 0, [])
-    code = "from fake.kernels import first; print(first(3))"
-    place = f"{installed.place}{os.pathsep}{PACKAGE.parent}"
-    assert python(code, "-O", place=place, **installed.environ) == (["6"], "")
-    assert installed.run() == ([7], 1, [])
-
-
 TWO_OF_ONE = """
 import numba
 from .compiled import enable
@@ -506,38 +452,6 @@ def test_functions_that_look_alike(installed):
     for _ in range(2):
         assert installed.run(("seventh", 1.0)) == ([8.0], 0, [])
     assert len(installed.entries()) == 6
-
-
-def test_a_zip_file(installed, tmp_path):
-    archive = tmp_path / "package.zip"
-
-    def pack(sources):
-        with zipfile.ZipFile(archive, "w") as file:
-            for name, text in sources.items():
-                # With one time for all.
-                file.writestr(zipfile.ZipInfo(f"fake/{name}"), text)
-        installed.place = archive
-
-    pack(SOURCES)
-    assert installed.run() == ([6], 0, [])
-    assert installed.run() == ([6], 1, [])
-    pack(CHANGES["constant"][0])
-    assert installed.run() == ([9], 0, [])
-    assert len(installed.folders()) == 2
-
-
-def test_bytecode_without_sources(installed):
-    def compile_all():
-        for path in installed.package.glob("*.py"):
-            py_compile.compile(str(path), f"{path}c")
-            path.unlink()
-
-    compile_all()
-    assert installed.run() == ([6], 0, [])
-    assert installed.run() == ([6], 1, [])
-    installed.install(CHANGES["constant"][0])
-    compile_all()
-    assert installed.run() == ([9], 0, [])
 
 
 def test_sources_that_are_not_there(tmp_path):

@@ -6,19 +6,16 @@ import copy
 import enum
 import math
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from attack.judging import Judge
 from naive import levels as naive
 from scipy import stats
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
-    DensityForest,
     IsolationFeatures,
     ModelFormatError,
     MondrianFeatures,
@@ -257,17 +254,6 @@ def test_a_column_of_numbers_and_levels_is_refused():
         MondrianForestClassifier().learn_many(frame, [0, 1, 0])
 
 
-@pytest.mark.parametrize("name", [*FORESTS])
-def test_a_truth_value_counts_as_a_number_where_the_feature_is_one(name):
-    first, second = FORESTS[name](), FORESTS[name]()
-    learn(name, first, [({"a": 0.0, "b": 0.5}, 0), ({"a": True, "b": 0.1}, 1)])
-    learn(name, second, [({"a": 0.0, "b": 0.5}, 0), ({"a": 1.0, "b": 0.1}, 1)])
-    for model in (first, second):
-        model.learn_many(pd.DataFrame({"a": [True, False], "b": [0.3, 0.6]}), [1, 0])
-    for value in (True, np.True_, 1):
-        assert predicted(first, {"a": value}) == predicted(second, {"a": 1.0})
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -284,11 +270,6 @@ def test_what_cannot_take_levels_says_so(make):
     with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' \(str\)"):
         model.learn_many(pd.DataFrame({"a": ["red"]}), [1])
     model.learn_one({"a": True}, 1)
-
-
-def test_densities_take_no_levels():
-    with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
-        DensityForest(2, seed=1).learn_one({"a": "red"})
 
 
 def test_a_number_as_large_as_a_code_is_refused():
@@ -393,15 +374,6 @@ def test_what_levels_say_is_learned():
         assert right / 500 > 0.8
 
 
-@pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian", "ogd"])
-def test_the_order_of_keys_and_the_process_do_not_matter(name):
-    first, second = MODELS[name](), MODELS[name]()
-    for x, y in samples(50):
-        learn(name, first, [(x, y)])
-        learn(name, second, [(dict(reversed(x.items())), y)])
-    assert predicted(first, {"color": "red"}) == predicted(second, {"color": "red"})
-
-
 # Models in files, and damaged ones.
 
 
@@ -429,41 +401,6 @@ def test_kinds_that_do_not_fit_the_trees_are_refused():
 
 
 # Interruptions.
-
-
-def _looks(model):
-    asked = [predicted(model, x) for x, _ in samples(3, 8)]
-    return [model.n_samples, asked], pickle.dumps(model)
-
-
-def _go_on(model):
-    for x, y in samples(10, 9):
-        model.learn_one(x, y)
-
-
-JUDGE = Judge(_looks, _go_on, every=37)
-
-
-@pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian"])
-@pytest.mark.parametrize("n", [0, 20, 300])
-def test_an_exception_at_any_line_while_the_first_category_comes(name, n):
-    """Points get values of each tree then."""
-    model = learn(name, FORESTS[name](), [({"size": x["size"]}, y) for x, y in samples(n)])
-    state = pickle.dumps(model)
-    ((x, y),) = samples(1, 5, missing=0.0)
-    assert 0 in JUDGE.lines(state, lambda m: m.learn_one(x, y))
-    JUDGE.allocations(state, lambda m: m.learn_one(x, y))
-
-
-def test_frames_in_parts_learn_as_whole_ones():
-    pairs = samples(900)
-    frame, labels = frames(pairs)["pandas"], [y for _, y in pairs]
-    whole, parts = FORESTS["exact"](), FORESTS["exact"]()
-    whole.learn_many(frame, labels)
-    for start, stop in pairwise((0, 1, 100, 300, 555, 900)):
-        parts.learn_many(frame[start:stop], labels[start:stop])
-    for x, _ in pairs[:20]:
-        assert predicted(whole, x) == predicted(parts, x)
 
 
 # Reading.

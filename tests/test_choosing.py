@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
-import pandas as pd
 import pytest
 from test_gaussian import draw, forget_all, hyperparameters
-from test_regressor import state
 
 import river_mondrian as rm
 from river_mondrian.posteriors.targets import trees as target_trees
@@ -113,50 +108,6 @@ def test_each_sample_takes_a_step_and_trees_take_over_in_turn(n, monkeypatch):
     forget_all(trees)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
-
-
-@pytest.mark.parametrize("more", [1, 4, 9])
-def test_a_copy_goes_on_where_it_was(more, tmp_path):
-    model, xs, ys = begun(BEGIN + more)
-    rm.save(model, tmp_path / "model")
-    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), rm.load(tmp_path / "model")]
-    learned(model, xs, ys)
-    for other in copies:
-        assert state(learned(other, xs, ys)) == state(model)
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_frames_are_learned_as_their_rows(n_jobs):
-    xs, ys = stream(BEGIN + 300)
-    model, other = (rm.MondrianForestRegressor(N_TREES, seed=1, n_jobs=n_jobs) for _ in range(2))
-    learned(model, xs, ys)
-    other.learn_many(pd.DataFrame(xs[:1100]), pd.Series(ys[:1100]))
-    other.learn_many(pd.DataFrame(xs[1100:]), pd.Series(ys[1100:]))
-    assert state(other) == state(model)
-
-
-def test_an_interrupted_step_is_taken_once(monkeypatch):
-    model, xs, ys = begun()
-    other = copy.deepcopy(model)
-    renew_next = target_trees.TargetTrees._renew_next
-    left = []
-
-    def interrupted(self):
-        if left and self is model._trees:
-            left.pop()
-            raise KeyboardInterrupt
-        renew_next(self)
-
-    monkeypatch.setattr(target_trees.TargetTrees, "_renew_next", interrupted)
-    for x, y in zip(xs[:3], ys[:3], strict=True):
-        left.append("an interrupt")
-        with pytest.raises(KeyboardInterrupt):
-            model.learn_one(x, y)
-        # It takes what is left of the step first.
-        model.predict_one(x)
-    for x, y in zip(xs[3:], ys[3:], strict=True):
-        model.learn_one(x, y)
-    assert state(model) == state(learned(other, xs, ys))
 
 
 def test_a_sample_that_is_forgotten_ends_the_change():

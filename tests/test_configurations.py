@@ -44,6 +44,15 @@ CONFIGURATIONS = MODELS | {
         3, n_candidates=3, autoregressive=True, seed=1
     ),
     "kernel density": lambda: rm.DensityForest(3, lifetime=3.0, method="kernel", seed=1),
+    "density, growing": lambda: rm.DensityForest(3, lifetime=None, max_nodes=900, seed=1),
+    "density, directions": lambda: rm.DensityForest(
+        2, 2.0, window=25, directions=[{"a": 1.0}, {"b": 1.0}, {"a": 0.7, "b": -0.7}], seed=1
+    ),
+    "density, origin": lambda: rm.DensityForest(
+        3, 2.0, origin=dict.fromkeys("abcd", 0.1), method="forest", seed=1
+    ),
+    "shingles": lambda: rm.RandomCutForest(3, window=50, shingle=3, missing="zero", seed=1),
+    "neighbors, shingles": lambda: rm.NearestNeighborDetector(window=60, shingle=2, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(
         4, 4, method="iforest", pool_size=100, scale=True, seed=1
     ),
@@ -78,6 +87,7 @@ READINGS = (
     "surprise",
     "transform",
     "cells",
+    "explain",
 )
 MAPS = rm.NystromFeatures, rm.RandomFourierFeatures, rm.RandomBinningFeatures, rm.IsolationFeatures
 
@@ -189,7 +199,8 @@ def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path):
         if n_jobs > 1:
             many.mutate({"n_jobs": 1})
         assert state(many, tmp_path) == expected
-    for method in readings(many, "many"):
+    # Rows of a frame of shingles follow one another.
+    for method in [] if "shingle" in name else readings(many, "many"):
         found = getattr(many, f"{method}_many")(FRAME[-60:])
         if isinstance(found, pd.DataFrame | pd.Series):
             assert found.index.equals(FRAME.index[-60:])
@@ -289,7 +300,10 @@ BAD_TARGETS = [
 BAD_WEIGHTS = [
     (-1.0, ValueError, "weight.*-1"),
     (math.nan, ValueError, "weight.*nan"),
+    (math.inf, ValueError, "weight.*inf"),
+    (1e31, ValueError, "weight.*1e\\+31"),
     ("heavy", TypeError, "weight.*'heavy'"),
+    (None, TypeError, "weight.*None"),
 ]
 
 

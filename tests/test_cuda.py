@@ -394,11 +394,6 @@ def test_the_processor_needs_no_namespace():
     assert cuda.device_namespace("cpu") is None
 
 
-def test_an_unknown_device():
-    with pytest.raises(ValueError, match=r'device must be "cpu" or "cuda", got \'gpu\''):
-        cuda.device_namespace("gpu")
-
-
 def test_cupy_is_missing(install):
     install(None)
     with pytest.raises(RuntimeError, match=r"needs CuPy: install river-mondrian\[cuda12\]"):

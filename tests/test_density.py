@@ -581,3 +581,19 @@ def test_directions_that_have_no_volumes_are_refused():
     forest.learn_one({"a": 1.0, "other": 3.0})
     assert forest.feature_names == ["a", "b"]
     assert forest.density_one({"a": 1.0}) == forest.density_one({"a": 1.0, "b": 0.0, "c": 9.0}) > 0
+
+
+def test_names_that_do_not_compare():
+    """A NumPy scalar is compared with each item of a tuple, which is no answer."""
+    names = [np.int64(1), ("a", "b"), (0, 5), "c", np.float64(2.5)]
+    plain = DensityForest(n_estimators=3, lifetime=2.0, seed=1)
+    model = DensityForest(n_estimators=3, lifetime=2.0, seed=1)
+    # Features of one sample are ordered by name: by the types' names first.
+    order = sorted(names, key=lambda name: (type(name).__name__, repr(name)))
+    for row in np.random.default_rng(1).random((5, len(names))).tolist():
+        model.learn_one(dict(zip(order, row, strict=True)))
+        plain.learn_one(dict(zip("abcde", row, strict=True)))
+    assert model.features == order
+    asked = [0.5] * len(names)
+    found = model.log_density_one(dict(zip(order, asked, strict=True)))
+    assert found == plain.log_density_one(dict(zip("abcde", asked, strict=True)))

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import math
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,46 +14,12 @@ from naive import density as naive
 from naive import pivots
 from scipy import stats
 from sklearn import metrics
-from test_density import TRIANGLE, cells, growing, keys, learned, mapping
+from test_density import cells, keys, learned, mapping
 
 from river_mondrian import DensityForest
-from river_mondrian.density.regions import Region
 from river_mondrian.density.trees import LEVELS
 
 # As a River estimator.
-
-MODELS = {
-    "default": lambda: DensityForest(5, seed=1),
-    "grows": lambda: DensityForest(5, None, seed=1),
-    "best lifetime": lambda: DensityForest(5, method="forest", seed=1),
-    "window": lambda: DensityForest(5, window=20, seed=1),
-    "max_nodes": lambda: DensityForest(5, 2.0, max_nodes=60, seed=1),
-    "origin": lambda: DensityForest(5, 2.0, seed=1, origin={"x00": 0.0, "x02": 0.1}),
-    "directions": lambda: DensityForest(2, 2.0, window=25, directions=TRIANGLE, seed=1),
-    "random directions": lambda: DensityForest(2, directions=3, method="laplace", seed=1),
-    "fixed": lambda: DensityForest(5, 2.0, seed=1),
-    "random": lambda: DensityForest(5, stats.gamma(2.0), seed=1),
-    "schedule": lambda: DensityForest(5, growing, seed=1),
-    "laplace": lambda: DensityForest(5, method="laplace", seed=1),
-    "kernel": lambda: DensityForest(5, method="kernel", seed=1),
-}
-
-
-def stream_of(n, seed=0):
-    """Draw samples with holes and with a feature that comes later."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for i in range(n):
-        x = mapping(rng.normal(size=3))
-        if i < n // 3:
-            del x["x01"]
-        for name in list(x):
-            if rng.random() < 0.15:
-                x[name] = math.nan
-            elif rng.random() < 0.1:
-                del x[name]
-        found.append(dict(sorted(x.items(), key=lambda _: rng.random())))
-    return found
 
 
 def frames(stream):
@@ -69,50 +29,6 @@ def frames(stream):
         pl.from_pandas(table, nan_to_null=True),
         pa.Table.from_pandas(table, preserve_index=False),
     ]
-
-
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_batches_are_single_samples(make):
-    stream = stream_of(60)
-    one = make()
-    for x in stream:
-        one.learn_one(x)
-    expected = [one.log_density_one(x) for x in stream]
-    for frame, head in zip(frames(stream), frames(stream[:17]), strict=True):
-        many = make()
-        many.learn_many(head)
-        many.learn_many(frame[17:] if not isinstance(frame, pa.Table) else frame.slice(17))
-        assert pickle.dumps(many) == pickle.dumps(one)
-        found = many.log_density_many(frame)
-        assert type(found).__module__.split(".")[0] == type(frame).__module__.split(".")[0]
-        assert found.to_numpy().tolist() == expected
-        densities = many.density_many(frame).to_numpy().tolist()
-        assert densities == [many.density_one(x) for x in stream]
-        assert many.surprise_many(frame).to_numpy().tolist() == [*map(many.surprise_one, stream)]
-        scores = many.score_many(frame).to_numpy().tolist()
-        assert scores == pytest.approx([*map(many.score_one, stream)], rel=1e-12)
-    table = frames(stream)[0]
-    assert list(one.density_many(table).index) == list(table.index)
-
-
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_predictions_change_nothing_and_copies_continue(make):
-    stream = stream_of(80)
-    forest = make()
-    for x in stream[:50]:
-        before = pickle.dumps(forest)
-        for query in (x, {}, {"x00": 1e9}, {"unknown": 1.0}):
-            forest.score_one(query)
-            forest.surprise_one(query)
-            forest.density_one(query)
-        assert pickle.dumps(forest) == before
-        forest.learn_one(x)
-    copies = [pickle.loads(pickle.dumps(forest)), copy.deepcopy(forest)]
-    for x in stream[50:]:
-        for model in (forest, *copies):
-            model.learn_one(x)
-    # A distribution that has been copied is equal, but its pickle is not.
-    assert {pickle.dumps(model._trees) for model in copies} == {pickle.dumps(forest._trees)}
 
 
 def test_a_new_feature_has_its_first_value_in_the_mean():
@@ -152,36 +68,6 @@ def test_missing_values_count_as_means():
         assert first.density_one(x) == second.density_one(x)
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_bad_input_changes_nothing(make):
-    forest = make()
-    for x in stream_of(30):
-        forest.learn_one(x)
-    before = pickle.dumps(forest)
-    bad = [("text", TypeError), (math.inf, ValueError), (1e39, ValueError)]
-    for value, error in bad:
-        for x in ({"x00": 1.0, "x01": value, "x02": 0.0}, {"new": 1.0, "x01": value}):
-            for method in (forest.learn_one, forest.density_one, forest.score_one):
-                with pytest.raises(error, match="x01"):
-                    method(x)
-    with pytest.raises(ValueError, match=r"x01.*row 1"):
-        forest.learn_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
-    with pytest.raises(ValueError, match=r"x01.*row 1"):
-        forest.density_many(pd.DataFrame({"x00": [1.0, 2.0], "x01": [1.0, math.inf]}))
-    assert pickle.dumps(forest) == before
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf, 1e39])
-def test_oblique_forests_refuse_bad_input(value):
-    forest = DensityForest(2, 1.0, directions=TRIANGLE, seed=1)
-    forest.learn_one({"x00": 1.0, "x01": 2.0})
-    before = pickle.dumps(forest)
-    for method in (forest.learn_one, forest.density_one, forest.score_one):
-        with pytest.raises(ValueError, match="x01"):
-            method({"x00": 1.0, "x01": value})
-    assert pickle.dumps(forest) == before
-
-
 def test_a_lifetime_that_falls_changes_nothing():
     forest = DensityForest(3, lambda n: 5.0 - (n > 4), seed=1)
     for i in range(4):
@@ -194,31 +80,6 @@ def test_a_lifetime_that_falls_changes_nothing():
     assert {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"} == state
     with pytest.raises(ValueError, match="for 1 samples"):
         DensityForest(3, lambda n: n - 1.0).learn_one({"a": 1.0})
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"n_estimators": 0},
-        {"lifetime": 0.0},
-        {"lifetime": -1.0},
-        {"lifetime": math.inf},
-        {"lifetime": "text"},
-        {"lifetime": True},
-        {"lifetime": stats.norm()},
-        {"directions": 0},
-        {"method": "mean"},
-        {"method": "kernel", "directions": 3},
-        {"window": 0},
-        {"window": 2.5},
-        {"max_nodes": 99},
-        {"window": 5, "origin": {"a": 1.0}},
-        {"max_nodes": 500, "origin": {"a": 1.0}},
-    ],
-)
-def test_bad_arguments(arguments):
-    with pytest.raises((ValueError, TypeError), match=next(iter(arguments))):
-        DensityForest(**arguments)
 
 
 def test_scores():
@@ -423,59 +284,4 @@ def test_features_without_values_have_density_one():
     assert (cells(forest, {"a": 2.0})[0] == 3).all()
 
 
-def test_memory_is_what_is_held():
-    """Some 40 bytes for a sample in a tree, whatever the number of features."""
-    rng = np.random.default_rng(0)
-    sizes = []
-    for d in (2, 40):
-        forest = DensityForest(10, seed=1)
-        forest.learn_many(pd.DataFrame([mapping(x) for x in rng.normal(size=(2048, d))]))
-        trees = forest._trees
-        held = trees.regions.nbytes + trees.samples.nbytes
-        assert held < forest._raw_memory_usage < held + 24_000
-        assert Region.SIZE * trees.forest.regions.n_rows <= trees.regions.nbytes
-        sizes.append(trees.regions.nbytes)
-    assert Region.SIZE == 32
-    assert max(sizes) <= 1.5 * 32 * 2048 * 10
-
-
 # As plain Python.
-
-
-def learned_forests():
-    """Return what small forests of each kind predict, and the nodes of their trees."""
-    found = []
-    queries = [*stream_of(8, seed=1), {"x00": 50.0}]
-    for make in MODELS.values():
-        forest = make()
-        for x in stream_of(15):
-            forest.learn_one(x)
-        scores = [forest.score_one(x) for x in queries]
-        densities = forest.density_many(frames(queries)[0]).tolist()
-        table = forest._trees.forest.regions
-        nodes = [table.row(row) for row in range(table.n_rows)]
-        links = [(node.key, node.pivot, node.first, node.next) for node in nodes]
-        cuts = [(node.time, node.n_samples) for node in nodes]
-        found.append({"values": scores + densities, "links": links, "cuts": cuts})
-    return found
-
-
-@pytest.mark.quick
-def test_kernels_run_as_python(tmp_path):
-    """The same trees, with numba's compiler switched off."""
-    module = "test_density_forest"
-    code = f"import json, {module}; print(json.dumps({module}.learned_forests()))"
-    paths = [str(Path(__file__).parent), *sys.path]
-    environment = {"NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    as_python = json.loads(done.stdout)
-    for compiled, plain in zip(learned_forests(), as_python, strict=True):
-        assert [list(links) for links in compiled["links"]] == plain["links"]
-        np.testing.assert_allclose(plain["cuts"], compiled["cuts"], rtol=1e-12)
-        np.testing.assert_allclose(plain["values"], compiled["values"], rtol=1e-12)

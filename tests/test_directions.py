@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from naive import hnsp
 from naive import stit as naive
-from river import datasets, evaluate, metrics
+from river import datasets
 from scipy import stats
 from test_kernels import as_twin
 
@@ -104,16 +100,6 @@ def test_directions_along_the_axes_give_the_forest_without_directions():
         for model in (plain, oblique):
             model.learn_one(x if model.n_samples else dict.fromkeys(stream[0][0], 0.5), y)
     assert plain.to_dataframe()["threshold"].equals(oblique.to_dataframe()["threshold"])
-
-
-@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
-def test_random_directions_have_the_norm_of_the_isotropic_kernel(d, n, seed):
-    rows = sphere_directions(n, d, np.random.default_rng(seed))
-    volume = [math.pi ** (k / 2) / math.gamma(k / 2 + 1) for k in (d - 1, d)]
-    norm = d * volume[1] / (2.0 * volume[0] * n)
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), norm, rtol=1e-12)
-    assert isotropic_scale(d) / n == pytest.approx(norm, rel=1e-12)
 
 
 @pytest.mark.blas
@@ -285,127 +271,11 @@ def stream(n, seed=0):
     return found
 
 
-def outputs_of(model, x, y):
-    if isinstance(model, MondrianFeatures):
-        return model.transform_one(x)
-    if isinstance(model, MondrianForestClassifier):
-        return model.predict_proba_one(x)
-    return model.predict_one(x)
-
-
-def feed(model, x, y):
-    if isinstance(model, MondrianFeatures):
-        model.learn_one(x)
-    else:
-        model.learn_one(x, y)
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("directions", [THREE, 4])
-def test_batches_copies_and_the_order_of_keys_change_nothing(name, directions):
-    data = stream(500)
-    one, turned, copied = (MODELS[name](directions) for _ in range(3))
-    for i, (x, y) in enumerate(data):
-        if i in (40, 300):
-            copied = copy.deepcopy(pickle.loads(pickle.dumps(copied)))
-        feed(one, x, y)
-        feed(copied, x, y)
-        feed(turned, dict(reversed(x.items())), y)
-    many = MODELS[name](directions)
-    for start, stop in ((0, 20), (20, 330), (330, 500)):
-        X = pd.DataFrame([x for x, _ in data[start:stop]])
-        if isinstance(many, MondrianFeatures):
-            many.learn_many(X)
-        else:
-            many.learn_many(X, pd.Series([y for _, y in data[start:stop]]))
-    for x, y in stream(40, seed=1):
-        expected = outputs_of(one, x, y)
-        assert outputs_of(copied, x, y) == expected
-        assert outputs_of(turned, x, y) == expected
-        assert outputs_of(many, x, y) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("name", MODELS)
-def test_bad_values_leave_the_model_as_it_was(name):
-    model = MODELS[name](4)
-    for x, y in stream(100):
-        feed(model, x, y)
-    before = pickle.dumps(model)
-    for value, error in ((math.inf, ValueError), (1e300, ValueError), ("1", TypeError)):
-        with pytest.raises(error, match="'b'"):
-            feed(model, {"a": 0.5, "b": value, "c": 0.1}, 1.0)
-        assert pickle.dumps(model) == before
-
-
-@pytest.mark.parametrize(
-    ("directions", "error", "words"),
-    [
-        (0, ValueError, "at least 1"),
-        (True, TypeError, "directions must be"),
-        (2.0, TypeError, "directions must be"),
-        ("ab", TypeError, "directions must be"),
-        ([], ValueError, "empty"),
-        ([{"a": 1.0}, ["b"]], TypeError, "direction 1"),
-        (
-            [{"a": math.nan}],
-            ValueError,
-            "direction 0 must have finite coefficients, got nan for 'a'",
-        ),
-        ([{"a": 1.0}, {"a": 0.0}], ValueError, "direction 1"),
-    ],
-)
-def test_bad_directions(directions, error, words):
-    for model in (MondrianForestClassifier, MondrianForestRegressor, MondrianFeatures):
-        with pytest.raises(error, match=words):
-            model(directions=directions)
-
-
-def test_clones_have_the_same_distribution():
-    lifetime = stats.gamma(2.0)
-    nested = OGDRegressor(MondrianFeatures(3, lifetime, directions=2))
-    assert nested.clone().features.lifetime is lifetime
-    model = MondrianForestClassifier(lifetime=lifetime)
-    assert model.clone().lifetime is lifetime
-    assert model.clone({"lifetime": 2.0}).lifetime == 2.0
-
-
-def test_bad_lifetimes():
-    for model in (MondrianForestClassifier, MondrianForestRegressor, MondrianFeatures):
-        with pytest.raises(ValueError, match=r"lifetime must not be negative.*-inf"):
-            model(lifetime=stats.norm())
-        with pytest.raises(ValueError, match="lifetime must be"):
-            model(lifetime="long")
-
-
 def test_gamma_counts_features_not_directions():
     model = MondrianForestClassifier(directions=7, seed=1)
     for x, y in datasets.Bananas().take(10):
         model.learn_one(x, y)
     assert model._trees.forest.gamma == 20.0
-
-
-@pytest.mark.blas
-def test_a_direction_that_labels_depend_on_helps():
-    rng = np.random.default_rng(0)
-    X = rng.random((1500, 6))
-    own = rng.standard_normal(6)
-    y = (np.floor(2.0 * X @ own) % 2 == 0).tolist()
-    accuracy = []
-    for directions in (None, [mapping(own)]):
-        model = MondrianForestClassifier(directions=directions, seed=1)
-        data = ((mapping(x), label) for x, label in zip(X, y, strict=True))
-        accuracy.append(evaluate.progressive_val_score(data, model, metrics.Accuracy()).get())
-    assert accuracy[1] > accuracy[0] + 0.2
-
-
-def test_memory_counts_the_directions():
-    model = MondrianFeatures(20, directions=10, seed=1)
-    model.learn_one({"a": 1.0, "b": 2.0})
-    directions = model._map.trees.directions
-    assert directions.nbytes >= directions.coefficients.nbytes == 8 * 20 * 2 * 10
-    assert model._raw_memory_usage > directions.nbytes
 
 
 @pytest.mark.blas
@@ -430,20 +300,3 @@ def test_reading_oblique_trees():
     leaves = int(frame["is_leaf"].sum())
     assert len(model.draw_partition().patches) == 3 * leaves
     assert "direction" in model.debug_one({"a": 0.0, "b": 0.0})
-
-
-@pytest.mark.blas
-def test_drawn_cells_are_those_of_the_time():
-    grid = np.array(list(itertools.product(np.linspace(0.0, 1.0, 12), repeat=2)))
-    features = learned(grid, 2, 4.0, directions=THREE, seed=1)
-    for time in (0.0, 1.0, math.inf):
-        cuts = [node for node in features.nodes(1) if not node.is_leaf and node.time <= time]
-        patches = features.draw_partition(1, time).patches
-        assert len(patches) == len(cuts) + 1
-        # They tile the plane of the samples.
-        areas = [naive.area(list(map(tuple, patch.get_xy()[:-1].tolist()))) for patch in patches]
-        assert sum(areas) == pytest.approx(1.04**2)
-    with pytest.raises(ValueError, match="there are 3"):
-        learned(np.random.default_rng(0).random((5, 3)), 2).draw_partition()
-    with pytest.raises(RuntimeError, match="learn"):
-        MondrianFeatures().draw_partition()

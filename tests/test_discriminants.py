@@ -121,24 +121,6 @@ def test_kernels_are_the_twin_with_levels(seed, absent):
         twin.learn(x, label, range(3), 5, expected, weight)
 
 
-@pytest.mark.blas
-@pytest.mark.parametrize("seed", SEEDS)
-def test_all_find_two_classes_that_a_line_parts(seed):
-    """The line is at an angle; units differ by six orders of magnitude."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(3000, 3))
-    y = (X @ [1.0, -1.0, 0.5] > 0.0).astype(int).tolist()
-    X *= [1e-3, 1.0, 1e3]
-    kernels = Kernels(2, 3)
-    right = np.zeros(3)
-    for i, (values, label) in enumerate(zip(X, y, strict=True)):
-        found = kernels.predict(values, 2)
-        if i >= 1500:
-            right += found.argmax(axis=1) == label
-        kernels.learn(values, label, 2)
-    assert (right > 0.93 * 1500).all()
-
-
 @pytest.mark.parametrize("size", [1e-30, 1e30])
 def test_values_of_any_size_give_probabilities(size):
     rng = np.random.default_rng(0)

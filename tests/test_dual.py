@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
 import numpy as np
 import pytest
 from naive import dual as naive
-from river import datasets
 
 from river_mondrian import DualOGDClassifier, IsolationFeatures
 
@@ -119,44 +117,3 @@ def test_weight_is_a_factor_of_the_step():
     assert model.decision_one({"a": 1.0})[1] == pytest.approx(0.6)
     model.learn_one({"a": 9.0}, 1, w=0.0)
     assert model.n_supports == 1
-
-
-def test_missing_values_are_zero_and_the_order_of_keys_does_not_matter():
-    whole, sparse, turned = (ours("laplace") for _ in range(3))
-    for x, y in datasets.Phishing().take(80):
-        whole.learn_one(x, y)
-        sparse.learn_one({k: v for k, v in x.items() if v != 0.0} | {"z": math.nan}, y)
-        turned.learn_one(dict(reversed(x.items())), y)
-    assert pickle.dumps(whole) == pickle.dumps(sparse) == pickle.dumps(turned)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"kernel": "linear"}, "kernel must be"),
-        ({"lifetime": 0.0}, "lifetime must be a finite number > 0, got 0.0"),
-        ({"gamma": math.inf}, "gamma must be a finite number > 0, got inf"),
-        ({"learning_rate": True}, "learning_rate must be a finite number > 0, got True"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        DualOGDClassifier(**arguments)
-
-
-def test_copies_go_on_alike_and_memory_counts_the_supports():
-    model = ours("laplace")
-    stream = samples(120, 3)
-    for x, y in stream[:60]:
-        model.learn_one(x, y)
-    size = model._raw_memory_usage
-    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-    for x, y in stream[60:]:
-        scores = [m.decision_one(x) for m in (model, *twins)]
-        assert scores[0] == scores[1] == scores[2]
-        for m in (model, *twins):
-            m.learn_one(x, y)
-    owners = (vars(model), vars(model._supports))
-    held = sum(v.nbytes for o in owners for v in o.values() if isinstance(v, np.ndarray))
-    assert held < model._raw_memory_usage < held + 4000
-    assert model._raw_memory_usage > size

@@ -8,10 +8,18 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from attack.cut_moments import does_pass
 from scipy import stats
 
 from river_mondrian import RandomCutForest
+from river_mondrian.compiling.kernels import kernel
+from river_mondrian.posteriors.displacement import CutForest
+
+
+@kernel
+def does_pass(forest: CutForest) -> int:
+    """Tell whether the next sample does not enter."""
+    return int(forest.passes())
+
 
 LEVEL = 0.001
 

@@ -10,51 +10,21 @@ import pytest
 from river import checks, datasets
 from scipy import stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    DensityForest,
-    DualOGDClassifier,
-    IsolationFeatures,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    NearestNeighborDetector,
-    NystromFeatures,
-    OGDClassifier,
-    OGDRegressor,
-    RandomBinningFeatures,
-    RandomCutForest,
-    RandomFourierFeatures,
-    RidgeRegressor,
-)
+import river_mondrian as rm
 from river_mondrian.__main__ import estimators
 
 # Every class at its defaults, then configurations whose own code the checks reach.
-MODELS = {
-    "adaptive": AdaptiveMondrianForestClassifier(),
-    "adaptive regressor": AdaptiveMondrianForestRegressor(),
-    "classifier": MondrianForestClassifier(),
-    "regressor": MondrianForestRegressor(),
-    "density": DensityForest(),
-    "random cuts": RandomCutForest(),
-    "nearest neighbors": NearestNeighborDetector(),
-    "ogd": OGDClassifier(),
-    "ogd regressor": OGDRegressor(),
-    "ridge": RidgeRegressor(),
-    "dual": DualOGDClassifier(),
-    "isolation": IsolationFeatures(),
-    "mondrian": MondrianFeatures(),
-    "nystrom": NystromFeatures(n_landmarks=20),
-    "binning": RandomBinningFeatures(),
-    "fourier": RandomFourierFeatures(),
-    "shingles": RandomCutForest(n_estimators=3, window=50, shingle=3, missing="zero", seed=3),
-    "window": MondrianForestClassifier(n_estimators=3, window=50, missing="zero", seed=3),
-    "growing": MondrianForestRegressor(n_estimators=3, lifetime=math.sqrt, posterior="mean"),
-    "oblique": MondrianForestClassifier(3, lifetime=stats.gamma(2.0), directions=4, seed=3),
-    "oblique auto": OGDRegressor(MondrianFeatures(4, "auto", directions=3)),
-    "ridge, window": RidgeRegressor(
-        IsolationFeatures(4, 8, pool_size=60, method="iforest", seed=3), window=40, max_columns=90
+MODELS = {name: getattr(rm, name)() for name in estimators()} | {
+    "NystromFeatures": rm.NystromFeatures(n_landmarks=20),
+    "shingles": rm.RandomCutForest(n_estimators=3, window=50, shingle=3, missing="zero", seed=3),
+    "window": rm.MondrianForestClassifier(n_estimators=3, window=50, missing="zero", seed=3),
+    "growing": rm.MondrianForestRegressor(n_estimators=3, lifetime=math.sqrt, posterior="mean"),
+    "oblique": rm.MondrianForestClassifier(3, lifetime=stats.gamma(2.0), directions=4, seed=3),
+    "oblique auto": rm.OGDRegressor(rm.MondrianFeatures(4, "auto", directions=3)),
+    "ridge, window": rm.RidgeRegressor(
+        rm.IsolationFeatures(4, 8, pool_size=60, method="iforest", seed=3),
+        window=40,
+        max_columns=90,
     ),
 }
 
@@ -68,7 +38,7 @@ def cases() -> list:
             for check in checks.yield_checks(model):
                 number = seen[check.__name__] = seen.get(check.__name__, -1) + 1
                 case = f"{name}-{check.__name__}-{number}"
-                marks = [pytest.mark.blas] if name == "nystrom" else []
+                marks = [pytest.mark.blas] if name == "NystromFeatures" else []
                 found.append(pytest.param(model, check, id=case, marks=marks))
     return found
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from river import datasets
 
 from river_mondrian import (
     MondrianFeatures,
     NystromFeatures,
-    OGDClassifier,
     RandomBinningFeatures,
     RandomFourierFeatures,
 )
@@ -40,24 +36,6 @@ def learned(make, n=100):
     for x in STREAM[:n]:
         features.learn_one(x)
     return features
-
-
-@pytest.mark.blas
-@each
-def test_frames_of_all_kinds(make):
-    features = learned(make)
-    expected = features.transform_many(FRAME)
-    for kind in (pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME, preserve_index=False)):
-        mapped = features.transform_many(kind)
-        assert type(mapped) is type(kind)
-        found = mapped.to_pandas()
-        assert list(found) == list(expected)
-        np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
-        other = make()
-        other.learn_many(kind[:100])
-        assert pickle.dumps(other) == pickle.dumps(features)
-    matrix = features.to_csr(FRAME)
-    assert matrix.shape == (150, features._map.n_columns)
 
 
 @pytest.mark.blas
@@ -115,48 +93,3 @@ def test_missing_is_zero_and_the_order_of_keys_does_not_matter(make):
         expected = whole.transform_one(x)
         assert whole.transform_one(x | {"z": math.nan, "new": 5.0}) == expected
         assert whole.transform_one(dict(reversed(x.items()))) == expected
-
-
-@pytest.mark.blas
-@each
-def test_copies_go_on_alike_and_memory_is_exact(make):
-    features = learned(make, 50)
-    twins = [copy.deepcopy(features), pickle.loads(pickle.dumps(features))]
-    for x in STREAM[50:]:
-        for twin in (features, *twins):
-            twin.learn_one(x)
-        mapped = [twin.transform_one(x) for twin in (features, *twins)]
-        assert mapped[0] == mapped[1] == mapped[2]
-    owners = [features._map, features._reader, features._pool]
-    held = sum(
-        value.nbytes
-        for owner in owners
-        if owner is not None
-        for value in vars(owner).values()
-        if isinstance(value, np.ndarray)
-    )
-    # Those of the trees are tested with the forests.
-    held += features._map.trees.nbytes if isinstance(features, MondrianFeatures) else 0
-    assert held < features._raw_memory_usage < held + 4000
-
-
-@pytest.mark.blas
-@each
-@pytest.mark.parametrize("cut", [0, 45, 150])
-def test_under_a_learner_batches_equal_single_samples(make, cut):
-    """The map learns with the learner: features appear, cells are met, landmarks come."""
-    features = make()
-    one, many = OGDClassifier(features, "log"), OGDClassifier(features, "log")
-    stream = [{k: v for k, v in x.items() if i > 60 or k != "https"} for i, x in enumerate(STREAM)]
-    scores = []
-    for x, y in zip(stream, LABELS, strict=True):
-        scores.append(one.predict_one(x) == y)
-        one.learn_one(x, y)
-    for part in (slice(0, cut), slice(cut, None)):
-        if stream[part]:
-            many.learn_many(pd.DataFrame(stream[part]), LABELS[part])
-    assert pickle.dumps(features) == pickle.dumps(make())
-    assert many.predict_many(FRAME).tolist() == [one.predict_one(x) for x in STREAM]
-    expected = [one.predict_proba_one(x) for x in STREAM]
-    assert [many.predict_proba_one(x) for x in STREAM] == expected
-    assert np.mean(scores[50:]) > 0.75

@@ -12,7 +12,7 @@ from collections import deque
 
 import numpy as np
 import pytest
-from river import datasets, drift, linear_model, optim, preprocessing
+from river import drift, linear_model, optim, preprocessing
 from scipy import stats
 from stored_models import (
     FORMAT_IS_FINAL,
@@ -403,17 +403,3 @@ def test_memory_that_has_not_been_written_is_not_saved(path):
     content = path.read_bytes()
     rm.save(second, path)
     assert path.read_bytes() == content
-
-
-def test_a_stream_goes_on_where_it_was(path):
-    samples = list(datasets.Phishing().take(200))
-    whole = rm.OGDClassifier(rm.MondrianFeatures(5, "auto", seed=1), loss="log")
-    learn(whole, samples)
-    part = rm.OGDClassifier(rm.MondrianFeatures(5, "auto", seed=1), loss="log")
-    for start in range(0, 200, 50):
-        learn(part, samples[start : start + 50])
-        rm.save(part, path, extra={"position": start + 50})
-        part, extra = rm.load(path, with_extra=True)
-        assert extra["position"] == start + 50
-    for x, _ in samples[:20]:
-        assert part.predict_proba_one(x) == whole.predict_proba_one(x)

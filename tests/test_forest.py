@@ -65,22 +65,6 @@ def test_pickle_holds_no_slack():
     assert data < len(dumped) < data + 5000
 
 
-def test_equal_seeds_equal_forests_whatever_the_order_of_keys():
-    X, y = make_data(300)
-    models = [MondrianForestClassifier(seed=5) for _ in range(2)]
-    shuffler = np.random.default_rng(0)
-    for x, label in zip(rows(X), y, strict=True):
-        models[0].learn_one(x, label)
-        keys = shuffler.permutation(4)
-        models[1].learn_one({NAMES[k]: x[NAMES[k]] for k in keys}, label)
-    assert state(models[0]) == state(models[1])
-    other = MondrianForestClassifier(seed=6)
-    for x, label in zip(rows(X), y, strict=True):
-        other.learn_one(x, label)
-    queries = rows(make_data(50, seed=3)[0])
-    assert any(models[0].predict_proba_one(x) != other.predict_proba_one(x) for x in queries)
-
-
 def test_nullable_columns_are_missing_values():
     model, X, _ = learned()
     frame = pd.DataFrame(X[:50], columns=NAMES).astype("Float64")
@@ -96,29 +80,6 @@ def test_nullable_columns_are_missing_values():
 
 
 # Bad input.
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_estimators": 0}, "n_estimators.*0"),
-        ({"n_estimators": 2.5}, "n_estimators.*2.5"),
-        ({"n_estimators": True}, "n_estimators.*True"),
-        ({"lifetime": -1.0}, "lifetime.*-1"),
-        ({"lifetime": math.nan}, "lifetime.*nan"),
-        ({"lifetime": "long"}, "lifetime.*'long'"),
-        ({"prior_rate": 0.0}, "prior_rate.*0"),
-        ({"prior_rate": math.inf}, "prior_rate.*inf"),
-        ({"max_nodes": 0}, "max_nodes.*0"),
-        ({"n_jobs": 0}, "n_jobs must be -1 or an integer >= 1, got 0"),
-        ({"n_jobs": -2}, "n_jobs.*-2"),
-        ({"n_jobs": -1.0}, "n_jobs.*-1.0"),
-        ({"n_jobs": True}, "n_jobs.*True"),
-    ],
-)
-def test_a_bad_parameter_is_named(params, message):
-    with pytest.raises(ValueError, match=message):
-        MondrianForestClassifier(**params)
 
 
 def test_an_empty_mapping_teaches_the_label_alone():
@@ -217,33 +178,7 @@ def test_reading_a_tree():
     assert MondrianForestClassifier().debug_one({"a": 1.0}) == "nothing has been learned yet"
 
 
-def test_drawing():
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    X, y = make_data(300, dims=2)
-    model = MondrianForestClassifier(seed=1, n_estimators=2)
-    for x, label in zip(rows(X), y, strict=True):
-        model.learn_one(x, label)
-    leaves = int(model.to_dataframe(0).is_leaf.sum())
-    assert f"{leaves} leaves" in model.draw().get_title()
-    assert len(model.draw_partition().patches) == 3 * leaves
-    with pytest.raises(ValueError, match="two features"):
-        learned()[0].draw_partition()
-
-
 # In River's company.
-
-
-def test_the_order_of_columns_does_not_matter():
-    X, y = make_data(350)
-    frame = pd.DataFrame(X, columns=NAMES)
-    models = []
-    for columns in (NAMES, NAMES[::-1]):
-        model = MondrianForestClassifier(seed=7, n_estimators=4)
-        model.learn_many(frame[columns], y)
-        models.append(state(model))
-    assert models[0] == models[1]
 
 
 # What the parameters promise.
@@ -320,19 +255,6 @@ def test_bounded_forests_stop_growing_and_go_on_learning():
         model.resample()
 
 
-def test_memory_is_counted_exactly():
-    model, _, _ = learned(n=2000)
-    trees = model._trees
-    chunks = [
-        chunk
-        for rows in (trees.nodes, trees.points, trees.side_rows)
-        for table in rows.chunks
-        for chunk in table
-    ]
-    arrays = sum(chunk.nbytes for chunk in chunks) + trees.trees.nbytes
-    assert arrays < model._raw_memory_usage < 1.2 * arrays + 20_000
-
-
 def test_many_samples_of_one_class_then_others():
     rng = np.random.default_rng(0)
     model = MondrianForestClassifier(seed=1, n_estimators=3)
@@ -357,55 +279,3 @@ def test_resample_draws_another_forest_from_the_same_samples():
     assert after.loc[0, "time"] != before.loc[0, "time"]
     hits = [model.predict_one(x) == label for x, label in zip(rows(X), y, strict=True)]
     assert np.mean(hits) == 1.0
-
-
-def missing_at_random(X, share, seed):
-    X = X.copy()
-    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
-    return X
-
-
-def test_missing_values_do_no_worse_than_imputing_the_running_mean():
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    order = np.random.default_rng(1).permutation(len(digits.target))
-    X = digits.data[order]
-    X = X[:, X.std(axis=0) > 0]
-    y = digits.target[order].tolist()
-    for share in (0.2, 0.4):
-        accuracies = {"ours": [], "mean": []}
-        for seed in range(2):
-            holes = missing_at_random(X, share, seed)
-            ours = MondrianForestClassifier(seed=seed)
-            imputed = MondrianForestClassifier(seed=seed)
-            sums = np.zeros(X.shape[1])
-            counts = np.zeros(X.shape[1])
-            hits = np.zeros(2)
-            for row, label in zip(holes, y, strict=True):
-                there = ~np.isnan(row)
-                x = {j: float(row[j]) for j in np.flatnonzero(there)}
-                means = sums / np.maximum(counts, 1)
-                full = dict(enumerate(np.where(there, row, means).tolist()))
-                hits += ours.predict_one(x) == label, imputed.predict_one(full) == label
-                ours.learn_one(x, label)
-                imputed.learn_one(full, label)
-                sums[there] += row[there]
-                counts += there
-            accuracies["ours"].append(hits[0] / len(y))
-            accuracies["mean"].append(hits[1] / len(y))
-        assert np.mean(accuracies["ours"]) >= np.mean(accuracies["mean"]) - 0.005
-
-
-def test_nan_and_absent_are_the_same():
-    X, y = make_data(400)
-    holes = missing_at_random(X, 0.3, 0)
-    absent = MondrianForestClassifier(seed=1)
-    nan = MondrianForestClassifier(seed=1)
-    for row, label in zip(holes, y, strict=True):
-        x = dict(zip(NAMES, row.tolist(), strict=True))
-        short = {key: value for key, value in x.items() if value == value}
-        assert absent.predict_proba_one(short) == nan.predict_proba_one(x)
-        absent.learn_one(short, label)
-        nan.learn_one(x, label)
-    assert state(absent) == state(nan)

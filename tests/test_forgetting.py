@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import forgetting as naive
 from naive import hnsp
-from naive.mondrian import leaves, walk
+from naive.mondrian import walk
 from test_gaussian import dense
 from test_kernels import SETTINGS, as_twin, draw, grow, route
 from test_law import compare, features_of
@@ -358,24 +358,6 @@ def test_widths_are_those_of_the_window(kind):
 
 
 @kinds
-def test_trees_that_are_drawn_anew_forget_too(kind):
-    model = KINDS[kind](4, seed=1)
-    samples, held = stream(900, 4, at=300), []
-    rng = np.random.default_rng(2)
-    drawing = 0
-    for x, y in samples:
-        model.learn_one(x, y)
-        held.append((x, y))
-        drawing += model._trees.forest.phase == DRAWING
-        if len(held) > 290 and rng.random() < 0.9:
-            model.forget_one(*held.pop(int(rng.integers(len(held)))))
-            if model._trees.forest.phase != STEADY:
-                checked(model)
-    assert drawing > 20
-    stored(model, held)
-
-
-@kinds
 @pytest.mark.parametrize("window", [None, 40, 300])
 def test_frames_equal_single_samples(kind, window):
     samples = stream(640, 5, places=200, at=500)
@@ -391,22 +373,6 @@ def test_frames_equal_single_samples(kind, window):
         one.forget_one(x, label)
     many.forget_many(X[-30:], y[-30:])
     assert answers(one) == answers(many)
-
-
-@kinds
-@pytest.mark.parametrize("at", [100, 330, 420])
-def test_copies_go_on_alike(kind, at):
-    samples = stream(640, 5, missing=0.1, at=300)
-    model = KINDS[kind](3, window=280, seed=1)
-    for i, (x, y) in enumerate(samples):
-        if i == at:
-            model.forget_one(*samples[i - 7])
-            other = checked(model)
-        model.learn_one(x, y)
-        if i >= at:
-            other.learn_one(x, y)
-    assert answers(model) == answers(other)
-    assert pickle.dumps(model) == pickle.dumps(other)
 
 
 @kinds
@@ -555,20 +521,6 @@ def test_what_a_renewal_has_left_is_read_back(kind):
     stored(checked(model), held[50:])
 
 
-@kinds
-@pytest.mark.parametrize("window", [20, None])
-def test_widths_follow_where_others_have_been_forgotten(kind, window):
-    model = KINDS[kind](2, window=window, seed=1)
-    samples = stream(3000, 4, at=400)
-    for i, (x, y) in enumerate(samples):
-        model.learn_one(x | {"b": 1000.0 * x["b"]}, y)
-        if window is None and i >= 300:
-            x, y = samples[i - 300]
-            model.forget_one(x | {"b": 1000.0 * x["b"]}, y)
-    assert 250.0 <= model.widths["b"] <= 2000.0
-    assert 10.0 <= model.widths["c"] <= 100.0
-
-
 def test_a_late_feature_is_missing_from_samples_that_take_a_place_again():
     model = MondrianForestClassifier(2, seed=1)
     names = [f"x{i}" for i in range(18)]
@@ -604,17 +556,6 @@ def test_large_targets_leave_nothing_behind(size, n_wild):
     assert forest.y_squares == pytest.approx(len(counted) * np.var(targets), rel=1e-6)
 
 
-def test_a_classifier_that_has_forgotten_all_is_as_new():
-    model = MondrianForestClassifier(2, seed=1)
-    for i in range(3):
-        model.learn_one({"a": i / 10, "level": "xyz"[i]}, i % 2)
-    for i in range(3):
-        model.forget_one({"a": i / 10, "level": "xyz"[i]}, i % 2)
-    assert model.predict_one({"a": 0.1}) is None
-    model.learn_one({"level": 3.0}, "other")
-    assert model.predict_proba_one({"level": 3.0}) == {"other": 1.0}
-
-
 def test_samples_are_told_apart_as_trees_tell_them():
     model = MondrianForestClassifier(3, scale=False, seed=1)
     model.learn_one({"a": 1e-12}, 1)
@@ -640,22 +581,6 @@ def test_forgetting_in_the_warm_up_does_not_build_trees_again_and_again(monkeypa
         if i >= 127:
             model.forget_one(*samples[i - 127])
     assert len(built) == 8
-
-
-def test_labels_of_a_leaf_that_no_cut_parts():
-    """Counts of one place, by rows of counts that are taken again."""
-    model = MondrianForestClassifier(1, seed=1)
-    labels = [0, 1, 2, 0, 1, 1, 0, 2]
-    for label in labels:
-        model.learn_one({"a": 1.0}, label)
-    for label in (2, 2, 0, 0, 0):
-        model.forget_one({"a": 1.0}, label)
-    assert model.predict_proba_one({"a": 1.0})[1] > 0.9
-    for label in (0, 2):
-        model.learn_one({"a": 1.0}, label)
-    counts = dict(zip(model.classes, model._trees.read(0)[0].counts.tolist(), strict=True))
-    assert counts == {0: 1, 1: 3, 2: 1}
-    assert len(leaves(as_twin(model._trees, 0))) == 1
 
 
 @pytest.mark.parametrize("posterior", ["gaussian", "mean"])

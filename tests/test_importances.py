@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -453,36 +452,6 @@ def test_a_feature_of_given_directions_has_their_cuts():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_other_names_have_the_same_importances(name):
-    """The order of names is that of the features in the trees."""
-    if "given" in name:
-        return
-    model, other = learned(name), MODELS[name]()
-    is_regressor = isinstance(other, MondrianForestRegressor)
-    for i, (x, y) in enumerate(stream(300, regression=is_regressor)):
-        renamed = {f"{key}{key}": v for key, v in x.items()}
-        other.learn_one(renamed, y, *([0.5 + i % 3] if name.startswith("weighted") else []))
-    importances = model.feature_importances
-    assert other.feature_importances == {f"{key}{key}": v for key, v in importances.items()}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_nothing_changes_by_being_explained(name):
-    one, other = (pickle.loads(pickle.dumps(learned(name))) for _ in range(2))
-    samples = stream(60, seed=5, regression=isinstance(one, MondrianForestRegressor))
-    for i, (x, y) in enumerate(samples):
-        if i % 7 == 0:
-            one.explain_one(x)
-            _ = one.feature_importances, one.baseline
-        if isinstance(one, MondrianForestRegressor):
-            assert one.predict_one(x) == other.predict_one(x)
-        else:
-            assert one.predict_proba_one(x) == other.predict_proba_one(x)
-        one.learn_one(x, y)
-        other.learn_one(x, y)
-
-
-@pytest.mark.parametrize("name", MODELS)
 def test_before_any_learning_there_is_nothing(name):
     model = MODELS[name]()
     assert model.feature_importances == model.explain_one({"a": 1.0}) == {}
@@ -493,20 +462,6 @@ def test_before_any_learning_there_is_nothing(name):
     if not isinstance(model, MondrianForestRegressor):
         assert model.baseline == {1: 1.0}
         assert model.explain_one({"a": 1.0}) == {1: {}}
-
-
-@pytest.mark.parametrize("name", ["classifier", "weighted", "regressor", "adaptive"])
-def test_bad_samples_are_refused_by_name(name):
-    model = learned(name, 30)
-    with pytest.raises(ValueError, match="feature 'b' must be finite in single precision, got inf"):
-        model.explain_one({"a": 1.0, "b": math.inf})
-    with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
-        model.explain_one({"a": 1e39})
-    with pytest.raises(TypeError, match="feature 'a' must be a number"):
-        model.explain_one({"a": "x"})
-    with pytest.raises(TypeError, match="a sample must be a mapping"):
-        model.explain_one([1.0])
-    check_sums(model, {"a": 3.4e38})
 
 
 def test_forgotten_samples_do_not_matter():
@@ -543,12 +498,3 @@ def test_relevant_features_are_found(name, make):
     assert set(sorted(found, key=found.get)[-len(relevant) :]) == set(relevant)
     others = [v for key, v in found.items() if key not in relevant]
     assert max(others) < 0.1 * max(found.values())
-
-
-@pytest.mark.parametrize("posterior", ["gaussian", "mean"])
-def test_relevant_features_of_targets_are_found(posterior):
-    model = MondrianForestRegressor(10, posterior=posterior, seed=1)
-    for x, y in synth.Friedman(seed=1).take(1500):
-        model.learn_one(x, y)
-    found = model.feature_importances
-    assert set(sorted(found, key=found.get)[-5:]) == {0, 1, 2, 3, 4}

@@ -21,73 +21,41 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from river import compose, feature_extraction, feature_selection, metrics, preprocessing, stats
-
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    DensityForest,
-    DualOGDClassifier,
-    IsolationFeatures,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    NearestNeighborDetector,
-    NystromFeatures,
-    OGDClassifier,
-    OGDRegressor,
-    RandomBinningFeatures,
-    RandomCutForest,
-    RandomFourierFeatures,
-    RidgeRegressor,
-    load,
-    save,
+from river import (
+    base,
+    compose,
+    feature_extraction,
+    feature_selection,
+    metrics,
+    preprocessing,
+    stats,
 )
-from river_mondrian.distributed.keyed import KeyedClassifier
+from test_contract import MODELS, answer
+from test_contract import learn as learn_all
 
-# Each with a function that makes its target of a number; None where there is no target.
-MODELS = {
-    "classifier": (lambda: MondrianForestClassifier(2, seed=1), int),
-    "adaptive": (
-        lambda: AdaptiveMondrianForestClassifier(2, drift_detector=None, seed=1),
-        int,
-    ),
-    "regressor": (lambda: MondrianForestRegressor(2, seed=1), float),
-    "adaptive regressor": (
-        lambda: AdaptiveMondrianForestRegressor(2, drift_detector=None, seed=1),
-        float,
-    ),
-    "fourier": (lambda: OGDClassifier(RandomFourierFeatures(8, seed=1)), int),
-    "mondrian": (lambda: OGDRegressor(MondrianFeatures(4, seed=1)), float),
-    "binning": (lambda: OGDRegressor(RandomBinningFeatures(4, seed=1)), float),
-    "nystrom": (lambda: RidgeRegressor(NystromFeatures(4, seed=1)), float),
-    "isolation": (lambda: OGDClassifier(IsolationFeatures(8, 4, pool_size=16, seed=1)), int),
-    "dual": (lambda: DualOGDClassifier(), int),
-    "cuts": (lambda: RandomCutForest(2, seed=1), None),
-    "neighbors": (lambda: NearestNeighborDetector(seed=1), None),
-    "density": (lambda: DensityForest(2, lifetime=1.0, seed=1), None),
-}
+from river_mondrian import MondrianForestClassifier, MondrianForestRegressor, load, save
+from river_mondrian.distributed.keyed import KeyedClassifier
 
 
 def learn(model, kind, x, y=1):
-    if kind is None:
-        model.learn_one(x)
-    else:
-        model.learn_one(x, kind(y))
+    learn_all(model, [(x, y if kind is None else kind(y))])
 
 
-def ask(model, x):
-    if hasattr(model, "score_one"):
-        return model.score_one(x)
-    if hasattr(model, "predict_proba_one") and not isinstance(model, DualOGDClassifier):
-        return model.predict_proba_one(x)
-    return model.predict_one(x)
+def kind_of(model):
+    """Return what makes a target of a number, or None where there is no target."""
+    if isinstance(model, base.Classifier):
+        return int
+    return float if isinstance(model, base.Regressor) else None
 
 
-@pytest.fixture(params=MODELS)
+# Maps are within learners.
+NAMES = [name for name, make in MODELS.items() if not hasattr(make(), "transform_one")]
+
+
+@pytest.fixture(params=NAMES)
 def learned(request):
-    make, kind = MODELS[request.param]
-    model = make()
+    model = MODELS[request.param]()
+    kind = kind_of(model)
     for i in range(30):
         learn(model, kind, {"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13}, i % 3)
     return model, kind
@@ -106,32 +74,32 @@ def test_any_mapping_is_read_as_its_dict(learned):
     series = pd.Series({"a": 0.5, "c": 0.25})
     for x in (counted, default, row_of_a_database(), series):
         there = dict(x)
-        assert ask(model, x) == ask(model, there)
+        assert answer(model, x) == answer(model, there)
         one, other = copy.deepcopy(model), copy.deepcopy(model)
         learn(one, kind, x)
         learn(other, kind, there)
         assert dict(x) == there  # no look-up has inserted a key
         question = {"a": 0.5, "b": 0.2, "c": 1, "d": 1}
-        assert ask(one, question) == ask(other, question)
+        assert answer(one, question) == answer(other, question)
 
 
 def test_missing_values_of_all_libraries_are_absent(learned):
     model, kind = learned
-    expected = ask(model, {"b": 0.2})
+    expected = answer(model, {"b": 0.2})
     for missing in (None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("NaN")):
-        assert ask(model, {"a": missing, "b": 0.2}) == expected
+        assert answer(model, {"a": missing, "b": 0.2}) == expected
         learn(copy.deepcopy(model), kind, {"a": missing, "b": 0.3})
 
 
 def test_numbers_of_any_type_are_features_targets_and_weights(learned):
     model, kind = learned
     for number in (decimal.Decimal("0.5"), np.array(0.5), np.float32(0.5), pa.scalar(0.5).as_py()):
-        assert ask(model, {"a": number, "b": 0.2}) == ask(model, {"a": 0.5, "b": 0.2})
+        assert answer(model, {"a": number, "b": 0.2}) == answer(model, {"a": 0.5, "b": 0.2})
         if kind is float:
             one, other = copy.deepcopy(model), copy.deepcopy(model)
             one.learn_one({"a": 0.1, "b": 0.9}, number, w=number)
             other.learn_one({"a": 0.1, "b": 0.9}, 0.5, w=0.5)
-            assert ask(one, {"a": 0.1, "b": 0.9}) == ask(other, {"a": 0.1, "b": 0.9})
+            assert answer(one, {"a": 0.1, "b": 0.9}) == answer(other, {"a": 0.1, "b": 0.9})
 
 
 @pytest.mark.parametrize(
@@ -147,7 +115,7 @@ def test_numbers_of_any_type_are_features_targets_and_weights(learned):
 def test_what_is_not_a_number_is_named_with_the_remedy(learned, value, remedy):
     model, _ = learned
     with pytest.raises(TypeError, match=f"'a'.*{remedy}"):
-        ask(model, {"a": value, "b": 0.2})
+        answer(model, {"a": value, "b": 0.2})
 
 
 def test_targets_that_are_missing_or_not_numbers_are_refused():
@@ -159,14 +127,13 @@ def test_targets_that_are_missing_or_not_numbers_are_refused():
 
 @pytest.mark.parametrize("name", [math.nan, pd.NA], ids=str)
 @pytest.mark.parametrize(
-    "kind", ["classifier", "adaptive", "fourier", "dual", "cuts", "neighbors", "density"]
+    "kind", ["classifier", "adaptive", "ogd", "dual", "random cuts", "nearest neighbors", "density"]
 )
 def test_a_missing_name_of_a_feature_is_refused(kind, name):
-    make, target = MODELS[kind]
-    model = make()
-    learn(model, target, {"a": 1.0})
+    model = MODELS[kind]()
+    learn(model, kind_of(model), {"a": 1.0})
     with pytest.raises(ValueError, match="name of a feature"):
-        learn(model, target, {"a": 1.0, name: 1.0})
+        learn(model, kind_of(model), {"a": 1.0, name: 1.0})
 
 
 def test_a_frame_with_a_missing_name_is_refused():
@@ -187,13 +154,13 @@ def test_text_that_is_a_number_or_a_date_is_warned_of_once(text, what):
         model.predict_one({"a": "4.5"})
 
 
-@pytest.mark.parametrize("kind", ["classifier", "adaptive", "fourier", "dual"])
+@pytest.mark.parametrize("kind", ["classifier", "adaptive", "ogd", "dual"])
 def test_classes_that_are_fractions_are_warned_of(kind):
-    model = MODELS[kind][0]()
+    model = MODELS[kind]()
     with pytest.warns(UserWarning, match=r"classes are all fractions, such as 0.1.*regressor"):
         for i in range(60):
             model.learn_one({"a": 1.0}, i + 0.1)
-    model = MODELS[kind][0]()
+    model = MODELS[kind]()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for i in range(60):
@@ -214,7 +181,7 @@ def test_a_clone_with_attributes_is_a_deep_copy(learned):
     one, other = model.clone(include_attributes=True), copy.deepcopy(model)
     for made in (one, other):
         learn(made, kind, x, 2)
-    assert ask(one, x) == ask(other, x)
+    assert answer(one, x) == answer(other, x)
 
 
 def test_a_clone_with_attributes_takes_parameters():
@@ -230,7 +197,7 @@ def test_pickles_of_any_protocol_are_read(learned, protocol):
     for one in (model, model.clone()):
         learn(pickle.loads(pickle.dumps(one, protocol)), kind, {"a": 0.1, "b": 0.9})
     made = pickle.loads(pickle.dumps(model, protocol))
-    assert ask(made, {"a": 0.1, "b": 0.9}) == ask(model, {"a": 0.1, "b": 0.9})
+    assert answer(made, {"a": 0.1, "b": 0.9}) == answer(model, {"a": 0.1, "b": 0.9})
 
 
 @pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")

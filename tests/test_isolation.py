@@ -88,30 +88,6 @@ def test_cells_are_the_twins(method, kind, dims, scale):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["real", "few"])
-def test_a_wild_value_in_the_pool_leaves_the_widths(method, kind):
-    pool = samples(kind, 600, 40, 1)
-    place = next(i for i, x in enumerate(pool) if "f003" in x)
-    factors = [
-        built(rows, n_cells=9, method=method, scale=True, seed=5)._map.factors
-        for rows in (pool, [*pool[:place], {**pool[place], "f003": 1e30}, *pool[place + 1 :]])
-    ]
-    assert (factors[0] > 0.1).all()
-    np.testing.assert_allclose(factors[1], factors[0], rtol=0.5)
-
-
-def test_most_of_the_binary_searches_are_ties():
-    """The rule for ties is tested above: here is shown that it was."""
-    pool, queries = samples("binary", 60, 9, 1), samples("binary", 25, 9, 2)
-    _, subsets, _ = naive.draw(5, last_build(60), 60, 12, 9)
-    ties = 0
-    for x, subset in itertools.product(queries, subsets):
-        distances = [naive.squared_distance(x, pool[i]) for i in subset]
-        ties += distances.count(min(distances)) > 1
-    assert ties > 100
-
-
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["real", "binary", "tenths"])
 def test_cells_do_not_depend_on_how_samples_are_stored(method, kind):
     """A feature per sample that only it has makes the pool sparse and changes no comparison."""
@@ -312,41 +288,3 @@ def test_the_kernel_follows_its_definition(method, psi):
             expected = exact_kernel(method, pool, x, y, psi)
             p = stats.binomtest(shared, t, expected).pvalue
             assert p > LEVEL / (3 * seeds * n_pairs)
-
-
-def test_isolation_trees_have_nearly_a_laplace_kernel_on_uniform_data():
-    """Figure 1: by L1 distance, close to exponential, and far from Gaussian."""
-    rng = np.random.default_rng(1)
-    reach = np.array([0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12])
-    mean = np.zeros(len(reach))
-    for seed in range(3):
-        pool = rng.uniform(size=(1024, 2))
-        features = built(
-            pd.DataFrame(pool, columns=["a", "b"]).to_dict("records"),
-            n_partitions=500,
-            n_cells=256,
-            method="iforest",
-            seed=seed,
-        )
-        centres = rng.uniform(0.25, 0.75, size=(150, 2))
-        step = rng.dirichlet([1.0, 1.0], size=150) * rng.choice([-1.0, 1.0], size=(150, 2))
-        home = features.cells_many(pd.DataFrame(centres, columns=["a", "b"]))
-        for k, r in enumerate(reach):
-            moved = features.cells_many(pd.DataFrame(centres + r * step, columns=["a", "b"]))
-            mean[k] += (home == moved).mean() / 3
-    middle = 3
-    lifetime = -math.log(mean[middle]) / reach[middle]
-    laplace = np.exp(-lifetime * reach)
-    gaussian = np.exp(math.log(mean[middle]) * (reach / reach[middle]) ** 2)
-    assert np.abs(mean - laplace).max() < 0.06
-    assert np.abs(mean - gaussian).max() > 0.15
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("method", METHODS)
-def test_cells_are_small_where_data_are_dense(method):
-    """At the same distance, points in a sparse region are more alike (section 3)."""
-    rng = np.random.default_rng(0)
-    pool = [{"a": v} for v in [*rng.uniform(0, 1, 900), *rng.uniform(1, 10, 100)]]
-    features = built(pool, n_partitions=300, n_cells=32, method=method, seed=0)
-    assert features.kernel({"a": 0.5}, {"a": 0.6}) + 0.3 < features.kernel({"a": 5.5}, {"a": 5.6})

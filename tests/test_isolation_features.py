@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-import math
 import pickle
 import sys
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from river import compose, datasets, linear_model, optim, preprocessing
-from sklearn.svm import LinearSVC
 from test_isolation import METHODS, WAYS, built, force, frame, samples, state
 
 from river_mondrian import IsolationFeatures
@@ -93,27 +88,6 @@ def test_planting_a_tree_may_take_two_calls(monkeypatch):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_absent_key_and_nan_are_zero(method):
-    pool = samples("real", 80, 4, 0)
-    for x in pool[1::3]:
-        del x["f001"]
-    gaps = [{**x, "f001": x.get("f001", math.nan)} for x in pool]
-    zeros = [{**x, "f001": x.get("f001", 0.0)} for x in pool]
-    maps = [built(rows, n_partitions=20, method=method, seed=1) for rows in (pool, gaps, zeros)]
-    for x in pool:
-        for variant in (x, {**x, "f002": math.nan}, {**x, "f002": 0.0}):
-            cells = [features.cells_one(variant) for features in maps]
-            np.testing.assert_array_equal(cells[0], cells[1])
-            np.testing.assert_array_equal(cells[0], cells[2])
-    without = {name: v for name, v in pool[1].items() if name != "f002"}
-    np.testing.assert_array_equal(
-        maps[0].cells_one(without), maps[0].cells_one({**without, "f002": math.nan})
-    )
-    table = pl.DataFrame({**{k: [v] for k, v in without.items()}, "f002": [None]})
-    np.testing.assert_array_equal(maps[0].cells_many(table)[0], maps[0].cells_one(without))
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_a_feature_that_the_pool_lacks_is_ignored(method):
     pool = samples("real", 80, 4, 0)
     features = built(pool, n_partitions=20, method=method, seed=1)
@@ -136,46 +110,6 @@ def test_csr_and_gram_are_the_kernel(method):
     np.testing.assert_array_equal(features.gram(frame(rows[:7])), gram[:7])
 
 
-def test_scikit_learns_linear_models_take_the_matrix():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(600, 2)), columns=["a", "b"])
-    y = np.hypot(X["a"], X["b"]) < 1.1
-    features = built(X[:400].to_dict("records"), n_cells=16, seed=0)
-    model = LinearSVC().fit(features.to_csr(X[:400]), y[:400])
-    assert model.score(features.to_csr(X[400:]), y[400:]) > 0.9
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_order_of_keys_does_not_matter_and_seeds_do(method):
-    rows = samples("real", 120, 5, 0)
-    shuffler = np.random.default_rng(0)
-    orders = [[f"f{j:03d}" for j in shuffler.permutation(5)] for _ in rows]
-    shuffled = [{name: x[name] for name in order} for x, order in zip(rows, orders, strict=True)]
-    first = built(rows, method=method, seed=1)
-    assert state(first) == state(built(shuffled, method=method, seed=1))
-    other = built(rows, method=method, seed=2)
-    assert any((first.cells_one(x) != other.cells_one(x)).any() for x in rows)
-    drawn = [built(rows, method=method) for _ in range(2)]
-    assert any((drawn[0].cells_one(x) != drawn[1].cells_one(x)).any() for x in rows)
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("way", ["tree", "product"])
-@pytest.mark.parametrize("copying", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
-def test_copies_search_alike(monkeypatch, way, copying):
-    force(monkeypatch, way)
-    features = built(samples("real", 300, 4, 0), n_partitions=10, n_cells=20, seed=1)
-    other = copying(features)
-    assert state(features) == state(other)
-    for queries in (samples("real", 100, 4, 1), samples("real", 100, 4, 2)):
-        np.testing.assert_array_equal(
-            features.cells_many(frame(queries)), other.cells_many(frame(queries))
-        )
-        for x in queries[:10]:
-            np.testing.assert_array_equal(features.cells_one(x), other.cells_one(x))
-    assert state(features) == state(other)
-
-
 def arrays_of(part, seen):
     """Find the arrays that an object owns, each once."""
     if isinstance(part, np.ndarray):
@@ -195,25 +129,6 @@ def arrays_of(part, seen):
     for piece in parts:
         found |= arrays_of(piece, {*seen, *found})
     return found
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("method", [*METHODS, "tree", "product"])
-@pytest.mark.parametrize(("kind", "dims"), [("real", 5), ("few", 400)])
-@pytest.mark.parametrize("n", [3, 90, 200])
-def test_memory_is_counted_exactly(monkeypatch, method, kind, dims, n):
-    if method not in METHODS:
-        force(monkeypatch, method)
-        method = "anne"
-    features = IsolationFeatures(n_partitions=10, method=method, pool_size=128, seed=1)
-    for x in samples(kind, n, dims, 0):
-        features.learn_one(x)
-    arrays = sum(arrays_of(features, ()).values())
-    index = features._reader.index
-    objects = [features, features.__dict__, index.names, index.places, *index.names]
-    parts = [features._pool, features._map, features._next, getattr(features._map, "tree", None)]
-    objects += [part for part in parts if part is not None]
-    assert features._raw_memory_usage == arrays + sum(sys.getsizeof(part) for part in objects)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -246,22 +161,6 @@ def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
     assert features._map.transform_rows(values)[1] == 400 * 3 + 2
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_partitions": 0}, "n_partitions.*0"),
-        ({"n_cells": 2.5}, "n_cells.*2.5"),
-        ({"pool_size": 1}, "pool_size.*1"),
-        ({"pool_size": True}, "pool_size.*True"),
-        ({"method": "knn"}, "method.*'knn'"),
-        ({"device": "tpu"}, "device.*'tpu'"),
-    ],
-)
-def test_a_bad_parameter_is_named(params, message):
-    with pytest.raises(ValueError, match=message):
-        IsolationFeatures(**params)
-
-
 def test_extreme_values_have_cells():
     pool = [{"a": s * 10.0**e} for e in range(-38, 39) for s in (1, -1)] + [{"a": 0.0}] * 2
     for method, scale in itertools.product(METHODS, (False, True)):
@@ -271,23 +170,6 @@ def test_extreme_values_have_cells():
 
 
 # In River.
-
-
-def test_a_linear_model_behind_it_learns_what_it_cannot_alone():
-    def accuracy(model):
-        hits = 0
-        for i, (x, y) in enumerate(datasets.Bananas().take(2000)):
-            hits += i >= 1000 and model.predict_one(x) == y
-            model.learn_one(x, y)
-        return hits / 1000
-
-    plain = preprocessing.StandardScaler() | linear_model.LogisticRegression()
-    mapped = compose.Pipeline(
-        preprocessing.StandardScaler(),
-        IsolationFeatures(n_cells=16, pool_size=256, seed=0),
-        linear_model.LogisticRegression(optim.AdaGrad(0.5)),
-    )
-    assert accuracy(mapped) > accuracy(plain) + 0.2
 
 
 @pytest.mark.parametrize("n_empty", [0, 5, 50, 60])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pytest
 from naive import hnsp
 from naive import mondrian as naive
 from naive.ranges import robust_range
-from scipy import integrate, stats
+from scipy import stats
 
-from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, inputs, sampling
 from river_mondrian.partitions.mondrian.records import Point, Tree
@@ -264,33 +262,6 @@ def test_counts_are_those_of_algorithm_5(params, places, seed):
         np.testing.assert_array_equal(node.upper, X[points].max(axis=0))
 
 
-@pytest.mark.parametrize("paused", [True, False])
-def test_the_twins_algorithm_6_agrees_with_5(paused):
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        X, y = draw(40, int(rng.integers(1000)), places=10)
-        tree = naive.Tree(2.0, rng, paused).fit(X, y)
-        hnsp.initialize_counts(tree.root, y, 4)
-        for _ in range(20):
-            leaf = naive.leaves(tree.root)[int(rng.integers(len(naive.leaves(tree.root))))]
-            label = int(rng.integers(4))
-            y.append(label)
-            leaf.points.append(len(y) - 1)
-            hnsp.update_counts(leaf, label)
-            online = [(node.count[:], node.tab[:]) for node in naive.walk(tree.root)]
-            hnsp.initialize_counts(tree.root, y, 4)
-            assert online == [(node.count, node.tab) for node in naive.walk(tree.root)]
-
-
-@pytest.mark.parametrize(
-    ("eta", "gamma", "span"), [(0.5, 3.0, 2.0), (1e-9, 2.0, 0.1), (4.0, 1.0, math.inf)]
-)
-def test_expected_discount(eta, gamma, span):
-    mass = -math.expm1(-eta * span)
-    value, _ = integrate.quad(lambda d: eta * math.exp(-(eta + gamma) * d) / mass, 0.0, span)
-    assert math.isclose(hnsp.expected_discount(eta, gamma, span), value, rel_tol=1e-7)
-
-
 def test_lock_step_and_threads_leave_the_trees_as_they_are():
     X, y = draw(900, 4)
     alone = grow(X, y, n_trees=5, seed=2)
@@ -392,12 +363,3 @@ def test_a_missing_value_follows_both_sides(seed):
         expected = naive_missing(root, x, 7.0, [0.5, 0.5], weights)
         got = trees.predict_rows(x[None], 1)[0]
         np.testing.assert_allclose(got, expected, atol=1e-10)
-
-
-def test_a_model_can_be_pickled_between_lock_steps():
-    model = MondrianForestClassifier(n_estimators=20, seed=1)
-    for i in range(40):
-        model.learn_one({"x": i % 7, "y": i % 5}, i % 3)
-    copy = pickle.loads(pickle.dumps(model))
-    x = {"x": 2.5, "y": 1.5}
-    assert copy.predict_proba_one(x) == model.predict_proba_one(x)

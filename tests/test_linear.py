@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import sys
-from array import array
 
 import numpy as np
 import pandas as pd
@@ -14,24 +12,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from naive import ogd as naive
-from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
+from river import evaluate, linear_model, metrics, optim
 
-from river_mondrian import (
-    DualOGDClassifier,
-    IsolationFeatures,
-    MondrianFeatures,
-    OGDClassifier,
-    OGDRegressor,
-    RidgeRegressor,
-)
+from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.compiling.kernels import exact_separate
 from river_mondrian.estimators.feature_learner import REPLAY
 from river_mondrian.features.base import FeatureMap
-from river_mondrian.learners.gradient_descent.weights import DescentWeights
 from river_mondrian.limits import LARGEST
-from river_mondrian.maps.record import CompiledMap, MapRecord, Outputs, Pool, Sample
-from river_mondrian.records import Memory
-from river_mondrian.records.memory import ChunkedRows
+from river_mondrian.maps.record import CompiledMap, MapRecord, Outputs, Sample
 
 NAMES = ["a", "b", "c"]
 RATES = {
@@ -316,22 +304,6 @@ def test_features_are_copied_and_may_have_learned(dense):
     assert hits > 75
 
 
-@pytest.mark.blas
-@pytest.mark.parametrize(
-    ("model", "least"),
-    [
-        (OGDClassifier(IsolationFeatures(n_cells=16, pool_size=256, seed=0)), 0.85),
-        (OGDClassifier(IsolationFeatures(n_cells=16, method="iforest", seed=0), "log"), 0.85),
-        (OGDClassifier(IsolationFeatures(n_cells=16, seed=0), learning_rate=0.5), 0.83),
-    ],
-    ids=["anne", "iforest", "constant"],
-)
-def test_it_learns_bananas(model, least):
-    pipeline = preprocessing.StandardScaler() | model.clone()
-    data = datasets.Bananas().take(3000)
-    assert evaluate.progressive_val_score(data, pipeline, metrics.Accuracy()).get() > least
-
-
 @pytest.mark.parametrize("method", ["anne", "iforest"])
 def test_it_learns_text(method):
     """Two topics of 20 words each, in documents of 40 out of 100,000 other words."""
@@ -394,63 +366,6 @@ def state(model):
     } | {name: pickle.dumps(part) for name, part in model._features.__dict__.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [1, 70, 151, 300])
-def test_memory_is_counted_exactly(kind, n):
-    model = build(kind)
-    for x, y, _ in zip(*stream(kind, n), strict=True):
-        model.learn_one(x, y)
-    seen: dict[int, int] = {}
-
-    def walk(part):
-        if id(part) in seen:
-            return
-        if isinstance(part, np.ndarray):
-            seen[id(part)] = part.nbytes
-        elif isinstance(part, array):
-            seen[id(part)] = sys.getsizeof(part)
-        elif isinstance(part, Memory):
-            walk(part.bytes)
-            for piece in part.arrays.values():
-                walk(piece)
-        elif isinstance(part, DescentWeights | CompiledMap):
-            seen[id(part)] = sys.getsizeof(part)
-            for name, piece in part.__dict__.items():
-                # What `chunked_rows` has.
-                walk(None if name == "_shown" else piece)
-        elif isinstance(part, ChunkedRows):
-            walk_objects([part._tables, *part._tables])
-            walk_objects(piece for table in part._tables for piece in table)
-            walk_objects(chunk for chunks in part.chunks for chunk in chunks)
-        elif type(part).__name__ in ("Pool", "SampleReader"):
-            if isinstance(part, Pool):
-                seen[id(part)] = sys.getsizeof(part)
-            for piece in part.__dict__.values():
-                walk(piece)
-        elif type(part).__name__ == "FeatureIndex":
-            walk_objects([part.names, part.places, *part.names])
-        elif isinstance(part, FeatureMap):
-            walk_objects([part, part.__dict__])
-            for piece in part.__dict__.values():
-                walk(piece)
-        elif isinstance(part, Sample):
-            walk(part.__dict__["bytes"])
-        elif isinstance(part, tuple):
-            for piece in part:
-                walk(piece)
-
-    def walk_objects(parts):
-        for part in parts:
-            seen[id(part), len(seen)] = sys.getsizeof(part)
-
-    walk_objects([model, model.__dict__])
-    if kind != "regression":
-        walk_objects([model._labels, *model._labels])
-    for part in model.__dict__.values():
-        walk(part)
-    assert model._raw_memory_usage == sum(seen.values())
-
-
 def test_memory_does_not_grow_once_the_map_is_final():
     model = build("softmax")
     data, targets, _ = stream("softmax", 1500)
@@ -463,25 +378,6 @@ def test_memory_does_not_grow_once_the_map_is_final():
 
 
 # Bad input and small cases.
-
-
-@pytest.mark.parametrize(
-    ("model", "params", "error", "message"),
-    [
-        (OGDClassifier, {"features": "anne"}, TypeError, "features.*'anne'"),
-        (OGDClassifier, {"loss": "squared"}, ValueError, "loss.*'hinge'.*'squared'"),
-        (OGDClassifier, {"loss": optim.losses.Squared()}, ValueError, "BinaryLoss"),
-        (OGDRegressor, {"loss": optim.losses.Hinge()}, ValueError, "RegressionLoss"),
-        (OGDClassifier, {"learning_rate": 0.0}, ValueError, "learning_rate.*0.0"),
-        (OGDClassifier, {"learning_rate": math.inf}, ValueError, "learning_rate.*inf"),
-        (OGDClassifier, {"learning_rate": "fast"}, ValueError, "learning_rate.*'fast'"),
-        (OGDRegressor, {"learning_rate": optim.Adam()}, ValueError, "SGD or AdaGrad.*Adam"),
-        (OGDClassifier, {"multiclass": "ovo"}, ValueError, "multiclass.*'ovo'"),
-    ],
-)
-def test_a_bad_parameter_is_named(model, params, error, message):
-    with pytest.raises(error, match=message):
-        model(**params)
 
 
 def test_the_hinge_loss_gives_no_probabilities():
@@ -538,28 +434,3 @@ def test_extreme_targets_leave_predictions_finite():
     for i in range(50):
         model.learn_one({"a": 0.0}, 1e120 * (-1) ** i)
         assert math.isfinite(model.predict_one({"a": 0.0}))
-
-
-@pytest.mark.parametrize("n_pool", [4, 16, 300])
-@pytest.mark.parametrize("name", ["classifier", "regressor", "ridge", "dual", "mondrian", "auto"])
-def test_samples_are_counted(name, n_pool):
-    features = IsolationFeatures(4, 4, pool_size=n_pool, seed=1)
-    model = {
-        "classifier": lambda: OGDClassifier(features),
-        "regressor": lambda: OGDRegressor(features),
-        "ridge": lambda: RidgeRegressor(features),
-        "dual": lambda: DualOGDClassifier(features),
-        "mondrian": lambda: OGDRegressor(MondrianFeatures(3, seed=1)),
-        "auto": lambda: OGDClassifier(MondrianFeatures(3, "auto", seed=1)),
-    }[name]()
-    data, _, _ = stream("softmax", 300)
-    assert model.n_samples == 0
-    for n, x in enumerate(data, 1):
-        model.learn_one(x, n % 3, w=float(n % 2))
-        assert model.n_samples == n
-        if n % 37 == 0:
-            model = pickle.loads(pickle.dumps(model))
-            assert model.n_samples == n
-    if name != "dual":
-        model.learn_many(pd.DataFrame(data[:50]), [0, 1] * 25)
-        assert model.n_samples == 350

@@ -209,25 +209,6 @@ def test_many_classes_are_stored(how, tmp_path):
             each.learn_one(x, y)
 
 
-def test_files_with_places_for_all_of_many_classes_are_read(tmp_path):
-    """As versions before have written them."""
-    samples = draw(400, 60, 4)
-    with pytest.MonkeyPatch.context() as patch:
-        old, _ = learned(samples[:300], 100)
-        assert not old._trees.forest.is_sparse
-        patch.setattr(adaptive_trees, "MOST_DENSE", 100)
-        save(old, tmp_path / "model")
-    new, _ = learned(samples[:300], 32)
-    assert new._trees.forest.is_sparse
-    read = load(tmp_path / "model")
-    assert read._trees.forest.is_sparse
-    for x, y in samples[300:]:
-        found = [list(each.predict_proba_one(x).values()) for each in (read, new)]
-        np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-6)
-        for each in (read, new):
-            each.learn_one(x, y)
-
-
 def first_linked(rows):
     """Return a row that another one is linked to."""
     return int(np.flatnonzero(rows[:, LINKS_WORD])[0])

@@ -1,8 +1,12 @@
-"""Kernels give the same results where nothing is compiled, and where every access is checked."""
+"""Models predict the same where nothing is compiled, and where every access is checked.
+
+`python tests/test_modes.py NAME ...` prints what configurations predict, in the mode it runs in.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -10,21 +14,54 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_adaptive import FORGETS_AT, N_SAMPLES
+from test_configurations import CONFIGURATIONS, ROWS, learn, says
+from test_isolation import WAYS, force
 
-HERE = Path(__file__).parent
+HERE = Path(__file__)
+# A feature, a class and weights other than 1 come within.
+FIRST, LAST = 40, 130
+# Of those in which every access is checked, so that they are compiled anew.
+CHECKED = ["adaptive", "adaptive regressor", "regressor", "nearest neighbors", "nystrom"]
+CHECKED += ["isolation, tree", "isolation, trees", "ogd", "ridge, window", "dual, cells"]
+CASES = [*CONFIGURATIONS, *(f"isolation, {way}" for way in WAYS)]
 
 
-def run(*arguments, **settings):
-    """Return the results of all small models in a process with other settings."""
+def predictions(name):
+    """Return the predictions of some samples, before each is learned."""
+    with pytest.MonkeyPatch.context() as patch:
+        if name not in CONFIGURATIONS:
+            # A small map searches in each way.
+            name, way = name.split(", ")
+            force(patch, way)
+        model = CONFIGURATIONS[name]()
+        found = []
+        for i in range(FIRST, LAST):
+            if i % 6 == 0:
+                found.append(says(model, ROWS[i]))
+            learn(model, i, i + 1)
+        return flat(found)
+
+
+def flat(found):
+    """Return all values of nested lists and mappings, with the keys of these."""
+    if isinstance(found, dict):
+        found = [one for pair in found.items() for one in pair]
+    if isinstance(found, list | np.ndarray):
+        return [one for part in found for one in flat(part)]
+    return [found if found is None or isinstance(found, str) else float(found)]
+
+
+def run(names, **settings):
+    """Return what configurations predict in a process with other settings."""
     # Another processor would round otherwise.
     kept = "NUMBA_CPU_NAME", "NUMBA_CACHE_DIR"
     known = {
         k: v for k, v in os.environ.items() if k in kept or not k.startswith(("NUMBA", "RIVER"))
     }
+    paths = os.pathsep.join([str(HERE.parents[1]), str(HERE.parent)])
     done = subprocess.run(
-        [sys.executable, str(HERE / "modes.py"), *arguments],
-        env={**known, "PYTHONPATH": str(HERE.parent), **settings},
+        [sys.executable, str(HERE), *names],
+        env={**known, "PYTHONPATH": paths, **settings},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -34,43 +71,30 @@ def run(*arguments, **settings):
 
 @pytest.fixture(scope="module")
 def compiled():
-    return run("forests")
+    return run(CASES)
 
 
-def flat(found):
-    """Return all numbers of nested lists."""
-    return [v for part in found for v in flat(part)] if isinstance(found, list) else [found]
-
-
-def compare(found, expected, tolerance):
-    """Compare predictions by a tolerance for each name; nodes of trees must be equal."""
-    assert found.keys() <= expected.keys()
+def compare(found, expected, bound):
     for name, own in found.items():
-        other = expected[name]
-        if isinstance(own, dict):
-            assert own["nodes"] == other["nodes"]
-            own, other = own["predicted"], other["predicted"]
-        bound = tolerance(name)
-        np.testing.assert_allclose(flat(own), flat(other), rtol=bound, atol=bound, err_msg=name)
+        for one, other in zip(own, expected[name], strict=True):
+            if isinstance(one, float) and math.isfinite(one):
+                assert math.isclose(one, other, rel_tol=bound, abs_tol=bound), (name, one, other)
+            else:
+                assert one == other or one != one, (name, one, other)
 
 
 @pytest.mark.quick
 @pytest.mark.blas
 def test_kernels_run_as_python(compiled):
-    plain = run("forests", NUMBA_DISABLE_JIT="1")
-    assert plain.keys() == compiled.keys()
-    assert plain["adaptive"]["roots"] == [40 + N_SAMPLES - 1 - FORGETS_AT] * 2
     # Sums of float32 are rounded less often there.
-    compare(plain, compiled, lambda name: 3e-7 if name == "adaptive" else 1e-12)
+    compare(run(CASES, NUMBA_DISABLE_JIT="1"), compiled, 1e-6)
 
 
 @pytest.mark.blas
 def test_kernels_run_with_every_access_checked(compiled):
-    checked = run(RIVER_MONDRIAN_CHECKS="1")
-    assert len(checked) == len(compiled) - 6
+    # Loops with checks are no vectors, which sum in another order.
+    compare(run(CHECKED, RIVER_MONDRIAN_CHECKS="1"), compiled, 1e-9)
 
-    def tolerance(name):
-        # Loops with checks are no vectors, which sum in another order.
-        return 0.0 if name.startswith(("map", "learner")) else 1e-12
 
-    compare(checked, compiled, tolerance)
+if __name__ == "__main__":
+    json.dump({name: predictions(name) for name in sys.argv[1:]}, sys.stdout)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from naive import cells as naive
-from naive import mondrian
-from river import datasets, evaluate, linear_model, metrics, optim, preprocessing
 from scipy import stats
 
-from river_mondrian import MondrianFeatures, OGDClassifier
+from river_mondrian import MondrianFeatures
 
 LEVEL = 0.01
 SEEDS = range(8)
@@ -82,17 +78,6 @@ def test_a_sample_has_one_cell_per_partition_and_keeps_it():
     assert len({name for x in first for name in x}) == features._map.n_columns
 
 
-def test_mapping_changes_nothing():
-    features = learned(samples(60), 5, 3.0, seed=1)
-    before = pickle.dumps(features)
-    far = {"x0": 50.0, "x1": -9.0, "new": 1.0}
-    assert len(features.transform_one(far)) == 5
-    assert features.kernel(far, far) == 1.0
-    assert pickle.dumps(features) == before
-    features.learn_one({"x0": 50.0, "x1": -9.0, "x2": 0.0})
-    assert features.kernel({"x0": 50.0, "x1": -9.0, "x2": 0.0}, mapping(samples(1)[0])) == 0.0
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_share_of_common_cells_is_the_laplace_kernel(seed):
     """Whatever other samples there are, and whenever they come (Proposition 1)."""
@@ -105,45 +90,8 @@ def test_the_share_of_common_cells_is_the_laplace_kernel(seed):
         assert stats.binomtest(shared, 2000, expected).pvalue > LEVEL / (len(pairs) * len(SEEDS))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_all_pairs_are_near_the_kernel(seed):
-    """A finite form of Proposition 2: Hoeffding's inequality over all pairs of samples."""
-    X = samples(40, seed=seed, dims=2)
-    features = learned(X, 800, 3.0, seed=seed)
-    frame = pd.DataFrame([mapping(row) for row in X])
-    exact = np.exp(-3.0 * np.abs(X[:, None] - X).sum(axis=2))
-    n_pairs = 40 * 39 / 2
-    bound = math.sqrt(math.log(2.0 * n_pairs * len(SEEDS) / LEVEL) / (2 * 800))
-    assert np.abs(features.gram(frame) - exact).max() < bound
-
-
 def n_cells(features, t):
     return sum(node.is_leaf for node in features.nodes(t))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_online_and_batch_have_one_law(seed):
-    """The twin draws the same points' partitions by Algorithm 2, in batch."""
-    X = samples(12, seed=seed, dims=2)
-    features = learned(X, 500, 2.0, seed=seed)
-    rng = np.random.default_rng(1000 + seed)
-    points = X.tolist()
-    roots = [
-        mondrian.sample_block(list(range(12)), None, points, [None] * 12, 2.0, rng, False)
-        for _ in range(500)
-    ]
-    level = LEVEL / (2 * len(SEEDS))
-    ours = [n_cells(features, t) for t in range(500)]
-    theirs = [len(mondrian.leaves(root)) for root in roots]
-    largest = max(ours + theirs)
-    table = np.array([np.bincount(counts, minlength=largest + 1) for counts in (ours, theirs)])
-    table = table[:, table.sum(axis=0) > 0]
-    # Rare numbers of cells are taken together.
-    rare = table.sum(axis=0) < 20
-    table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1) + 1])
-    assert stats.chi2_contingency(table).pvalue > level
-    times = [min(features.nodes(t)[0].time, 2.0) for t in range(500)]
-    assert stats.ks_2samp(times, [root.time for root in roots]).pvalue > level
 
 
 @pytest.mark.parametrize("lifetime", [0.7, 1.5])
@@ -197,35 +145,3 @@ def test_samples_without_features():
         features.learn_one({"a": v})
     assert len(features.transform_one({})) == 3
     assert features.kernel({"a": 0.0}, {"a": 5.0}) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_partitions": 0}, "n_partitions must be an integer >= 1, got 0"),
-        ({"n_partitions": 2.0}, "n_partitions must be an integer >= 1"),
-        ({"lifetime": 0.0}, "lifetime must be a finite number > 0, got 0.0"),
-        ({"lifetime": math.inf}, "lifetime must be a finite number > 0"),
-        ({"lifetime": "long"}, "lifetime must be a finite number > 0"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        MondrianFeatures(**arguments)
-
-
-def test_under_learners_and_in_pipelines():
-    features = MondrianFeatures(30, lifetime=1.0, seed=1)
-    models = [
-        OGDClassifier(features, "log", 1.0),
-        features | linear_model.LogisticRegression(optim.SGD(1.0), intercept_lr=0.0),
-    ]
-    found = []
-    for model in models:
-        whole = preprocessing.StandardScaler() | model
-        metric = metrics.Accuracy()
-        evaluate.progressive_val_score(datasets.Bananas().take(1000), whole, metric)
-        found.append(metric.get())
-    # The pipeline learns its map before the prediction, too, that is without the labels.
-    assert min(found) > 0.75
-    assert abs(found[0] - found[1]) < 0.03

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from naive import hnsp
 from naive import mondrian as naive
-from scipy import integrate, stats
+from scipy import integrate
 
 # Every test of a law uses this level, divided by how many p-values it looks at.
 LEVEL = 0.01
@@ -90,64 +90,6 @@ def test_algorithm_6_brings_the_ancestor_that_ends_it_up_to_date():
 
 # The law of the trees.
 
-BOX = [[0.0, 0.0, 0.0], [1.0, 0.3, 0.1], [0.3, 0.5, 0.25], [0.6, 0.1, 0.2], [0.5, 0.4, 0.05]]
-BOX_SIDES = np.array([1.0, 0.5, 0.25])
-
-
-def splits_p_values(times, dims, cuts, low, sides):
-    """Test times against the exponential, dimensions against the sides, cuts against uniform."""
-    times, dims, cuts = np.array(times), np.array(dims), np.array(cuts)
-    rate = sides.sum()
-    counts = np.bincount(dims, minlength=len(sides))
-    return {
-        "time": stats.kstest(times, "expon", args=(0.0, 1.0 / rate)).pvalue,
-        "dimension": stats.chisquare(counts, sides / rate * len(dims)).pvalue,
-        "cut": stats.kstest((cuts - low[dims]) / sides[dims], "uniform").pvalue,
-        # The time tells nothing of the dimension.
-        "time of the first dimension": stats.ks_2samp(times[dims == 0], times[dims != 0]).pvalue,
-    }
-
-
-@pytest.mark.parametrize("paused", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_first_split_is_exponential_and_uniform(paused, seed):
-    rng = np.random.default_rng(seed)
-    y = [0, 1, 0, 1, 1]
-    roots = [hnsp.sample_tree(BOX, y, math.inf, rng, paused, 2) for _ in range(1200)]
-    found = splits_p_values(
-        [root.time for root in roots],
-        [root.dim for root in roots],
-        [root.cut for root in roots],
-        np.zeros(3),
-        BOX_SIDES,
-    )
-    assert min(found.values()) > LEVEL / (3 * len(found)), found
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_child_waits_from_its_parents_split_on(seed):
-    rng = np.random.default_rng(seed)
-    waits = []
-    for _ in range(1200):
-        root = hnsp.sample_tree(BOX, [0] * 5, math.inf, rng, False, 1)
-        for child in (root.left, root.right):
-            if not child.is_leaf:
-                rate = sum(np.subtract(child.upper, child.lower))
-                waits.append((child.time - root.time) * rate)
-    assert stats.kstest(waits, "expon").pvalue > LEVEL / 3
-
-
-@pytest.mark.parametrize("lifetime", [0.0, 0.2, 1.0])
-def test_a_tree_without_a_split_is_as_likely_as_none_within_the_lifetime(lifetime):
-    n_trees = 1500
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        n_leaves = 0
-        for _ in range(n_trees):
-            n_leaves += hnsp.sample_tree(BOX, [0] * 5, lifetime, rng, False, 1).is_leaf
-        expected = math.exp(-lifetime * BOX_SIDES.sum())
-        assert stats.binomtest(n_leaves, n_trees, expected).pvalue > LEVEL / 3
-
 
 def summary(root, X):
     """Numbers whose law the law of the tree decides."""
@@ -163,83 +105,10 @@ def summary(root, X):
     }
 
 
-def law_p_values(first, second):
-    """Compare two samples of summaries: chi-square for few values, else Kolmogorov-Smirnov."""
-    found = {}
-    for name in first[0]:
-        a = np.array([row[name] for row in first], dtype=float)
-        b = np.array([row[name] for row in second], dtype=float)
-        values = np.unique(np.concatenate([a, b]))
-        if len(values) == 1:
-            continue
-        if len(values) < 7:
-            table = np.array([[(a == v).sum(), (b == v).sum()] for v in values])
-            rare = table.sum(axis=1) < 10
-            if rare.any():
-                table = np.vstack([table[~rare], table[rare].sum(axis=0)])
-            found[name] = stats.chi2_contingency(table).pvalue
-        else:
-            found[name] = stats.ks_2samp(a, b).pvalue
-    return found
-
-
 LAW_DATA = {
     "spread": ([[0.0, 0.0], [1.0, 0.3], [0.2, 0.9], [0.6, 0.5], [0.9, 0.8]], [0, 0, 1, 0, 1]),
     "duplicates": ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.5], [1.0, 0.5], [0.4, 0.9]], [0, 1, 0, 0, 1]),
 }
-# The last one brings the second class last.
-ORDERS = {"spread": [[4, 0, 3, 1, 2], [0, 1, 3, 2, 4]], "duplicates": [[4, 2, 0, 3, 1], range(5)]}
-
-
-@pytest.mark.parametrize("name", list(LAW_DATA))
-@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS)
-def test_online_trees_have_the_law_of_batch_trees(name, lifetime, paused):
-    X, y = LAW_DATA[name]
-    rng = np.random.default_rng(7)
-    batch = [summary(hnsp.sample_tree(X, y, lifetime, rng, paused, 2), X) for _ in range(800)]
-    for seed, order in enumerate(ORDERS[name]):
-        rng = np.random.default_rng(seed)
-        online = [
-            summary(grow(X, y, order, lifetime, rng, paused, n_classes=2), X) for _ in range(600)
-        ]
-        found = law_p_values(online, batch)
-        assert min(found.values()) > LEVEL / (2 * len(found)), found
-
-
-def restricted_root(root, points):
-    """Return the first node at which the points part."""
-    node = root
-    while True:
-        n_left = len(points & set(points_of(node.left)))
-        if 0 < n_left < len(points):
-            return node
-        node = node.left if n_left else node.right
-
-
-@pytest.mark.parametrize("online", [False, True])
-@pytest.mark.parametrize("seed", range(2))
-def test_the_trees_are_projective(online, seed):
-    X, _ = draw(8, 5)
-    y = [0] * 8
-    kept = [1, 4, 6]
-    low = np.min([X[n] for n in kept], axis=0)
-    sides = np.max([X[n] for n in kept], axis=0) - low
-    rng = np.random.default_rng(seed)
-    roots = []
-    for _ in range(900):
-        if online:
-            tree = grow(X, y, range(8), math.inf, rng, False, n_classes=1)
-        else:
-            tree = hnsp.sample_tree(X, y, math.inf, rng, False, 1)
-        roots.append(restricted_root(tree, set(kept)))
-    found = splits_p_values(
-        [node.time for node in roots],
-        [node.dim for node in roots],
-        [node.cut for node in roots],
-        low,
-        sides,
-    )
-    assert min(found.values()) > LEVEL / (2 * len(found)), found
 
 
 # Prediction.

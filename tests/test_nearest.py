@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
 from naive import nearest as naive
 
-from river_mondrian import ModelFormatError, NearestNeighborDetector, load, save
+from river_mondrian import NearestNeighborDetector
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -102,21 +101,6 @@ def test_a_window_holds_a_random_part_of_the_latest_samples():
     # The oldest of 100 that enters with probability 1/4 is 400 samples old, give or take 35.
     assert abs(ages.max() - 400) < 5 * 35
     assert (np.diff(ages) < 0).all()
-
-
-def test_one_and_many_are_alike():
-    samples = stream(300, holes=0.2)
-    one, many = learned(samples, window=100), NearestNeighborDetector(seed=1, window=100)
-    X = pd.DataFrame(samples)[["d", "b", "a", "c"]]
-    for start, stop in ((0, 1), (1, 50), (50, 300)):
-        many.learn_many(X[start:stop])
-    asked = stream(40, seed=2, holes=0.2)
-    expected = [one.score_one(x) for x in asked]
-    assert one.feature_names == many.feature_names and one.widths == many.widths
-    assert [many.score_one(x) for x in asked] == expected
-    for n_jobs in (1, 3):
-        many.n_jobs = n_jobs
-        assert many.score_many(pd.DataFrame(asked)).tolist() == expected
 
 
 def test_scoring_ahead_of_learning_changes_nothing():
@@ -220,45 +204,3 @@ def test_zero_is_what_absent_words_are():
     sparse, whole = learned(words, missing="zero"), learned(every)
     for x, y in zip(words, every, strict=True):
         assert sparse.raw_score_one(x) == pytest.approx(whole.raw_score_one(y), rel=1e-6)
-
-
-def test_copies_and_files_go_on_alike(tmp_path):
-    model = learned(stream(600), window=300, max_samples=100)
-    save(model, tmp_path / "model")
-    copies: list = [
-        copy.deepcopy(model),
-        pickle.loads(pickle.dumps(model)),
-        load(tmp_path / "model"),
-        model.clone(include_attributes=True),
-    ]
-    for x in stream(50, seed=2):
-        expected = model.score_one(x)
-        assert [made.score_one(x) for made in copies] == [expected] * 4
-        for made in (model, *copies):
-            made.learn_one(x)
-
-
-def test_a_missing_value_that_is_neither_unknown_nor_zero_is_refused():
-    model = learned(stream(50))
-    model._table.table.absent = 1e300
-    with pytest.raises(ModelFormatError, match="absent"):
-        copy.deepcopy(model)
-
-
-def test_bad_samples_change_nothing():
-    model = learned(stream(50))
-    before = pickle.dumps(model)
-    for bad, error in (
-        ({"a": math.inf}, ValueError),
-        ({"a": 1e39, "new": 1.0}, ValueError),
-        ({"a": "text"}, TypeError),
-        ({"d": 1.5}, TypeError),
-        ({"a": object()}, TypeError),
-        (3, TypeError),
-    ):
-        for call in (model.learn_one, model.score_one, model.explain_one):
-            with pytest.raises(error):
-                call(bad)
-    with pytest.raises(ValueError, match="'a'"):
-        model.learn_many(pd.DataFrame({"a": [1.0, math.inf]}))
-    assert pickle.dumps(model) == before

@@ -127,23 +127,6 @@ def test_the_default_rank_is_a_fifth():
     assert len(features.transform_one({})) == 6
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_landmarks": 1}, "n_landmarks must be an integer >= 2, got 1"),
-        ({"n_landmarks": 5, "n_components": 6}, "n_components must be at most n_landmarks = 5"),
-        ({"n_components": 0}, "n_components must be an integer >= 1, got 0"),
-        ({"n_landmarks": 9, "pool_size": 8}, "pool_size must be at least n_landmarks = 9, got 8"),
-        ({"pool_size": 9.0}, "pool_size must be an integer >= 2, got 9.0"),
-        ({"kernel": None}, 'kernel must be "laplace" or "gaussian", got None'),
-        ({"lifetime": -1.0}, "lifetime must be a finite number > 0, got -1.0"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        NystromFeatures(**arguments)
-
-
 def landmarks_of(features, samples):
     """Return the places of the landmarks: their features have norm 1 where no rank is left out."""
     return [i for i, x in enumerate(samples) if dot(features, x, x) > 1.0 - 1e-9]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import math
-import sys
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from naive import stit
-from river import datasets, drift, evaluate, metrics, naive_bayes, proba, utils
+from river import datasets, drift, evaluate, metrics, naive_bayes, utils
 from river.datasets import synth
 
 import river_mondrian
@@ -62,54 +60,10 @@ def names(ax):
 
 # Colours.
 
-# How people without cones for long, middle and short waves see linear RGB (Machado, Oliveira and
-# Fernandes 2009, severity 1).
-EYES = {
-    "all cones": np.eye(3),
-    "no long": [
-        [0.152286, 1.052583, -0.204868],
-        [0.114503, 0.786281, 0.099216],
-        [-0.003882, -0.048116, 1.051998],
-    ],
-    "no middle": [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.011820, 0.042940, 0.968881],
-    ],
-    "no short": [
-        [1.255528, -0.076749, -0.178779],
-        [-0.078411, 0.930809, 0.147602],
-        [0.004733, 0.691367, 0.303900],
-    ],
-}
-TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-
 
 def linear(color):
     values = np.array(mpl.colors.to_rgb(color))
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-
-
-def lab(rgb):
-    parts = TO_XYZ @ np.clip(rgb, 0.0, 1.0) / (TO_XYZ @ np.ones(3))
-    f = np.where(parts > 216 / 24389, np.cbrt(parts), (24389 / 27 * parts + 16) / 116)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-@pytest.mark.parametrize("eye", EYES)
-def test_colours_are_told_apart_by_all_eyes(eye):
-    seen = [lab(np.asarray(EYES[eye]) @ linear(color)) for color in canvas.COLORS]
-    # A difference of 2.3 is just noticeable.
-    for one, other in itertools.combinations(seen, 2):
-        assert np.linalg.norm(one - other) > 5 * 2.3
-
-
-@pytest.mark.parametrize("background", ["#ffffff", "#1e2029"])
-def test_colours_are_seen_on_light_and_dark(background):
-    below = TO_XYZ[1] @ linear(background)
-    for color in (*canvas.COLORS, canvas.NEUTRAL):
-        lighter, darker = sorted([TO_XYZ[1] @ linear(color), below], reverse=True)
-        assert (lighter + 0.05) / (darker + 0.05) > 2.2
 
 
 def test_more_things_than_colours_differ_by_more():
@@ -332,20 +286,6 @@ def test_intervals_are_those_of_the_laws():
     assert math.isnan(predicted.get_ydata()[0])
 
 
-def test_rivers_normal_law_has_intervals():
-    law = proba.Gaussian()
-    for value in (1.0, 2.0, 4.0):
-        law.update(value)
-    ax = plot.intervals([2.0, 2.0], [law, law], levels=[0.9])
-    drawn = ax.collections[0].get_paths()[0].vertices[:, 1]
-    assert law.cdf(drawn.max()) - law.cdf(drawn.min()) == pytest.approx(0.9)
-    adaptive = AdaptiveMondrianForestRegressor(2, seed=1)
-    for i in range(30):
-        adaptive.learn_one({"a": i % 7}, float(i % 5))
-    law = adaptive.predict_one({"a": 3}, with_dist=True)
-    assert plot.intervals([1.0], [law], times=[5]).lines[1].get_ydata() == [law.median]
-
-
 # Importances.
 
 
@@ -520,27 +460,6 @@ def test_each_function_takes_axes_and_returns_them():
         assert call(ax) is ax, name
         assert call(None) is not ax, name
         plt.close("all")
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    calls = drawings()
-    real = builtins.__import__
-
-    def refuse(name, *rest, **more):
-        if name.partition(".")[0] == "matplotlib":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return real(name, *rest, **more)
-
-    import importlib
-
-    def refuse_module(name, *rest):
-        return refuse(name) if name.startswith("matplotlib") else sys.modules[name]
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    monkeypatch.setattr(importlib, "import_module", refuse_module)
-    for call in calls.values():
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'river-mondrian\[plot\]'"):
-            call(None)
 
 
 REFUSED = [

@@ -9,13 +9,11 @@ import pickle
 import matplotlib
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import cuts as naive
 from naive import mondrian
-from river import anomaly, compose, preprocessing
 from scipy import stats
 from test_law import compare, features_of
 
@@ -286,56 +284,7 @@ def test_a_noted_score_is_of_the_trees_as_they_are():
         assert model.recent_scores[-1] == expected
 
 
-@pytest.mark.parametrize("params", [{}, {"shingle": 3}, {"missing": "zero"}, {"window": None}])
-@pytest.mark.parametrize("n", [0, 1, 2, 100])
-def test_reading_changes_nothing(params, n):
-    model = RandomCutForest(3, **{"window": 40, "seed": 1} | params)
-    for x in stream(n, levels=True):
-        model.learn_one(x)
-    before = pickle.dumps(model)
-    for x in stream(5, 7, missing=0.3, levels=True):
-        assert 0.0 <= model.score_one(x) <= 1.0
-        model.raw_scores_one(x)
-        model.explain_one(x)
-        model.score_many(pd.DataFrame([x]))
-        model.debug_one(x)
-    assert pickle.dumps(model) == before
-
-
 # Frames.
-
-
-@pytest.mark.parametrize("params", [{}, {"shingle": 4}, {"n_jobs": 3}, {"window": 300}])
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_equal_single_samples(params, missing, frame):
-    one, many = (RandomCutForest(4, **{"window": 50, "seed": 1} | params) for _ in range(2))
-    samples = stream(400, missing=missing, levels=True)
-    for x in samples:
-        one.learn_one(x)
-    for start in range(0, 400, 90):
-        many.learn_many(frame(samples[start : start + 90]))
-    assert pickle.dumps(one._trees) == pickle.dumps(many._trees)
-    assert one._past == many._past and one.feature_names == many.feature_names
-    asked = stream(50, 5, missing=missing, levels=True)
-    scores = many.score_many(frame(asked))
-    assert isinstance(scores, (pd.Series, pl.Series)) and scores.name == "score"
-    for x, score in zip(asked, list(scores), strict=True):
-        assert one.score_one(x) == score
-        if one.shingle > 1:
-            # Rows of a frame follow each other.
-            one._past = one._past_with(one._read(x), True)
-    assert list(many.score_many(frame(asked)[:0])) == []
-
-
-def test_a_short_frame_of_shingles():
-    model = RandomCutForest(3, window=2, shingle=4, seed=1)
-    frame = pd.DataFrame(stream(7))
-    assert model.score_many(frame).tolist() == [0.0] * 7
-    model.learn_many(frame)
-    fresh = RandomCutForest(3, shingle=4, seed=1)
-    assert fresh.score_many(frame[:2]).tolist() == [0.0, 0.0]
-    assert (model.score_many(frame[:2]) > 0.0).all()
 
 
 # Shingles.
@@ -419,17 +368,6 @@ def test_memory_ends_with_the_window():
     assert sizes[0] == sizes[1] == sizes[2]
 
 
-def test_widths_follow_the_window():
-    model = RandomCutForest(5, window=200, seed=1)
-    for i, x in enumerate(stream(3000)):
-        model.learn_one({"a": x["a"], "b": x["b"] * (1.0 if i < 600 else 1000.0)})
-    assert 1000.0 < model.widths["b"] < 20_000.0
-    assert model.widths["a"] < 20.0
-    told = RandomCutForest(5, ranges={"a": (-4.0, 4.0)}, rescale=False, seed=1)
-    told.learn_many(pd.DataFrame(stream(300)))
-    assert told.widths["a"] == 8.0
-
-
 def test_what_cannot_be_forgotten():
     model = RandomCutForest(3, shingle=2, seed=1)
     model.learn_many(pd.DataFrame(stream(5)))
@@ -510,85 +448,4 @@ def test_before_any_learning():
 # Bad input.
 
 
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
-        ({"n_estimators": 0}, "n_estimators must be"),
-        ({"window": 0}, "window must be"),
-        ({"window": 1 << 40}, "window must be at most"),
-        ({"shingle": 0}, "shingle must be"),
-        ({"shingle": 1.5}, "shingle must be"),
-        ({"missing": "x"}, "missing must be"),
-        ({"n_jobs": 0}, "n_jobs must be"),
-        ({"ranges": {"a": (2.0, 1.0)}}, "'a'"),
-    ],
-)
-def test_bad_arguments(params, text):
-    with pytest.raises((TypeError, ValueError), match=text):
-        RandomCutForest(**params)
-
-
-def test_damaged_scores_are_refused():
-    for name, value in (("n_scores", 5), ("n_scores", 600), ("next_score", 3), ("next_score", -1)):
-        model = RandomCutForest(2, window=20, seed=1)
-        for x in stream(60):
-            model.learn_one(x)
-        setattr(model._trees.forest.ranks, name, value)
-        with pytest.raises(rm.ModelFormatError, match=r"n_scores|next_score"):
-            pickle.loads(pickle.dumps(model))
-    model = RandomCutForest(2, shingle=3, seed=1)
-    for x in stream(30):
-        model.learn_one(x)
-    for past in ((1, ()), (1, ({"a": 1.0},) * 3, ()), (1, ({"a": "x"},), ()), (1, [], ())):
-        broken = copy.deepcopy(model)
-        broken._past = past
-        with pytest.raises(rm.ModelFormatError, match="_past"):
-            pickle.loads(pickle.dumps(broken))
-
-
 # Among River's tools.
-
-
-def test_filters_and_pipelines():
-    model = compose.Pipeline(
-        preprocessing.MinMaxScaler(),
-        anomaly.QuantileFilter(RandomCutForest(10, window=100, seed=1), q=0.99),
-    )
-    odd = []
-    for i, x in enumerate(stream(600)):
-        if i == 500:
-            x = {"a": 40.0, "b": -40.0, "c": 40.0}
-        score = model.score_one(x)
-        odd.append(model["QuantileFilter"].classify(score))
-        model.learn_one(x)
-    assert odd[500]
-    assert np.mean(odd[300:500]) < 0.2
-
-
-def test_scores_over_time_are_drawn():
-    model = RandomCutForest(10, seed=1)
-    samples = stream(300)
-    samples[200] = {"a": 30.0, "b": -30.0, "c": 30.0}
-    for x in samples:
-        model.learn_one(x)
-    ax = model.draw_scores(0.999)
-    line, _, odd = ax.lines
-    # The first 32 have no score.
-    assert line.get_xdata().tolist() == list(range(33, 301))
-    assert line.get_ydata().tolist() == model.recent_scores
-    # The 201st sample.
-    assert odd.get_xdata().tolist() == [201]
-    assert [text.get_text() for text in ax.texts] == ["201"]
-    shingled = RandomCutForest(3, shingle=5, seed=1)
-    for x in samples:
-        shingled.learn_one(x)
-    ax = shingled.draw_scores(0.98)
-    assert ax.lines[0].get_xdata()[-1] == 300
-    # The five shingles with the sample, of which the first is named.
-    marked = ax.lines[2].get_xdata().tolist()
-    assert {201, 202, 203, 204, 205} <= set(marked)
-    named = [int(text.get_text()) for text in ax.texts]
-    assert 201 in named and named == [n for n in marked if n - 1 not in marked]
-    with pytest.raises(ValueError, match="threshold must be from 0 to 1, got 2"):
-        model.draw_scores(2)
-    assert len(RandomCutForest(1).draw_scores().lines) == 1

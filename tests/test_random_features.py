@@ -200,19 +200,3 @@ def test_unseeded_maps_differ_and_seeded_ones_do_not():
             features.learn_one({"a": 1.0})
         assert not np.array_equal(rows_of(first)["a"], rows_of(second)["a"])
         assert pickle.dumps(third) == pickle.dumps(fourth)
-
-
-@pytest.mark.parametrize(
-    ("make", "arguments", "message"),
-    [
-        (RandomFourierFeatures, {"n_components": 7}, "n_components must be even, got 7"),
-        (RandomFourierFeatures, {"n_components": 0}, "n_components must be an integer >= 2, got 0"),
-        (RandomFourierFeatures, {"kernel": "cosine"}, 'kernel must be "laplace" or "gaussian"'),
-        (RandomFourierFeatures, {"gamma": 0.0}, "gamma must be a finite number > 0, got 0.0"),
-        (RandomBinningFeatures, {"lifetime": math.inf}, "lifetime must be a finite number > 0"),
-        (RandomBinningFeatures, {"n_partitions": 1.5}, "n_partitions must be an integer >= 1"),
-    ],
-)
-def test_bad_arguments(make, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make(**arguments)

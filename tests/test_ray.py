@@ -12,12 +12,9 @@ import pandas as pd
 import pytest
 from test_merging import ORIGIN, rows
 from test_parts import assert_predicts_the_same, assert_same, begun, samples
-from test_renewal_of_parts import begun as begun_to_change
-from test_renewal_of_parts import phase_of
 
 import river_mondrian as rm
 from river_mondrian.distributed import KeyedModels, ShardedForest, SpreadKeyedModels, learn_dataset
-from river_mondrian.partitions.mondrian.records import STEADY
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install river-mondrian[ray]")
 
@@ -65,26 +62,6 @@ def test_killed_workers_lose_nothing(name, tmp_path):
         killer.join()
     assert_predicts_the_same(sharded, whole, blocks[0][0])
     assert sharded.n_restarts == 2
-    assert_same(sharded.gather(), whole, tmp_path)
-    sharded.close()
-
-
-@pytest.mark.parametrize("name", ["classes", "targets"])
-def test_workers_that_are_killed_in_mid_renewal_lose_nothing(name, tmp_path):
-    whole, blocks = begun_to_change(name, 30)
-    sharded = ShardedForest.scatter(whole, 2, save_every=4)
-    n_kills = 0
-    for X, y in blocks:
-        for model in (whole, sharded):
-            model.learn_many(X, y)
-        if phase_of(whole) != STEADY and n_kills < 4:
-            assert_predicts_the_same(sharded, whole, X)
-            process = sharded.describe_shards()[n_kills % 2]["process"]
-            os.kill(process, signal.SIGKILL)
-            n_kills += 1
-    assert n_kills == 4
-    assert_predicts_the_same(sharded, whole, X)
-    assert sharded.n_restarts == 4
     assert_same(sharded.gather(), whole, tmp_path)
     sharded.close()
 

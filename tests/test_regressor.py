@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -138,42 +137,6 @@ def test_the_distribution_has_the_moments_of_the_mixture():
         assert dist.mu == model.predict_one(x)
 
 
-def test_absent_and_nan_are_the_same():
-    X, y = make_data(600)
-    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    absent, nan = MondrianForestRegressor(seed=1), MondrianForestRegressor(seed=1)
-    for row, target in zip(X, y.tolist(), strict=True):
-        x = dict(zip(NAMES, row.tolist(), strict=True))
-        short = {key: value for key, value in x.items() if value == value}
-        assert absent.predict_one(short) == nan.predict_one(x)
-        absent.learn_one(short, target)
-        nan.learn_one(x, target)
-    assert state(absent) == state(nan)
-
-
-@pytest.mark.parametrize("share", [0.2, 0.4])
-@pytest.mark.parametrize("posterior", ["gaussian", "mean"])
-def test_missing_values_do_better_than_the_mean_where_features_tell_of_each_other(share, posterior):
-    errors = np.zeros(2)
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        z = rng.normal(size=1000)
-        X = z[:, None] + 0.4 * rng.normal(size=(1000, 4))
-        y = np.sin(2.0 * z) + 0.1 * rng.normal(size=1000)
-        X[rng.random(X.shape) < share] = np.nan
-        ours = MondrianForestRegressor(posterior=posterior, seed=seed)
-        imputed = MondrianForestRegressor(posterior=posterior, seed=seed)
-        for i, (row, target) in enumerate(zip(X, y.tolist(), strict=True)):
-            x = dict(zip(NAMES, row.tolist(), strict=True))
-            # The features' means are 0.
-            full = dict(zip(NAMES, np.nan_to_num(row).tolist(), strict=True))
-            if i > 300:
-                errors += abs(ours.predict_one(x) - target), abs(imputed.predict_one(full) - target)
-            ours.learn_one(x, target)
-            imputed.learn_one(full, target)
-    assert errors[0] < errors[1]
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_growing_lifetime_lets_the_error_fall(seed):
     rng = np.random.default_rng(seed)
@@ -280,80 +243,7 @@ def test_reading_a_tree():
     assert model.hyperparameters["prior_variance"] > 0.0
 
 
-def test_drawing():
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    X, y = make_data(200, dims=2)
-    for posterior in ("gaussian", "mean"):
-        model = MondrianForestRegressor(2, posterior=posterior, seed=1)
-        for x, target in zip(rows(X), y.tolist(), strict=True):
-            model.learn_one(x, target)
-        leaves = int(model.to_dataframe(0).is_leaf.sum())
-        assert f"{leaves} leaves" in model.draw().get_title()
-        assert len(model.draw_partition().patches) == 3 * leaves
-
-
-def test_resample_draws_another_forest_from_the_same_samples():
-    model, X, y = learned(n=600)
-    before = model.to_dataframe(0)
-    model.resample()
-    after = model.to_dataframe(0)
-    assert after.loc[0, "n_samples"] == 600
-    assert after.loc[0, "time"] != before.loc[0, "time"]
-    got = [model.predict_one(x) for x in rows(X)]
-    assert np.abs(got - y).mean() < 0.1
-
-
 # Bad input.
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("scale", [1e120, 1e-100])
-@pytest.mark.parametrize("params", SETTINGS)
-def test_large_and_small_targets_and_weights(scale, params):
-    X, y = make_data(300)
-    model = MondrianForestRegressor(n_estimators=2, seed=1, **params)
-    weights = np.random.default_rng(0).choice([0.0, 1e-300, 1.0, 1e30], len(y)).tolist()
-    for x, target, w in zip(rows(X), (scale * y / 20.0).tolist(), weights, strict=True):
-        model.learn_one(x, target, w=w)
-    for x in rows(X[:20]):
-        assert abs(model.predict_one(x)) < 2.0 * scale
-        if model.posterior == "gaussian":
-            assert math.isfinite(model.predict_one(x, with_dist=True).sigma)
-            low, high = model.predict_mixture_one(x).interval(0.9)
-            assert -5.0 * scale < low <= high < 5.0 * scale
-
-
-def test_numbers_of_any_type():
-    X, y = make_data(100)
-    plain, odd = MondrianForestRegressor(seed=1), MondrianForestRegressor(seed=1)
-    kinds = [int, np.float64, np.int32, np.float32, Fraction, float]
-    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
-        plain.learn_one(x, float(round(target)), w=1.0)
-        odd.learn_one(x, kinds[i % 6](round(target)), w=kinds[(i + 1) % 6](1))
-    assert state(plain) == state(odd)
-
-
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"n_estimators": 0}, "n_estimators"),
-        ({"lifetime": -1.0}, "lifetime"),
-        ({"lifetime": math.sqrt}, "mean"),
-        ({"posterior": "median"}, "posterior.*'median'"),
-        ({"tails": "heavy"}, "tails.*'heavy'"),
-        ({"min_samples_split": 1}, "min_samples_split"),
-        ({"prior_variance": 0.0}, "prior_variance"),
-        ({"prior_rate": math.inf}, "prior_rate"),
-        ({"noise_variance": -1.0}, "noise_variance"),
-        ({"max_nodes": 0}, "max_nodes"),
-        ({"n_jobs": 0}, "n_jobs"),
-    ],
-)
-def test_bad_arguments(params, words):
-    with pytest.raises(ValueError, match=words):
-        MondrianForestRegressor(**params)
 
 
 def test_means_have_no_distribution():

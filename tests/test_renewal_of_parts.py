@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive.following import history
-from test_parts import assert_predicts_the_same, assert_same, grow, law_of, learn_in_parts
+from test_parts import assert_same, grow, law_of, learn_in_parts
 
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
@@ -89,23 +89,6 @@ def phase_of(model):
 
 
 @forests
-@pytest.mark.parametrize("n_parts", [2, 3, 5])
-def test_parts_learn_what_the_whole_does(name, n_parts, tmp_path):
-    whole, blocks = begun(name)
-    parts, law = divided(whole, n_parts), law_of(whole)
-    phases = {phase_of(whole)}
-    for X, y in blocks:
-        whole.learn_many(X, y)
-        learn_in_parts(parts, X, y, law)
-        phases.add(phase_of(whole))
-        assert_same(united(parts, law), whole, tmp_path)
-        # Pickles pass all checks of what is restored.
-        parts = [pickle.loads(pickle.dumps(part)) for part in parts]
-    assert phases >= {STEADY, DRAWING}
-    assert whole.widths["a"] > 3.0
-
-
-@forests
 def test_a_forest_is_divided_in_mid_renewal(name, tmp_path):
     """At any moment, into any number of parts, and these again."""
     whole, blocks = begun(name, 40)
@@ -148,28 +131,6 @@ def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_
 
 
 # On workers.
-
-
-@forests
-@pytest.mark.parametrize("n_shards", [1, 2, 4])
-def test_a_sharded_forest_is_the_one_model(name, n_shards, engine, tmp_path):
-    whole, blocks = FORESTS[name](), begun(name)[1]
-    sharded = ShardedForest(whole.clone(), n_shards, save_every=2)
-    X, y = blocks.before()
-    for model in (whole, sharded):
-        model.learn_many(X[:-20], y[:-20])
-        model.learn_many(X[-20:], y[-20:])
-    asked, phases = stream(name, 40, 7)[0], set()
-    asked.loc[20:, list("abc")] *= np.array([10.0, 1.0, 0.1])
-    for X, y in blocks:
-        for model in (whole, sharded):
-            model.learn_many(X, y)
-        phases.add(phase_of(whole))
-        assert_predicts_the_same(sharded, whole, asked)
-    assert engine.n_calls > 0
-    assert phases >= {STEADY, DRAWING}
-    assert_same(sharded.gather(), whole, tmp_path)
-    sharded.close()
 
 
 @forests
@@ -219,34 +180,3 @@ EVENTS = {
     "missing": {"a": 3.0},
     "wild": {"a": 1e30, "b": -1e30, "c": 0.05},
 }
-
-
-@pytest.mark.parametrize("name", ["classes", "means"])
-@pytest.mark.parametrize("event", [*EVENTS, "class", "weight"])
-def test_what_may_happen_meanwhile(name, event, engine, tmp_path):
-    whole, blocks = begun(name)
-    sharded, happened = ShardedForest.scatter(whole, 3), set()
-    x = EVENTS.get(event, {"a": 3.0, "b": 0.2, "c": 0.05})
-    y, w = (7 if event == "class" else 1), (2.5 if event == "weight" else 1.0)
-    for X, targets in blocks:
-        for model in (whole, sharded):
-            model.learn_many(X, targets)
-        if phase_of(whole) == DRAWING and len(happened) < 2:
-            happened.add(whole._trees.forest.renewed)
-            for model in (whole, sharded):
-                model.learn_one(x, y, w)
-    assert happened
-    assert_same(sharded.gather(), whole, tmp_path)
-    assert_predicts_the_same(sharded, whole, X)
-
-
-@pytest.mark.parametrize("name", ["classes", "targets", "means"])
-def test_a_forest_with_categories_learns_in_parts(name, engine, tmp_path):
-    whole = FORESTS[name]()
-    X, y = stream(name, splits_at(whole) + 300)
-    X["color"] = np.random.default_rng(3).choice(["red", "blue"], len(X))
-    sharded = ShardedForest(whole.clone(), 2)
-    for model in (whole, sharded):
-        model.learn_many(X, y)
-    assert_same(sharded.gather(), whole, tmp_path)
-    assert_predicts_the_same(sharded, whole, X[-20:])

@@ -200,18 +200,6 @@ def test_a_map_that_is_built_anew_learns_the_stored_samples_again():
 # Batches, frames, copies, memory.
 
 
-def test_memory_counts_every_array_once():
-    model = learned(RidgeRegressor(frozen()), *stream(120))
-    before = model._raw_memory_usage
-    arrays = model._current.memory.arrays
-    n = len(arrays["moments"])
-    assert arrays["factor"].nbytes == 4 * n * (n + 1)
-    without = model._raw_memory_usage - model._current.nbytes
-    model._current = None
-    assert model._raw_memory_usage == without
-    assert before - without >= sum(array.nbytes for array in arrays.values())
-
-
 def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():
     data, targets, weights = stream(400)
     model = RidgeRegressor(frozen(), max_columns=25)
@@ -224,21 +212,6 @@ def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():
 
 
 # Bad input.
-
-
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"features": "anne"}, TypeError, "features.*'anne'"),
-        ({"l2": 0.0}, ValueError, "l2.*0.0"),
-        ({"noise_variance": -1.0}, ValueError, "noise_variance.*-1.0"),
-        ({"fit_intercept": "yes"}, ValueError, "fit_intercept.*'yes'"),
-        ({"max_columns": 0}, ValueError, "max_columns.*0"),
-    ],
-)
-def test_a_bad_parameter_is_named(params, error, message):
-    with pytest.raises(error, match=message):
-        RidgeRegressor(**params)
 
 
 def test_before_there_is_enough():

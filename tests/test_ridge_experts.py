@@ -268,15 +268,6 @@ def test_they_find_bends_products_and_waves():
         assert errors[k] < 0.4 * errors[before]
 
 
-def test_a_change_is_followed_by_those_of_late():
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(3000, 3))
-    y = np.where(np.arange(3000) < 1500, 1.0, -1.0) * X[:, 0] + 0.1 * rng.normal(size=3000)
-    late = np.abs(run(new(3), X, y) - y[:, None])[2300:].mean(axis=0)
-    assert late[1] < 0.4 * late[0]
-    assert late[2] < 0.25 * late[0]
-
-
 def test_an_input_that_comes_late_gets_columns():
     X, y = samples(6, 1200, 3)
     own = new(2)
@@ -285,23 +276,6 @@ def test_an_input_that_comes_late_gets_columns():
     with_it = np.hstack([X[600:, 1:], X[600:, :1], np.full((600, 1), np.nan)])
     errors = np.abs(run(own, with_it, y[600:]) - y[600:, None])
     assert errors[300:, ADDITIVE].mean() < 0.5 * errors[:16, ADDITIVE].mean()
-
-
-@pytest.mark.parametrize("at", [3, 300])
-@pytest.mark.parametrize("what", ["input", "target"])
-def test_one_wild_number_costs_little(at, what):
-    X, y = samples(7, 700, 3)
-    clean = np.abs(run(new(3), X, y) - y[:, None])[at + 1 :]
-    wild_X, wild_y = X.copy(), y.copy()
-    if what == "input":
-        wild_X[at, 0] = 1e12
-    else:
-        wild_y[at] = 1e9
-    found = np.abs(run(new(3), wild_X, wild_y) - y[:, None])[at + 1 :]
-    # In the end nothing is left of it, and after the warm-up it never was much.
-    assert found[-200:].mean() < 1.2 * clean[-200:].mean()
-    if at == 300:
-        assert found.mean() < 1.2 * clean.mean()
 
 
 @given(

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
-from attack.learners import JUDGE
-from attack.learners import MAPS as FEATURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.ridge import Ridge
@@ -329,41 +325,6 @@ def test_what_cannot_forget_says_so():
 # Frames, copies, files, memory.
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("window", [30, 1000])
-def test_batches_equal_single_samples_bit_for_bit(kind, window):
-    data, targets, weights = stream(150)
-    one, many = (RidgeRegressor(KINDS[kind]().features, window=window) for _ in range(2))
-    learned(one, data, targets, weights)
-    for part in (slice(0, 40), slice(40, None)):
-        many.learn_many(frame(data[part]), targets[part], weights[part])
-    assert state(one) == state(many)
-    gone = [i for i in range(125, 150) if weights[i] > 0.0]
-    for i in gone:
-        one.forget_one(data[i], targets[i], weights[i])
-    pick = [[part[i] for i in gone] for part in (data, targets, weights)]
-    many.forget_many(pd.DataFrame(pick[0]), *pick[1:])
-    assert list(_held(one._current)) == list(_held(many._current))
-    for x in data:
-        assert one.predict_one(x) == pytest.approx(many.predict_one(x), rel=CLOSE)
-
-
-def test_memory_is_flat_and_counted():
-    model = RidgeRegressor(frozen(), window=50)
-    sizes = []
-    for x, y in zip(rows(300), np.arange(300.0), strict=True):
-        model.learn_one(x, y)
-        sizes.append(model._raw_memory_usage)
-    assert len(set(sizes[150:])) == 1
-    held = model._current.held
-    n_out = model._features.n_partitions
-    slots = 51 * (4 * n_out + 8 + 8 + 8 + 4)
-    assert held.nbytes >= slots
-    without = RidgeRegressor(model._features)
-    learned(without, rows(300), np.arange(300.0), [1.0] * 300)
-    assert model._raw_memory_usage - without._raw_memory_usage >= slots
-
-
 @pytest.mark.parametrize("how", ["forgotten", "out of the window"])
 def test_nothing_of_a_sample_is_stored_afterwards(how, tmp_path):
     target, weight = 1234.56789, 0.987654321
@@ -417,23 +378,6 @@ def test_windows_cannot_be_merged():
 
 
 # Interruptions.
-
-
-@pytest.mark.parametrize("kind", ["anne", "fourier", "mondrian"])
-@pytest.mark.parametrize("n", [1, 9, 17, 40])
-def test_an_exception_at_any_line_of_forgetting(kind, n):
-    model = RidgeRegressor(FEATURES[kind](), window=12)
-    data, targets, _ = stream(n)
-    for x, y in zip(data, targets, strict=True):
-        model.learn_one(x, y)
-    place = max(0, n - 5)
-    stored = pickle.dumps(model)
-
-    def call(one):
-        one.forget_one(data[place], targets[place])
-
-    assert JUDGE.lines(stored, call) <= {0, 1}
-    JUDGE.allocations(stored, call)
 
 
 def test_what_is_due_is_done_at_once(monkeypatch):

@@ -138,17 +138,6 @@ def test_everything_at_once(name, n, tmp_path):
     check_learned(model, n, counts)
 
 
-@models
-@pytest.mark.parametrize("n_threads", [2, 4])
-@pytest.mark.skipif(SECONDS < 1.0, reason="one of the long attacks")
-def test_all_pairs_of_calls(name, n_threads, tmp_path):
-    model, counts = learned(name, 300), []
-    works = calls(model, counts, tmp_path)
-    for pair in itertools.combinations_with_replacement(works.values(), 2):
-        together(*(pair * (n_threads // 2)))
-    check_learned(model, 300, counts)
-
-
 def check_learned(model, n, counts):
     """Check that a model which had learned `n` samples has learned all that `counts` says."""
     if hasattr(model, "n_samples"):

@@ -9,13 +9,12 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from attack.judging import Judge
 from naive import hnsp
 from naive import mondrian as naive
 from scipy import stats
 from test_kernels import as_twin, draw, route
 
-from river_mondrian import ModelFormatError, MondrianForestClassifier, load, save
+from river_mondrian import ModelFormatError, MondrianForestClassifier
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
 
@@ -148,20 +147,6 @@ def test_nothing_is_learned_of_what_weighs_nothing():
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf, -math.inf, 1e31, "1", None, [1.0]])
-@pytest.mark.parametrize("n", [0, 30])
-def test_a_weight_that_is_none(weight, n):
-    model = MondrianForestClassifier(seed=1)
-    for x, y in samples(n):
-        model.learn_one(x, y)
-    before = pickle.dumps(model)
-    with pytest.raises((TypeError, ValueError), match="the weight must be"):
-        model.learn_one({"a": 0.5, "new": 1.0}, "new", weight)
-    with pytest.raises((TypeError, ValueError), match="weight"):
-        model.learn_many(pd.DataFrame([x for x, _ in samples(3)]), [0, 1, 0], weight)
-    assert pickle.dumps(model) == before
-
-
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"max_nodes": 31}, {"directions": 3}])
 @pytest.mark.parametrize("n", [1, 40, 300, 600])
 def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
@@ -184,22 +169,6 @@ def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
         for one, other in zip(trees.read(t), made.read(t), strict=True):
             assert one.counts.tolist() == other.counts.tolist()
             assert (one.time, one.n_samples, one.left) == (other.time, other.n_samples, other.left)
-
-
-def test_frames_are_single_samples():
-    stream, weights = samples(700), [0.0 if i % 5 == 0 else i % 7 / 3.0 for i in range(700)]
-    one, many = MondrianForestClassifier(3, seed=1), MondrianForestClassifier(3, seed=1, n_jobs=2)
-    # The first samples weigh 1.
-    weights[:280] = [1.0] * 280
-    for (x, y), w in zip(stream, weights, strict=True):
-        one.learn_one(x, y, w)
-    frame = pd.DataFrame([x for x, _ in stream])
-    many.learn_many(frame, [y for _, y in stream], weights)
-    asked = [x for x, _ in samples(50, 3)]
-    assert [one.predict_proba_one(x) for x in asked] == [many.predict_proba_one(x) for x in asked]
-    assert one.n_samples == many.n_samples == sum(w > 0.0 for w in weights)
-    rows = one.predict_proba_many(pd.DataFrame(asked)).to_dict("records")
-    assert rows == [one.predict_proba_one(x) for x in asked]
 
 
 def test_the_side_of_a_missing_value_follows_the_weights():
@@ -256,57 +225,7 @@ def unweighted(n):
     return model
 
 
-ASKED = [x for x, _ in samples(3, 8)]
 X, Y = samples(1, 1)[0]
-FRAME = pd.DataFrame([x for x, _ in samples(12, 2)])
-LABELS = [y for _, y in samples(12, 2)]
-LABELS[7] = "new"
-
-
-def looks(model):
-    seen = [model.n_samples, [model.predict_proba_one(x) for x in ASKED]]
-    return [*seen, model.feature_names, model.classes], pickle.dumps(model)
-
-
-def go_on(model):
-    for i, (x, y) in enumerate(samples(12, 9)):
-        model.learn_one(x, y, 1.0 + i % 2)
-
-
-JUDGE = Judge(looks, go_on, every=23)
-MOMENTS = {
-    "first sample": (lambda: forest(0), lambda m: m.learn_one(X, Y, 2.0)),
-    "first weight": (lambda: unweighted(30), lambda m: m.learn_one(X, Y, 2.0)),
-    "first weight, doubling": (lambda: unweighted(63), lambda m: m.learn_one(X, Y, 2.0)),
-    "first weight late": (lambda: unweighted(300), lambda m: m.learn_one(X, Y, 0.5)),
-    "first weight, new class and feature": (
-        lambda: unweighted(30),
-        lambda m: m.learn_one(X | {"z": 0.5}, "new", 0.5),
-    ),
-    "usual": (lambda: forest(30), lambda m: m.learn_one(X, Y, 2.0)),
-    "doubling": (lambda: forest(63), lambda m: m.learn_one(X, Y, 2.0)),
-    "new class": (lambda: forest(270), lambda m: m.learn_one(X, "new", 2.0)),
-    "new feature": (lambda: forest(270), lambda m: m.learn_one(X | {"z": 0.5}, Y, 2.0)),
-    "full trees": (lambda: forest(300, max_nodes=7), lambda m: m.learn_one(X, Y, 2.0)),
-}
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_exceptions_and_failing_allocations_in_learning(moment):
-    make, call = MOMENTS[moment]
-    state = pickle.dumps(make())
-    assert 0 in JUDGE.lines(state, call)
-    JUDGE.allocations(state, call)
-
-
-@pytest.mark.parametrize("known", [unweighted, forest])
-def test_an_exception_at_any_line_of_learning_many(known):
-    def learn(model, n):
-        model.learn_many(FRAME[:n], LABELS[:n], [1.0 + (i == 5) for i in range(n)])
-
-    found = JUDGE.lines_of_many(pickle.dumps(known(300)), learn, len(FRAME))
-    assert 0 in found
-    assert len(found) > 1
 
 
 def test_a_value_that_is_too_large_leaves_the_trees_without_weights():
@@ -316,18 +235,6 @@ def test_a_value_that_is_too_large_leaves_the_trees_without_weights():
         model.learn_one(X | {"a": 1e300}, Y, 2.0)
     assert pickle.dumps(model) == before
     assert not model._trees.has_weights
-
-
-@pytest.mark.parametrize("n", [20, 300])
-def test_files_hold_weights(n, tmp_path):
-    model = forest(n)
-    save(model, tmp_path / "model")
-    for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
-        assert looks(other)[0] == looks(model)[0]
-        go_on(other)
-        again = forest(n)
-        go_on(again)
-        assert looks(other)[0] == looks(again)[0]
 
 
 def test_resampling_keeps_weights():

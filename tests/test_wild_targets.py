@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from naive import moments as twin
 from test_gaussian import dense, draw, forget_all, grow, make
-from test_regressor import NAMES, SETTINGS, make_data, rows, state
+from test_regressor import SETTINGS, make_data, rows
 
-import river_mondrian
 from river_mondrian import MondrianForestRegressor
 
 
@@ -131,39 +128,6 @@ def test_a_wild_target_is_as_one_without_a_weight(params):
     assert wild.explain_one(rows(X)[0]) == without.explain_one(rows(X)[0])
 
 
-@pytest.mark.parametrize("params", SETTINGS)
-def test_batches_are_one_by_one(params):
-    X, y = make_data(1100)
-    X[[3, 700], 0] = 1e6
-    y = shifted(spoilt(y, [2, 18, 300, 513, 1023], 1e30), 800, 1e3)
-    single = MondrianForestRegressor(seed=3, n_estimators=3, **params)
-    for x, target in zip(rows(X), y.tolist(), strict=True):
-        single.learn_one(x, target)
-    batch = MondrianForestRegressor(seed=3, n_estimators=3, **params)
-    for start, stop in ((0, 100), (100, 300), (300, 1100)):
-        batch.learn_many(pd.DataFrame(X[start:stop], columns=NAMES), pd.Series(y[start:stop]))
-    assert state(batch) == state(single)
-
-
-@pytest.mark.parametrize("n", [20, 300, 600])
-def test_copies_know_the_fences(n, tmp_path):
-    X, y = make_data(700)
-    y = spoilt(y, [3, 17, 290, 310, 595, 601], 1e9)
-    model = MondrianForestRegressor(seed=1, n_estimators=2)
-    stream = list(zip(rows(X), y.tolist(), strict=True))
-    for x, target in stream[:n]:
-        model.learn_one(x, target)
-    river_mondrian.save(model, tmp_path / "model")
-    loaded = river_mondrian.load(tmp_path / "model")
-    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), loaded]
-    for one in twins:
-        assert state(one) == state(model)
-    for one in (model, *twins):
-        for x, target in stream[n:]:
-            one.learn_one(x, target)
-        assert state(one) == state(model)
-
-
 # The extent of the data.
 
 
@@ -227,19 +191,6 @@ def test_wild_targets_cost_nothing_for_good(place, posterior):
         assert posterior == "mean" or abs(held - held_clean) < 0.05
     found, _ = errors(X, spoilt(y, range(place, len(y), 100), 1e30), 1200, posterior=posterior)
     assert found < 1.05 * clean
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("place", [3, 100, 1000])
-def test_wild_values_cost_nothing_for_good(place):
-    X, y = make_data(2500)
-    clean, held_clean = errors(X, y, 1200, scale=False)
-    for value in (1e6, 1e30):
-        bad = X.copy()
-        bad[place : place + 4, 1] = value
-        found, held = errors(bad, y, 1200, scale=False)
-        assert found < 1.04 * clean
-        assert abs(held - held_clean) < 0.05
 
 
 def test_a_shift_of_the_level_is_followed():

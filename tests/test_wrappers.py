@@ -7,15 +7,13 @@ import pickle
 from pathlib import Path
 
 import pytest
-from river import evaluate, metrics, model_selection, utils
+from river import evaluate, metrics, utils
 
 import river_mondrian as rm
 from tests.test_contract import MODELS, learn, stream
 from tests.wrappers import (
     CLASSIFIERS,
-    DETECTORS,
     KINDS,
-    MAPS,
     REGRESSORS,
     WRAPPERS,
     mappings,
@@ -42,9 +40,9 @@ def test_a_class_in_a_wrapper(kind, path, name):
     wrapper = WRAPPERS[kind][path]
     if not wrapper.fits(name):
         with pytest.raises(NotImplementedError, match="no probabilities: use OGDClassifier"):
-            wrapper.result(KINDS[kind][name])
+            wrapper.result(path, KINDS[kind][name])
         return
-    found = wrapper.result(KINDS[kind][name])
+    found = wrapper.result(path, KINDS[kind][name])
     assert found is not None and found != {}
     assert all(math.isfinite(one) for one in numbers_in(found))
 
@@ -71,13 +69,6 @@ def test_evaluate(name):
     assert all(math.isfinite(found.get()) for found in (whole, late))
     # Chance is one half, and so is nearly the mean error of the mean.
     assert whole.get() > 0.7 if name in CLASSIFIERS else whole.get() < 0.4
-
-
-@pytest.mark.parametrize("name", DETECTORS)
-def test_evaluate_a_detector(name):
-    samples = [(x, x["a"] > 0.95) for x in mappings(200)]
-    found = evaluate.progressive_val_score(samples, DETECTORS[name](), metrics.ROCAUC())
-    assert 0.0 <= found.get() <= 1.0
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -112,22 +103,3 @@ def test_a_grid_of_parameters():
     models = utils.expand_param_grid(rm.OGDClassifier(rm.IsolationFeatures()), grid)
     found = {(model.features.n_cells, model.loss) for model in models}
     assert found == {(2, "log"), (2, "hinge"), (4, "log"), (4, "hinge")}
-
-
-def test_successive_halving_over_a_grid():
-    grid = {"n_estimators": [1, 2, 4, 6]}
-    models = utils.expand_param_grid(rm.MondrianForestClassifier(seed=1), grid)
-    best = model_selection.SuccessiveHalvingClassifier(models, metrics.Accuracy(), budget=600)
-    for x in mappings(300):
-        best.learn_one(x, two(x))
-    assert best.best_model in models
-    assert best.predict_one({"a": 0.9, "b": 0.1}) is True
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_a_map_under_a_learner_of_rivers(name):
-    wrapper = WRAPPERS["feature maps"]["compose.Pipeline"]
-    samples = [(x, two(x)) for x in mappings(300)]
-    model = wrapper.wrap(MAPS[name])
-    found = evaluate.progressive_val_score(samples, model, metrics.Accuracy())
-    assert found.get() > 0.6

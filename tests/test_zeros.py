@@ -7,16 +7,13 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from attack.judging import Judge
-from river import compose, feature_extraction, metrics, naive_bayes, preprocessing, tree
+from river import metrics
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
     ModelFormatError,
     MondrianForestClassifier,
     MondrianForestRegressor,
-    load,
-    save,
 )
 
 NAMES = [f"w{i:02}" for i in range(12)]
@@ -93,25 +90,6 @@ def test_a_feature_has_been_zero_before_its_first_value(kind, many):
             learn(kind, full, dense(x), y, i)
     for x, _ in bags(50, 1):
         assert predicted(sparse, x) == predicted(full, dense(x))
-
-
-@pytest.mark.parametrize("kind", [*KINDS])
-def test_frames_files_and_pickles(kind, tmp_path):
-    model, other = KINDS[kind](missing="zero"), KINDS[kind](missing="zero")
-    pairs = bags(320)
-    for i, (x, y) in enumerate(pairs):
-        learn("", model, x, y, i)
-    frame = pd.DataFrame([x for x, _ in pairs], columns=NAMES)
-    other.learn_many(frame, [y for _, y in pairs])
-    save(model, tmp_path / "model")
-    others = [other, load(tmp_path / "model"), pickle.loads(pickle.dumps(model))]
-    for i, (x, y) in enumerate(bags(60, 3)):
-        assert all(predicted(one, x) == predicted(model, x) for one in others)
-        for one in (model, *others):
-            learn(kind, one, x, y, i)
-    assert np.asarray(other.predict_many(frame)).tolist() == pytest.approx(
-        [model.predict_one(x) for x, _ in pairs], rel=1e-12
-    )
 
 
 def test_categories_that_are_absent_are_a_level():
@@ -212,65 +190,4 @@ def accuracy(model, pairs):
     return metric.get()
 
 
-def test_a_bag_of_words():
-    """As good as River's naive Bayes, where with unknown values there is little to learn from."""
-    pairs = texts(600)
-    found = {
-        name: accuracy(compose.Pipeline(feature_extraction.BagOfWords(), model), pairs)
-        for name, model in {
-            "adaptive": AdaptiveMondrianForestClassifier(missing="zero", seed=1),
-            "exact": MondrianForestClassifier(missing="zero", seed=1),
-            "unknown": MondrianForestClassifier(seed=1),
-            "bayes": naive_bayes.MultinomialNB(),
-        }.items()
-    }
-    assert found["adaptive"] > found["exact"] > found["unknown"]
-    assert found["adaptive"] > found["bayes"] - 0.05
-
-
-def test_one_hot_encodings():
-    """Zeros that are dropped are as good as those that are there; better than River's tree."""
-    rng = np.random.default_rng(0)
-    pairs = []
-    for _ in range(800):
-        x = {f"c{i}": str(rng.integers(4)) for i in range(4)}
-        pairs.append((x, (x["c0"] in "02") != (x["c1"] in "13")))
-    found = {
-        name: accuracy(
-            compose.Pipeline(preprocessing.OneHotEncoder(drop_zeros=drops), model), pairs
-        )
-        for name, drops, model in (
-            ("dropped", True, AdaptiveMondrianForestClassifier(missing="zero", seed=1)),
-            ("there", False, AdaptiveMondrianForestClassifier(missing="zero", seed=1)),
-            ("tree", False, tree.HoeffdingTreeClassifier()),
-        )
-    }
-    assert abs(found["dropped"] - found["there"]) < 0.03
-    assert found["dropped"] > max(found["tree"], 0.7)
-
-
 # Interruptions.
-
-
-def _go_on(model):
-    for i, (x, y) in enumerate(bags(10, 9)):
-        learn("", model, x, y, i)
-
-
-def _looks(model):
-    return [model.n_samples, [predicted(model, x) for x, _ in bags(3, 8)]], pickle.dumps(model)
-
-
-JUDGE = Judge(_looks, _go_on, every=37)
-
-
-@pytest.mark.parametrize("kind", ["exact", "adaptive", "gaussian"])
-@pytest.mark.parametrize("n", [20, 300])
-def test_an_exception_at_any_line_while_features_come(kind, n):
-    model = KINDS[kind](missing="zero")
-    for i, (x, y) in enumerate(bags(n)):
-        learn("", model, x, y, i)
-    state = pickle.dumps(model)
-    new = {f"new{i}": float(i) for i in range(9)} | {"w01": 2.0}
-    assert 0 in JUDGE.lines(state, lambda m: m.learn_one(new, 1))
-    JUDGE.allocations(state, lambda m: m.learn_one(new, 1))

@@ -5,26 +5,20 @@
 
 from __future__ import annotations
 
+import pydoc
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from river import (
-    active,
     anomaly,
     bandit,
-    compat,
     compose,
-    conf,
-    drift,
     ensemble,
-    imblearn,
     linear_model,
     metrics,
     model_selection,
-    multiclass,
-    multioutput,
     optim,
     preprocessing,
     time_series,
@@ -63,6 +57,10 @@ KINDS = {
     "detectors": DETECTORS,
     "feature maps": MAPS,
 }
+
+
+def logistic() -> Any:
+    return linear_model.LogisticRegression(optim.SGD(0.1))
 
 
 def _features() -> Any:
@@ -162,7 +160,8 @@ class Wrapper:
     Parameters
     ----------
     wrap
-        Makes the wrapped model of a function that makes models.
+        Makes the wrapped model of a function that makes models; or the other arguments of River's
+        class, whose first is the model.
     target
         What is learned of a sample.
     use
@@ -173,7 +172,7 @@ class Wrapper:
 
     """
 
-    wrap: Callable[[Callable[[], Any]], Any]
+    wrap: Callable[[Callable[[], Any]], Any] | dict[str, Any]
     target: Callable[[Any], Any]
     use: Use = supervised
     asks_probabilities: bool = True
@@ -182,67 +181,39 @@ class Wrapper:
         """Tell whether a class of ours works in it."""
         return not self.asks_probabilities or name != "DualOGDClassifier"
 
-    def result(self, make: Callable[[], Any]) -> Any:
-        """Wrap a model, and put that to use."""
+    def result(self, path: str, make: Callable[[], Any]) -> Any:
+        """Wrap a model in River's class at a path, and put that to use."""
+        if isinstance(self.wrap, dict):
+            return self.use(pydoc.locate(f"river.{path}")(make(), **self.wrap), self.target)
         return self.use(self.wrap(make), self.target)
 
 
-def _of_model(kind: type, **arguments: Any) -> Callable[[Callable[[], Any]], Any]:
-    return lambda make: kind(make(), **arguments)
-
-
+TWO = {"n_models": 2, "seed": 1}
+EVEN = {"desired_dist": {False: 0.5, True: 0.5}, "seed": 1}
+HARD = {"size": 20, "p": 0.5, "seed": 1}
 OF_CLASSIFIERS = {
     "compose.Pipeline": Wrapper(
         lambda make: preprocessing.StandardScaler() | make(), four, asks_probabilities=False
     ),
-    "active.EntropySampler": Wrapper(_of_model(active.EntropySampler, seed=1), two, asked),
-    "drift.DriftRetrainingClassifier": Wrapper(_of_model(drift.DriftRetrainingClassifier), two),
-    "ensemble.ADWINBaggingClassifier": Wrapper(
-        _of_model(ensemble.ADWINBaggingClassifier, n_models=2, seed=1), two
-    ),
-    "ensemble.ADWINBoostingClassifier": Wrapper(
-        _of_model(ensemble.ADWINBoostingClassifier, n_models=2, seed=1), two
-    ),
-    "ensemble.AdaBoostClassifier": Wrapper(
-        _of_model(ensemble.AdaBoostClassifier, n_models=2, seed=1), two
-    ),
-    "ensemble.BOLEClassifier": Wrapper(_of_model(ensemble.BOLEClassifier, n_models=2, seed=1), two),
-    "ensemble.BaggingClassifier": Wrapper(
-        _of_model(ensemble.BaggingClassifier, n_models=2, seed=1), two
-    ),
-    "ensemble.LeveragingBaggingClassifier": Wrapper(
-        _of_model(ensemble.LeveragingBaggingClassifier, n_models=2, seed=1), two
-    ),
-    "ensemble.SRPClassifier": Wrapper(
-        lambda make: ensemble.SRPClassifier(make(), n_models=2, seed=1), two
-    ),
+    "active.EntropySampler": Wrapper({"seed": 1}, two, asked),
+    "drift.DriftRetrainingClassifier": Wrapper({}, two),
+    "ensemble.ADWINBaggingClassifier": Wrapper(TWO, two),
+    "ensemble.ADWINBoostingClassifier": Wrapper(TWO, two),
+    "ensemble.AdaBoostClassifier": Wrapper(TWO, two),
+    "ensemble.BOLEClassifier": Wrapper(TWO, two),
+    "ensemble.BaggingClassifier": Wrapper(TWO, two),
+    "ensemble.LeveragingBaggingClassifier": Wrapper(TWO, two),
+    "ensemble.SRPClassifier": Wrapper(TWO, two),
     "ensemble.StackingClassifier": Wrapper(
-        lambda make: ensemble.StackingClassifier(
-            [make(), linear_model.LogisticRegression()], linear_model.LogisticRegression()
-        ),
-        two,
+        lambda make: ensemble.StackingClassifier([make(), logistic()], logistic()), two
     ),
     "ensemble.VotingClassifier": Wrapper(
-        lambda make: ensemble.VotingClassifier([make(), linear_model.LogisticRegression()]), two
+        lambda make: ensemble.VotingClassifier([make(), logistic()]), two
     ),
-    "imblearn.HardSamplingClassifier": Wrapper(
-        _of_model(imblearn.HardSamplingClassifier, size=20, p=0.5, seed=1), two
-    ),
-    "imblearn.RandomOverSampler": Wrapper(
-        _of_model(imblearn.RandomOverSampler, desired_dist={False: 0.5, True: 0.5}, seed=1),
-        two,
-        asks_probabilities=False,
-    ),
-    "imblearn.RandomSampler": Wrapper(
-        _of_model(imblearn.RandomSampler, desired_dist={False: 0.5, True: 0.5}, seed=1),
-        two,
-        asks_probabilities=False,
-    ),
-    "imblearn.RandomUnderSampler": Wrapper(
-        _of_model(imblearn.RandomUnderSampler, desired_dist={False: 0.5, True: 0.5}, seed=1),
-        two,
-        asks_probabilities=False,
-    ),
+    "imblearn.HardSamplingClassifier": Wrapper(HARD, two),
+    "imblearn.RandomOverSampler": Wrapper(EVEN, two, asks_probabilities=False),
+    "imblearn.RandomSampler": Wrapper(EVEN, two, asks_probabilities=False),
+    "imblearn.RandomUnderSampler": Wrapper(EVEN, two, asks_probabilities=False),
     "model_selection.BanditClassifier": Wrapper(
         lambda make: model_selection.BanditClassifier(
             [make(), make()], metrics.Accuracy(), bandit.EpsilonGreedy(0.1, seed=1)
@@ -255,32 +226,15 @@ OF_CLASSIFIERS = {
         ),
         two,
     ),
-    "multiclass.OneVsOneClassifier": Wrapper(
-        _of_model(multiclass.OneVsOneClassifier), four, asks_probabilities=False
-    ),
-    "multiclass.OneVsRestClassifier": Wrapper(_of_model(multiclass.OneVsRestClassifier), four),
-    "multiclass.OutputCodeClassifier": Wrapper(
-        _of_model(multiclass.OutputCodeClassifier, code_size=6, seed=1), four
-    ),
-    "multioutput.ClassifierChain": Wrapper(_of_model(multioutput.ClassifierChain), pair_of_classes),
-    "multioutput.MonteCarloClassifierChain": Wrapper(
-        _of_model(multioutput.MonteCarloClassifierChain, m=5, seed=1), pair_of_classes
-    ),
-    "multioutput.ProbabilisticClassifierChain": Wrapper(
-        _of_model(multioutput.ProbabilisticClassifierChain), pair_of_classes
-    ),
-    "multioutput.PerOutputClassifier": Wrapper(
-        _of_model(multioutput.PerOutputClassifier), pair_of_classes, asks_probabilities=False
-    ),
-    "multioutput.MultiClassEncoder": Wrapper(
-        _of_model(multioutput.MultiClassEncoder), pair_of_classes
-    ),
-    "compat.convert_river_to_sklearn": Wrapper(
-        lambda make: compat.convert_river_to_sklearn(make()),
-        two,
-        of_scikit_learn,
-        asks_probabilities=False,
-    ),
+    "multiclass.OneVsOneClassifier": Wrapper({}, four, asks_probabilities=False),
+    "multiclass.OneVsRestClassifier": Wrapper({}, four),
+    "multiclass.OutputCodeClassifier": Wrapper({"code_size": 6, "seed": 1}, four),
+    "multioutput.ClassifierChain": Wrapper({}, pair_of_classes),
+    "multioutput.MonteCarloClassifierChain": Wrapper({"m": 5, "seed": 1}, pair_of_classes),
+    "multioutput.ProbabilisticClassifierChain": Wrapper({}, pair_of_classes),
+    "multioutput.PerOutputClassifier": Wrapper({}, pair_of_classes, asks_probabilities=False),
+    "multioutput.MultiClassEncoder": Wrapper({}, pair_of_classes),
+    "compat.convert_river_to_sklearn": Wrapper({}, two, of_scikit_learn, asks_probabilities=False),
 }
 
 OF_REGRESSORS = {
@@ -289,23 +243,15 @@ OF_REGRESSORS = {
         lambda make: compose.TargetTransformRegressor(make(), lambda y: 3.0 * y, lambda y: y / 3.0),
         number,
     ),
-    "conf.RegressionJackknife": Wrapper(_of_model(conf.RegressionJackknife), number),
-    "ensemble.BaggingRegressor": Wrapper(
-        _of_model(ensemble.BaggingRegressor, n_models=2, seed=1), number
-    ),
+    "conf.RegressionJackknife": Wrapper({}, number),
+    "ensemble.BaggingRegressor": Wrapper(TWO, number),
     "ensemble.EWARegressor": Wrapper(
         lambda make: ensemble.EWARegressor([make(), linear_model.LinearRegression()]), number
     ),
-    "ensemble.SRPRegressor": Wrapper(
-        lambda make: ensemble.SRPRegressor(make(), n_models=2, seed=1), number
-    ),
-    "imblearn.ChebyshevOverSampler": Wrapper(_of_model(imblearn.ChebyshevOverSampler), number),
-    "imblearn.ChebyshevUnderSampler": Wrapper(
-        _of_model(imblearn.ChebyshevUnderSampler, seed=1), number
-    ),
-    "imblearn.HardSamplingRegressor": Wrapper(
-        _of_model(imblearn.HardSamplingRegressor, size=20, p=0.5, seed=1), number
-    ),
+    "ensemble.SRPRegressor": Wrapper(TWO, number),
+    "imblearn.ChebyshevOverSampler": Wrapper({}, number),
+    "imblearn.ChebyshevUnderSampler": Wrapper({"seed": 1}, number),
+    "imblearn.HardSamplingRegressor": Wrapper(HARD, number),
     "model_selection.BanditRegressor": Wrapper(
         lambda make: model_selection.BanditRegressor(
             [make(), make()], metrics.MAE(), bandit.EpsilonGreedy(0.1, seed=1)
@@ -321,40 +267,26 @@ OF_REGRESSORS = {
         ),
         number,
     ),
-    "multioutput.RegressorChain": Wrapper(_of_model(multioutput.RegressorChain), pair_of_numbers),
-    "multioutput.PerOutputRegressor": Wrapper(
-        _of_model(multioutput.PerOutputRegressor), pair_of_numbers
-    ),
-    "preprocessing.PredClipper": Wrapper(
-        _of_model(preprocessing.PredClipper, y_min=-2.0, y_max=1.0), number
-    ),
-    "preprocessing.TargetMinMaxScaler": Wrapper(
-        _of_model(preprocessing.TargetMinMaxScaler), number
-    ),
-    "preprocessing.TargetStandardScaler": Wrapper(
-        _of_model(preprocessing.TargetStandardScaler), number
-    ),
+    "multioutput.RegressorChain": Wrapper({}, pair_of_numbers),
+    "multioutput.PerOutputRegressor": Wrapper({}, pair_of_numbers),
+    "preprocessing.PredClipper": Wrapper({"y_min": -2.0, "y_max": 1.0}, number),
+    "preprocessing.TargetMinMaxScaler": Wrapper({}, number),
+    "preprocessing.TargetStandardScaler": Wrapper({}, number),
     "time_series.SNARIMAX": Wrapper(
         lambda make: time_series.SNARIMAX(p=3, d=0, q=1, regressor=make()), number, forecast
     ),
     "tree.HoeffdingTreeRegressor": Wrapper(
         lambda make: tree.HoeffdingTreeRegressor(leaf_model=make()), number
     ),
-    "compat.convert_river_to_sklearn": Wrapper(
-        lambda make: compat.convert_river_to_sklearn(make()), number, of_scikit_learn
-    ),
+    "compat.convert_river_to_sklearn": Wrapper({}, number, of_scikit_learn),
 }
 
 OF_DETECTORS = {
-    "anomaly.QuantileFilter": Wrapper(_of_model(anomaly.QuantileFilter, q=0.9), two, scored),
-    "anomaly.ThresholdFilter": Wrapper(
-        _of_model(anomaly.ThresholdFilter, threshold=0.9), two, scored
-    ),
+    "anomaly.QuantileFilter": Wrapper({"q": 0.9}, two, scored),
+    "anomaly.ThresholdFilter": Wrapper({"threshold": 0.9}, two, scored),
     "compose.Pipeline": Wrapper(
         lambda make: (
-            preprocessing.MinMaxScaler()
-            | anomaly.QuantileFilter(make(), q=0.9)
-            | linear_model.LogisticRegression()
+            preprocessing.MinMaxScaler() | anomaly.QuantileFilter(make(), q=0.9) | logistic()
         ),
         two,
     ),
@@ -362,24 +294,10 @@ OF_DETECTORS = {
 
 OF_MAPS = {
     "compose.Pipeline": Wrapper(
-        lambda make: (
-            preprocessing.StandardScaler()
-            | make()
-            | linear_model.LogisticRegression(optim.SGD(0.1))
-        ),
-        two,
-        probable,
+        lambda make: preprocessing.StandardScaler() | make() | logistic(), two, probable
     ),
-    "compose.Grouper": Wrapper(
-        lambda make: compose.Grouper(make(), by="group"),
-        two,
-        mapped,
-    ),
-    "compose.TransformerProduct": Wrapper(
-        lambda make: make() * compose.Select("a"),
-        two,
-        mapped,
-    ),
+    "compose.Grouper": Wrapper({"by": "group"}, two, mapped),
+    "compose.TransformerProduct": Wrapper(lambda make: make() * compose.Select("a"), two, mapped),
     "compose.TransformerUnion": Wrapper(lambda make: make() + compose.Select("a"), two, mapped),
 }
 

@@ -16,12 +16,12 @@ ALLOCATIONS = "allocations that fail"
 MOST = 5000
 
 
-# Whether everything is attacked, and not a part of it, as in the test suite.
-IS_FULL = os.environ.get("ATTACK_EVERY") == "1"
+# Whether all cases are attacked, and not some of them, as in the test suite.
+IS_FULL = "ATTACK_EVERY" in os.environ
 
 
 def some(cases, every=3):
-    """Return every third of the cases; all of them where everything is attacked."""
+    """Return every third of the cases; all of them with `ATTACK_EVERY`."""
     return list(cases)[:: 1 if IS_FULL else every]
 
 

@@ -1,131 +1,508 @@
-"""Moments at which a forest does more than learn a sample, each with the call that comes to it."""
+"""Moments at which a model does more than learn a sample, each with the call that comes to it."""
 
 from __future__ import annotations
 
+import functools
+import pickle
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
+from river import base, drift
 
-from river_mondrian import MondrianForestClassifier
+import river_mondrian as rm
+from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, RECENT
+
+from .detectors import EveryFew
+
+
+def root(n):
+    """A lifetime that grows with the number of samples."""
+    return float(n) ** 0.5
+
+
+def steps(n):
+    """A lifetime that has no end from some number of samples on."""
+    return 1.0 if n <= 20 else float("inf")
+
+
+QUIET = {"n_candidates": 4, "drift_detector": drift.NoDrift(), "seed": 1}
+KINDS = {
+    "exact": (rm.MondrianForestClassifier, {"n_estimators": 2, "seed": 1}),
+    "adaptive": (rm.AdaptiveMondrianForestClassifier, {"n_estimators": 3} | QUIET),
+    "regressor": (rm.MondrianForestRegressor, {"n_estimators": 2, "seed": 1}),
+    "adaptive regressor": (rm.AdaptiveMondrianForestRegressor, {"n_estimators": 4} | QUIET),
+    "cuts": (rm.RandomCutForest, {"n_estimators": 2, "window": 40, "seed": 1}),
+    "density": (rm.DensityForest, {"n_estimators": 3, "lifetime": 2.0, "seed": 1}),
+}
+ISOLATION = {"n_partitions": 4, "n_cells": 4, "pool_size": 16, "seed": 1}
+OBLIQUE = {"n_partitions": 4, "lifetime": 4.0, "directions": 2, "seed": 1}
+CELLS = rm.IsolationFeatures(**ISOLATION)
+FOURIER = rm.RandomFourierFeatures(8, seed=1)
+AUTO = rm.MondrianFeatures(3, "auto", seed=1)
+LEARNERS = {
+    "neighbors": (rm.NearestNeighborDetector, {"window": 40, "seed": 1}),
+    "isolation": (rm.IsolationFeatures, ISOLATION),
+    "isolation trees": (rm.IsolationFeatures, ISOLATION | {"method": "iforest"}),
+    "nystrom": (rm.NystromFeatures, {"n_landmarks": 12}),
+    "binning": (rm.RandomBinningFeatures, {"n_partitions": 4, "lifetime": 0.5, "seed": 1}),
+    "fourier": (rm.RandomFourierFeatures, {"n_components": 8, "seed": 1}),
+    "mondrian": (rm.MondrianFeatures, {"n_partitions": 12, "lifetime": 6.0, "seed": 1}),
+    "mondrian directions": (rm.MondrianFeatures, OBLIQUE),
+    "ogd": (rm.OGDClassifier, {"features": CELLS, "loss": "log"}),
+    "ogd ovr": (rm.OGDClassifier, {"features": CELLS, "loss": "log", "multiclass": "ovr"}),
+    "ogd dense": (rm.OGDClassifier, {"features": rm.NystromFeatures(12), "learning_rate": 0.3}),
+    "ogd auto": (rm.OGDClassifier, {"features": AUTO, "loss": "log"}),
+    "ogd regressor": (rm.OGDRegressor, {"features": FOURIER, "loss": "huber"}),
+    "ogd regressor auto": (rm.OGDRegressor, {"features": AUTO}),
+    "ridge": (rm.RidgeRegressor, {"features": CELLS}),
+    "ridge capped": (rm.RidgeRegressor, {"features": FOURIER, "max_columns": 6}),
+    "ridge window": (
+        rm.RidgeRegressor,
+        {"features": rm.MondrianFeatures(**OBLIQUE), "window": 14},
+    ),
+    "dual": (rm.DualOGDClassifier, {}),
+    "dual cells": (rm.DualOGDClassifier, {"kernel": CELLS}),
+}
+KINDS |= LEARNERS
 
 
 def samples(n, n_features=2, n_labels=3, first=0):
-    """Return samples with labels that follow from the features."""
+    """Return samples with labels, which turn after each 400, and some at random; and targets."""
     rng = np.random.default_rng(first)
     rows = rng.random((n, n_features))
-    names = [f"x{j}" for j in range(n_features)]
-    labels = np.floor(rows.sum(axis=1) * n_labels / n_features).astype(int).tolist()
-    return [
-        (dict(zip(names, row, strict=True)), y)
-        for row, y in zip(rows.tolist(), labels, strict=True)
-    ]
+    labels = np.floor(rows.sum(axis=1) * n_labels / n_features).astype(int) + np.arange(n) // 400
+    labels = np.where(rng.random(n) < 0.1, rng.integers(n_labels, size=n), labels % n_labels)
+    targets = rows.sum(axis=1) + 0.1 * rng.normal(size=n)
+    found = [{f"x{j}": value for j, value in enumerate(row)} for row in rows.tolist()]
+    return list(zip(found, labels.tolist(), targets.tolist(), strict=True))
 
 
-def forest(n, n_labels=3, **params):
-    """Return a forest that has learned so many samples."""
-    model = MondrianForestClassifier(**{"n_estimators": 2, "seed": 1} | params)
-    for x, y in samples(n, n_labels=n_labels):
-        model.learn_one(x, y)
+@functools.cache
+def _pool(n_labels):
+    return samples(6000, n_labels=n_labels)
+
+
+def arguments(model, sample):
+    """Return what a model learns of a sample."""
+    x, label, target = sample
+    if isinstance(model, base.Classifier):
+        return x, label
+    return (x, target) if isinstance(model, base.Regressor) else (x,)
+
+
+def learn(model, x, w=None):
+    """Let a model learn a sample, with a label or a target where it learns such, and a weight."""
+    model.learn_one(*arguments(model, (x, Y, 1.3)), *(() if w is None else (w,)))
+
+
+def forest(kind, n, n_labels=3, changes_at=None, levels=False, wild=(), **params):
+    """Return a forest that has learned so many samples.
+
+    From `changes_at` on they have other units, and levels of a category if `levels`; targets of
+    those numbered in `wild` are wild.
+    """
+    cls, usual = KINDS[kind]
+    model = cls(**usual | params)
+    for i, (x, label, target) in enumerate(_pool(n_labels)[:n]):
+        if changes_at is not None and i >= changes_at:
+            x = {name: 20.0 * value for name, value in x.items()}
+            x |= {"color": "red"} if levels else {}
+        model.learn_one(*arguments(model, (x, label, 1e30 if i in wild else target)))
     return model
 
 
-def renewing(n, category=False, **params):
-    """Return a forest whose units have changed after 300 samples, of more in all."""
-    model = forest(300, **params)
-    for x, y in samples(n - 300, first=5):
-        x = {name: 20.0 * value for name, value in x.items()}
-        model.learn_one(x | {"color": "red"} if category else x, y)
-    return model
+X, Y, _ = samples(1, first=1)[0]
+WIDE = X | {"z": 0.5, "w": 1.5}
+FRAME = pd.DataFrame([x for x, _, _ in samples(12, n_features=3, first=2)])
+FRAME.loc[:4, "x2"] = np.nan
+FRAME["x3"] = [np.nan] * 7 + [1.0] * 5
+WEIGHTS = [1.0 + (i > 4) * (i % 3) for i in range(12)]
+ASKED = [*(x for x, _, _ in samples(3, first=8)), {"x0": 50.0, "x1": 1.0}]
+LATER = samples(12, n_features=3, first=9)
 
 
-X, Y = samples(1, first=1)[0]
-FRAME = pd.DataFrame([x for x, _ in samples(20, n_features=3, first=2)])
-LABELS = [y for _, y in samples(20, n_features=3, first=2)]
-LABELS[7] = "new"
+def learn_rows(model, n):
+    """Let a model learn the first rows of a frame; a class comes within."""
+    rows = [arguments(model, sample)[1:] for sample in samples(12, n_features=3, first=2)[:n]]
+    more = [[row[0] for row in rows], WEIGHTS[:n]] if isinstance(model, SUPERVISED) else []
+    if more and n > 7 and isinstance(model, base.Classifier):
+        more[0][7] = "new"
+    model.learn_many(FRAME[:n], *more)
 
 
-def full():
-    """Return a forest one sample before its rows or its points have no room left."""
-    model = forest(300)
-    stream = iter(samples(5000, first=3))
-    trees = model._trees
-    while trees.n_points < trees.forest.points.capacity:
-        model.learn_one(*next(stream))
-    return model
+SUPERVISED = base.Classifier | base.Regressor
 
 
-def short_of_rows():
-    """Return a forest of which a tree needs more rows, and the sample that needs them."""
-    model = forest(300)
-    trees = model._trees
-    for x, y in samples(20_000, first=4):
-        rows = [tree.nodes.capacity for tree in trees.trees]
-        before = model.__class__.__new__(model.__class__)
-        before.__setstate__(model.__getstate__())
-        model.learn_one(x, y)
-        if rows != [tree.nodes.capacity for tree in trees.trees]:
-            return before, (x, y)
-    raise AssertionError("no tree has grown")
+def usual(model):
+    learn(model, X)
 
 
-# By name: what makes the model, and what is called.
+def features(model):
+    learn(model, WIDE)
+
+
+def missing(model):
+    learn(model, {"x0": 0.3})
+
+
+def weight(model):
+    learn(model, X, 2.0)
+
+
+def level(model):
+    learn(model, X | {"z": "red"})
+
+
+def of_class(model):
+    model.learn_one(X, "new")
+
+
+def class_and_features(model):
+    model.learn_one(WIDE, "new")
+
+
+def class_features_weight(model):
+    model.learn_one(WIDE, "new", 0.5)
+
+
+def resample(model):
+    model.resample()
+
+
+def forget(model):
+    i = max(min(7, model.n_samples - 1), model.n_samples - (getattr(model, "window", None) or 1000))
+    model.forget_one(*arguments(model, _pool(3)[i]))
+
+
+MEANS = {"posterior": "mean"}
+GROWING = MEANS | {"lifetime": root}
+GIVEN = [{"x0": 1.0}, {"x1": 1.0}, {"x0": 1.0, "x1": -1.0}]
+STARTS = {
+    "first sample": (0, {}, usual),
+    "second sample": (1, {}, usual),
+    "doubling": (7, {}, usual),
+    "usual": (21, {}, usual),
+    "new features": (20, {}, features),
+}
+OF_TREES = STARTS | {
+    "end of the warm-up": (255, {}, usual),
+    "new features late": (260, {}, features),
+    "no scaling": (20, {"scale": False}, features),
+    "missing value": (300, {}, missing),
+    "resample": (270, {}, resample),
+}
+OF_EXACT = OF_TREES | {
+    "random directions": (15, {"directions": 3}, usual),
+    "directions, new features": (300, {"directions": 3}, features),
+    "full trees": (300, {"max_nodes": 7}, usual),
+    "full window": (300, {"window": 40}, usual),
+    "full window, new features": (300, {"window": 270}, features),
+    "full window, weight": (300, {"window": 40}, weight),
+    "forgetting": (300, {}, forget),
+    "forgetting in the warm-up": (40, {}, forget),
+    "forgetting the last one": (1, {}, forget),
+}
+CHANGED = {"changes_at": 300}
+LEVELS = CHANGED | {"levels": True}
+# By kind and name: the number of samples that have been learned, arguments, and what is called.
 MOMENTS = {
-    "first sample": (lambda: forest(0), lambda m: m.learn_one(X, Y)),
-    "second sample": (lambda: forest(1), lambda m: m.learn_one(X, Y)),
-    "doubling": (lambda: forest(7), lambda m: m.learn_one(X, Y)),
-    "usual": (lambda: forest(20), lambda m: m.learn_one(X, Y)),
-    "end of the warm-up": (lambda: forest(255), lambda m: m.learn_one(X, Y)),
-    "new feature": (lambda: forest(20), lambda m: m.learn_one(X | {"z": 0.5}, Y)),
-    "new features late": (lambda: forest(260), lambda m: m.learn_one(X | {"z": 1.0, "w": 2.0}, Y)),
-    "new class": (lambda: forest(20), lambda m: m.learn_one(X, "new")),
-    "new class and feature": (lambda: forest(20), lambda m: m.learn_one(X | {"z": 0.5}, "new")),
-    "wider counts": (lambda: forest(270, n_labels=4), lambda m: m.learn_one(X, "new")),
-    "wider sets": (lambda: forest(300, n_labels=32), lambda m: m.learn_one(X, "new")),
-    "growth of points": (full, lambda m: m.learn_one(X, Y)),
-    "random directions": (lambda: forest(15, directions=3), lambda m: m.learn_one(X, Y)),
-    "directions, new feature": (
-        lambda: forest(300, directions=3),
-        lambda m: m.learn_one(X | {"z": 0.5}, Y),
-    ),
-    "no scaling": (lambda: forest(20, scale=False), lambda m: m.learn_one(X | {"z": 0.5}, Y)),
-    "full trees": (lambda: forest(300, max_nodes=7), lambda m: m.learn_one(X, Y)),
-    "missing value": (lambda: forest(300), lambda m: m.learn_one({"x0": 0.3}, Y)),
-    "resample": (lambda: forest(270), lambda m: m.resample()),
-    "widths looked at": (lambda: renewing(384), lambda m: m.learn_one(X, Y)),
-    "widths looked at, directions": (
-        lambda: renewing(384, directions=2),
-        lambda m: m.learn_one(X, Y),
-    ),
-    "widths looked at, category": (lambda: renewing(384, True), lambda m: m.learn_one(X, Y)),
-    "turn of the next tree, category": (lambda: renewing(438, True), lambda m: m.learn_one(X, Y)),
-    "first category while trees are drawn anew": (
-        lambda: renewing(430),
-        lambda m: m.learn_one(X | {"color": "red"}, Y),
-    ),
-    "new feature while trees are drawn anew, directions": (
-        lambda: renewing(430, directions=2),
-        lambda m: m.learn_one(X | {"z": 0.5}, Y),
-    ),
-    "end of a renewal, category": (lambda: renewing(509, True), lambda m: m.learn_one(X, Y)),
-    "full window": (lambda: forest(300, window=40), lambda m: m.learn_one(X, Y)),
-    "full window, new feature": (
-        lambda: forest(300, window=270),
-        lambda m: m.learn_one(X | {"z": 0.5}, "new"),
-    ),
-    "full window, first weight": (
-        lambda: forest(300, window=40),
-        lambda m: m.learn_one(X, Y, 2.0),
-    ),
-    "forgetting": (lambda: forest(300), lambda m: m.forget_one(*samples(20)[7])),
-    "forgetting in the warm-up": (lambda: forest(40), lambda m: m.forget_one(*samples(20)[7])),
-    "forgetting the last one": (lambda: forest(1), lambda m: m.forget_one(*samples(1)[0])),
+    "exact": OF_EXACT
+    | {
+        "new class": (20, {}, of_class),
+        "new class and features": (20, {}, class_and_features),
+        "wider counts": (270, {"n_labels": 4}, of_class),
+        "wider sets": (300, {"n_labels": 32}, of_class),
+        "first weight": (30, {}, weight),
+        "first weight, doubling": (63, {}, weight),
+        "first weight late": (300, {}, weight),
+        "first weight, class and features": (30, {}, class_features_weight),
+        "widths looked at": (384, CHANGED, usual),
+        "widths looked at, directions": (384, CHANGED | {"directions": 2}, usual),
+        "widths looked at, category": (384, LEVELS, usual),
+        "turn of the next tree, category": (438, LEVELS, usual),
+        "first category while trees are drawn": (430, CHANGED, level),
+        "new features while trees are drawn": (430, CHANGED | {"directions": 2}, features),
+        "end of a renewal, category": (509, LEVELS, usual),
+        "features that count as zero": (300, {"missing": "zero"}, features),
+        "first category": (270, {}, level),
+    },
+    "adaptive": OF_TREES
+    | {
+        "watched": (21, {"drift_detector": EveryFew()}, usual),
+        "new class": (20, {}, of_class),
+        "new class and features": (20, {"drift_detector": None}, class_and_features),
+        "wider statistics": (270, {"n_labels": 4}, of_class),
+        "many classes": (270, {"n_labels": 128}, of_class),
+        "first weight, class and features": (30, {}, class_features_weight),
+        "features that count as zero": (20, {"missing": "zero"}, features),
+    },
+    "regressor": OF_EXACT
+    | {
+        "first sample, weight": (0, {}, weight),
+        "doubling, means": (7, MEANS, usual),
+        "weight": (20, {}, weight),
+        "first choice": (63, {}, usual),
+        "end of the warm-up, means": (255, MEANS, usual),
+        "follows": (511, {}, usual),
+        "third choice": (1023, {}, usual),
+        "given": (255, {"prior_variance": 0.5, "prior_rate": 1.0, "noise_variance": 0.1}, usual),
+        "last choice": (4095, {}, usual),
+        "choice without scaling": (63, {"scale": False}, usual),
+        "choice, new features": (63, {}, features),
+        "follows, new features": (511, {}, features),
+        "full trees, doubling": (511, {"max_nodes": 7}, usual),
+        "lifetime": (20, GROWING, usual),
+        "lifetime, first sample": (0, GROWING, usual),
+        "lifetime, doubling": (127, GROWING, usual),
+        "lifetime, new features": (300, GROWING, features),
+        "lifetime without end": (20, MEANS | {"lifetime": steps}, usual),
+        "setting aside": (15, {"wild": (3,)}, usual),
+        "setting aside, between": (19, {"wild": (2, 5, 6, 11, 15)}, usual),
+        "setting aside, means": (31, MEANS | {"wild": range(7)}, usual),
+        "setting aside, late": (447, {"wild": range(100), "scale": False}, usual),
+        "new fences": (5119, {}, usual),
+        "full window, fences": (319, {"window": 40}, usual),
+    },
+    "adaptive regressor": OF_TREES
+    | {
+        "weighted": (21, {}, weight),
+        "wild": (300, {}, lambda m: m.learn_one(X, 1e30)),
+        "watched": (21, {"drift_detector": EveryFew()}, usual),
+        "new features late": (260, {"autoregressive": True}, features),
+        "new level": (260, {}, level),
+    },
+    "cuts": STARTS
+    | {
+        "full window": (60, {}, usual),
+        "full window, new features": (60, {}, features),
+        "full window, category": (60, {}, level),
+        "new features first": (0, {}, features),
+        "renewal": (450, {"window": 300, "changes_at": 300}, usual),
+        "missing value": (60, {}, missing),
+        "no feature": (0, {}, lambda m: m.learn_one({})),
+        "forget": (60, {"window": None}, forget),
+        "forget the last one": (1, {}, forget),
+        "resample": (60, {}, resample),
+        "short of a shingle": (1, {"shingle": 3}, usual),
+        "first shingle": (2, {"shingle": 3}, usual),
+        "shingle": (60, {"shingle": 3}, usual),
+        "shingle, new features": (60, {"shingle": 3}, features),
+    },
+    "density": STARTS
+    | {
+        "missing value": (20, {}, missing),
+        "new features first": (0, {}, features),
+        "no feature": (0, {}, lambda m: m.learn_one({})),
+        "growing": (20, {"lifetime": None}, usual),
+        "growing, first sample": (0, {"lifetime": None}, usual),
+        "function": (20, {"lifetime": root}, usual),
+        "function, new features": (20, {"lifetime": root}, features),
+        "laplace": (20, {"method": "laplace"}, usual),
+        "kernel": (20, {"method": "kernel"}, features),
+        "mixed, renewal": (16, {"lifetime": "auto"}, usual),
+        "mixed, new features": (20, {"lifetime": "auto"}, features),
+        "window": (20, {"window": 5}, usual),
+        "origin": (20, {"origin": {"x0": 0.0, "x1": 1.0}}, usual),
+        "given directions": (5, {"directions": GIVEN}, usual),
+        "given directions, first": (0, {"directions": GIVEN}, usual),
+        "random directions": (5, {"directions": 3}, usual),
+        "random directions, growing": (5, {"directions": 3, "lifetime": root}, features),
+    },
 }
-READING = {
-    "predict_one": lambda m: m.predict_one(X),
-    "predict_proba_one": lambda m: m.predict_proba_one(X | {"unknown": 1.0}),
-    "predict_many": lambda m: m.predict_proba_many(FRAME),
-    "debug_one": lambda m: m.debug_one(X),
-    "to_dataframe": lambda m: m.to_dataframe(0),
-    "feature_importances": lambda m: m.feature_importances,
-    "explain_one": lambda m: (m.baseline, m.explain_one(X)),
-    "pickle": lambda m: m.__getstate__(),
+
+OF_LEARNERS = {f"{n} samples": (n, {}, usual) for n in (0, 1, 3, 15, 40)} | {
+    "new features early": (5, {}, features),
+    "new features late": (40, {}, features),
+    "missing value": (40, {}, missing),
 }
+OF_CLASSES = {
+    "second class": (20, {"n_labels": 1}, of_class),
+    "third class early": (6, {"n_labels": 2}, of_class),
+    "third class late, new features": (40, {"n_labels": 2}, class_and_features),
+    "fourth class": (40, {}, of_class),
+}
+# Where the first 256 samples are the scale of lifetimes.
+OF_AUTO = {
+    "end of the start": (255, {}, usual),
+    "new features at the end of the start": (255, {}, features),
+    "new features after the start": (270, {}, features),
+}
+for _kind, (_cls, _) in LEARNERS.items():
+    MOMENTS[_kind] = OF_LEARNERS | (OF_CLASSES if issubclass(_cls, base.Classifier) else {})
+    MOMENTS[_kind] |= OF_AUTO if "auto" in _kind else {}
+    MOMENTS[_kind] |= {"forget": (20, {}, forget)} if hasattr(_cls, "forget_one") else {}
+
+
+# What happens now and then, by what a sample changes.
+
+
+def summary(model):
+    """Return what tells that something has happened, or None before trees are there."""
+    is_cuts = isinstance(model, rm.RandomCutForest)
+    trees = getattr(model._map, "trees", None) if hasattr(model, "_map") else model._trees
+    if trees is None or isinstance(model, rm.DensityForest):
+        return trees and SimpleNamespace(rows=trees.regions.nbytes, points=trees.samples.nbytes)
+    return SimpleNamespace(
+        rows=[tree.nodes.capacity for tree in trees.trees],
+        points=trees.forest.points.capacity,
+        values=b"".join(chunk.tobytes() for chunk in trees.points.chunks[0]) if is_cuts else None,
+        schedule=getattr(trees, "schedule", None),
+        n_drifts=len(getattr(model, "drift_log", ())),
+        low_fence=getattr(trees.forest, "low_fence", None),
+    )
+
+
+def begins(role):
+    return lambda old, new: old.schedule.role == IDLE and new.schedule.role == role
+
+
+def is_placed(role):
+    return lambda old, new: (
+        new.schedule.roles.count(role) > old.schedule.roles.count(role)
+        or (old.schedule.role == role and new.schedule.ages != old.schedule.ages)
+    )
+
+
+def goes_on(old, new):
+    before, after = old.schedule, new.schedule
+    return before.role == LONG and after.role == LONG and after.ages == before.ages
+
+
+def lets_go(old, new):
+    return new.schedule.starts.count(2**62) > old.schedule.starts.count(2**62)
+
+
+def grows(what):
+    return lambda old, new: getattr(old, what) != getattr(new, what)
+
+
+def drifts(old, new):
+    return new.n_drifts > old.n_drifts
+
+
+GROWTH = {"rows grow": (grows("rows"), {}), "points grow": (grows("points"), {})}
+OF_ADAPTIVE = GROWTH | {
+    "a tree of all samples begins": (begins(LONG), {"n_estimators": 8}),
+    "a tree of all samples goes on": (goes_on, {"n_estimators": 8}),
+    "a tree of all samples is placed": (is_placed(LONG), {}),
+    "a recent tree begins": (begins(RECENT), {"n_estimators": 8}),
+    "a recent tree is placed": (is_placed(RECENT), {}),
+    "a drift": (drifts, {"drift_detector": EveryFew()}),
+    "the window ends": (
+        lambda old, new: new.schedule.first > old.schedule.first,
+        {"window": 1000},
+    ),
+}
+HAPPENINGS = {
+    "exact": GROWTH,
+    "adaptive": OF_ADAPTIVE
+    | {
+        "a drift by ADWIN": (drifts, {"drift_detector": drift.ADWIN(grace_period=5)}),
+        "samples are let go": (lets_go, {"window": 1000, "n_estimators": 2}),
+        "bytes run out": (
+            lambda old, new: new.schedule.max_samples < old.schedule.max_samples,
+            {"max_bytes": 400_000},
+        ),
+    },
+    "regressor": GROWTH
+    | {
+        "rows grow, means": (grows("rows"), MEANS),
+        "rows grow, lifetime": (grows("rows"), GROWING),
+    },
+    "adaptive regressor": OF_ADAPTIVE
+    | {"fences move": (grows("low_fence"), {"autoregressive": True})},
+    "cuts": {
+        "points grow": (grows("points"), {"window": None}),
+        "a sample passes": (
+            lambda old, new: old.values == new.values,
+            {"window": 120, "max_samples": 30},
+        ),
+        "a sample enters": (grows("values"), {"window": 120, "max_samples": 30}),
+    },
+    "mondrian": GROWTH,
+    "density": GROWTH | {"rows grow, function": (grows("rows"), {"lifetime": root})},
+}
+
+
+@functools.cache
+def happening(kind, name):
+    """Return the pickle of a forest one sample before something happens, and the call to it."""
+    happens, params = HAPPENINGS[kind][name]
+    model, pool = forest(kind, 0, **params), _pool(3)
+    known = None
+    for i, sample in enumerate(pool):
+        before, known = known, None
+        if i >= 100:
+            before = before or summary(model)
+        model.learn_one(*arguments(model, sample))
+        if i >= 100:
+            known = summary(model)
+            if i > 256 * hasattr(known, "schedule") and happens(before, known):
+                call = functools.partial(_learn_sample, sample=sample)
+                return pickle.dumps(forest(kind, i, **params)), call
+    raise AssertionError(f"{name}: that has not happened")
+
+
+def _learn_sample(model, sample):
+    model.learn_one(*arguments(model, sample))
+
+
+# What reads a forest: the name of an attribute, and what a method is given.
+
+READINGS = {
+    "predict_one": (X,),
+    "predict_proba_one": (WIDE,),
+    "predict_mixture_one": (X,),
+    "score_one": ({"x0": 100.0, "x1": 0.0},),
+    "raw_scores_one": (X,),
+    "log_density_one": (X,),
+    "density_one": (WIDE,),
+    "debug_one": (X,),
+    "explain_one": (X,),
+    "transform_one": (WIDE | {"unknown": 1.0},),
+    "decision_one": (X,),
+    "transform_many": (FRAME,),
+    "predict_many": (FRAME,),
+    "predict_proba_many": (FRAME,),
+    "score_many": (FRAME,),
+    "surprise_many": (FRAME,),
+    "to_dataframe": (0,),
+    "feature_importances": (),
+    "hyperparameters": (),
+    "tail_weights": (),
+    "baseline": (),
+    "expert_weights": (),
+    "drift_log": (),
+    "recent_scores": (),
+    "__getstate__": (),
+}
+
+
+def read(model, name):
+    """Read a forest."""
+    found = getattr(model, name)
+    if callable(found):
+        found(*READINGS[name])
+
+
+def looks(model):
+    """Return what can be seen of a model; its pickle, or that of its trees, holds all it has."""
+    names = ("n_samples", "classes", "hyperparameters", "tail_weights", "recent_scores")
+    seen = [getattr(model, name, None) for name in names]
+    asks = ("transform_one", "decision_one", "predict_one", "score_one", "raw_scores_one")
+    asks += ("surprise_one", "predict_proba_one")
+    is_hinge = isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge"
+    for name in asks[: -1 if is_hinge else None]:
+        if hasattr(model, name):
+            seen.append([getattr(model, name)(x) for x in ASKED])
+    is_cuts = isinstance(model, rm.RandomCutForest)
+    state = model._trees if is_cuts else model
+    return seen, model._past_now() if is_cuts else 0, pickle.dumps(state)
+
+
+def go_on(model):
+    for sample in LATER:
+        if hasattr(model, "score_one"):
+            model.score_one(sample[0])
+        model.learn_one(*arguments(model, sample))
