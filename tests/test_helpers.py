@@ -8,6 +8,8 @@ import numba
 import pytest
 from numba.core import codegen, config, typed_passes
 
+from river_mondrian.partitions.mondrian import boxes
+from river_mondrian.posteriors.targets import scale_mixture
 from river_mondrian.records import numba_fields
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
@@ -80,3 +82,10 @@ def test_without_them_helpers_are_compiled_as_all_is(forgotten, monkeypatch, own
     library, found = compiled_pair()
     assert found == 2.5
     assert type(library) is kept
+
+
+@pytest.mark.parametrize("helper", [boxes.distance_outside, scale_mixture.is_used])
+def test_python_cannot_call_helpers(helper):
+    """It would crash, also once kernels have compiled them."""
+    with pytest.raises(TypeError, match=f"only kernels can call {helper.__name__}"):
+        helper(1, 2, 3, 4)

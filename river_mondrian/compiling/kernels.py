@@ -27,6 +27,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import config
 from numba.core.imputils import lower_builtin
+from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import typeof_impl
 
@@ -216,11 +217,23 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
     return Kernel(function, **options) if COMPILES else Plain(function)  # type: ignore[return-value]
 
 
+class _OfKernels(CPUDispatcher):  # type: ignore[misc]
+    """A function without a way in from Python, which would crash there."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse the call."""
+        raise TypeError(
+            f"only kernels can call {self.__qualname__}, which has no way in from Python"
+        )
+
+
 def _helper(function: F, **options: Any) -> F:
     if not COMPILES:
         return function
-    compiled: F = _njit(pipeline_class=HelperCompiler, **_FROM_KERNELS, **options)(function)
-    return compiled
+    compiled: Any = _njit(pipeline_class=HelperCompiler, **_FROM_KERNELS, **options)(function)
+    compiled.__class__ = _OfKernels
+    helper: F = compiled
+    return helper
 
 
 def inlined(function: F) -> F:
