@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_integer
 from ..checks import refuse
+from ..frames import mapping_of
 from ..learners.drift import (
     ADWIN,
     AFTER_DRIFT,
@@ -21,7 +25,6 @@ from ..learners.drift import (
     DriftWatch,
 )
 from ..model import locked
-from ..partitions.mondrian.trees import LEARNED_ROWS
 from ..posteriors.rebuilt.trees import RebuiltTrees
 from ..progress import pieces
 from .forest import MondrianForest
@@ -71,24 +74,6 @@ def watch_for(detector: Detector) -> DriftWatch:
             own.grace_period,
         )
     return DriftWatch(OUTSIDE)
-
-
-def blocks(n: int, progress: bool) -> Iterator[slice]:
-    """Yield blocks of `n` rows in order, and show how many have been learned."""
-    for part in pieces(n, progress):
-        for start in range(part.start, part.stop, LEARNED_ROWS):
-            yield slice(start, min(start + LEARNED_ROWS, part.stop))
-
-
-def parts_between(new: set[int], n: int) -> Iterator[tuple[slice, bool]]:
-    """Yield the parts of `n` rows in order, with whether they are new: each of these is alone."""
-    start = 0
-    for stop in (*sorted(new), n):
-        if start < stop:
-            yield slice(start, stop), False
-        if stop < n:
-            yield slice(stop, stop + 1), True
-        start = stop + 1
 
 
 class AdaptingForest(MondrianForest[Trees]):
@@ -149,6 +134,26 @@ class AdaptingForest(MondrianForest[Trees]):
         """Refuse a sample of which an input is too large."""
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
+
+    @locked
+    def _learn_each(
+        self,
+        names: list[Hashable],
+        columns: NDArray[np.float64],
+        ys: Sequence[Any],
+        weights: NDArray[np.float64],
+        progress: bool,
+    ) -> None:
+        """Learn the rows of a frame, each as `learn_one` does."""
+        # Another thread may have added a feature.
+        self._features.agree(names, columns)
+        for part in pieces(len(columns), progress):
+            for i in range(part.start, part.stop):
+                self.learn_one(mapping_of(names, columns[i]), ys[i], float(weights[i]))
+
+    @abc.abstractmethod
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample."""
 
     @locked
     def resample(self) -> None:

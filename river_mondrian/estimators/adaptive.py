@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import check_flag, check_integer
-from ..frames import mapping_of, read_labels, read_weights
+from ..frames import read_labels, read_weights
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import LARGEST_WEIGHT, TOO_LARGE
 from ..model import locked
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
 from ..progress import in_pieces
-from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
+from .adapting import AdaptingForest, Detector, check_bounds, watch_for
 from .forest import Prepared
 from .label_forest import LabelForest
 
@@ -340,53 +340,7 @@ class AdaptiveMondrianForestClassifier(
         frame, names, columns = self._read_frame(X)
         labels = read_labels(y, len(columns), frame)
         weights = read_weights(w, len(columns), frame)
-        is_inside = self._is_inside
-        with self._lock:
-            if not is_inside:
-                self._settle()
-            # Another thread may have added a feature.
-            self._features.agree(names, columns)
-            for rows in blocks(len(columns), progress):
-                self._learn_rows(names, columns[rows], labels[rows], weights[rows])
-
-    def _learn_rows(
-        self,
-        names: list[Hashable],
-        columns: NDArray[np.float64],
-        labels: list[Hashable],
-        weights: NDArray[np.float64],
-    ) -> None:
-        """Learn rows of a frame: one by one where a feature or label is new, else many at once."""
-        there = np.flatnonzero(weights)
-        columns, weights = columns[there], weights[there]
-        labels = [labels[i] for i in there]
-        known, new = set(self._labels), set(self._features.first_rows(names, columns).values())
-        for i, label in enumerate(labels):
-            if label not in known:
-                known.add(label)
-                new.add(i)
-        for part, is_new in parts_between(new, len(labels)):
-            if is_new:
-                i = part.start
-                self.learn_one(mapping_of(names, columns[i]), labels[i], float(weights[i]))
-            else:
-                classes = np.array([self._labels[label] for label in labels[part]], dtype=np.int64)
-                self._learn_known(self._arrange(names, columns[part]), classes, weights[part])
-
-    def _learn_known(
-        self,
-        rows: NDArray[np.float64],
-        classes: NDArray[np.int64],
-        weights: NDArray[np.float64],
-    ) -> None:
-        """Learn rows of inputs that bring nothing new."""
-        trees = self._grown()
-        if self._fed is None:
-            trees.learn_rows(rows, classes, weights)
-            return
-        for row, label, weight in zip(rows, classes.tolist(), weights.tolist(), strict=True):
-            trees.vector[:] = row
-            self._learn(trees, label, weight, False)
+        self._learn_each(names, columns, labels, weights, progress)
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_flag, check_integer
-from ..frames import TargetRows, mapping_of, native_frame, native_series
+from ..frames import native_frame, native_series, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..limits import TOO_LARGE
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..progress import in_pieces
-from .adapting import AdaptingForest, Detector, blocks, check_bounds, parts_between, watch_for
+from .adapting import AdaptingForest, Detector, check_bounds, watch_for
 from .explaining import TargetExplanations
 
 LOSSES = ("absolute", "squared")
@@ -334,44 +334,10 @@ class AdaptiveMondrianForestRegressor(
             learned then.
 
         """
-        rows = TargetRows(self._read_frame(X), y, w)
-        is_inside = self._is_inside
-        with self._lock:
-            if not is_inside:
-                self._settle()
-            # Another thread may have added a feature.
-            self._features.agree(rows.names, rows.columns)
-            for block in blocks(len(rows), progress):
-                self._learn_rows(rows, block)
-
-    def _learn_rows(self, rows: TargetRows, block: slice) -> None:
-        """Learn rows of a frame: one by one where a feature is new, else many at once."""
-        there = block.start + np.flatnonzero(rows.weights[block])
-        columns, targets, weights = rows.columns[there], rows.targets[there], rows.weights[there]
-        new = set(self._features.first_rows(rows.names, columns).values())
-        for part, is_new in parts_between(new, len(there)):
-            if is_new:
-                i = part.start
-                x = mapping_of(rows.names, columns[i])
-                self.learn_one(x, float(targets[i]), float(weights[i]))
-            else:
-                inputs = self._arrange(rows.names, columns[part])
-                self._learn_known(inputs, targets[part], weights[part])
-
-    def _learn_known(
-        self,
-        rows: NDArray[np.float64],
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
-        """Learn rows of inputs that bring nothing new."""
-        trees = self._grown()
-        if self._fed is None:
-            trees.learn_rows(rows, targets, weights)
-            return
-        for row, y, w in zip(rows, targets.tolist(), weights.tolist(), strict=True):
-            trees.vector[:] = row
-            self._learn(trees, y, w)
+        frame, names, columns = self._read_frame(X)
+        targets = read_targets(y, len(columns), frame).tolist()
+        weights = read_weights(w, len(columns), frame)
+        self._learn_each(names, columns, targets, weights, progress)
 
     @locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:

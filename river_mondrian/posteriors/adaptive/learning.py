@@ -1,6 +1,6 @@
 """Learning the class of a sample: drifts, the mixture, and the statistics of the trees.
 
-The path of a call: `learn`, `_learn`, `rebuilt.building.accept` and `learn_sample`, which calls the
+The path of a call: `learn`, `rebuilt.building.accept` and `learn_sample`, which calls the
 methods of `ClassForest`.
 
 Statistics of a node are those of replaying its samples in order. A node that is inserted above
@@ -12,10 +12,10 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...learners.drift import NOBODY, watch
-from ...limits import DONE, LEAST_WEIGHT, TOO_LARGE
+from ...limits import LEAST_WEIGHT, TOO_LARGE
 from ...partitions.mondrian.records import LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf
-from ...records import Array, Float64s, Int32s, Int64s
+from ...records import Array, Float64s, Int32s
 from ..labels.hnsp import most_probable
 from ..rebuilt.building import GAIN_SAMPLE, accept, draw_candidates, push, sum_sides, time_of_cut
 from ..rebuilt.forest import REPLAYING, Candidate, path_to
@@ -438,9 +438,14 @@ def error_of(forest: ClassForest, label: int, is_new: bool) -> float:
     return _error(forest, label, is_new)
 
 
-@merged
-def _learn(forest: ClassForest, label: int, weight: float, is_new: bool, found: int) -> int:
-    """Learn the class of the sample in the forest's `inputs`, as `learn` does."""
+@kernel
+def learn(forest: ClassForest, label: int, weight: float, is_new: bool, found: int) -> int:
+    """Learn the class of the sample in the forest's `inputs`, and count it.
+
+    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
+    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
+    the i-th input is, and nothing has changed.
+    """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
@@ -452,32 +457,3 @@ def _learn(forest: ClassForest, label: int, weight: float, is_new: bool, found: 
     forest.accepted_weight = max(weight, LEAST_WEIGHT)
     forest.accepted_is_new = 1 if is_new else 0
     return accept(forest)
-
-
-@kernel
-def learn(forest: ClassForest, label: int, weight: float, is_new: bool, found: int) -> int:
-    """Learn the class of the sample in the forest's `inputs`, and count it.
-
-    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
-    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
-    the i-th input is, and nothing has changed.
-    """
-    return _learn(forest, label, weight, is_new, found)
-
-
-@kernel
-def learn_rows(
-    forest: ClassForest, rows: Float64s, classes: Int64s, weights: Float64s, start: int, stop: int
-) -> int:
-    """Learn the rows `start` to `stop` of checked inputs, with classes that there are.
-
-    Returns the number of the next row. It is `stop`, unless the forest is closed behind the row
-    before, as `accept` leaves it.
-    """
-    inputs, capacity = forest.inputs, forest.input_capacity
-    for i in range(start, stop):
-        for d in range(capacity):
-            inputs[d] = rows[capacity * i + d]
-        if _learn(forest, classes[i], weights[i], False, 0) != DONE:
-            return i + 1
-    return stop

@@ -19,14 +19,14 @@ from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import INT32, Float64s, Int64s, Memory, Part, RowLayout
+from ...records import INT32, Memory, Part, RowLayout
 from ...restored import Followed, Rows
 from ..gains import gains_of_classes
 from ..rebuilt.forest import DEEPEST, LONG, PATH_LENGTH
 from ..rebuilt.trees import RebuiltTrees, room_for
 from . import prediction
 from .explanation import Explanation, class_weights
-from .learning import ClassForest, error_of, learn, learn_rows
+from .learning import ClassForest, error_of, learn
 from .seen import counts_in, is_sound, put_seen, seen_counts, seen_in
 from .statistics import (
     BLOCK,
@@ -304,17 +304,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def error(self, label: int, is_new: bool) -> float:
         """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
         return error_of.of()(self.forest, label, is_new)
-
-    def learn_rows(
-        self,
-        rows: NDArray[np.float64],
-        classes: NDArray[np.int64],
-        weights: NDArray[np.float64],
-    ) -> None:
-        """Learn rows of checked inputs, shape (n, inputs), with classes that there are."""
-        given = Float64s.of(rows), Int64s.of(classes), Float64s.of(weights)
-        learn = learn_rows.of()
-        self._learn_rows_by(lambda a, b: learn(self.forest, *given, a, b), len(rows))
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples as other trees do, and let lines and mixture follow."""

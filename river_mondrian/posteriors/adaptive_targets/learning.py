@@ -1,6 +1,6 @@
 """Learning the targets of a sample: drifts, ridges, mixtures, the distribution, means of the trees.
 
-The path of a call: `learn`, `_learn`, `rebuilt.building.accept` and `learn_sample`, which calls the
+The path of a call: `learn`, `rebuilt.building.accept` and `learn_sample`, which calls the
 methods of `TargetsForest`.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
 from ...learners.drift import NOBODY, watch
 from ...learners.regression import error_law, lags, mixing, ridges
-from ...limits import DONE, LARGEST_TARGET, LEAST_WEIGHT, TOO_LARGE
+from ...limits import LARGEST_TARGET, LEAST_WEIGHT, TOO_LARGE
 from ...partitions.mondrian.boxes import hold
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
@@ -476,9 +476,14 @@ def error_of(forest: TargetsForest, target: float) -> float:
     return _error(forest, target)
 
 
-@merged
-def _learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
-    """Learn the target of the sample in the forest's `inputs`, as `learn` does."""
+@kernel
+def learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
+    """Learn the target of the sample in the forest's `inputs`, and count it.
+
+    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
+    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
+    the i-th input is, and nothing has changed.
+    """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
@@ -488,37 +493,3 @@ def _learn(forest: TargetsForest, target: float, weight: float, found: int) -> i
     forest.accepted[TARGET] = target
     forest.accepted_weight = max(weight, LEAST_WEIGHT)
     return accept(forest)
-
-
-@kernel
-def learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
-    """Learn the target of the sample in the forest's `inputs`, and count it.
-
-    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
-    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
-    the i-th input is, and nothing has changed.
-    """
-    return _learn(forest, target, weight, found)
-
-
-@kernel
-def learn_rows(
-    forest: TargetsForest,
-    rows: Float64s,
-    targets: Float64s,
-    weights: Float64s,
-    start: int,
-    stop: int,
-) -> int:
-    """Learn the rows `start` to `stop` of checked inputs, with their targets.
-
-    Returns the number of the next row. It is `stop`, unless the forest is closed behind the row
-    before, as `accept` leaves it.
-    """
-    inputs, capacity = forest.inputs, forest.input_capacity
-    for i in range(start, stop):
-        for d in range(capacity):
-            inputs[d] = rows[capacity * i + d]
-        if _learn(forest, targets[i], weights[i], 0) != DONE:
-            return i + 1
-    return stop

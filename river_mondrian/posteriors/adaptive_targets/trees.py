@@ -23,7 +23,7 @@ from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
-from ...records import Float64s, Memory
+from ...records import Memory
 from ..gains import Blocks, blocks_of, gains_of_means
 from ..mixtures import StudentMixture
 from ..rebuilt.building import GAIN_SAMPLE
@@ -31,7 +31,7 @@ from ..rebuilt.forest import LONG, RECENT, PathEntry
 from ..rebuilt.trees import RebuiltTrees, room_for
 from ..targets.learning import LEAST_FENCED, renewal
 from . import prediction
-from .learning import TargetsForest, error_of, find_fences, learn, learn_rows, next_renewal
+from .learning import TargetsForest, error_of, find_fences, learn, next_renewal
 from .prediction import (
     ERROR,
     N_FIRST,
@@ -241,12 +241,6 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     def error(self, target: float) -> float:
         """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
         return error_of.of()(self.forest, target)
-
-    def learn_rows(self, rows: Array, targets: Array, weights: Array) -> None:
-        """Learn rows of checked inputs, shape (n, inputs), with their targets."""
-        given = Float64s.of(rows), Float64s.of(targets), Float64s.of(weights)
-        learn = learn_rows.of()
-        self._learn_rows_by(lambda a, b: learn(self.forest, *given, a, b), len(rows))
 
     def _show_quiet(self) -> None:
         super()._show_quiet()

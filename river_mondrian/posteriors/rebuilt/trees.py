@@ -56,8 +56,6 @@ GAIN_SHARE = 0.7
 
 # Rows that a kernel predicts at once, beside other threads: in between Ctrl-C gets through.
 ROWS_PREDICTED = 64
-# Rows that a kernel learns at once: other threads of Python wait for it.
-ROWS_LEARNED = 16
 
 # Samples that have to be stored of those by which widths were found, to compare spreads with.
 LEAST_TELLING = 64
@@ -505,18 +503,6 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._follow(self.schedule.placed(self.n_samples))
 
     # Batches.
-
-    def _learn_rows_by(self, learn: Callable[[int, int], int], n: int) -> None:
-        """Learn `n` rows that bring nothing new.
-
-        `learn(start, stop)` learns some of them; it returns the next one, which is `stop` unless
-        the row before has closed the forest, since its owner has something to complete.
-        """
-        start = 0
-        while start < n:
-            start = learn(start, min(start + ROWS_LEARNED, n))
-            if self.forest.version == CLOSED:
-                self._learned(WAITS)
 
     def _reader(self) -> list[Memory[Any]]:
         """Return a copy of the forest's record by which a thread predicts beside others.
