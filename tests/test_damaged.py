@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from attack.bitflips import attack, forge
 from stored_models import IN_GOLDEN, MODELS, answers, learn, learned, stream
-from test_stored_files import rewritten
+from test_files import rewritten
 
 import river_mondrian as rm
 

@@ -20,16 +20,21 @@ from river_mondrian import (
     MondrianForestRegressor,
     OGDRegressor,
 )
-from river_mondrian.arguments import isotropic_scale, sphere_directions
+from river_mondrian.arguments import isotropic_scale, laplace_transform, sphere_directions
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
+
+
 SEEDS = range(6)
+
 
 # Figure 1 and Example 2.1: orthogonal to (1, 0), (0, 1) and (1, 1).
 THREE = [{"a": 1.0}, {"b": 1.0}, {"a": math.sqrt(0.5), "b": math.sqrt(0.5)}]
+
+
 THREE_ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]])
 
 
@@ -48,9 +53,6 @@ def stored(trees):
     """Return what trees cut of all stored samples, shape (samples, values)."""
     first, n = trees.forest.values_word, trees.forest.n_values
     return trees.points.rows(0, trees.n_points).view(np.float32)[:, first : first + n]
-
-
-# The lift.
 
 
 @pytest.mark.parametrize("directions", [THREE, [*THREE, {"c": -2.0, "a": 0.5}, {"unseen": 1.0}], 4])
@@ -127,9 +129,6 @@ def test_a_later_feature_has_the_isotropic_kernels_mean_size():
         assert stats.kstest(sizes, law.cdf).pvalue > LEVEL / len(SEEDS)
 
 
-# The process.
-
-
 def test_the_first_cut_has_the_law_of_example_2_1():
     corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
     for seed in SEEDS:
@@ -194,9 +193,6 @@ def test_online_and_batch_have_one_law(directions):
         for statistic in (lambda nodes: nodes[0].time, len):
             found = [[statistic(trees.read(t)) for t in range(500)] for trees in (online, batch)]
             assert stats.ks_2samp(*found).pvalue > level
-
-
-# Forests and maps.
 
 
 @pytest.mark.blas
@@ -300,3 +296,85 @@ def test_reading_oblique_trees():
     leaves = int(frame["is_leaf"].sum())
     assert len(model.draw_partition().patches) == 3 * leaves
     assert "direction" in model.debug_one({"a": 0.0, "b": 0.0})
+
+
+# The kernels to which partitions tend, against closed forms, integrals and their twins.
+
+LIFETIMES = {
+    "fixed": 1.5,
+    "gamma": stats.gamma(2.0, scale=0.8),
+    "shifted": stats.gamma(1.5, loc=0.3, scale=0.5),
+    "exponential": stats.expon(scale=1.2),
+    "uniform": stats.uniform(0.5, 2.0),
+    "half normal": stats.halfnorm(scale=1.5),
+}
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("name", LIFETIMES)
+@pytest.mark.parametrize("directions", [None, THREE, 60])
+def test_partitions_have_the_limit_kernel(name, directions):
+    X = np.random.default_rng(1).random((12, 2))
+    pairs = [(0, 1), (2, 9), (10, 11)]
+    for seed in SEEDS:
+        features = learned(X, 1500, LIFETIMES[name], directions=directions, seed=seed)
+        for i, j in pairs:
+            x, y = mapping(X[i]), mapping(X[j])
+            expected = features.limit_kernel(x, y)
+            # The expectation with 60 random directions is above the limit by less than this.
+            excess = 0.0 if directions != 60 else 0.01
+            shared = round(1500 * features.kernel(x, y))
+            level = LEVEL / (len(pairs) * len(SEEDS) * 2)
+            low = stats.binomtest(shared, 1500, expected, "less").pvalue
+            high = stats.binomtest(shared, 1500, min(expected + excess, 1.0), "greater").pvalue
+            assert min(low, high) > level
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_random_directions_tend_to_the_isotropic_kernel(d):
+    rng = np.random.default_rng(d)
+    x, y = rng.random((2, d))
+    features = learned(np.array([x, y]), 4000, 1.0, directions=100, seed=1)
+    expected = math.exp(-float(np.linalg.norm(x - y)))
+    assert features.limit_kernel(mapping(x), mapping(y)) == pytest.approx(expected, rel=1e-12)
+    shared = features.kernel(mapping(x), mapping(y))
+    assert abs(shared - expected) < 0.005 + 4.0 * math.sqrt(0.25 / 4000)
+
+
+@pytest.mark.parametrize("name", LIFETIMES)
+def test_closed_forms_are_laplace_transforms(name):
+    lifetime = LIFETIMES[name]
+    for h in (0.0, 1e-9, 0.2, 3.0):
+        found = laplace_transform(lifetime, h)
+        if name == "fixed":
+            assert found == math.exp(-1.5 * h)
+        else:
+            u = (np.arange(200_000) + 0.5) / 200_000
+            assert found == pytest.approx(np.exp(-h * lifetime.ppf(u)).mean(), rel=1e-4)
+
+
+def test_the_formulas_of_corollary_4_2():
+    h = 0.7
+    assert laplace_transform(stats.gamma(2.5, scale=1 / 3.0), h) == pytest.approx(
+        (3 / (3 + h)) ** 2.5
+    )
+    expected = (math.exp(-0.5 * h) - math.exp(-2.0 * h)) / (h * 1.5)
+    assert laplace_transform(stats.uniform(0.5, 1.5), h) == pytest.approx(expected)
+
+
+@pytest.mark.blas
+def test_the_limit_kernel_in_our_units():
+    x, y = {"a": 0.2, "b": 0.9}, {"a": 0.5, "b": 0.4, "c": 7.0}
+    gap = np.array([-0.3, 0.5])
+    for directions, h in [
+        (None, 0.8),
+        (THREE, float(np.abs(THREE_ROWS @ gap).sum())),
+        (5, float(np.linalg.norm(gap))),
+    ]:
+        features = MondrianFeatures(lifetime=1.5, directions=directions)
+        assert features.limit_kernel(x, y) == pytest.approx(math.exp(-1.5 * h))
+    with pytest.raises(ValueError, match="'a' must be finite"):
+        features.limit_kernel({"a": math.inf}, y)
+    with pytest.raises(ValueError, match="auto"):
+        MondrianFeatures(lifetime="auto").limit_kernel(x, y)

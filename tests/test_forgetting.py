@@ -17,8 +17,7 @@ from naive import forgetting as naive
 from naive import hnsp
 from naive.mondrian import walk
 from test_gaussian import dense
-from test_kernels import SETTINGS, as_twin, draw, grow, route
-from test_law import compare, features_of
+from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow, route
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.partitions.mondrian.records import DRAWING, FREE, NONE, STEADY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,13 +10,13 @@ import pytest
 from naive import hnsp
 from naive import mondrian as naive
 from naive.ranges import robust_range
-from scipy import stats
+from scipy import integrate, stats
 
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, inputs, sampling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.labels.trees import LabelTrees
+from river_mondrian.posteriors.labels.trees import PAUSE_LIMIT, LabelTrees
 from river_mondrian.records import Array, Float32s, Float64s, Memory
 
 
@@ -48,6 +49,7 @@ def exponential_before(tree: Tree, rate: float, end: float) -> float:
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
 LEVEL = 0.01
+
 
 SETTINGS = [
     {"lifetime": math.inf, "split_pure": False},
@@ -363,3 +365,391 @@ def test_a_missing_value_follows_both_sides(seed):
         expected = naive_missing(root, x, 7.0, [0.5, 0.5], weights)
         got = trees.predict_rows(x[None], 1)[0]
         np.testing.assert_allclose(got, expected, atol=1e-10)
+
+
+# The law of the trees: online forests are batch forests, by distribution.
+
+
+def features_of(root, X, n_points):
+    """Summaries of a tree that its law decides."""
+    routed = naive.leaves(route(root, X))
+    together = naive.depth(routed[0])
+    for leaf in routed:
+        if 0 in leaf.points and 1 in leaf.points:
+            together = -1
+    return {
+        "root time": root.time,
+        "root dimension": root.dim,
+        "leaves": len(routed),
+        "mean depth": sum(naive.depth(leaf) * len(leaf.points) for leaf in routed) / n_points,
+        "first two together": together == -1,
+        "largest leaf": max(len(leaf.points) for leaf in routed),
+    }
+
+
+def compare(first, second, n_tests):
+    """Hold two samples of summaries against each other at the level, shared by all tests."""
+    for name in first[0]:
+        a = np.array([summary[name] for summary in first], dtype=float)
+        b = np.array([summary[name] for summary in second], dtype=float)
+        values = np.unique(np.concatenate([a, b]))
+        if len(values) == 1:
+            continue
+        if len(values) < 6:
+            table = [[(a == v).sum() for v in values], [(b == v).sum() for v in values]]
+            p = stats.chi2_contingency(table).pvalue
+        else:
+            p = stats.ks_2samp(a, b).pvalue
+        assert p > LEVEL / n_tests, (name, p)
+
+
+LAW_DATA = {
+    "spread": ([[0.0, 0.0], [1.0, 0.3], [0.2, 0.9], [0.6, 0.5], [0.9, 0.8], [0.3, 0.3]], "aababb"),
+    "one class late": ([[0.1, 0.1], [0.9, 0.2], [0.8, 0.9], [0.2, 0.7], [0.5, 0.5]], "aaaab"),
+    "duplicates": ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.5], [1.0, 0.5], [0.4, 0.9]], "abaab"),
+}
+
+
+def law_data(name):
+    X, y = LAW_DATA[name]
+    return np.array(X, dtype=np.float32).astype(float), [ord(c) - ord("a") for c in y]
+
+
+@pytest.mark.parametrize("name", list(LAW_DATA))
+@pytest.mark.parametrize("params", SETTINGS)
+@pytest.mark.parametrize("seed", range(3))
+def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
+    X, y = law_data(name)
+    n_trees = 1000
+    order = np.random.default_rng(seed).permutation(len(y))
+    trees = grow(X[order], [y[i] for i in order], n_trees=n_trees, seed=seed, **params)
+    online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    trees.build()
+    batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    rng = np.random.default_rng(100 + seed)
+    twin = [
+        features_of(
+            strip(naive.Tree(params["lifetime"], rng, not params["split_pure"]).fit(X, y).root),
+            X,
+            len(y),
+        )
+        for _ in range(400)
+    ]
+    compare(online, batch, n_tests=6 * 3 * 2)
+    compare(online, twin, n_tests=6 * 3 * 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
+    """How often a cut falls into a late block depends on how much of the lifetime is left."""
+    X = np.array([[0.0], [0.3], [1.3], [0.15]])
+    X = X.astype(np.float32).astype(float)
+    y = [0, 0, 1, 1]
+    n_trees = 8000
+    trees = grow(X, y, n_trees=n_trees, seed=seed, lifetime=3.0)
+
+    def leaves():
+        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(n_trees)]
+
+    online = leaves()
+    trees.build()
+    compare(online, leaves(), n_tests=3)
+
+
+def strip(root):
+    for node in naive.walk(root):
+        node.points = []
+    return root
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_root_is_cut_as_the_uniform_law_says(seed):
+    X, y = law_data("spread")
+    trees = grow(X, y, n_trees=4000, seed=seed, split_pure=True)
+    roots = [trees.read(t)[0] for t in range(4000)]
+    times = [root.time for root in roots]
+    rate = float((X.max(axis=0) - X.min(axis=0)).sum())
+    assert stats.kstest(times, stats.expon(scale=1.0 / rate).cdf).pvalue > LEVEL / 9
+    in_first = sum(root.dim == 0 for root in roots)
+    share = float(X[:, 0].max() - X[:, 0].min()) / rate
+    assert stats.binomtest(in_first, 4000, share).pvalue > LEVEL / 9
+    cuts = [root.cut for root in roots if root.dim == 0]
+    assert stats.kstest(cuts, stats.uniform(0.0, 1.0).cdf).pvalue > LEVEL / 9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_law_is_projective(seed):
+    """The cut that separates two points has the law of a tree of these two alone."""
+    X, y = draw(30, 5, dims=2)
+    trees = grow(X, y, n_trees=3000, seed=seed, split_pure=True)
+    distance = float(np.abs(X[0] - X[1]).sum())
+    times = []
+    for t in range(3000):
+        nodes = trees.read(t)
+        node = nodes[0]
+        while (X[0][node.dim] <= node.cut) == (X[1][node.dim] <= node.cut):
+            node = nodes[node.left if X[0][node.dim] <= node.cut else node.right]
+        times.append(node.time)
+    assert stats.kstest(times, stats.expon(scale=1.0 / distance).cdf).pvalue > LEVEL / 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sampling_hidden_cuts_early_keeps_the_law(seed):
+    """A block that has been paused past the limit, then opened, is a batch block."""
+    rng = np.random.default_rng(0)
+    X = rng.random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
+    X = np.vstack([X, [[0.5, 0.5]]])
+    y = [0] * (len(X) - 1) + [1]
+    n_trees = 300
+    trees = grow(X, y, n_trees=n_trees, seed=seed)
+    online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    trees.build()
+    batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
+    compare(online, batch, n_tests=6 * 3)
+
+
+# The twin of the trees against the laws and sums that the paper states.
+
+# Every test of a law uses this level, divided by how many p-values it looks at.
+LEVEL_OF_NAIVE = 0.01
+
+
+SETTINGS_OF_NAIVE = [(lifetime, paused) for lifetime in (math.inf, 2.0) for paused in (False, True)]
+
+
+def draw_of_naive(n, seed, dims=3, classes=4, places=0):
+    """Draw points and labels; with `places`, points that coincide and conflict."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, dims))
+    if places:
+        X = rng.random((places, dims))[rng.integers(0, places, n)]
+    y = np.where(rng.random(n) < 0.7, (X[:, 0] * classes).astype(int), rng.integers(0, classes, n))
+    return X.tolist(), y.tolist()
+
+
+def grow_of_naive(X, y, order, lifetime, rng, paused, n_classes=4):
+    root = None
+    for i in order:
+        root = hnsp.extend_tree(root, X, y, i, lifetime, rng, paused, n_classes)
+    return root
+
+
+def points_of(node):
+    return [n for leaf in naive.leaves(node) for n in leaf.points]
+
+
+def check_structure(root, X, y, lifetime, paused):
+    """Check all that holds for every tree, whatever the draws."""
+    assert root.parent is None
+    for node in naive.walk(root):
+        points = points_of(node)
+        assert points
+        np.testing.assert_array_equal(node.lower, np.min([X[n] for n in points], axis=0))
+        np.testing.assert_array_equal(node.upper, np.max([X[n] for n in points], axis=0))
+        labels = {y[n] for n in points}
+        if node.is_leaf:
+            assert node.time == lifetime
+            if lifetime == math.inf:
+                places = {tuple(X[n]) for n in points}
+                assert len(places) == 1 or (paused and len(labels) == 1)
+        else:
+            assert node.parent_time < node.time < lifetime
+            assert not node.points
+            assert not (paused and len(labels) == 1)
+            assert node.left.parent is node
+            assert node.right.parent is node
+            assert all(X[n][node.dim] <= node.cut for n in points_of(node.left))
+            assert all(X[n][node.dim] > node.cut for n in points_of(node.right))
+
+
+@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
+@pytest.mark.parametrize("places", [0, 9])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_online_counts_are_those_of_algorithm_5(lifetime, paused, places, seed):
+    X, y = draw_of_naive(35, seed, places=places)
+    rng = np.random.default_rng(seed)
+    root = None
+    for i in range(len(y)):
+        root = hnsp.extend_tree(root, X, y, i, lifetime, rng, paused, 4)
+        assert sorted(points_of(root)) == list(range(i + 1))
+        check_structure(root, X, y, lifetime, paused)
+        online = [(node.count[:], node.tab[:]) for node in naive.walk(root)]
+        hnsp.initialize_counts(root, y, 4)
+        assert online == [(node.count, node.tab) for node in naive.walk(root)]
+        for leaf in naive.leaves(root):
+            assert leaf.count == [sum(y[n] == k for n in leaf.points) for k in range(4)]
+    check_structure(hnsp.sample_tree(X, y, lifetime, rng, paused, 4), X, y, lifetime, paused)
+
+
+def test_algorithm_6_brings_the_ancestor_that_ends_it_up_to_date():
+    root = by_hand()
+    hnsp.update_counts(root.right, 1)
+    assert (root.right.count, root.right.tab) == ([1, 1], [1, 1])
+    assert (root.count, root.tab) == ([2, 2], [1, 1])
+
+
+def summary(root, X):
+    """Numbers whose law the law of the tree decides."""
+    ends = naive.leaves(root)
+    return {
+        "root time": root.time,
+        "root dimension": root.dim,
+        "root cut": 0.0 if root.is_leaf else root.cut,
+        "leaves": len(ends),
+        "mean depth": sum(naive.depth(leaf) * len(leaf.points) for leaf in ends) / len(X),
+        "last inner time": max([n.time for n in naive.walk(root) if not n.is_leaf], default=0.0),
+        "first two together": any({0, 1} <= set(leaf.points) for leaf in ends),
+    }
+
+
+LAW_DATA_OF_NAIVE = {
+    "spread": ([[0.0, 0.0], [1.0, 0.3], [0.2, 0.9], [0.6, 0.5], [0.9, 0.8]], [0, 0, 1, 0, 1]),
+    "duplicates": ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.5], [1.0, 0.5], [0.4, 0.9]], [0, 1, 0, 0, 1]),
+}
+
+
+def by_hand():
+    """Three points on the left, one on the right, split at time 0.7 of 2."""
+    root = naive.Node([0.0], [1.0], None, 0.7, 0, 0.6)
+    root.left = naive.Node([0.0], [0.5], root, 2.0, points=[0, 1, 2])
+    root.right = naive.Node([1.0], [1.0], root, 2.0, points=[3])
+    hnsp.initialize_counts(root, [0, 0, 1, 0], 2)
+    return root
+
+
+def test_posterior_by_hand():
+    root = by_hand()
+    assert (root.count, root.tab) == ([2, 1], [1, 1])
+    assert (root.left.count, root.left.tab) == ([2, 1], [1, 1])
+    base = [0.8, 0.2]
+    at_root, at_leaf = math.exp(-3.0 * 0.7), math.exp(-3.0 * 1.3)
+    above = (2.0 - at_root + 2.0 * at_root * 0.8) / 3.0
+    np.testing.assert_allclose(hnsp.posterior(root, 3.0, base), [above, 1.0 - above])
+    left = (2.0 - at_leaf + 2.0 * at_leaf * above) / 3.0
+    np.testing.assert_allclose(hnsp.posterior(root.left, 3.0, base), [left, 1.0 - left])
+    right = 1.0 - at_leaf + at_leaf * above
+    np.testing.assert_allclose(hnsp.posterior(root.right, 3.0, base), [right, 1.0 - right])
+    # At an infinite lifetime the counts alone decide.
+    root.right.time = math.inf
+    assert hnsp.posterior(root.right, 3.0, base) == [1.0, 0.0]
+
+
+def copy(node, parent=None):
+    twin = dataclasses.replace(
+        node,
+        lower=node.lower[:],
+        upper=node.upper[:],
+        parent=parent,
+        points=node.points[:],
+        count=node.count[:],
+        tab=node.tab[:],
+    )
+    if not node.is_leaf:
+        twin.left, twin.right = copy(node.left, twin), copy(node.right, twin)
+    return twin
+
+
+def leaf_of(root, x):
+    node = root
+    while not node.is_leaf:
+        node = node.left if x[node.dim] <= node.cut else node.right
+    return node
+
+
+QUERIES = [[0.5, 0.5], [0.1, 0.95], [1.3, 0.2], [-0.4, 1.5], [0.92, 0.79]]
+
+
+@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
+def test_prediction_is_the_mean_over_extensions(lifetime, paused):
+    """Appendix B: extend the tree by an unlabelled query and take the posterior of its leaf.
+
+    Queries branch off below the lifetime also where the leaf is a paused one.
+    """
+    X, y = draw_of_naive(7, 2, dims=2, classes=3)
+    tree = hnsp.sample_tree(X, y, lifetime, np.random.default_rng(1), paused, 3)
+    base, gamma, n = [0.5, 0.3, 0.2], 1.5, 1200
+    for seed, x in enumerate(QUERIES):
+        rng = np.random.default_rng(seed)
+        drawn = np.empty((n, 3))
+        for r in range(n):
+            root = hnsp.extend_tree(copy(tree), [*X, x], [*y, None], 7, lifetime, rng, False, 3)
+            drawn[r] = hnsp.posterior(leaf_of(root, x), gamma, base)
+        error = drawn.std(axis=0, ddof=1) / math.sqrt(n)
+        got = np.array(hnsp.predict(tree, x, gamma, base))
+        assert (np.abs(got - drawn.mean(axis=0)) <= 4.0 * error + 1e-9).all(), (x, got, drawn)
+
+
+@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
+def test_probabilities_sum_to_one(lifetime, paused):
+    X, y = draw_of_naive(60, 4, places=15)
+    root = hnsp.sample_tree(X, y, lifetime, np.random.default_rng(0), paused, 4)
+    for x in [*X, *draw_of_naive(20, 6)[0], [9.0, -9.0, 0.5], [1e9, 0.0, 0.0]]:
+        p = hnsp.predict(root, x, 2.0, [0.25] * 4)
+        assert min(p) >= 0.0
+        assert math.isclose(sum(p), 1.0, abs_tol=1e-12)
+    for x in X:
+        expected = hnsp.posterior(leaf_of(root, x), 2.0, [0.25] * 4)
+        np.testing.assert_allclose(hnsp.predict(root, x, 2.0, [0.25] * 4), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("eta", [1e-9, 0.5, 40.0])
+@pytest.mark.parametrize("gamma", [0.0, 3.0])
+@pytest.mark.parametrize("delta", [1e-6, 0.1, 2.0, math.inf])
+def test_expected_discount(eta, gamma, delta):
+    # In units of the scale on which the integrand falls, so that quad sees it.
+    scale = 1.0 / (eta + gamma)
+    value, _ = integrate.quad(lambda s: math.exp(-s), 0.0, delta / scale, epsabs=0.0)
+    expected = eta * scale * value / -math.expm1(-eta * delta)
+    assert math.isclose(hnsp.expected_discount(eta, gamma, delta), expected, rel_tol=1e-7)
+
+
+@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
+def test_missing_values_have_no_extent(lifetime, paused):
+    X, y = draw_of_naive(40, 3, dims=4)
+    rng = np.random.default_rng(0)
+    for x in X:
+        x[3] = math.nan
+        if rng.random() < 0.4:
+            x[int(rng.integers(3))] = math.nan
+    trees = [
+        hnsp.sample_tree(X, y, lifetime, rng, paused, 4),
+        grow_of_naive(X, y, range(40), lifetime, rng, paused),
+    ]
+    for root in trees:
+        assert sorted(points_of(root)) == list(range(40))
+        online = [(node.count, node.tab) for node in naive.walk(root)]
+        hnsp.initialize_counts(root, y, 4)
+        assert online == [(node.count, node.tab) for node in naive.walk(root)]
+        for node in naive.walk(root):
+            known = [[X[n][d] for n in points_of(node) if X[n][d] == X[n][d]] for d in range(4)]
+            nan = [math.nan]
+            np.testing.assert_array_equal(node.lower, [min(v or nan) for v in known])
+            np.testing.assert_array_equal(node.upper, [max(v or nan) for v in known])
+            assert node.dim != 3
+        for x in X:
+            assert math.isclose(sum(hnsp.predict(root, x, 2.0, [0.25] * 4)), 1.0, abs_tol=1e-12)
+    # A query that is known nowhere goes everywhere.
+    p = hnsp.predict(trees[0], [math.nan] * 4, 2.0, [0.25] * 4)
+    by_size = sum(
+        len(leaf.points) / 40 * np.array(hnsp.posterior(leaf, 2.0, [0.25] * 4))
+        for leaf in naive.leaves(trees[0])
+    )
+    np.testing.assert_allclose(p, by_size, atol=1e-12)
+
+
+def test_a_missing_value_at_the_cut_is_resolved_by_the_other_dimensions():
+    nan = math.nan
+    X = [[0.0, 0.0], [1.0, 5.0], [nan, 4.0], [nan, 1.0], [nan, nan]]
+    rng = np.random.default_rng(0)
+    n_found = 0
+    for _ in range(200):
+        root = hnsp.sample_tree(X[:2], [0, 0], math.inf, rng, False, 1)
+        if root.dim != 0:
+            continue
+        n_found += 1
+        for i in range(2, 5):
+            # Times of later splits come after the root's: no extent beyond the box is added.
+            root = hnsp.extend_tree(root, X, [0] * 5, i, math.inf, rng, False, 1)
+        assert set(points_of(root.left)) >= {0, 3}
+        assert set(points_of(root.right)) >= {1, 2}
+    assert n_found > 10

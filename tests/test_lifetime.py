@@ -41,8 +41,8 @@ def rmse(found, y):
 
 
 @pytest.mark.parametrize(("l2", "noise"), [(1e-2, 1e-2), (1e-4, 0.3), (1.0, None)])
-def test_every_lifetime_is_a_fit_by_dense_matrices(delta2, noise):
-    path = sweep(l2=delta2, noise_variance=noise)
+def test_every_lifetime_is_a_fit_by_dense_matrices(l2, noise):
+    path = sweep(l2=l2, noise_variance=noise)
     sets = dict(zip(("train", "validation", "test"), data(), strict=True))
     X, y = sets["train"]
     mean = y.mean()
@@ -53,18 +53,18 @@ def test_every_lifetime_is_a_fit_by_dense_matrices(delta2, noise):
         assert path.n_cells[step] == M + step
         Phi = naive.features(X, cuts, M)
         for learner, fit in (("ridge", naive.ridge), ("forest", naive.forest)):
-            weights = fit(Phi, y - mean, delta2)
+            weights = fit(Phi, y - mean, l2)
             for kind, (rows, targets) in sets.items():
                 expected = rmse(naive.features(rows, cuts, M) @ weights + mean, targets)
                 got = path.errors[learner][kind][step]
                 assert got == pytest.approx(expected, rel=1e-8, abs=1e-10)
         if noise is not None:
-            density = naive.log_density(Phi, y - mean, delta2, noise)
+            density = naive.log_density(Phi, y - mean, l2, noise)
             assert path.log_marginal_likelihood[step] == pytest.approx(density, rel=1e-8, abs=1e-8)
         else:
             # Without the noise's variance, by the ratio to what it is at time 0.
             start = naive.features(X, path.cuts[:0], M)
-            logs = [_integrated(F, y - mean, delta2) for F in (Phi, start)]
+            logs = [_integrated(F, y - mean, l2) for F in (Phi, start)]
             gap = path.log_marginal_likelihood[step] - first
             assert gap == pytest.approx(logs[0] - logs[1], abs=1e-8)
 

@@ -9,21 +9,23 @@ import pickle
 import matplotlib
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import cuts as naive
 from naive import mondrian
 from scipy import stats
-from test_law import compare, features_of
+from test_kernels import compare, features_of
 
 import river_mondrian as rm
-from river_mondrian import RandomCutForest
+from river_mondrian import ModelFormatError, RandomCutForest
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.posteriors import displacement
 from river_mondrian.posteriors.displacement import DENSITY, DEPTH, DISPLACEMENT, RELATIVE, CutForest
 
 matplotlib.use("Agg")
+
 
 LEVEL = 0.001
 
@@ -76,9 +78,6 @@ def stream(n, seed=0, missing=0.0, levels=False, names="abc"):
             x["level"] = "red" if rng.random() < 0.8 else "blue"
         found.append(x)
     return found
-
-
-# Scores.
 
 
 @pytest.mark.parametrize("places", [0, 9])
@@ -169,9 +168,6 @@ def test_samples_apart_that_resemble_each_other_stand_out():
     assert alone["relative"] > 0.99 and alone["depth"] < 1.01
 
 
-# Ranks.
-
-
 @kernel
 def rank(forest: CutForest, value: float) -> float:
     return displacement.rank_of(forest.ranks, value)
@@ -241,9 +237,6 @@ def test_larger_scores_have_larger_ranks():
     assert scores[-1] > 0.99 and max(scores) <= 1.0
 
 
-# Scoring changes nothing, and what is noted of it matters for time only.
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_scoring_before_learning_is_the_same_as_learning(missing):
     scored, plain = (RandomCutForest(4, window=30, seed=1) for _ in range(2))
@@ -282,12 +275,6 @@ def test_a_noted_score_is_of_the_trees_as_they_are():
         assert other.recent_scores[-1] == expected
         model.learn_one(asked)
         assert model.recent_scores[-1] == expected
-
-
-# Frames.
-
-
-# Shingles.
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -339,9 +326,6 @@ def test_a_series_stands_out_by_its_course():
     assert found[1] > 0.0 > found[0]
 
 
-# Windows, and what is taken out.
-
-
 @pytest.mark.parametrize("window", [1, 2, 7, 300])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_trees_hold_the_latest_samples(window, missing):
@@ -375,9 +359,6 @@ def test_what_cannot_be_forgotten():
         model.forget_one(stream(5)[-1])
     with pytest.raises(KeyError, match=r"no sample that is held equals \{'a': 1.0\}"):
         RandomCutForest(3).forget_one({"a": 1.0})
-
-
-# Explanations.
 
 
 @pytest.mark.parametrize("params", [{}, {"shingle": 3}, {"window": None}])
@@ -417,9 +398,6 @@ def test_parts_are_those_of_the_paths():
         np.testing.assert_allclose(parts, expected, atol=1e-5)
 
 
-# Samples without anything to tell.
-
-
 def test_samples_that_are_all_equal():
     model = RandomCutForest(3, window=20, seed=1)
     for _ in range(60):
@@ -445,7 +423,204 @@ def test_before_any_learning():
     assert model.score_one({"a": 5.0}) == 0.75
 
 
-# Bad input.
+# Random cut forests that hold a random part of a window: which samples enter, and what follows.
 
 
-# Among River's tools.
+@kernel
+def does_pass(forest: CutForest) -> int:
+    """Tell whether the next sample does not enter."""
+    return int(forest.passes())
+
+
+def samples(n, seed=0, names="ab"):
+    rows = np.random.default_rng(seed).normal(size=(n, len(names))).tolist()
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def learn(model, found):
+    """Learn samples; returns which of them have entered the trees."""
+    entered = []
+    for x in found:
+        n_passed = 0 if model._trees is None else int(model._trees.forest.n_passed)
+        model.learn_one(x)
+        entered.append(int(model._trees.forest.n_passed) == n_passed)
+    return entered
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_sample_enters_with_the_same_probability(seed):
+    window, most, n = 80, 20, 4000
+    entered = learn(RandomCutForest(1, window=window, max_samples=most, seed=seed), samples(n))
+    assert all(entered[:most])
+    later = np.array(entered[most:])
+    share = most / window
+    assert stats.binomtest(int(later.sum()), len(later), share).pvalue > LEVEL / 6
+    # One after another, neither more nor less often than apart.
+    pairs = int((later[1:] & later[:-1]).sum())
+    error = math.sqrt(len(later) * share**2 * (1.0 - share**2 + 2.0 * share * (1.0 - share)))
+    assert abs(pairs - len(later) * share**2) < stats.norm.isf(LEVEL / 12) * error
+
+
+@pytest.mark.parametrize("params", [{}, {"scale": False}, {"rescale": False}])
+def test_the_trees_are_those_of_the_samples_that_entered(params):
+    found = samples(900, 5)
+    found[400:] = [{name: 30.0 * v for name, v in x.items()} for x in found[400:]]
+    part = RandomCutForest(4, window=200, max_samples=50, seed=3, **params)
+    entered = learn(part, found)
+    alone = RandomCutForest(4, window=50, max_samples=50, seed=3, **params)
+    for x, is_in in zip(found, entered, strict=True):
+        if is_in:
+            alone.learn_one(x)
+    assert part.n_samples == 900 > alone.n_samples == sum(entered)
+    for x in samples(20, 6):
+        assert part.raw_scores_one(x) == alone.raw_scores_one(x)
+    # And held are the latest of them.
+    for x in [x for x, is_in in zip(found, entered, strict=True) if is_in][-50:]:
+        part.forget_one(x)
+    assert part.n_samples == 0
+
+
+def test_scores_are_kept_of_all_samples():
+    model, raw = RandomCutForest(3, window=60, max_samples=40, seed=1), []
+    for i, x in enumerate(samples(500)):
+        if i >= 32:
+            raw.append(model.raw_scores_one(x)["relative"])
+        if i % 3:
+            model.score_one(x)
+        model.learn_one(x)
+    assert model.recent_scores == raw
+
+
+@pytest.mark.parametrize("window", [1, 30, None])
+def test_a_smaller_window_is_held_as_a_whole(window):
+    found = samples(200)
+    one, other = (RandomCutForest(2, window=window, max_samples=m, seed=1) for m in (30, 1000))
+    assert all(learn(one, found)) and all(learn(other, found))
+    assert one.recent_scores == other.recent_scores
+
+
+def test_a_shingle_goes_on_over_samples_that_do_not_enter():
+    one = RandomCutForest(2, window=40, max_samples=10, shingle=3, seed=1)
+    plain = RandomCutForest(2, window=40, max_samples=10, seed=1)
+    values = [x["a"] for x in samples(120)]
+    for i, v in enumerate(values):
+        one.learn_one({"a": v})
+        if i >= 2:
+            plain.learn_one({ago: values[i - ago] for ago in range(3)})
+    assert one.recent_scores == plain.recent_scores
+
+
+def test_frames_files_and_copies_go_on_alike():
+    X = pd.DataFrame(samples(150))
+    one, many = (RandomCutForest(3, window=64, max_samples=16, seed=1) for _ in range(2))
+    for x in X.to_dict("records"):
+        one.learn_one(x)
+    many.learn_many(X[:70])
+    many = pickle.loads(pickle.dumps(many))
+    many.learn_many(X[70:])
+    assert one.recent_scores == many.recent_scores
+    assert one.score_many(X).tolist() == many.score_many(X).tolist()
+
+
+def test_asking_who_enters_changes_nothing():
+    model = RandomCutForest(1, window=40, max_samples=10, seed=1)
+    learn(model, samples(30))
+    for x in samples(50, 2):
+        asked = [does_pass(model._trees.forest) for _ in range(3)]
+        assert [asked[0]] * 3 == asked
+        with pytest.raises(ValueError, match="'a'"):
+            model.learn_one({"a": math.inf})
+        assert learn(model, [x]) == [not asked[0]]
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "10", None])
+def test_bad_numbers_are_refused(value):
+    with pytest.raises((TypeError, ValueError), match="max_samples must be"):
+        RandomCutForest(max_samples=value)
+
+
+# Kinds of features in samples that are joined: those of samples that are not.
+
+FRAMES = [pd.DataFrame, pl.DataFrame]
+
+
+def learned_of_shingles(samples, shingle=3):
+    model = RandomCutForest(3, window=40, shingle=shingle, seed=1)
+    for x in samples:
+        model.learn_one(x)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("before", "bad", "text"),
+    [
+        ([{"a": "red"}], {"a": 1.0}, "'a' must be a level of a category, as before, got 1.0"),
+        ([{"a": True}], {"a": 1.0}, "'a' must be a level of a category, as before, got 1.0"),
+        ([{"a": 1.0}], {"a": "red"}, "'a' must be a number, got 'red'"),
+        ([{"a": 1.0}, {"b": 1.0}], {"a": "red"}, "'a' must be a number, got 'red'"),
+        # The feature is in the trees, and not among the samples before.
+        ([{"a": 1.0}, *[{"b": 1.0}] * 4], {"a": "red"}, "'a' must be a number, got 'red'"),
+    ],
+)
+def test_a_feature_is_of_one_kind_from_its_first_value_on(before, bad, text):
+    """Of what is refused nothing is kept, and what is of its kind is learned then as before."""
+    model, other = learned_of_shingles(before), learned_of_shingles(before)
+    for call in (model.learn_one, model.score_one, model.explain_one):
+        with pytest.raises(TypeError, match=text):
+            call(bad)
+    for x in [{"b": 2.0}, before[0], {}] * 10:
+        model.learn_one(x)
+        other.learn_one(x)
+    assert model.n_samples == len(before) + 28
+    assert pickle.dumps(model) == pickle.dumps(other)
+
+
+def test_truth_values_are_numbers_where_the_feature_is_one():
+    values = [0.0, True, 1.0, False, 0.0] * 10
+    model = learned_of_shingles([{"a": value} for value in values])
+    other = learned_of_shingles([{"a": float(value)} for value in values])
+    assert pickle.dumps(model) == pickle.dumps(other)
+    assert model.score_one({"a": True}) == model.score_one({"a": 1.0})
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_columns_are_of_their_features_kinds(frame):
+    model = learned_of_shingles([{"a": float(i % 2), "c": "rgb"[i % 3]} for i in range(60)])
+    flags = [True, False, True, True]
+    expected = model.score_many(frame({"a": [float(flag) for flag in flags], "c": [*"rrgb"]}))
+    assert list(model.score_many(frame({"a": flags, "c": [*"rrgb"]}))) == list(expected)
+    before = pickle.dumps(model)
+    for bad, text in (
+        ({"a": [1.0, 2.0], "c": [1.0, 2.0]}, "'c' must be a level of a category, as before"),
+        ({"a": ["x", "y"], "c": [*"rg"]}, "'a' must be a number, got 'x'"),
+    ):
+        for call in (model.score_many, model.learn_many):
+            with pytest.raises(TypeError, match=text):
+                call(frame(bad))
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("shingle", [1, 3])
+def test_known_ranges_are_those_of_all_values_of_a_feature(shingle):
+    model = RandomCutForest(2, shingle=shingle, seed=1, ranges={"a": (-4.0, 4.0)})
+    for i in range(300):
+        model.learn_one({"a": i % 7, "b": i % 5})
+    for name, width in pickle.loads(pickle.dumps(model)).widths.items():
+        own = name if shingle == 1 else name[0]
+        assert width == {"a": 8.0, "b": 4.0}[own]
+    assert len(model.widths) == 2 * shingle
+
+
+@pytest.mark.parametrize("shingle", [1, 3])
+def test_samples_without_features(shingle):
+    model = learned_of_shingles([{}] * 50, shingle)
+    assert model.score_one({}) == 0.5
+    assert model.explain_one({}) == model.explain_one({"a": 1.0}) == {}
+
+
+@pytest.mark.parametrize("value", [float("inf"), 1e40, -1e40, 2.0**202, float("nan"), 1])
+def test_a_damaged_past_is_refused(value):
+    model = learned_of_shingles([{"a": 1.0}] * 5)
+    model._past = model.n_samples, ({"a": value}, {"a": 1.0}), ()
+    with pytest.raises(ModelFormatError, match="_past"):
+        pickle.loads(pickle.dumps(model))

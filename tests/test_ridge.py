@@ -6,18 +6,34 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from naive.ridge import Ridge
 from river import proba
 from scipy import stats
-from test_linear import Scaled, frame, frozen, rows
+from test_linear import Scaled, frame, frozen, rows, state
 
-from river_mondrian import IsolationFeatures, RandomFourierFeatures, RidgeRegressor
+from river_mondrian import (
+    IsolationFeatures,
+    MondrianFeatures,
+    OGDRegressor,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+    RidgeRegressor,
+    merge,
+    save,
+)
+from river_mondrian.checks import ModelFormatError
+from river_mondrian.estimators.merging import is_mergeable
+from river_mondrian.learners.ridge import windows
 
 MAPS = {
     "cells": frozen,
     "dense": Scaled,
     "fourier": lambda: RandomFourierFeatures(30, seed=1),
 }
+
+
 SETTINGS = {
     "default": {},
     "no intercept": {"fit_intercept": False},
@@ -25,6 +41,8 @@ SETTINGS = {
     "paper": {"noise_variance": 1e-2, "fit_intercept": False},
     "capped": {"max_columns": 2},
 }
+
+
 # Each setting, and each map by the default.
 PAIRS = [
     ("cells", "default"),
@@ -197,9 +215,6 @@ def test_a_map_that_is_built_anew_learns_the_stored_samples_again():
         assert model.predict_one(x) == pytest.approx(again.predict_one(x), rel=1e-9)
 
 
-# Batches, frames, copies, memory.
-
-
 def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():
     data, targets, weights = stream(400)
     model = RidgeRegressor(frozen(), max_columns=25)
@@ -209,9 +224,6 @@ def test_a_cap_bounds_memory_and_keeps_what_there_is_exact():
         sizes.append(model._raw_memory_usage)
     assert model.n_columns == 25
     assert len(set(sizes[50:])) == 1
-
-
-# Bad input.
 
 
 def test_before_there_is_enough():
@@ -228,3 +240,371 @@ def test_before_there_is_enough():
         model.learn_one({"a": 1.0}, 5.0)
     predicted = model.predict_one({"a": 1.0}, with_dist=True)
     assert predicted.mu == pytest.approx(5.0) and predicted.sigma == pytest.approx(0.0, abs=1e-9)
+
+
+# Ridge regression on windows, and on samples of which some are forgotten, against refits.
+
+# What `forgetting.SHARE` promises, ten times over.
+CLOSE = 1e-8
+
+
+def check(model, samples, before=()):
+    """Check a model against a refit of samples with their weights."""
+    own = model._features
+    if not samples:
+        assert all(model.predict_one(x) == 0.0 for x in rows(5, seed=5))
+        return
+    twin = Ridge(
+        [own.transform_one(x) for x, _, _ in samples],
+        [y for _, y, _ in samples],
+        [w for _, _, w in samples],
+        model.l2,
+        model.fit_intercept,
+        model.max_columns,
+        [own.transform_one(x) for x in before],
+    )
+    n = len(samples)
+    assert model._current.n_samples == n
+    for x in rows(5, seed=5):
+        mapped, got = own.transform_one(x), model.predict_one(x, with_dist=True)
+        assert got.mu == pytest.approx(twin.mean(mapped), rel=CLOSE, abs=CLOSE)
+        scale = model.noise_variance
+        if scale is None and n - model.fit_intercept <= 2:
+            assert got.sigma == math.inf
+            continue
+        if scale is None:
+            assert model.noise_posterior.args[0] == (n - model.fit_intercept) / 2
+            scale = model.noise_posterior.mean()
+        assert got.sigma**2 == pytest.approx(scale * twin.variance(mapped), rel=CLOSE)
+    if model.noise_variance is not None and n > model.fit_intercept:
+        density = twin.log_density(model.noise_variance)
+        assert model.log_marginal_likelihood == pytest.approx(density, rel=CLOSE, abs=CLOSE)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize(("features", "setting"), PAIRS)
+@pytest.mark.parametrize("window", [1, 2, 25])
+def test_a_window_is_a_refit_of_the_latest_samples(features, setting, window):
+    data, targets, weights = stream(70)
+    model = RidgeRegressor(MAPS[features](), window=window, **SETTINGS[setting])
+    samples = []
+    for i, one in enumerate(zip(data, targets, weights, strict=True)):
+        model.learn_one(*one)
+        if one[2] > 0.0:
+            samples.append(one)
+        if i in (0, 1, 30, 69):
+            check(model, samples[-window:], [x for x, _, _ in samples])
+    assert model.n_samples == 70
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize(("features", "setting"), PAIRS)
+def test_what_is_left_is_a_refit_of_the_others(features, setting):
+    data, targets, weights = stream(60)
+    model = RidgeRegressor(MAPS[features](), window=1000, **SETTINGS[setting])
+    samples = list(zip(data, targets, weights, strict=True))
+    for one in samples:
+        model.learn_one(*one)
+    samples = [one for one in samples if one[2] > 0.0]
+    before = [x for x, _, _ in samples]
+    rng = np.random.default_rng(3)
+    while samples:
+        model.forget_one(*samples.pop(rng.integers(len(samples))))
+        if len(samples) % 7 == 0:
+            check(model, samples, before)
+    assert model._current.residual == 0.0 and model.log_marginal_likelihood == 0.0
+
+
+NUMBERS = st.sampled_from([0.0, 0.3, -1.0, 2.0, 1e4])
+
+
+SAMPLES = st.tuples(NUMBERS, NUMBERS, st.sampled_from([0.0, 1e-3, 1.0, 1e9]))
+
+
+@pytest.mark.blas
+@given(
+    st.sampled_from([1, 3, 100]),
+    st.lists(st.tuples(st.booleans(), SAMPLES, st.integers(0, 9)), max_size=40),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_sequence_of_learning_and_forgetting(window, calls, intercept):
+    model = RidgeRegressor(
+        RandomFourierFeatures(6, seed=1), fit_intercept=intercept, window=window, l2=0.1
+    )
+    held = []
+    for learns, (a, y, w), k in calls:
+        if learns or not held:
+            model.learn_one({"a": a}, y, w)
+            held = [*held, ({"a": a}, y, w)][-window:] if w > 0.0 else held
+        else:
+            one = held[k % len(held)]
+            model.forget_one(*one)
+            # Of equal ones the oldest goes.
+            held.remove(one)
+        current = model._current
+        assert [(s, t) for s, t in _held(current)] == [(y, w) for _, y, w in held]
+        again = RidgeRegressor(model._features, 0.1, fit_intercept=intercept)
+        for one in held:
+            again.learn_one(*one)
+        size = max((abs(y) for _, y, _ in held), default=0.0)
+        for b in (0.1, 2.0):
+            got, expected = (m.predict_one({"a": b}) for m in (model, again))
+            # The refit's own errors: weights of 1e9 and 1e-3 beside a ridge of .1.
+            assert got == pytest.approx(expected, rel=CLOSE, abs=1e-5 * size)
+
+
+def _held(posterior):
+    """Return the targets and weights that a posterior holds, in order of arrival."""
+    held = posterior.held
+    slots, arrays = held.slots(), held.memory.arrays
+    return zip(arrays["targets"][slots].tolist(), arrays["weights"][slots].tolist(), strict=True)
+
+
+def compare(model, samples):
+    """Check a model against the same one that has learned these samples only."""
+    again = RidgeRegressor(model._features, model.l2, fit_intercept=model.fit_intercept)
+    for one in samples:
+        again.learn_one(*one)
+    assert model._current.residual == pytest.approx(again._current.residual, rel=CLOSE)
+    likelihoods = model.log_marginal_likelihood, again.log_marginal_likelihood
+    assert likelihoods[0] == pytest.approx(likelihoods[1], rel=CLOSE)
+    for x in [x for x, *_ in samples[-20:]] + rows(20, seed=6):
+        got, expected = (m.predict_one(x, with_dist=True) for m in (model, again))
+        # A mean is known to its standard deviation.
+        assert got.mu == pytest.approx(expected.mu, rel=CLOSE, abs=CLOSE * expected.sigma)
+        assert got.sigma == pytest.approx(expected.sigma, rel=CLOSE)
+
+
+STREAMS = {
+    "steady": (1e-2, lambda t, y, w: (y, w)),
+    "little ridge": (1e-6, lambda t, y, w: (y, w)),
+    # What is subtracted from targets goes with them.
+    "trend": (1e-2, lambda t, y, w: (y + t, w)),
+    "heavy tails": (1e-2, lambda t, y, w: (y + (w - 1.2) ** -3, (w / 2.0) ** -6)),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_errors_do_not_add_up_over_1e5_samples(kind):
+    n, window = 100_000, 100
+    delta2, change = STREAMS[kind]
+    features = RandomFourierFeatures(10, seed=1)
+    model = RidgeRegressor(features, delta2, window=window)
+    rng = np.random.default_rng(7)
+    X, w = rng.normal(size=(n, 2)), rng.uniform(0.2, 2.0, size=n)
+    y = np.sin(3.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+    samples = [
+        (dict(zip("ab", x, strict=True)), *change(t, *pair))
+        for t, (x, pair) in enumerate(zip(X.tolist(), zip(y, w, strict=True), strict=True))
+    ]
+    for t, (x, target, weight) in enumerate(samples):
+        model.learn_one(x, target, weight)
+        if t in (10_000, 31_623):
+            compare(model, samples[t + 1 - window : t + 1])
+    compare(model, samples[-window:])
+
+
+@pytest.mark.parametrize("setting", ["default", "no intercept"])
+@pytest.mark.parametrize("wild", [(1e100, 1.0), (3.0, 1e25), (-1e60, 1e-20)])
+def test_a_wild_sample_leaves_no_trace(setting, wild):
+    data, targets, _ = stream(80)
+    samples = [(x, y, 1.0) for x, y in zip(data, targets, strict=True)]
+    params = SETTINGS[setting]
+    model = RidgeRegressor(frozen(), window=1000, **params)
+    for i, one in enumerate(samples):
+        if i == 40:
+            model.learn_one({"a": 0.1, "b": 0.2}, *wild)
+        model.learn_one(*one)
+    model.forget_one({"a": 0.1, "b": 0.2}, *wild)
+    compare(model, samples)
+
+
+@pytest.mark.parametrize("window", [20, 90, 100, 300])
+@pytest.mark.parametrize("n", [1, 2, 60, 100, 104, 170])
+def test_a_map_that_is_built_anew_learns_the_window_again(window, n):
+    data, targets, weights = stream(240)
+    samples = list(zip(data, targets, weights, strict=True))
+    model = RidgeRegressor(IsolationFeatures(20, 8, pool_size=100, seed=1), window=window)
+    held, rng = [], np.random.default_rng(n)
+    for i, one in enumerate(samples):
+        model.learn_one(*one)
+        if one[2] > 0.0:
+            held = [*held, one][-window:]
+        # Before there is a map, before the last, while that learns what is stored, and later.
+        if i + 1 >= n and i % 9 == 0 and held:
+            model.forget_one(*held.pop(rng.integers(len(held))))
+        if model._current is not None and model._next is None:
+            assert list(_held(model._current)) == [(y, w) for _, y, w in held]
+    assert model._features.frozen and model._next is None and not len(model._targets)
+    compare(model, held)
+
+
+def test_what_has_left_the_window_does_not_come_back():
+    """Where some are forgotten, the next map does not learn older ones in their place."""
+    data, targets, _ = stream(70)
+    model = RidgeRegressor(IsolationFeatures(20, 8, pool_size=100, seed=1), window=20)
+    for i, one in enumerate(zip(data, targets, strict=True)):
+        model.learn_one(*one)
+        if i == 61:
+            for k in range(50, 60):
+                model.forget_one(data[k], targets[k])
+    # It was built of 64 samples.
+    assert model._next is None and model._current.compiled.number == 5
+    left = [*range(42, 50), *range(60, 70)]
+    assert list(_held(model._current)) == [(targets[i], 1.0) for i in left]
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        lambda: MondrianFeatures(5, 2.0, seed=1),
+        lambda: RandomBinningFeatures(8, seed=1),
+        lambda: RandomFourierFeatures(8, seed=1),
+    ],
+)
+def test_features_that_come_late_and_missing_values(features):
+    """A sample leaves as it came, whatever the map does with its values now."""
+    rng = np.random.default_rng(1)
+    model = RidgeRegressor(features(), window=30)
+    samples = []
+    for i in range(120):
+        names = [name for j, name in enumerate("abcd") if i >= 20 * j and rng.random() < 0.8]
+        samples.append(({name: float(rng.normal()) for name in names}, float(rng.normal()), 1.0))
+        model.learn_one(*samples[-1])
+    for one in samples[-30:]:
+        model.forget_one(*one)
+    current = model._current
+    assert current.n_samples == 0 and current.residual == 0.0
+    np.testing.assert_array_equal(current.memory.arrays["moments"][: current.n_rows], 0.0)
+    n = current.n_rows
+    prior = np.diag([0.0] + [math.sqrt(0.01)] * (n - 1))[np.tril_indices(n)]
+    np.testing.assert_array_equal(current.memory.arrays["factor"][: n * (n + 1) // 2], prior)
+
+
+KINDS = {
+    "isolation": lambda: RidgeRegressor(
+        IsolationFeatures(20, 8, pool_size=100, seed=1), window=1000
+    ),
+    "fourier": lambda: RidgeRegressor(RandomFourierFeatures(8, seed=1), window=1000),
+    "mondrian": lambda: RidgeRegressor(MondrianFeatures(5, seed=1), window=1000),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [0, 1, 30, 130])
+def test_a_sample_that_is_not_held_is_refused(kind, n):
+    data, targets, weights = stream(130)
+    samples = list(zip(data, targets, weights, strict=True))[:n]
+    model = KINDS[kind]()
+    for one in samples:
+        model.learn_one(*one)
+    model.predict_one({"a": 1.0})
+    before = state(model)
+    x, y, w = {"a": 0.5, "b": -0.5}, 1.0, 1.0
+    wrong = [(x, y, w)]
+    if n:
+        x, y, w = samples[0]
+        near = x | {"a": float(np.nextafter(np.float32(x["a"]), np.float32(9.0)))}
+        wrong += [(near, y, w), (x, y + 1.0, w), (x, y, w + 1.0), (x, y, 0.0), ({}, y, w)]
+        wrong += [(x | {"new": 1.0}, y, w)] if kind != "isolation" or n < 100 else []
+    for one in wrong:
+        with pytest.raises(KeyError, match="no sample that is held equals"):
+            model.forget_one(*one)
+        assert state(model) == before
+    if n:
+        table = frame([x, x])
+        with pytest.raises(KeyError, match=r"row 1.*more rows do"):
+            model.forget_many(table, [y, y], [w, w])
+        assert state(model) == before
+        # A feature without a value, or 0, is none.
+        model.forget_one(x | {"d": math.nan, "e": 0.0}, y, w)
+        assert (
+            list(_held(model._current)) == [(y, w) for _, y, w in samples[1:] if w > 0.0]
+            if model._current is not None
+            else True
+        )
+
+
+def test_what_cannot_forget_says_so():
+    model = RidgeRegressor(frozen())
+    model.learn_one({"a": 1.0}, 2.0)
+    with pytest.raises(ValueError, match=r"window= only.*window=None"):
+        model.forget_one({"a": 1.0}, 2.0)
+    with pytest.raises(ValueError, match=r"window= only.*window=None"):
+        model.forget_many(frame(rows(2)), [0.0, 0.0])
+    with pytest.raises(TypeError, match="window"):
+        OGDRegressor(window=10)
+    for window, error in ((0, ValueError), (1 << 40, ValueError), (2.5, TypeError)):
+        with pytest.raises((error, ValueError), match="window"):
+            RidgeRegressor(window=window)
+
+
+@pytest.mark.parametrize("how", ["forgotten", "out of the window"])
+def test_nothing_of_a_sample_is_stored_afterwards(how, tmp_path):
+    target, weight = 1234.56789, 0.987654321
+    model = RidgeRegressor(RandomFourierFeatures(6, seed=1), window=20)
+    model.learn_one({"a": 0.1}, target, weight)
+    path = tmp_path / "model"
+    outputs = model._features.transform_one({"a": 0.1}).values()
+    numbers = [np.float64(one).tobytes() for one in (target, weight, *outputs)]
+    save(model, path)
+    assert all(one in path.read_bytes() for one in numbers)
+    for i in range(25 if how == "out of the window" else 5):
+        model.learn_one({"a": 0.2 * i}, i)
+    if how == "forgotten":
+        model.forget_one({"a": 0.1}, target, weight)
+    arrays = model._current.held.memory.arrays.values()
+    memory = b"".join(array.tobytes() for array in arrays)
+    save(model, path)
+    for one in numbers:
+        assert one not in memory and one not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("targets", lambda a: a + math.nan),
+        ("weights", lambda a: -a),
+        ("cells", lambda a: a + (1 << 30)),
+        ("keys", lambda a: a.astype(np.int32)),
+        ("errors", lambda a: a - 1.0),
+        ("targets", lambda a: a[:-1]),
+    ],
+)
+def test_damaged_windows_are_refused(name, change):
+    model = learned(RidgeRegressor(frozen(), window=20), *stream(60))
+    stored = model._current.__getstate__()
+    part = stored["held"]["arrays"]
+    name = "outputs" if name == "cells" else name
+    part[name] = change(part[name])
+    with pytest.raises(ModelFormatError, match=r"damaged|shape"):
+        model._current.__setstate__(stored)
+
+
+def test_windows_cannot_be_merged():
+    one, other = (RidgeRegressor(RandomFourierFeatures(6, seed=1), window=9) for _ in range(2))
+    for model in (one, other):
+        model.learn_one({"a": 1.0}, 2.0)
+    with pytest.raises(ValueError, match=r"no order.*window=9"):
+        merge(one, other)
+    assert not is_mergeable(one)
+    assert is_mergeable(RidgeRegressor(RandomFourierFeatures(6, seed=1)))
+
+
+def test_what_is_due_is_done_at_once(monkeypatch):
+    """Without the bound, rows that a heavy sample has left are wrong."""
+    seen = []
+    real = windows.forget
+    monkeypatch.setattr(windows, "forget", lambda *args: seen.append(args) or real(*args))
+    model = RidgeRegressor(RandomFourierFeatures(6, seed=1), window=100)
+    for i in range(50):
+        model.learn_one({"a": i / 10}, math.sin(i))
+    record = model._current.held.record
+    for i in range(2):
+        model.forget_one({"a": i / 10}, math.sin(i))
+    assert float(record.target_error) > 0.0
+    model.learn_one({"a": 0.33}, 1.0, 1e20)
+    model.forget_one({"a": 0.33}, 1.0, 1e20)
+    # All have been learned anew.
+    assert len(seen) == 3 and float(record.target_error) == 0.0
